@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config/layer_spec.h"
+
+namespace trainer {
+
+/// The resolved configuration: plain values, every default filled in. Keys in comments are the YAML's.
+
+enum class DeviceType : std::uint8_t { automatic, cpu, cuda };
+struct DeviceConfig {
+  DeviceType type = DeviceType::automatic;  ///< device.type: auto | cpu | cuda | cuda:N
+  int index = 0;
+  int threads = 0;  ///< device.threads; 0: as many as the process may use
+};
+
+enum class AllocatorKind : std::uint8_t { caching };
+enum class OnOutOfMemory : std::uint8_t { report };
+struct MemoryConfig {
+  std::optional<std::int64_t> limit;  ///< memory.limit, bytes; absent: what the device has free
+  AllocatorKind allocator = AllocatorKind::caching;
+  bool preflight = true;  ///< memory.preflight: refuse to start what the plan shows not to fit
+  OnOutOfMemory on_oom = OnOutOfMemory::report;
+};
+
+enum class DataType : std::uint8_t { digits, idx, cifar10, csv, synthetic };
+enum class TaskTarget : std::uint8_t { categorical, numeric };
+struct DataConfig {
+  DataType type = DataType::digits;
+  std::string root;               ///< folder of idx and cifar10
+  std::string train, validation;  ///< csv: files; idx: image files where their names are not the usual ones
+  std::string train_labels, validation_labels;  ///< idx: label files, likewise
+  double split = 0.0;  ///< share of the training samples set aside where validation has no files
+  bool shuffle = true;
+  bool drop_last = false;
+  std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
+  // csv
+  std::string target;  ///< column name or 0-based index; the last column where empty
+  TaskTarget target_type = TaskTarget::categorical;
+  bool header = true;
+  std::string delimiter = ",";
+  // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
+  std::vector<std::int64_t> shape;  ///< of one sample, (H, W, C) or (features)
+  std::int64_t classes = 0;         ///< 0: from the data; for numeric targets 1 output
+  std::int64_t samples = 0;         ///< training samples (after the split); 0: from the data
+  std::int64_t validation_samples = 0;
+  SourceLocation location;
+};
+
+enum class LossType : std::uint8_t { cross_entropy, mse, bce_with_logits };
+struct LossConfig {
+  LossType type = LossType::cross_entropy;
+  double label_smoothing = 0.0;
+  std::vector<double> class_weights;  ///< empty: 1 each
+  SourceLocation location;
+};
+
+enum class OptimizerType : std::uint8_t { sgd, adam, adamw };
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::sgd;
+  double lr = 0.01;
+  double momentum = 0.0;
+  bool nesterov = false;
+  double weight_decay = 0.0;
+  double beta1 = 0.9, beta2 = 0.999;  ///< optimizer.betas
+  double eps = 1e-8;
+  bool decay_norms_and_biases = false;  ///< weight decay also for norms and biases (PyTorch's default; ours is not)
+};
+
+enum class ScheduleType : std::uint8_t { constant, step, cosine, one_cycle };
+struct ScheduleConfig {
+  ScheduleType type = ScheduleType::constant;
+  std::int64_t warmup_steps = 0;  ///< linear from 0 before any of the types but one_cycle
+  std::int64_t step_size = 0;     ///< step: optimizer steps between decays; `schedule.every`, in steps or "Nep"
+  bool step_size_in_epochs = false;
+  double gamma = 0.1;                                ///< step: factor at each decay
+  double final_factor = 0.0;                         ///< cosine: lr at the end / lr
+  double warmup_fraction = 0.25;                     ///< one_cycle: share of the run until the highest lr
+  double start_divisor = 25.0, final_divisor = 1e5;  ///< one_cycle
+};
+
+struct EarlyStoppingConfig {
+  std::int64_t patience = 0;  ///< evaluations without improvement; 0: off
+  double min_delta = 0.0;
+};
+struct TrainConfig {
+  std::int64_t batch_size = 32;
+  bool batch_size_all = false;  ///< `batch_size: all`
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> steps;  ///< ends the run earlier or later than epochs; 0 saves the initial weights
+  std::int64_t accumulation_steps = 1;
+  double clip_norm = 0.0;            ///< train.clip_norm: largest global L2 norm of the gradient; 0: off
+  std::int64_t eval_batch_size = 0;  ///< 0: batch_size
+  std::int64_t eval_every = 0;       ///< steps between evaluations; 0: at the end of each epoch
+  EarlyStoppingConfig early_stopping;
+  std::int64_t log_every = 0;  ///< steps between lines on a terminal or in a log; 0: a sensible number
+};
+
+enum class Metric : std::uint8_t { loss, accuracy };
+struct CheckpointConfig {
+  std::int64_t every = 0;  ///< steps, or epochs with every_in_epochs ("1ep"); 0: only at the end
+  bool every_in_epochs = false;
+  std::int64_t keep = 3;  ///< newest checkpoints kept; the best one is kept beside them
+  Metric best = Metric::loss;
+};
+
+struct Experiment {
+  std::string name;
+  std::uint64_t seed = 0;
+  DeviceConfig device;
+  MemoryConfig memory;
+  DataConfig data;
+  std::vector<LayerSpec> layers;                  ///< model.layers
+  Initialization init = Initialization::pytorch;  ///< model.init
+  LossConfig loss;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+  std::string output;         ///< output; runs/${name} by default
+  std::string config_path;    ///< the file the experiment was read from; relative data paths are tried from the
+                              ///< working directory
+  std::string resolved_json;  ///< every key with its value, as `config show --json` prints and events carry
+};
+
+}  // namespace trainer

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/config/source_location.h"
+
+namespace trainer {
+
+/// How weights start. `pytorch` is what torch.nn's module of that layer does by default: Kaiming-uniform with
+/// a = √5 for linear and conv weights, uniform(±1/√fan_in) for their biases.
+enum class Initialization : std::uint8_t {
+  pytorch,
+  kaiming_uniform,
+  kaiming_normal,
+  xavier_uniform,
+  xavier_normal,
+  normal,
+  zeros
+};
+
+enum class Activation : std::uint8_t { relu, gelu, silu, tanh, sigmoid };
+enum class GeluApproximation : std::uint8_t { none, tanh };
+
+using Pair = std::array<std::int64_t, 2>;  ///< (height, width)
+
+struct LinearSpec {
+  std::int64_t out = 0;
+  bool bias = true;
+  std::optional<Initialization> init;  ///< model.init where absent
+};
+struct Conv2dSpec {
+  std::int64_t out = 0;
+  Pair kernel{1, 1};
+  Pair stride{1, 1};
+  Pair padding{0, 0};
+  Pair dilation{1, 1};
+  std::int64_t groups = 1;
+  bool bias = true;
+  std::optional<Initialization> init;
+};
+struct BatchNorm2dSpec {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = true;
+};
+struct LayerNormSpec {
+  double eps = 1e-5;
+  bool affine = true;
+};
+struct ActivationSpec {
+  Activation function = Activation::relu;
+  GeluApproximation approximate = GeluApproximation::none;  ///< gelu only
+};
+struct MaxPool2dSpec {
+  Pair kernel{2, 2};
+  Pair stride{2, 2};  ///< the kernel where not given
+  Pair padding{0, 0};
+};
+struct AvgPool2dSpec {
+  Pair kernel{2, 2};
+  Pair stride{2, 2};
+  Pair padding{0, 0};
+  bool count_include_pad = true;
+};
+struct GlobalAvgPoolSpec {};
+struct FlattenSpec {};
+struct DropoutSpec {
+  double p = 0.5;
+};
+
+struct LayerSpec;
+/// y = layers(x) + shortcut(x); the identity where there is no shortcut.
+struct ResidualSpec {
+  std::vector<LayerSpec> layers;
+  std::vector<LayerSpec> shortcut;
+};
+struct SequentialSpec {
+  std::vector<LayerSpec> layers;
+};
+/// `times` copies of `layers` one after the other, each with parameters of its own.
+struct RepeatSpec {
+  std::int64_t times = 1;
+  std::vector<LayerSpec> layers;
+};
+
+using LayerVariant =
+    std::variant<LinearSpec, Conv2dSpec, BatchNorm2dSpec, LayerNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
+                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+
+/// One entry of `model.layers`, as written.
+struct LayerSpec {
+  std::string kind;  ///< the key: "conv2d", "relu"
+  std::string name;  ///< of `name:`; empty where not given
+  LayerVariant spec;
+  SourceLocation location;
+};
+
+}  // namespace trainer

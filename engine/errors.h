@@ -1,0 +1,61 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace trainer {
+
+/// What the process exits with; fixed, scripts depend on it.
+enum class ExitCode : int {
+  done = 0,
+  unexpected = 1,
+  config = 2,
+  out_of_memory = 3,
+  does_not_fit = 4,
+  diverged = 5,
+  data = 6,
+  device = 7,
+  interrupted = 75,
+};
+
+/// Base of every error that trainer raises on purpose. Message first, values last; no newline at the end.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode exit_code() const noexcept { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Wrong usage or configuration. what() is the full, already located text (see engine/config/diagnostic.h).
+class ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& message) : Error(ExitCode::config, message) {}
+};
+
+/// A data, checkpoint or output file that is missing, damaged or not what was expected.
+class DataError : public Error {
+ public:
+  explicit DataError(const std::string& message) : Error(ExitCode::data, message) {}
+};
+
+/// The device is absent, unusable or failed; never raised for a failed allocation.
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& message) : Error(ExitCode::device, message) {}
+};
+
+/// A broken promise inside trainer; always a bug.
+class InternalError : public Error {
+ public:
+  explicit InternalError(const std::string& message) : Error(ExitCode::unexpected, message) {}
+};
+
+/// Throws InternalError if `holds` is false. For promises between our own parts, never for input.
+inline void require_internal(bool holds, const char* promise) {
+  if (!holds) throw InternalError(std::string("internal error: ") + promise);
+}
+
+}  // namespace trainer

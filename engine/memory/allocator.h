@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/errors.h"
+#include "engine/memory/memory_statistics.h"
+
+namespace trainer {
+
+/// A live piece of device memory. `id` is stable while it lives and equal on every run of the same trace;
+/// the address may be null in simulation.
+struct Block {
+  std::int32_t id = -1;
+  void* address = nullptr;
+  std::int64_t requested = 0;  ///< bytes asked for
+  std::int64_t size = 0;       ///< bytes occupied: the request rounded to blocks (and an unsplittable rest)
+};
+
+/// What an allocator knew when it gave up; the report is made from it (engine/report/oom_report.h).
+struct AllocationFailure {
+  std::int64_t requested = 0;
+  std::int64_t rounded = 0;        ///< the request in whole blocks
+  std::int64_t segment_bytes = 0;  ///< the segment that was asked of the source
+  std::int64_t capacity = 0;
+  MemoryStatistics statistics;
+  std::int64_t largest_free_block = 0;  ///< among cached blocks
+};
+
+/// Raised only where an allocation failed after everything cached had been given back. The allocator is unchanged
+/// but for its released cache, and can be used on.
+class OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(const AllocationFailure& failure);
+  const AllocationFailure& failure() const noexcept { return failure_; }
+
+ private:
+  AllocationFailure failure_;
+};
+
+/// Hands out blocks of segments it holds from a MemorySource. Not thread-safe: one per device and stream.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+
+  /// A block of at least `num_bytes` (> 0; 0 is served as one block). Throws OutOfMemory.
+  virtual Block allocate(std::int64_t num_bytes) = 0;
+  /// Returns a live block; it is cached, not given to the source.
+  virtual void free(const Block& block) noexcept = 0;
+  /// Gives every wholly free segment back to the source ("empty cache").
+  virtual void release_cached() noexcept = 0;
+
+  virtual const MemoryStatistics& statistics() const = 0;
+  /// Current values become the peaks (the start of a step).
+  virtual void reset_peaks() = 0;
+  virtual std::int64_t capacity() const = 0;
+  /// Largest cached block: the largest request served without a new segment.
+  virtual std::int64_t largest_free_block() const = 0;
+  /// Two allocators with equal fingerprints behave alike from here on: covers the layout of all segments and blocks.
+  virtual std::uint64_t fingerprint() const = 0;
+  virtual MemorySnapshot snapshot() const = 0;
+};
+
+}  // namespace trainer
