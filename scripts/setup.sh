@@ -1,0 +1,76 @@
+# Sourced by the other scripts: what must be installed, and how a build directory is made and kept current.
+# Everything it says goes to stderr, so that a command's stdout stays the command's own.
+
+readonly RUN_PACKAGES="g++ cmake ninja-build libcli11-dev libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
+  libdnnl-dev zlib1g-dev"
+readonly TEST_PACKAGES="catch2 clang-format clang-tidy python3"
+
+say() { printf '%s\n' "$*" >&2; }
+
+# require_packages NAME…: installs what Debian's package manager does not list as installed; not root, prints the one
+# line that would, and exits 2. Elsewhere CMake names what it misses.
+require_packages() {
+  command -v dpkg-query >/dev/null 2>&1 || return 0
+  local package missing=""
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=" $package"
+  done
+  [[ -n $missing ]] || return 0
+  if [[ $(id -u) != 0 ]]; then
+    say "Packages are missing. Install them, then repeat the command:"
+    say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing"
+    exit 2
+  fi
+  say "Installing:$missing"
+  local log
+  log=$(mktemp)
+  # shellcheck disable=SC2086  # one word a package
+  if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } \
+      </dev/null >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    say "apt-get could not install:$missing"
+    exit 2
+  fi
+  rm -f "$log"
+}
+
+# run_quietly LOG WHAT COMMAND…: appends the output to LOG and shows its end only where the command fails; on a
+# terminal a command that draws its own status line (ninja) is left to do so.
+run_quietly() {
+  local log=$1 what=$2
+  shift 2
+  if ! "$@" </dev/null >>"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    say "$what failed; the whole output is in $log"
+    return 1
+  fi
+}
+
+# configure DIRECTORY CMAKE-ARGUMENT…: one that was made for another place is started afresh.
+configure() {
+  local directory=$1 cache=$1/CMakeCache.txt launcher=()
+  shift
+  mkdir -p "$directory"
+  if [[ -f $cache ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$repository" "$cache"; then
+    rm -rf "$directory"
+    mkdir -p "$directory"
+  fi
+  if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  : >"$directory/build.log"
+  run_quietly "$directory/build.log" "Configuring" \
+    cmake -S "$repository" -B "$directory" -G Ninja "${launcher[@]}" "$@"
+}
+
+# build DIRECTORY TARGET…
+build() {
+  local directory=$1
+  shift
+  if [[ -t 2 ]]; then
+    # Warnings are errors, so a build that succeeds leaves nothing but ninja's one status line, wiped here.
+    (cd "$directory" && NINJA_STATUS='building %f/%t ' ninja "$@" </dev/null 1>&2) || return 1
+    printf '\033[1A\r\033[K' >&2
+  else
+    run_quietly "$directory/build.log" "Building" ninja -C "$directory" "$@"
+  fi
+}
