@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+/// What `trainer config explain KEY` prints: type, default, range, meaning and an example of a key; the keys of a
+/// section ("train", or "" for all); a layer ("conv2d") or its key ("conv2d.kernel"). Ends with a newline.
+/// Throws ConfigError with the nearest key where there is no such key.
+std::string explain_key(std::string_view key);
+
+/// JSON Schema (draft 2020-12) of the file format, indented, for completion in editors. Ends with a newline.
+std::string config_json_schema();
+
+/// The reference of every key and layer in Markdown; configs/README.md carries it between
+/// `<!-- reference: begin -->` and `<!-- reference: end -->`.
+std::string config_reference_markdown();
+
+}  // namespace trainer

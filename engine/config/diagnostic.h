@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/source_location.h"
+#include "engine/errors.h"
+
+namespace trainer {
+
+/// One mistake in a configuration, told as a compiler tells it.
+struct Diagnostic {
+  SourceLocation location;
+  std::string message;      ///< what is wrong: "unknown key 'batch_sise'"
+  std::string expectation;  ///< what would be right: "an integer from 1 to 10"; may be empty
+  std::string suggestion;   ///< the nearest right word, shown as "did you mean '…'?"; may be empty
+  std::string source_line;  ///< the line the location points into; empty where unknown
+};
+
+/// The diagnostic as text without a newline at its end:
+///
+///     mnist.yaml:3:3: error: unknown key 'batch_sise' in 'train'
+///       3 |   batch_sise: 64
+///         |   ^~~~~~~~~~
+///       expected: one of batch_size, epochs, …
+///       did you mean 'batch_size'?
+///
+/// A location with line 0 is a command-line argument and starts with "argument 'train.batch_sise=64': error: …".
+/// A long line is cut to a window around the caret.
+std::string render(const Diagnostic& diagnostic);
+
+/// All mistakes as one error: sorted by file (in order of appearance), line and column, arguments last; at most
+/// `most_shown` are written out and the rest counted.
+ConfigError config_error(std::vector<Diagnostic> diagnostics, std::size_t most_shown = 20);
+
+/// An error of a later stage that points at the configuration. Reads the line from `location.file`; where the file
+/// cannot be read any more the text goes without it.
+ConfigError located_error(const SourceLocation& location, std::string_view message, std::string_view expectation = "",
+                          std::string_view suggestion = "");
+
+}  // namespace trainer
