@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace trainer {
@@ -45,7 +46,34 @@ struct MemoryStatistics {
   PooledCounter inactive_split_bytes;
   std::int64_t num_alloc_retries = 0;  ///< times the cache was given back to serve a request
   std::int64_t num_ooms = 0;
+
+  friend bool operator==(const MemoryStatistics&, const MemoryStatistics&) = default;
 };
+
+/// The counters by name, for whoever goes through all of them.
+struct NamedCounter {
+  std::string_view name;
+  PooledCounter MemoryStatistics::*counter;
+};
+inline constexpr std::array<NamedCounter, 9> memory_counters = {{
+    {"allocation", &MemoryStatistics::allocation},
+    {"segment", &MemoryStatistics::segment},
+    {"active", &MemoryStatistics::active},
+    {"inactive_split", &MemoryStatistics::inactive_split},
+    {"requested_bytes", &MemoryStatistics::requested_bytes},
+    {"allocated_bytes", &MemoryStatistics::allocated_bytes},
+    {"reserved_bytes", &MemoryStatistics::reserved_bytes},
+    {"active_bytes", &MemoryStatistics::active_bytes},
+    {"inactive_split_bytes", &MemoryStatistics::inactive_split_bytes},
+}};
+
+/// Share of the cached memory that one request cannot use: 1 - largest free block / (reserved - allocated),
+/// in [0, 1). 0 where everything cached is one block, and where nothing is cached.
+inline double fragmentation(const MemoryStatistics& statistics, std::int64_t largest_free_block) {
+  const std::int64_t cached_bytes = statistics.reserved_bytes.all.current - statistics.allocated_bytes.all.current;
+  if (cached_bytes <= 0) return 0.0;
+  return 1.0 - static_cast<double>(largest_free_block) / static_cast<double>(cached_bytes);
+}
 
 struct BlockSnapshot {
   std::int64_t offset = 0;  ///< from the start of the segment

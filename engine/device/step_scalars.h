@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trainer {
+
+/// The numbers that change from step to step; a kernel reads them when it runs, never when it is made.
+struct StepScalars {
+  std::uint64_t seed = 0;
+  /// Counts the micro-batches since the start of training: keys dropout.
+  std::uint32_t pass = 0;
+  /// What the gradient of the summed loss is multiplied by: 1 / (samples, class weights or numbers of the whole step,
+  /// over all its micro-batches).
+  float gradient_scale = 1;
+  double learning_rate = 0;
+  /// 1 in the first update.
+  std::int64_t update = 0;
+};
+
+}  // namespace trainer

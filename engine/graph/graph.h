@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/category.h"
+#include "engine/config/experiment.h"
+#include "engine/graph/data_description.h"
+#include "engine/ops/op.h"
+
+namespace trainer {
+
+using ValueId = std::int32_t;
+using LayerId = std::int32_t;
+inline constexpr LayerId no_layer = -1;
+
+/// A tensor: made by one node, or given (parameters, the batch).
+struct Value {
+  TensorType type;
+  std::string role;  ///< "output", "weight", "input.grad": with the layer's path it names the buffer
+  Category category = Category::activation;
+  LayerId layer = no_layer;
+  /// Index into Graph::parameters for weights and running statistics; -1 for all else.
+  std::int32_t parameter = -1;
+  /// The value whose memory this one shares whole, in the same order (flatten of features); -1: memory of its own.
+  ValueId view_of = -1;
+};
+
+/// One op applied to values. Order in Graph::nodes is order of execution.
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs, outputs;
+  LayerId layer = no_layer;
+  Phase phase = Phase::forward;
+};
+
+/// A leaf of the model, for messages and tables.
+struct Layer {
+  std::string path;  ///< "0", "body.3.layers.1", or the name: what parameters are named after
+  std::string kind;  ///< "conv2d"
+  SourceLocation location;
+  TensorType input, output;
+  std::int64_t num_parameters = 0;
+  std::int64_t forward_flops = 0;
+};
+
+/// A tensor that training keeps: weights, and running statistics (not trainable).
+struct Parameter {
+  std::string name;  ///< "<layer path>.weight": as saved
+  TensorType type;   ///< PyTorch's shape
+  LayerId layer = no_layer;
+  bool trainable = true;
+  bool decays = true;                             ///< false for norms and biases
+  Initialization init = Initialization::pytorch;  ///< of weights and biases of linear and conv2d
+  enum class Start : std::uint8_t { random_weight, random_bias, zeros, ones } start = Start::random_weight;
+  std::int64_t fan_in = 0, fan_out = 0;
+};
+
+enum class GraphMode : std::uint8_t { training, evaluation };
+
+/// The model, its loss and, after differentiate(), its backward pass, at one batch size.
+struct Graph {
+  GraphMode mode = GraphMode::training;
+  std::int64_t batch_size = 0;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<Layer> layers;
+  std::vector<Parameter> parameters;         ///< the same for every batch size and mode
+  std::vector<ValueId> parameter_values;     ///< by parameter
+  std::vector<ValueId> parameter_gradients;  ///< by parameter; -1: none. Filled by differentiate()
+  ValueId batch = -1;                        ///< the samples as they arrive (u8 pixels or f32)
+  ValueId targets = -1;
+  ValueId prediction = -1;       ///< what the loss reads: logits
+  ValueId loss_statistics = -1;  ///< f64 (num_loss_statistics)
+};
+
+/// Builds the forward pass and the loss. Throws ConfigError that points at the layer's line where shapes disagree.
+Graph build_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode);
+
+/// Appends the backward pass: for each node, in reverse, its gradient rule (engine/ops).
+void differentiate(Graph& graph);
+
+}  // namespace trainer

@@ -1,0 +1,337 @@
+#include "engine/memory/caching_allocator.h"
+
+#include <algorithm>
+
+namespace trainer {
+
+namespace {
+
+// The constants of PyTorch's allocator, under their names there.
+constexpr std::int64_t mib = 1 << 20;
+constexpr std::int64_t min_block_bytes = 512;             // kMinBlockSize
+constexpr std::int64_t small_bytes = mib;                 // kSmallSize
+constexpr std::int64_t small_buffer_bytes = 2 * mib;      // kSmallBuffer
+constexpr std::int64_t large_buffer_bytes = 20 * mib;     // kLargeBuffer
+constexpr std::int64_t min_large_alloc_bytes = 10 * mib;  // kMinLargeAlloc
+constexpr std::int64_t round_large_bytes = 2 * mib;       // kRoundLarge
+
+constexpr std::size_t initial_records = 256;
+
+/// Up to the next multiple, or the highest one where that would overflow: no source has that much.
+constexpr std::int64_t round_up(std::int64_t num_bytes, std::int64_t multiple) {
+  const std::int64_t highest = std::numeric_limits<std::int64_t>::max() / multiple * multiple;
+  return num_bytes > highest ? highest : (num_bytes + (multiple - 1)) / multiple * multiple;
+}
+
+std::int64_t segment_bytes_for(std::int64_t rounded) {
+  if (rounded <= small_bytes) return small_buffer_bytes;
+  if (rounded < min_large_alloc_bytes) return large_buffer_bytes;
+  return round_up(rounded, round_large_bytes);
+}
+
+void increase(PooledCounter& counter, bool small, std::int64_t amount) {
+  counter.all.increase(amount);
+  (small ? counter.small_pool : counter.large_pool).increase(amount);
+}
+
+void decrease(PooledCounter& counter, bool small, std::int64_t amount) {
+  counter.all.decrease(amount);
+  (small ? counter.small_pool : counter.large_pool).decrease(amount);
+}
+
+void change(PooledCounter& counter, bool small, std::int64_t amount) {
+  if (amount > 0) increase(counter, small, amount);
+  if (amount < 0) decrease(counter, small, -amount);
+}
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(MemorySource& source, CachingAllocatorOptions options)
+    : source_(source), options_(options) {
+  require_internal(options.max_split_bytes > large_buffer_bytes, "max_split_bytes is above 20 MiB");
+  grow_records();
+  segments_.reserve(64);
+}
+
+CachingAllocator::~CachingAllocator() {
+  for (const Segment& segment : segments_) source_.release(segment.address, segment.size);
+}
+
+Block CachingAllocator::allocate(std::int64_t num_bytes) {
+  require_internal(num_bytes >= 0, "an allocation has at least 0 bytes");
+  // A segment and the rest of a split take a record each. Made here, before anything changes, as it may throw.
+  if (num_unused_ < 2) grow_records();
+  const std::int64_t rounded = round_up(std::max(num_bytes, min_block_bytes), min_block_bytes);
+  const bool small = rounded <= small_bytes;
+  std::int32_t id = take_free_block(rounded, small);
+  if (id < 0) id = acquire_segment(num_bytes, rounded, small);
+  return occupy(id, num_bytes, rounded);
+}
+
+void CachingAllocator::free(const Block& block) noexcept {
+  require_internal(block.id >= 0 && static_cast<std::size_t>(block.id) < records_.size() && records_[block.id].live,
+                   "only live blocks are freed");
+  std::int32_t id = block.id;
+  Record& freed = records_[id];
+  const bool small = freed.small;
+  FreeBlocks& free_blocks = pool(small);
+  freed.live = false;
+  decrease(statistics_.allocation, small, 1);
+  decrease(statistics_.allocated_bytes, small, freed.size);
+  decrease(statistics_.active, small, 1);
+  decrease(statistics_.active_bytes, small, freed.size);
+  decrease(statistics_.requested_bytes, small, freed.requested);
+  freed.requested = 0;
+
+  std::int64_t split_change = 0, split_bytes_change = 0;
+  const auto absorb_next = [&](std::int32_t lower_id) {
+    Record& lower = records_[lower_id];
+    const std::int32_t upper_id = lower.next;
+    const Record& upper = records_[upper_id];
+    lower.size += upper.size;
+    lower.next = upper.next;
+    if (upper.next >= 0) records_[upper.next].previous = lower_id;
+    return_record(upper_id);
+    split_change -= 1;
+  };
+  if (const std::int32_t next = freed.next; next >= 0 && !records_[next].live) {
+    free_blocks.erase(free_block(next));
+    split_bytes_change -= records_[next].size;
+    absorb_next(id);
+  }
+  if (const std::int32_t previous = freed.previous; previous >= 0 && !records_[previous].live) {
+    free_blocks.erase(free_block(previous));
+    split_bytes_change -= records_[previous].size;
+    absorb_next(previous);
+    id = previous;
+  }
+  const FreeBlock merged = free_block(id);
+  free_blocks.insert(merged);
+  if (records_[id].is_split()) {
+    split_change += 1;
+    split_bytes_change += merged.size;
+  }
+  change(statistics_.inactive_split, small, split_change);
+  change(statistics_.inactive_split_bytes, small, split_bytes_change);
+}
+
+void CachingAllocator::release_cached() noexcept {
+  auto kept = segments_.begin();
+  for (const Segment& segment : segments_) {
+    if (wholly_free(segment))
+      release_segment(segment);
+    else
+      *kept++ = segment;
+  }
+  segments_.erase(kept, segments_.end());
+}
+
+void CachingAllocator::reset_peaks() {
+  for (const NamedCounter& named : memory_counters) {
+    PooledCounter& counter = statistics_.*named.counter;
+    for (Counter* part : {&counter.all, &counter.small_pool, &counter.large_pool}) part->peak = part->current;
+  }
+}
+
+std::int64_t CachingAllocator::largest_free_block() const {
+  std::int64_t largest = 0;
+  for (const FreeBlocks* blocks : {&small_free_, &large_free_})
+    if (!blocks->empty()) largest = std::max(largest, (*blocks)[blocks->size() - 1].size);
+  return largest;
+}
+
+std::uint64_t CachingAllocator::fingerprint() const {
+  // Each word goes through the finalizer of SplitMix64 (Steele et al., OOPSLA 2014), which mixes all bits.
+  std::uint64_t hash = segments_.size();
+  const auto mix = [&hash](std::int64_t word) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) + 0x9E3779B97F4A7C15u;
+    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
+    hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
+    hash ^= hash >> 31;
+  };
+  for (const Segment& segment : segments_) {
+    mix(segment.size * 2 + (segment.small ? 1 : 0));
+    for (std::int32_t id = segment.first; id >= 0; id = records_[id].next) {
+      const Record& record = records_[id];
+      mix(record.size);
+      mix(record.live ? record.requested : -1);
+    }
+  }
+  return hash;
+}
+
+MemorySnapshot CachingAllocator::snapshot() const {
+  MemorySnapshot result;
+  result.segments.reserve(segments_.size());
+  for (const Segment& segment : segments_) {
+    SegmentSnapshot& copy = result.segments.emplace_back();
+    copy.address = reinterpret_cast<std::uintptr_t>(segment.address);
+    copy.size = segment.size;
+    copy.small_pool = segment.small;
+    for (std::int32_t id = segment.first; id >= 0; id = records_[id].next) {
+      const Record& record = records_[id];
+      copy.blocks.push_back({record.offset, record.size, record.requested, record.live ? id : -1});
+    }
+  }
+  return result;
+}
+
+FreeBlock CachingAllocator::free_block(std::int32_t id) const {
+  const Record& record = records_[id];
+  return {record.size, record.segment, record.offset, id};
+}
+
+std::int32_t CachingAllocator::take_record() {
+  const std::int32_t id = unused_;
+  unused_ = records_[id].next;
+  --num_unused_;
+  return id;
+}
+
+void CachingAllocator::return_record(std::int32_t id) {
+  records_[id] = {};
+  records_[id].next = unused_;
+  unused_ = id;
+  ++num_unused_;
+}
+
+void CachingAllocator::grow_records() {
+  const std::size_t num_records = records_.empty() ? initial_records : 2 * records_.size();
+  require_internal(num_records <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+                   "fewer than 2^31 blocks are held");
+  // free must not throw, so each list has room for every record.
+  small_free_.reserve(num_records);
+  large_free_.reserve(num_records);
+  const auto old_size = static_cast<std::int32_t>(records_.size());
+  records_.resize(num_records);
+  for (auto id = static_cast<std::int32_t>(num_records) - 1; id >= old_size; --id) return_record(id);
+}
+
+std::int32_t CachingAllocator::take_free_block(std::int64_t rounded, bool small) {
+  FreeBlocks& free_blocks = pool(small);
+  const std::size_t position = free_blocks.best_fit(rounded);
+  if (position == free_blocks.size()) return -1;
+  const FreeBlock found = free_blocks[position];
+  const std::int64_t limit = options_.max_split_bytes;
+  if (rounded < limit && found.size >= limit) return -1;
+  if (rounded >= limit && found.size - rounded >= large_buffer_bytes) return -1;
+  free_blocks.erase_at(position);
+  return found.record;
+}
+
+std::int32_t CachingAllocator::acquire_segment(std::int64_t requested, std::int64_t rounded, bool small) {
+  // Before the source is asked, so that a segment cannot be lost to a failing push_back.
+  if (segments_.size() == segments_.capacity()) segments_.reserve(2 * segments_.size());
+  const std::int64_t size = segment_bytes_for(rounded);
+  void* address = source_.acquire(size);
+  if (address == nullptr && release_oversize(rounded)) address = source_.acquire(size);
+  if (address == nullptr) {
+    release_cached();
+    ++statistics_.num_alloc_retries;
+    address = source_.acquire(size);
+  }
+  if (address == nullptr) fail(requested, rounded, size);
+
+  const std::int32_t id = take_record();
+  Record& record = records_[id];
+  record = {};
+  record.segment_address = reinterpret_cast<std::uintptr_t>(address);
+  record.segment = next_segment_number_++;
+  record.size = size;
+  record.small = small;
+  segments_.push_back({address, record.segment, size, id, small});
+  increase(statistics_.segment, small, 1);
+  increase(statistics_.reserved_bytes, small, size);
+  return id;
+}
+
+Block CachingAllocator::occupy(std::int32_t id, std::int64_t requested, std::int64_t rounded) {
+  Record& record = records_[id];
+  const bool small = record.small;
+  const bool was_split = record.is_split();
+  const std::int64_t rest_bytes = record.size - rounded;
+  const bool split =
+      small ? rest_bytes >= min_block_bytes : rest_bytes > small_bytes && rounded < options_.max_split_bytes;
+  if (split) {
+    const std::int32_t rest_id = take_record();
+    Record& rest = records_[rest_id];
+    rest = record;
+    rest.offset += rounded;
+    rest.size = rest_bytes;
+    rest.previous = id;
+    if (rest.next >= 0) records_[rest.next].previous = rest_id;
+    record.next = rest_id;
+    record.size = rounded;
+    pool(small).insert(free_block(rest_id));
+    change(statistics_.inactive_split, small, was_split ? 0 : 1);
+    change(statistics_.inactive_split_bytes, small, was_split ? -rounded : rest_bytes);
+  } else if (was_split) {
+    decrease(statistics_.inactive_split, small, 1);
+    decrease(statistics_.inactive_split_bytes, small, record.size);
+  }
+  record.live = true;
+  record.requested = requested;
+  increase(statistics_.allocation, small, 1);
+  increase(statistics_.allocated_bytes, small, record.size);
+  increase(statistics_.active, small, 1);
+  increase(statistics_.active_bytes, small, record.size);
+  increase(statistics_.requested_bytes, small, requested);
+  // Not pointer arithmetic: the addresses of a simulated source point to nothing.
+  const std::uintptr_t address = record.segment_address + static_cast<std::uintptr_t>(record.offset);
+  return {id, reinterpret_cast<void*>(address), requested, record.size};
+}
+
+bool CachingAllocator::release_oversize(std::int64_t rounded) noexcept {
+  const std::int64_t limit = options_.max_split_bytes;
+  if (limit == std::numeric_limits<std::int64_t>::max()) return false;
+  // An oversize block is never a part: parts come from requests below the limit, and are smaller than these.
+  const auto release_at = [this](std::size_t position) {
+    const std::int64_t number = large_free_[position].segment;
+    const auto segment = std::find_if(segments_.begin(), segments_.end(),
+                                      [number](const Segment& candidate) { return candidate.number == number; });
+    release_segment(*segment);
+    segments_.erase(segment);
+  };
+  const std::int64_t wanted = std::max(rounded, limit);
+  const std::size_t sufficient = large_free_.best_fit(wanted);
+  if (sufficient < large_free_.size()) {
+    release_at(sufficient);
+    return true;
+  }
+  std::int64_t released = 0;
+  while (released < wanted && !large_free_.empty()) {
+    const std::size_t largest = large_free_.size() - 1;
+    const std::int64_t size = large_free_[largest].size;
+    if (size < limit) break;
+    release_at(largest);
+    released += size;
+  }
+  return released >= wanted;
+}
+
+bool CachingAllocator::wholly_free(const Segment& segment) const {
+  const Record& first = records_[segment.first];
+  return !first.live && first.next < 0;
+}
+
+void CachingAllocator::release_segment(const Segment& segment) noexcept {
+  pool(segment.small).erase(free_block(segment.first));
+  return_record(segment.first);
+  decrease(statistics_.segment, segment.small, 1);
+  decrease(statistics_.reserved_bytes, segment.small, segment.size);
+  source_.release(segment.address, segment.size);
+}
+
+void CachingAllocator::fail(std::int64_t requested, std::int64_t rounded, std::int64_t segment_bytes) {
+  ++statistics_.num_ooms;
+  AllocationFailure failure;
+  failure.requested = requested;
+  failure.rounded = rounded;
+  failure.segment_bytes = segment_bytes;
+  failure.capacity = capacity();
+  failure.statistics = statistics_;
+  failure.largest_free_block = largest_free_block();
+  throw OutOfMemory(failure);
+}
+
+}  // namespace trainer

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "engine/memory/allocator.h"
+#include "engine/memory/free_blocks.h"
+#include "engine/memory/memory_source.h"
+
+namespace trainer {
+
+// Note [Allocated and reserved]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Asking a device for memory is slow (on CUDA it waits for everything that is running), so memory is asked for in
+// large segments that are kept. Programs are served blocks of these segments, and a block that is freed stays in its
+// segment, ready for the next request. One byte is therefore counted at up to four levels:
+//
+//   requested   what the program asked for: 1,000 floats are 4,000 bytes.
+//   allocated   the blocks that serve those requests. A block is a multiple of 512 bytes, and may be up to 1 MiB larger
+//               than the request where cutting off the rest would only leave a piece too small to be of use.
+//   reserved    the segments held from the device: allocated + cached. A segment has 2 MiB (for blocks of up to 1 MiB),
+//               20 MiB (up to 10 MiB), or the request rounded up to 2 MiB.
+//   used        what the device counts for the whole process. It is larger than reserved by what lies outside the
+//               allocator: the CUDA context, libraries' own buffers, and on the CPU the program itself.
+//
+// A run is out of memory when *reserved* would exceed the capacity, so reserved is what must fit, even though
+// allocated says what the program really needs. Cached memory is not lost: before giving up, the allocator returns
+// every segment without a live block and tries once more. What it cannot return are the free pieces of segments that
+// also hold a live block (`inactive_split`). Much memory in many small pieces of that kind is fragmentation: there is
+// enough in sum, but no single piece is large enough.
+//
+// `peak` values are the highest since the peaks were last reset, which happens at the start of each step. The peaks of
+// allocated and reserved need not fall on the same moment: reserved falls only when the cache is given back.
+
+struct CachingAllocatorOptions {
+  /// PyTorch's max_split_size: blocks of at least this size are never split, serve no smaller request, and serve a
+  /// request of at least this size only if less than 20 MiB larger. Above 20 MiB; unlimited by default.
+  std::int64_t max_split_bytes = std::numeric_limits<std::int64_t>::max();
+};
+
+/// PyTorch's native CUDA caching allocator, as of 2.x (c10/cuda/CUDACachingAllocator.cpp), for one stream:
+///
+/// - A request is rounded up to 512 B. Up to 1 MiB it belongs to the small pool, else to the large pool.
+/// - It is served by the smallest free block of its pool that suffices; among equals by the one whose segment was
+///   acquired first, then by the lowest offset. (PyTorch takes the lowest address; here addresses decide nothing.)
+/// - Without such a block a segment is acquired: 2 MiB for the small pool; 20 MiB for less than 10 MiB; else the
+///   request rounded up to 2 MiB.
+/// - The rest of the block is split off if it has at least 512 B (small pool) or more than 1 MiB (large pool).
+/// - A freed block merges with free neighbours of its segment.
+/// - Where the source has no more: oversize blocks are given back (only with max_split_bytes), and else every segment
+///   without a live block, in the order of acquisition; then the source is asked once more (num_alloc_retries). If
+///   that fails too: num_ooms and OutOfMemory, whose statistics are those after the release and count this failure.
+///
+/// Deterministic: the same calls over sources that fail at the same calls give the same offsets, ids and statistics.
+/// Ids are reused, last freed first, and grow no larger than needed. allocate and free do not touch the system heap
+/// unless the number of blocks or segments reaches a new high or a segment is acquired.
+///
+/// Statistics count as PyTorch's do: a change of inactive_split by one call is one increase or one decrease.
+class CachingAllocator final : public Allocator {
+ public:
+  /// The source must outlive the allocator.
+  explicit CachingAllocator(MemorySource& source, CachingAllocatorOptions options = {});
+  /// Gives every segment back, also those with live blocks.
+  ~CachingAllocator() override;
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  Block allocate(std::int64_t num_bytes) override;
+  /// A block that is not live is a bug of the caller and ends the process.
+  void free(const Block& block) noexcept override;
+  void release_cached() noexcept override;
+
+  const MemoryStatistics& statistics() const override { return statistics_; }
+  void reset_peaks() override;
+  std::int64_t capacity() const override { return source_.capacity(); }
+  std::int64_t largest_free_block() const override;
+  /// Covers sizes, pools and order of the segments; sizes, requests and order of their blocks. Not ids, addresses and
+  /// statistics: they do not influence what follows, and so the steps of a run that has settled down are equal.
+  std::uint64_t fingerprint() const override;
+  MemorySnapshot snapshot() const override;
+
+ private:
+  /// A block, live or free, linked to its neighbours in the segment. Unused records are linked through `next`.
+  struct Record {
+    std::uintptr_t segment_address = 0;
+    std::int64_t segment = 0;  ///< number of the segment
+    std::int64_t offset = 0;
+    std::int64_t size = 0;
+    std::int64_t requested = 0;
+    std::int32_t previous = -1;
+    std::int32_t next = -1;
+    bool live = false;
+    bool small = false;
+
+    bool is_split() const { return previous >= 0 || next >= 0; }
+  };
+  struct Segment {
+    void* address = nullptr;
+    std::int64_t number = 0;
+    std::int64_t size = 0;
+    std::int32_t first = -1;  ///< record at offset 0: never changes, since the lower of two merging blocks stays
+    bool small = false;
+  };
+
+  FreeBlocks& pool(bool small) { return small ? small_free_ : large_free_; }
+  FreeBlock free_block(std::int32_t id) const;
+  std::int32_t take_record();
+  void return_record(std::int32_t id);
+  void grow_records();
+
+  std::int32_t take_free_block(std::int64_t rounded, bool small);
+  std::int32_t acquire_segment(std::int64_t requested, std::int64_t rounded, bool small);
+  Block occupy(std::int32_t id, std::int64_t requested, std::int64_t rounded);
+  bool release_oversize(std::int64_t rounded) noexcept;
+  bool wholly_free(const Segment& segment) const;
+  void release_segment(const Segment& segment) noexcept;
+  [[noreturn]] void fail(std::int64_t requested, std::int64_t rounded, std::int64_t segment_bytes);
+
+  MemorySource& source_;
+  CachingAllocatorOptions options_;
+  std::vector<Record> records_;
+  std::int32_t unused_ = -1;  ///< first unused record
+  std::int32_t num_unused_ = 0;
+  std::vector<Segment> segments_;  ///< in the order they were acquired
+  std::int64_t next_segment_number_ = 0;
+  FreeBlocks small_free_, large_free_;
+  MemoryStatistics statistics_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "engine/shape.h"
+
+namespace trainer {
+
+struct Op;
+
+/// Batch normalisation over N, H, W for each channel (Ioffe and Szegedy, 2015), as PyTorch's BatchNorm2d: biased
+/// variance normalises, unbiased variance enters the running one. Then ReLU where `relu` (set by the fusion pass).
+struct BatchNorm2dAttributes {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< running = (1 − momentum) · running + momentum · batch
+  bool affine = true;
+  bool relu = false;
+  friend bool operator==(const BatchNorm2dAttributes&, const BatchNorm2dAttributes&) = default;
+};
+
+/// Training. inputs: x (N, H, W, C), running_mean (C), running_var (C) [both modified][, weight (C), bias (C)];
+/// outputs: y, mean (C), reciprocal standard deviation (C). y may be stored over x only where no gradient reads x.
+Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
+/// Evaluation. The same inputs, none modified; outputs: y, which may be stored over x.
+Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
+/// inputs: dy, x, mean, rstd[, weight][, y where relu]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
+Op batchnorm2d_backward_op(const Op& batchnorm2d);
+
+}  // namespace trainer

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "engine/ops/loss_statistics.h"
+#include "engine/shape.h"
+
+namespace trainer {
+
+struct Op;
+
+/// Binary cross-entropy of sigmoid(logits), over all numbers, as PyTorch's BCEWithLogitsLoss.
+/// inputs: outputs of the model (N, k), targets f32 (N, k), loss statistics f64 (num_loss_statistics) [added to];
+/// no outputs.
+Op bce_with_logits_op(const TensorType& prediction, const TensorType& targets);
+/// inputs: prediction, targets; outputs: dprediction, which may be stored over the prediction; scaled by
+/// StepScalars::gradient_scale.
+Op bce_with_logits_backward_op(const Op& bce_with_logits);
+
+}  // namespace trainer

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/ops/loss_statistics.h"
+#include "engine/shape.h"
+
+namespace trainer {
+
+struct Op;
+
+/// Softmax cross-entropy as PyTorch's CrossEntropyLoss with reduction 'mean'.
+struct CrossEntropyAttributes {
+  double label_smoothing = 0;
+  std::vector<float> class_weights;  ///< empty: 1 each
+  friend bool operator==(const CrossEntropyAttributes&, const CrossEntropyAttributes&) = default;
+};
+
+/// inputs: logits (N, classes), targets i32 (N), loss statistics f64 (num_loss_statistics) [added to]; no outputs.
+Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const CrossEntropyAttributes& attributes);
+/// inputs: logits, targets; outputs: dlogits, which may be stored over the logits; scaled by
+/// StepScalars::gradient_scale.
+Op cross_entropy_backward_op(const Op& cross_entropy);
+
+}  // namespace trainer

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/shape.h"
+
+namespace trainer {
+
+struct Op;
+
+/// Element i is kept where PhiloxStream{seed, stream, pass}.uniform(i) ≥ p and then divided by 1 − p; seed and pass
+/// are StepScalars'. Nothing is stored: backward draws the same numbers again.
+struct DropoutAttributes {
+  double p = 0.5;
+  std::uint32_t stream = 0;  ///< tells the dropout layers of a model apart
+  friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
+};
+
+/// inputs: x; outputs: y, which may be stored over x.
+Op dropout_op(const TensorType& x, const DropoutAttributes& attributes);
+/// inputs: dy; outputs: dx, which may be stored over dy.
+Op dropout_backward_op(const Op& dropout);
+
+}  // namespace trainer

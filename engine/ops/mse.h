@@ -1,0 +1,18 @@
+#pragma once
+
+#include "engine/ops/loss_statistics.h"
+#include "engine/shape.h"
+
+namespace trainer {
+
+struct Op;
+
+/// Mean squared error over all numbers, as PyTorch's MSELoss.
+/// inputs: outputs of the model (N, k), targets f32 (N, k), loss statistics f64 (num_loss_statistics) [added to];
+/// no outputs.
+Op mse_op(const TensorType& prediction, const TensorType& targets);
+/// inputs: prediction, targets; outputs: dprediction, which may be stored over the prediction; scaled by
+/// StepScalars::gradient_scale.
+Op mse_backward_op(const Op& mse);
+
+}  // namespace trainer

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/out_of_memory_context.h"
+#include "engine/program/run_schedule.h"
+
+namespace trainer {
+
+struct StepMemory {
+  std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;
+  std::int64_t requested = 0, allocated = 0, reserved = 0;  ///< at the end of the step
+  friend bool operator==(const StepMemory&, const StepMemory&) = default;
+};
+
+/// Steps that behave alike, one after the other.
+struct PlannedSteps {
+  std::int64_t first_step = 0;  ///< 0: loading
+  std::int64_t count = 1;
+  bool evaluation = false;  ///< the evaluation after first_step
+  StepMemory memory;
+};
+
+/// Where the highest allocated value of the run lies.
+struct PlanPeak {
+  std::int64_t allocated = 0;
+  std::int64_t step = 0;
+  Phase phase = Phase::load;
+  std::string layer, op, routine;
+  CategoryBytes by_category{};
+  std::vector<OutOfMemoryContext::LayerBytes> by_layer;
+  std::vector<OutOfMemoryContext::TopBuffer> top;
+  std::vector<TimelinePoint> timeline;  ///< of the whole step that holds the peak
+};
+
+/// The exact prediction: the program through the real allocator over a simulated source.
+struct MemoryPlan {
+  bool fits = true;
+  std::int64_t capacity = 0;
+  std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;  ///< over the run
+  std::int64_t num_alloc_retries = 0;
+  StepMemory first_step, steady_step;  ///< the first step, and the last whole-batch step
+  std::vector<PlannedSteps> steps;     ///< run-length list over load, steps and evaluations, in order
+  PlanPeak peak;
+  std::optional<OutOfMemoryContext> failure;  ///< where it does not fit
+};
+
+/// Plans the whole run: every step and evaluation of the schedule. Repeating states are recognised, so the time does
+/// not grow with the number of epochs.
+MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity);
+
+/// A capacity no plan reaches.
+inline constexpr std::int64_t unlimited_capacity = std::int64_t{1} << 60;
+
+}  // namespace trainer

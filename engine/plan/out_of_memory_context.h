@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/plan/live_buffers.h"
+
+namespace trainer {
+
+/// One point of a step's memory: the allocated bytes after an instruction.
+struct TimelinePoint {
+  Phase phase = Phase::forward;
+  LayerId layer = no_layer;
+  std::int64_t allocated = 0;
+};
+
+/// Everything known at a failed allocation, as data; the report is made from it (engine/report/oom_report.h).
+struct OutOfMemoryContext {
+  AllocationFailure failure;
+  std::int64_t step = 0;  ///< 0: while loading
+  Phase phase = Phase::load;
+  std::string layer;   ///< label, "2 (conv2d)"
+  std::string op;      ///< of the op the buffer was for; empty where none
+  std::string buffer;  ///< name of the buffer that could not be allocated
+  Category category = Category::activation;
+  bool planned = false;  ///< found by the plan before the first step
+
+  CategoryBytes by_category{};
+  struct LayerBytes {
+    std::string layer;
+    std::int64_t num_bytes = 0;
+  };
+  std::vector<LayerBytes> by_layer;  ///< layers that hold something, in order of the model; "(no layer)" last
+  struct TopBuffer {
+    std::string name, layer;
+    Category category = Category::activation;
+    std::int64_t num_bytes = 0;
+  };
+  std::vector<TopBuffer> top;           ///< the ten largest
+  std::vector<TimelinePoint> timeline;  ///< of this step until the failure
+};
+
+/// Collects the context from the live buffers at the moment of failure. `instruction` is the one that failed.
+OutOfMemoryContext describe_out_of_memory(const Program& program, const LiveBuffers& live, const Routine& routine,
+                                          std::size_t instruction, const AllocationFailure& failure, std::int64_t step);
+
+}  // namespace trainer

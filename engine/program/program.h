@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace trainer {
+
+using BufferId = std::int32_t;
+
+/// A named, sized piece of device memory.
+struct Buffer {
+  std::string name;  ///< "<layer path>.<role>": "3.output", "fc.weight.grad", "fc.weight.momentum"
+  LayerId layer = no_layer;
+  Category category = Category::activation;
+  TensorType type;  ///< u8 for workspace
+  std::int64_t num_bytes = 0;
+};
+
+/// One op over buffers.
+struct OpCall {
+  Op op;
+  std::vector<BufferId> inputs, outputs;
+  BufferId workspace = -1;
+  LayerId layer = no_layer;
+  Phase phase = Phase::forward;
+};
+
+struct Instruction {
+  enum class Kind : std::uint8_t { allocate, run, release } kind = Kind::run;
+  std::int32_t index = 0;  ///< a buffer, or a call
+  LayerId layer = no_layer;
+  Phase phase = Phase::forward;
+};
+
+/// A straight list of instructions.
+struct Routine {
+  std::string name;             ///< "load", "train", "train, accumulating", "update", "evaluate"
+  std::int64_t batch_size = 0;  ///< 0: none
+  std::vector<Instruction> instructions;
+  BufferId batch = -1, targets = -1;  ///< where the host's data goes, after their allocate and before the first run
+  BufferId prediction = -1;           ///< what predict reads, before its release
+};
+
+/// What the optimizer keeps for one parameter, by parameter.
+struct OptimizerBuffers {
+  BufferId first = -1;   ///< momentum, first moment
+  BufferId second = -1;  ///< second moment
+};
+
+/// Shared by training, prediction and diagnosis: the only list of what is held when.
+/// Persistent buffers (parameters, optimizer state, loss statistics) are allocated by `load` and never released.
+/// Gradients are allocated by the first micro-batch of a step and released by `update`.
+struct Program {
+  std::vector<Layer> layers;
+  std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers;
+  std::vector<OpCall> calls;
+  std::vector<BufferId> parameter_buffers;          ///< by parameter
+  std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
+  BufferId loss_statistics = -1;
+
+  Routine load;
+  /// For each of the at most two micro-batch sizes (the whole one first, then the odd last one).
+  struct MicroBatch {
+    std::int64_t batch_size = 0;
+    Routine first;  ///< starts the gradients
+    Routine next;   ///< adds to them; empty where the experiment never accumulates
+  };
+  std::vector<MicroBatch> micro_batches;
+  Routine update;
+  /// For each of the at most two evaluation batch sizes.
+  std::vector<Routine> evaluations;
+
+  /// "fc1 (linear)", or "optimizer" for no layer.
+  std::string layer_label(LayerId layer) const;
+};
+
+}  // namespace trainer

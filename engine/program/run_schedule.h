@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/config/experiment.h"
+#include "engine/graph/data_description.h"
+
+namespace trainer {
+
+/// How a run is cut into epochs, steps and micro-batches; a pure function of configuration and data sizes, shared by
+/// the plan and the training loop. Steps count from 1.
+class RunSchedule {
+ public:
+  RunSchedule(const Experiment& experiment, const DataDescription& data);
+
+  /// One update. Its micro-batches have batch_size() samples each, but for an odd last one.
+  struct Step {
+    std::int64_t epoch = 0;        ///< from 0
+    std::int64_t first_batch = 0;  ///< index of its first micro-batch in the epoch
+    std::int64_t num_micro_batches = 0;
+    std::int64_t num_samples = 0;
+    bool last_is_odd = false;  ///< the last micro-batch has odd_batch_size() samples
+    bool ends_epoch = false;
+    bool evaluates = false;  ///< an evaluation follows
+  };
+  Step step(std::int64_t step) const;
+
+  std::int64_t total_steps() const { return total_steps_; }
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  std::int64_t batch_size() const { return batch_size_; }
+  /// Samples of the odd last micro-batch of an epoch; 0: there is none.
+  std::int64_t odd_batch_size() const { return odd_batch_size_; }
+  std::int64_t eval_batch_size() const { return eval_batch_size_; }
+  std::int64_t odd_eval_batch_size() const { return odd_eval_batch_size_; }
+  /// Whole evaluation batches in one evaluation; 0 with odd_eval_batch_size() = 0: there is none.
+  std::int64_t num_whole_eval_batches() const { return num_whole_eval_batches_; }
+  bool evaluates() const { return num_whole_eval_batches_ + (odd_eval_batch_size_ > 0) > 0; }
+  bool accumulates() const { return accumulates_; }
+
+ private:
+  std::int64_t batch_size_ = 0, odd_batch_size_ = 0, batches_per_epoch_ = 0, steps_per_epoch_ = 0, total_steps_ = 0;
+  std::int64_t eval_batch_size_ = 0, odd_eval_batch_size_ = 0, num_whole_eval_batches_ = 0;
+  std::int64_t accumulation_steps_ = 1, eval_every_ = 0;
+  bool accumulates_ = false;
+};
+
+}  // namespace trainer

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/fixes.h"
+#include "engine/plan/memory_plan.h"
+
+namespace trainer {
+
+struct StartEvent {
+  const Experiment* experiment = nullptr;
+  std::string device_kind, device_name;
+  std::int64_t capacity = 0;
+  std::int64_t num_parameters = 0;
+  std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
+  std::int64_t outside_allocator_bytes = 0;  ///< used by the process before the first allocation
+};
+
+struct DeviceMemory {
+  StepMemory step;
+  std::int64_t device_used = 0, device_total = 0, num_alloc_retries = 0;
+};
+
+struct StepEvent {
+  std::int64_t step = 0, epoch = 0;  ///< step from 1, epoch from 1
+  std::string_view stage = "train";
+  double loss = 0, learning_rate = 0;
+  std::int64_t samples = 0;
+  double seconds = 0;
+  DeviceMemory memory;
+};
+
+struct EvalEvent {
+  std::int64_t step = 0, epoch = 0;
+  std::string_view stage = "train";
+  double loss = 0;
+  std::optional<double> accuracy, top5;
+  std::int64_t samples = 0;
+  double seconds = 0;
+  bool best = false;
+  DeviceMemory memory;
+};
+
+struct CheckpointEvent {
+  std::int64_t step = 0;
+  std::string path;
+  double seconds = 0;
+};
+
+struct OutOfMemoryEvent {
+  OutOfMemoryContext context;
+  std::vector<Fix> fixes;
+};
+
+struct DivergedEvent {
+  std::int64_t step = 0;
+  double loss = 0;
+  std::string layer, tensor;  ///< where the first non-finite value was found; "loss" where only the sum overflowed
+};
+
+struct EndEvent {
+  std::string status;  ///< done | oom | interrupted | diverged | failed
+  std::int64_t steps = 0;
+  double seconds = 0, training_seconds = 0;
+  std::int64_t samples = 0;
+  std::optional<double> loss, accuracy, top5;  ///< of the last evaluation
+  std::optional<double> best_value;
+  std::int64_t best_step = 0;
+  bool stopped_early = false;
+  std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0, peak_used = 0;
+  CategoryBytes peak_by_category{};  ///< at the highest allocated value
+  std::string output, last_checkpoint, error;
+};
+
+/// What a run tells. Calls come from the training thread, in order; a sink must not throw for lack of a terminal.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_start(const StartEvent&) {}
+  virtual void on_step(const StepEvent&) {}
+  virtual void on_eval(const EvalEvent&) {}
+  virtual void on_checkpoint(const CheckpointEvent&) {}
+  virtual void on_out_of_memory(const OutOfMemoryEvent&) {}
+  virtual void on_diverged(const DivergedEvent&) {}
+  virtual void on_end(const EndEvent&) {}
+};
+
+}  // namespace trainer
