@@ -69,8 +69,7 @@ Block CachingAllocator::allocate(std::int64_t num_bytes) {
 }
 
 void CachingAllocator::free(const Block& block) noexcept {
-  require_internal(block.id >= 0 && static_cast<std::size_t>(block.id) < records_.size() && records_[block.id].live,
-                   "only live blocks are freed");
+  require_internal(is_live(block), "only live blocks are freed");
   std::int32_t id = block.id;
   Record& freed = records_[id];
   const bool small = freed.small;
@@ -176,6 +175,12 @@ MemorySnapshot CachingAllocator::snapshot() const {
   return result;
 }
 
+bool CachingAllocator::is_live(const Block& block) const {
+  if (block.id < 0 || static_cast<std::size_t>(block.id) >= records_.size()) return false;
+  const Record& record = records_[block.id];
+  return record.live && record.address() == block.address;
+}
+
 FreeBlock CachingAllocator::free_block(std::int32_t id) const {
   const Record& record = records_[id];
   return {record.size, record.segment, record.offset, id};
@@ -276,9 +281,7 @@ Block CachingAllocator::occupy(std::int32_t id, std::int64_t requested, std::int
   increase(statistics_.active, small, 1);
   increase(statistics_.active_bytes, small, record.size);
   increase(statistics_.requested_bytes, small, requested);
-  // Not pointer arithmetic: the addresses of a simulated source point to nothing.
-  const std::uintptr_t address = record.segment_address + static_cast<std::uintptr_t>(record.offset);
-  return {id, reinterpret_cast<void*>(address), requested, record.size};
+  return {id, record.address(), requested, record.size};
 }
 
 bool CachingAllocator::release_oversize(std::int64_t rounded) noexcept {

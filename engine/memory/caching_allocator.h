@@ -94,6 +94,8 @@ class CachingAllocator final : public Allocator {
     bool small = false;
 
     bool is_split() const { return previous >= 0 || next >= 0; }
+    /// Not pointer arithmetic: the addresses of a simulated source point to nothing.
+    void* address() const { return reinterpret_cast<void*>(segment_address + static_cast<std::uintptr_t>(offset)); }
   };
   struct Segment {
     void* address = nullptr;
@@ -104,6 +106,7 @@ class CachingAllocator final : public Allocator {
   };
 
   FreeBlocks& pool(bool small) { return small ? small_free_ : large_free_; }
+  bool is_live(const Block& block) const;
   FreeBlock free_block(std::int32_t id) const;
   std::int32_t take_record();
   void return_record(std::int32_t id);

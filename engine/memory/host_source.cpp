@@ -1,6 +1,7 @@
 #include "engine/memory/host_source.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -21,19 +22,18 @@ void* map(std::size_t num_bytes) {
   throw DeviceError(std::string("the system refused to map memory: ") + std::strerror(errno));
 }
 
-/// Maps up to 2 MiB more than wanted and unmaps what lies before and behind the aligned part.
+/// Maps 2 MiB more than wanted and unmaps what lies before and behind the aligned part.
 void* map_aligned(std::size_t num_bytes) {
-  void* mapped = map(num_bytes + huge_page_bytes);
+  // In whole pages: only these can be unmapped.
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t kept = (num_bytes + page_bytes - 1) / page_bytes * page_bytes;
+  void* mapped = map(kept + huge_page_bytes);
   if (mapped == nullptr) return nullptr;
-  const auto start = reinterpret_cast<std::uintptr_t>(mapped);
-  const std::size_t before = (huge_page_bytes - start % huge_page_bytes) % huge_page_bytes;
+  const std::size_t before =
+      (huge_page_bytes - reinterpret_cast<std::uintptr_t>(mapped) % huge_page_bytes) % huge_page_bytes;
   char* aligned = static_cast<char*>(mapped) + before;
   if (before > 0) munmap(mapped, before);
-  // munmap wants an address on a page; the pages of the segment's own end stay.
-  constexpr std::size_t page_bytes = 4096;
-  const std::size_t kept = (num_bytes + page_bytes - 1) / page_bytes * page_bytes;
-  const std::size_t end = (num_bytes + huge_page_bytes + page_bytes - 1) / page_bytes * page_bytes;
-  if (end > before + kept) munmap(aligned + kept, end - before - kept);
+  if (before < huge_page_bytes) munmap(aligned + kept, huge_page_bytes - before);
   // Only advice: without huge pages everything works, more slowly.
   madvise(aligned, kept, MADV_HUGEPAGE);
   return aligned;
