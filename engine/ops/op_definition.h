@@ -50,7 +50,7 @@ struct OpDefinition {
   /// Emits the ops that compute the gradients of the inputs; null where there is none to compute.
   void (*differentiate)(GradientScope&) = nullptr;
   /// Outputs that may take over an input's memory, best first.
-  std::span<const InPlace> in_place;
+  std::span<const InPlace> in_place = {};
 };
 
 const OpDefinition& definition_of(OpKind kind);

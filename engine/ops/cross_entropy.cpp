@@ -1,0 +1,39 @@
+#include "engine/ops/cross_entropy.h"
+
+#include <fmt/format.h>
+
+#include "engine/ops/elementwise.h"
+
+namespace trainer {
+
+Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const CrossEntropyAttributes& attributes) {
+  if (targets.dtype != DType::i32) throw ShapeError("cross_entropy needs classes as targets; the data has numbers");
+  if (logits.shape.rank() != 2) {
+    throw ShapeError(fmt::format("cross_entropy takes logits of shape (batch, classes); the model's output is {}",
+                                 logits.shape.to_string()));
+  }
+  return {OpKind::cross_entropy, attributes, {logits, targets, {DType::f64, {num_loss_statistics}}}, {}};
+}
+
+Op cross_entropy_backward_op(const Op& cross_entropy) {
+  return {OpKind::cross_entropy_backward,
+          cross_entropy.attributes,
+          {cross_entropy.inputs[0], cross_entropy.inputs[1]},
+          {cross_entropy.inputs[0]}};
+}
+
+namespace {
+
+void differentiate_cross_entropy(GradientScope& scope) {
+  scope.set_gradient(0, scope.emit(cross_entropy_backward_op(scope.op()), {scope.input(0), scope.input(1)})[0]);
+}
+
+}  // namespace
+
+// Maximum, exponential, sum, logarithm; an exponential counts one.
+const OpDefinition cross_entropy_definition = {.flops = flops_per_input_element<4>,
+                                               .differentiate = differentiate_cross_entropy};
+const OpDefinition cross_entropy_backward_definition = {.flops = flops_per_input_element<5>,
+                                                        .in_place = in_place_over_first};
+
+}  // namespace trainer

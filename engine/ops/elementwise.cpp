@@ -1,0 +1,31 @@
+#include "engine/ops/elementwise.h"
+
+#include <fmt/format.h>
+
+#include "engine/ops/loss_statistics.h"
+
+namespace trainer {
+
+void require_image(const TensorType& x, const char* layer) {
+  if (x.shape.rank() == 4) return;
+  throw ShapeError(fmt::format("{} takes images of shape (batch, height, width, channels); its input is {}", layer,
+                               x.shape.to_string()));
+}
+
+Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& targets) {
+  if (targets.dtype != DType::f32) {
+    throw ShapeError(
+        fmt::format("{} needs numbers as targets; the data has classes (use cross_entropy)", name_of(kind)));
+  }
+  if (prediction.shape != targets.shape) {
+    throw ShapeError(fmt::format("the model's output is {} and the targets are {}; {} needs them alike",
+                                 prediction.shape.to_string(), targets.shape.to_string(), name_of(kind)));
+  }
+  return {kind, std::monostate{}, {prediction, targets, {DType::f64, {num_loss_statistics}}}, {}};
+}
+
+Op numeric_loss_backward_op(OpKind kind, const Op& loss) {
+  return {kind, std::monostate{}, {loss.inputs[0], loss.inputs[1]}, {loss.inputs[0]}};
+}
+
+}  // namespace trainer

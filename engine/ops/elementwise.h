@@ -1,0 +1,26 @@
+#pragma once
+
+#include <array>
+
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+
+/// In-place rules of ops that read each element once before they write it.
+inline constexpr std::array<InPlace, 1> in_place_over_first = {{{.output = 0, .input = 0}}};
+inline constexpr std::array<InPlace, 2> in_place_over_either = {{{.output = 0, .input = 0}, {.output = 0, .input = 1}}};
+
+/// FLOPs of ops that spend `per_element` operations on each element of their first input.
+template <std::int64_t per_element>
+std::int64_t flops_per_input_element(const Op& op) {
+  return per_element * op.inputs[0].num_elements();
+}
+
+/// Throws ShapeError unless x is an image batch (N, H, W, C).
+void require_image(const TensorType& x, const char* layer);
+
+/// mse and bce_with_logits: loss over all numbers of (N, k), see their headers. Throws ShapeError.
+Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& targets);
+Op numeric_loss_backward_op(OpKind kind, const Op& loss);
+
+}  // namespace trainer

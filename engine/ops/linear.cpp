@@ -1,0 +1,65 @@
+#include "engine/ops/linear.h"
+
+#include <fmt/format.h>
+
+#include "engine/ops/activation.h"
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+
+Op linear_op(const TensorType& x, const LinearAttributes& attributes) {
+  if (x.shape.rank() != 2 && x.shape.rank() != 3) {
+    throw ShapeError(
+        fmt::format("linear takes features of shape (batch, features); its input is {}: put flatten or "
+                    "global_avgpool before it",
+                    x.shape.to_string()));
+  }
+  Op op{OpKind::linear, attributes, {x, {x.dtype, {attributes.out, x.shape[-1]}}}, {x}};
+  op.outputs[0].shape[-1] = attributes.out;
+  if (attributes.bias) op.inputs.push_back({x.dtype, {attributes.out}});
+  return op;
+}
+
+Op linear_backward_input_op(const Op& linear) {
+  return {OpKind::linear_backward_input, linear.attributes, {linear.outputs[0], linear.inputs[1]}, {linear.inputs[0]}};
+}
+
+Op linear_backward_weight_op(const Op& linear) {
+  Op op{OpKind::linear_backward_weight, linear.attributes, {linear.outputs[0], linear.inputs[0]}, {linear.inputs[1]}};
+  if (attributes_of<LinearAttributes>(linear).bias) op.outputs.push_back(linear.inputs[2]);
+  return op;
+}
+
+namespace {
+
+/// All three products are rows × in × out multiply-adds.
+std::int64_t linear_flops(const TensorType& features, std::int64_t other) {
+  return 2 * features.num_elements() * other;
+}
+std::int64_t forward_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
+std::int64_t backward_input_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
+std::int64_t backward_weight_flops(const Op& op) { return linear_flops(op.inputs[0], op.inputs[1].shape[-1]); }
+
+void differentiate_linear(GradientScope& scope) {
+  const auto attributes = attributes_of<LinearAttributes>(scope.op());
+  Operand gradient = scope.output_gradient();
+  if (attributes.relu) {
+    const Op relu = activation_backward_op(scope.op().outputs[0], {.function = Activation::relu});
+    gradient = scope.emit(relu, {gradient, scope.output(0)})[0];
+  }
+  if (scope.needs_gradient(1)) {
+    const auto outputs = scope.emit(linear_backward_weight_op(scope.op()), {gradient, scope.input(0)});
+    scope.set_gradient(1, outputs[0]);
+    if (attributes.bias) scope.set_gradient(2, outputs[1]);
+  }
+  if (scope.needs_gradient(0))
+    scope.set_gradient(0, scope.emit(linear_backward_input_op(scope.op()), {gradient, scope.input(1)})[0]);
+}
+
+}  // namespace
+
+const OpDefinition linear_definition = {.flops = forward_flops, .differentiate = differentiate_linear};
+const OpDefinition linear_backward_input_definition = {.flops = backward_input_flops};
+const OpDefinition linear_backward_weight_definition = {.flops = backward_weight_flops};
+
+}  // namespace trainer

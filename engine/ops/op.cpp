@@ -1,0 +1,47 @@
+#include "engine/ops/op.h"
+
+#include <array>
+
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::array<std::string_view, num_op_kinds> op_names = {
+#define TRAINER_OP(name, attributes) #name,
+    TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+};
+
+void mix(std::uint64_t& hash, std::uint64_t word) {
+  hash ^= word;
+  hash *= 0x9E3779B97F4A7C15u;
+  hash ^= hash >> 29;
+}
+
+}  // namespace
+
+std::string_view name_of(OpKind kind) { return op_names[static_cast<std::size_t>(kind)]; }
+
+// Kinds and shapes tell ops apart well enough; attributes are left to the comparison.
+std::size_t OpHash::operator()(const Op& op) const noexcept {
+  std::uint64_t hash = static_cast<std::uint64_t>(op.kind) + 1;
+  for (const auto* operands : {&op.inputs, &op.outputs}) {
+    for (const TensorType& type : *operands) {
+      mix(hash, static_cast<std::uint64_t>(type.dtype) * 8 + static_cast<std::uint64_t>(type.shape.rank()));
+      for (std::int64_t dim : type.shape) mix(hash, static_cast<std::uint64_t>(dim));
+    }
+  }
+  return hash;
+}
+
+const OpDefinition& definition_of(OpKind kind) {
+  static constexpr std::array<const OpDefinition*, num_op_kinds> definitions = {
+#define TRAINER_OP(name, attributes) &name##_definition,
+      TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+  };
+  return *definitions[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace trainer
