@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""One repetition of one network of the CPU benchmark in PyTorch, in a process of its own; prints one line of JSON.
+
+The networks, SGD and batch sizes are those of configs/bench/*.yaml. PyTorch is used at its best: batches are float and
+already in memory, gradients are set to None, the optimizer is the fused one, tensors are channels_last where asked.
+"""
+import argparse
+import json
+import os
+import time
+
+
+def resident_bytes(field):
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field + ":"))
+
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+IMPORTED_BYTES = resident_bytes("VmRSS")
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, channels_in, channels_out, stride):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels_in, channels_out, 3, stride, 1, bias=False), nn.BatchNorm2d(channels_out), nn.ReLU(True),
+            nn.Conv2d(channels_out, channels_out, 3, 1, 1, bias=False), nn.BatchNorm2d(channels_out))
+        self.shortcut = nn.Sequential()
+        if stride != 1 or channels_in != channels_out:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out))
+
+    def forward(self, x):
+        return torch.relu_(self.layers(x) + self.shortcut(x))
+
+
+def make_mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 2000), nn.ReLU(True), nn.Linear(2000, 2000), nn.ReLU(True),
+                         nn.Linear(2000, 10))
+
+
+def make_cnn():
+    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(True), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(True),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 14 * 14, 128), nn.ReLU(True), nn.Linear(128, 10))
+
+
+def make_resnet18():
+    layers = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(True)]
+    channels = 64
+    for out in (64, 128, 256, 512):
+        for stride in (1 if out == 64 else 2, 1):
+            layers.append(BasicBlock(channels, out, stride))
+            channels = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+NETWORKS = {"mlp": (make_mlp, (1, 28, 28), 128), "cnn": (make_cnn, (1, 28, 28), 64),
+            "resnet18": (make_resnet18, (3, 32, 32), 64)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("network", choices=NETWORKS)
+    parser.add_argument("mode", choices=("eager", "compile"))
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--warmup-steps", type=int, default=5)
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(2)
+    torch.manual_seed(1)
+    make, shape, batch = NETWORKS[arguments.network]
+    model = make()
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    inputs = [torch.randn(batch, *shape) for _ in range(4)]
+    targets = [torch.randint(0, 10, (batch,)) for _ in range(4)]
+    if arguments.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
+    fused = {"fused": True} if int(torch.__version__.split(".")[0]) >= 2 else {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **fused)
+    criterion = nn.CrossEntropyLoss()
+
+    def loss_of(x, y):
+        return criterion(model(x), y)
+
+    if arguments.mode == "compile":
+        loss_of = torch.compile(loss_of)
+
+    def step(index):
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(inputs[index % 4], targets[index % 4])
+        loss.backward()
+        optimizer.step()
+        return loss.item()  # as a training loop that prints its loss
+
+    for index in range(arguments.warmup_steps):
+        step(index)
+    step_seconds = []
+    end = time.perf_counter() + arguments.seconds
+    while True:
+        start = time.perf_counter()
+        if start >= end and len(step_seconds) >= 3:
+            break
+        step(len(step_seconds))
+        step_seconds.append(time.perf_counter() - start)
+    print(json.dumps({"samples_per_second": batch * len(step_seconds) / sum(step_seconds),
+                      "step_seconds": sum(step_seconds) / len(step_seconds), "best_step_seconds": min(step_seconds),
+                      "peak_bytes": resident_bytes("VmHWM"), "imported_bytes": IMPORTED_BYTES,
+                      "parameters": num_parameters}))
+
+
+if __name__ == "__main__":
+    main()
