@@ -1,0 +1,276 @@
+// Random traces: the caching allocator against the plain model of its rules, over a source that also fails.
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "engine/memory/caching_allocator.h"
+#include "tests/memory/failing_source.h"
+#include "tests/memory/reference_allocator.h"
+
+namespace trainer::test {
+
+namespace {
+
+constexpr std::int64_t mib = 1 << 20;
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(bound));
+  }
+  bool chance(int percent) { return below(100) < percent; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Sizes around every threshold of the rules, many of them equal, so that ties are common.
+std::int64_t random_size(Random& random) {
+  switch (random.below(9)) {
+    case 0:
+      return random.below(2000);
+    case 1:
+      return random.below(4) * 512;
+    case 2:
+      return random.below(mib) + 1;
+    case 3:
+      return mib + random.below(3) - 1;
+    case 4:
+      return mib + random.below(9 * mib);
+    case 5:
+      return 10 * mib + random.below(1025) - 512;
+    case 6:
+      return (random.below(6) + 1) * mib;
+    case 7:
+      return 10 * mib + random.below(40 * mib);
+    default:
+      return (random.below(4) + 5) * 4 * mib;
+  }
+}
+
+/// Empty where both agree in everything that can be seen, else what differs.
+std::string difference(const MemoryStatistics& statistics, const ReferenceAllocator& model) {
+  std::ostringstream text;
+  const std::array<std::pair<const PooledCounter*, ReferenceAllocator::Quantity>, 9> pairs = {{
+      {&statistics.allocation, ReferenceAllocator::allocation},
+      {&statistics.segment, ReferenceAllocator::segment},
+      {&statistics.active, ReferenceAllocator::active},
+      {&statistics.inactive_split, ReferenceAllocator::inactive_split},
+      {&statistics.requested_bytes, ReferenceAllocator::requested_bytes},
+      {&statistics.allocated_bytes, ReferenceAllocator::allocated_bytes},
+      {&statistics.reserved_bytes, ReferenceAllocator::reserved_bytes},
+      {&statistics.active_bytes, ReferenceAllocator::active_bytes},
+      {&statistics.inactive_split_bytes, ReferenceAllocator::inactive_split_bytes},
+  }};
+  for (const auto& [counter, quantity] : pairs) {
+    const std::array<const Counter*, 3> pools = {&counter->all, &counter->small_pool, &counter->large_pool};
+    for (int pool = 0; pool < 3; ++pool) {
+      const Counter& actual = *pools[pool];
+      const ReferenceAllocator::Count& expected = model.counts()[quantity][pool];
+      if (actual.current != expected.current || actual.peak != expected.peak ||
+          actual.allocated != expected.allocated || actual.freed != expected.freed)
+        text << "counter " << quantity << " pool " << pool << ": " << actual.current << " " << actual.peak << " "
+             << actual.allocated << " " << actual.freed << ", expected " << expected.current << " " << expected.peak
+             << " " << expected.allocated << " " << expected.freed << "\n";
+    }
+  }
+  if (statistics.num_alloc_retries != model.num_alloc_retries()) text << "num_alloc_retries\n";
+  if (statistics.num_ooms != model.num_ooms()) text << "num_ooms\n";
+  return text.str();
+}
+
+std::string difference(const CachingAllocator& allocator, const FailingSource& source, const ReferenceAllocator& model,
+                       const std::map<int, Block>& live) {
+  std::ostringstream text;
+  text << difference(allocator.statistics(), model);
+  if (source.num_calls() != model.num_source_calls()) text << "calls of the source\n";
+  if (source.held() != model.held()) text << "bytes held\n";
+  if (source.num_wrong_releases() != 0) text << "wrong release\n";
+  if (allocator.largest_free_block() != model.largest_free_block()) text << "largest free block\n";
+
+  const MemorySnapshot snapshot = allocator.snapshot();
+  if (snapshot.segments.size() != model.segments().size()) {
+    text << "number of segments\n";
+    return text.str();
+  }
+  for (std::size_t s = 0; s < snapshot.segments.size(); ++s) {
+    const SegmentSnapshot& actual = snapshot.segments[s];
+    const ReferenceAllocator::Segment& expected = model.segments()[s];
+    if (actual.size != expected.size || actual.small_pool != expected.small ||
+        actual.blocks.size() != expected.blocks.size()) {
+      text << "segment " << s << "\n";
+      continue;
+    }
+    std::int64_t offset = 0;
+    for (std::size_t b = 0; b < expected.blocks.size(); ++b) {
+      const BlockSnapshot& block = actual.blocks[b];
+      const ReferenceAllocator::Block& wanted = expected.blocks[b];
+      bool same = block.offset == offset && block.size == wanted.size && block.requested == wanted.requested &&
+                  (block.id >= 0) == (wanted.handle >= 0);
+      if (same && wanted.handle >= 0) {
+        const Block& held = live.at(wanted.handle);
+        same = held.id == block.id && held.size == wanted.size && held.requested == wanted.requested &&
+               reinterpret_cast<std::uintptr_t>(held.address) == actual.address + static_cast<std::uint64_t>(offset);
+      }
+      if (!same) text << "segment " << s << " block " << b << "\n";
+      offset += wanted.size;
+    }
+  }
+  return text.str();
+}
+
+std::string difference(const AllocationFailure& failure, std::int64_t requested, std::int64_t capacity,
+                       const ReferenceAllocator& model) {
+  std::ostringstream text;
+  text << difference(failure.statistics, model);
+  if (failure.requested != requested) text << "requested\n";
+  if (failure.rounded != ReferenceAllocator::rounded(requested)) text << "rounded\n";
+  if (failure.segment_bytes != ReferenceAllocator::segment_size(failure.rounded)) text << "segment_bytes\n";
+  if (failure.capacity != capacity) text << "capacity\n";
+  if (failure.largest_free_block != model.largest_free_block()) text << "largest_free_block\n";
+  return text.str();
+}
+
+struct Coverage {
+  std::int64_t num_ooms = 0, num_retries_that_helped = 0, num_splits = 0, num_oversize = 0;
+};
+
+/// Runs one trace and answers the first difference.
+std::string run_trace(std::uint64_t seed, int num_events, Coverage& coverage) {
+  Random random(seed);
+  const std::int64_t capacity = (random.below(60) + 1) * 4 * mib;
+  std::set<int> refused_calls;
+  for (int call = 0; call < 40; ++call)
+    if (random.chance(12)) refused_calls.insert(call);
+  CachingAllocatorOptions options;
+  std::optional<std::int64_t> max_split;
+  if (random.chance(30)) {
+    max_split = 20 * mib + (random.below(16) + 1) * mib;
+    options.max_split_bytes = *max_split;
+  }
+  FailingSource source(capacity, refused_calls);
+  ReferenceAllocator model(capacity, refused_calls, max_split);
+  std::map<int, Block> live;
+  {
+    CachingAllocator allocator(source, options);
+    for (int event = 0; event < num_events; ++event) {
+      std::string problem;
+      const std::int64_t choice = random.below(100);
+      if (choice < 56 || (choice < 95 && live.empty())) {
+        const std::int64_t requested = random_size(random);
+        const std::optional<ReferenceAllocator::Place> expected = model.allocate(event, requested);
+        try {
+          const Block block = allocator.allocate(requested);
+          live[event] = block;
+          if (!expected) problem = "an allocation that should fail\n";
+          coverage.num_oversize += max_split && requested >= *max_split;
+        } catch (const OutOfMemory& error) {
+          ++coverage.num_ooms;
+          problem = expected ? "an allocation that should not fail\n"
+                             : difference(error.failure(), requested, capacity, model);
+        }
+      } else if (choice < 95) {
+        auto chosen = live.begin();
+        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
+        const Block block = chosen->second;
+        model.free(chosen->first);
+        live.erase(chosen);
+        allocator.free(block);
+      } else if (choice < 97) {
+        model.release_cached();
+        allocator.release_cached();
+      } else {
+        model.reset_peaks();
+        allocator.reset_peaks();
+      }
+      problem += difference(allocator, source, model, live);
+      if (!problem.empty())
+        return "trace " + std::to_string(seed) + ", event " + std::to_string(event) + ":\n" + problem;
+    }
+    coverage.num_retries_that_helped += model.num_alloc_retries() - model.num_ooms();
+    coverage.num_splits += model.counts()[ReferenceAllocator::inactive_split][0].allocated;
+  }
+  if (source.held() != 0 || source.num_wrong_releases() != 0) return "the destructor does not return everything";
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("The caching allocator does exactly what the rules say on 10,000 random traces") {
+  Coverage coverage;
+  for (std::uint64_t seed = 1; seed <= 10000; ++seed) {
+    const std::string problem = run_trace(seed, 60, coverage);
+    if (!problem.empty()) FAIL(problem);
+  }
+  // The traces would prove little if they did not reach these.
+  CHECK(coverage.num_ooms > 10000);
+  CHECK(coverage.num_retries_that_helped > 1000);
+  CHECK(coverage.num_splits > 10000);
+  CHECK(coverage.num_oversize > 1000);
+}
+
+TEST_CASE("The caching allocator follows the rules on long traces of many blocks") {
+  Coverage coverage;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    Random random(seed);
+    FailingSource source(std::int64_t{1} << 40);
+    ReferenceAllocator model(std::int64_t{1} << 40, {}, std::nullopt);
+    CachingAllocator allocator(source);
+    std::map<int, Block> live;
+    for (int event = 0; event < 3000; ++event) {
+      if (live.empty() || random.chance(event < 1500 ? 75 : 25)) {
+        const std::int64_t requested = random_size(random);
+        model.allocate(event, requested);
+        live[event] = allocator.allocate(requested);
+      } else {
+        auto chosen = live.begin();
+        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
+        model.free(chosen->first);
+        allocator.free(chosen->second);
+        live.erase(chosen);
+      }
+      if (event % 50 == 49) {
+        const std::string problem = difference(allocator, source, model, live);
+        if (!problem.empty()) FAIL("seed " << seed << ", event " << event << ":\n" << problem);
+      }
+    }
+  }
+}
+
+TEST_CASE("Fingerprints of the caching allocator are equal exactly where the layouts are") {
+  std::map<std::string, std::uint64_t> fingerprint_of;
+  std::map<std::uint64_t, std::string> layout_of;
+  std::int64_t num_seen_again = 0;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    Random random(seed);
+    FailingSource source(std::int64_t{1} << 40);
+    ReferenceAllocator model(std::int64_t{1} << 40, {}, std::nullopt);
+    CachingAllocator allocator(source);
+    std::map<int, Block> live;
+    for (int event = 0; event < 30; ++event) {
+      if (live.empty() || random.chance(60)) {
+        const std::int64_t requested = (random.below(3) + 1) * 600 * 1024;
+        model.allocate(event, requested);
+        live[event] = allocator.allocate(requested);
+      } else {
+        auto chosen = live.begin();
+        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
+        model.free(chosen->first);
+        allocator.free(chosen->second);
+        live.erase(chosen);
+      }
+      const auto [known, is_new] = fingerprint_of.try_emplace(model.layout(), allocator.fingerprint());
+      num_seen_again += is_new ? 0 : 1;
+      if (known->second != allocator.fingerprint()) FAIL("two fingerprints of the layout " << model.layout());
+      const std::string& layout = layout_of.try_emplace(allocator.fingerprint(), model.layout()).first->second;
+      if (layout != model.layout()) FAIL("one fingerprint for " << layout << " and " << model.layout());
+    }
+  }
+  CHECK(num_seen_again > 1000);
+  CHECK(fingerprint_of.size() > 1000);
+}
+
+}  // namespace trainer::test
