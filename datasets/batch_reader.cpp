@@ -1,0 +1,98 @@
+#include "datasets/batch_reader.h"
+
+#include <algorithm>
+
+namespace trainer {
+
+BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options)
+    : dataset_(dataset), sampler_(sampler), options_(options), buffers_(options.num_buffers) {
+  require_internal(options.num_buffers >= 2, "a reader has a buffer to fill while one is used");
+  require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
+  require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
+  const std::int64_t batch_size = sampler.batch_size();
+  const auto allocate = [](std::int64_t num_bytes) {
+    return AlignedBytes(static_cast<std::byte*>(
+        ::operator new[](static_cast<std::size_t>(std::max<std::int64_t>(1, num_bytes)), std::align_val_t{64})));
+  };
+  for (Buffer& buffer : buffers_) {
+    buffer.samples = allocate(batch_size * dataset.sample_type().num_bytes());
+    buffer.targets = allocate(batch_size * dataset.target_type().num_bytes());
+  }
+  thread_ = std::thread([this] { read_ahead(); });
+}
+
+BatchReader::~BatchReader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  freed_.notify_one();
+  thread_.join();
+}
+
+const HostBatch* BatchReader::next() {
+  std::unique_lock lock(mutex_);
+  // The batch handed out before is done with only now.
+  const std::uint64_t wanted = num_taken_;
+  num_released_ = wanted;
+  freed_.notify_one();
+  filled_.wait(lock, [&] { return num_filled_ > wanted || ended_; });
+  if (num_filled_ > wanted) {
+    ++num_taken_;
+    return &buffers_[wanted % buffers_.size()].batch;
+  }
+  if (error_) std::rethrow_exception(error_);
+  return nullptr;
+}
+
+BatchReader::Buffer* BatchReader::wait_for_free() {
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, [this] { return stop_ || num_filled_ - num_released_ < buffers_.size(); });
+  return stop_ ? nullptr : &buffers_[num_filled_ % buffers_.size()];
+}
+
+void BatchReader::read_ahead() {
+  std::exception_ptr error;
+  try {
+    read_batches();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    error_ = error;
+    ended_ = true;
+  }
+  filled_.notify_one();
+}
+
+void BatchReader::read_batches() {
+  const auto sample_bytes = static_cast<std::size_t>(dataset_.sample_type().num_bytes());
+  const auto target_bytes = static_cast<std::size_t>(dataset_.target_type().num_bytes());
+  std::vector<std::uint32_t> order;
+  std::int64_t first_batch = options_.start.batch;
+  for (std::int64_t epoch = options_.start.epoch;; ++epoch) {
+    if (first_batch < sampler_.num_batches()) sampler_.order_of_epoch(epoch, order);
+    for (std::int64_t index = first_batch; index < sampler_.num_batches(); ++index) {
+      Buffer* const buffer = wait_for_free();
+      if (buffer == nullptr) return;
+      const std::int64_t num_samples = sampler_.size_of_batch(index);
+      const std::uint32_t* const indices = order.data() + sampler_.begin_of_batch(index);
+      for (std::int64_t i = 0; i < num_samples; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        dataset_.read(indices[at], buffer->samples.get() + at * sample_bytes,
+                      buffer->targets.get() + at * target_bytes);
+      }
+      buffer->batch = {buffer->samples.get(), buffer->targets.get(), num_samples, epoch, index};
+      {
+        const std::lock_guard lock(mutex_);
+        ++num_filled_;
+      }
+      filled_.notify_one();
+    }
+    if (!options_.endless) return;
+    first_batch = 0;
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "datasets/sampler.h"
+
+namespace trainer {
+
+/// A batch in host memory.
+struct HostBatch {
+  const std::byte* samples = nullptr;  ///< (num_samples, sample shape), 64-byte aligned
+  const std::byte* targets = nullptr;  ///< (num_samples, target shape), 64-byte aligned
+  std::int64_t num_samples = 0;
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  ///< of the batch in its epoch
+
+  /// Targets of categorical data.
+  std::span<const std::int32_t> classes() const {
+    return {reinterpret_cast<const std::int32_t*>(targets), static_cast<std::size_t>(num_samples)};
+  }
+};
+
+/// Where reading starts: a batch of an epoch, both from 0.
+struct BatchPosition {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;  ///< may be num_batches(): the start of the next epoch
+
+  friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
+};
+
+struct BatchReaderOptions {
+  bool endless = true;          ///< go on with the next epoch; else end after the first
+  BatchPosition start;          ///< the first batch to hand out
+  std::size_t num_buffers = 3;  ///< one is with the consumer, the others are filled ahead; at least 2
+};
+
+/// Reads batches ahead in a thread of its own, into buffers allocated once. The dataset outlives the reader.
+class BatchReader {
+ public:
+  BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options);
+  /// Stops the thread, whatever it is doing, and waits for it.
+  ~BatchReader();
+  BatchReader(const BatchReader&) = delete;
+  BatchReader& operator=(const BatchReader&) = delete;
+
+  /// The next batch, valid until the following call; null after the last of a single pass. Waits only where the thread
+  /// is behind. Rethrows what reading threw, after the batches before it.
+  const HostBatch* next();
+
+  const Sampler& sampler() const { return sampler_; }
+
+ private:
+  struct FreeAligned {
+    void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, std::align_val_t{64}); }
+  };
+  using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
+  struct Buffer {
+    AlignedBytes samples, targets;
+    HostBatch batch;
+  };
+
+  void read_ahead();
+  void read_batches();
+  /// Waits for a free buffer; null when the reader is to stop.
+  Buffer* wait_for_free();
+
+  const Dataset& dataset_;
+  const Sampler sampler_;
+  const BatchReaderOptions options_;
+  std::vector<Buffer> buffers_;
+
+  std::mutex mutex_;
+  std::condition_variable filled_, freed_;
+  // Guarded by mutex_. Batch k of the reader lies in buffer k mod num_buffers.
+  std::uint64_t num_filled_ = 0;    ///< batches that the thread has finished
+  std::uint64_t num_taken_ = 0;     ///< batches that next() has handed out
+  std::uint64_t num_released_ = 0;  ///< batches whose buffers may be filled again
+  bool ended_ = false;              ///< the thread reads no more
+  bool stop_ = false;
+  std::exception_ptr error_;
+
+  std::thread thread_;  ///< last: it uses everything above
+};
+
+}  // namespace trainer

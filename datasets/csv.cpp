@@ -1,0 +1,376 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "datasets/csv_records.h"
+#include "datasets/dataset_format.h"
+#include "datasets/memory_dataset.h"
+#include "datasets/split.h"
+
+// Tables: one sample a record, numbers in every column but the target's.
+//
+// Note [Standardised features]
+// Each feature becomes (x − mean) / std with the mean and the population standard deviation of the training samples
+// (those left after a split); validation uses the same two numbers. A column that is constant in training becomes 0.
+// Numeric targets are left as they are.
+
+namespace trainer {
+namespace {
+
+std::string_view trimmed(const CsvField& field) {
+  std::string_view text = field.text;
+  if (field.quoted) return text;
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<double> number_in(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(static_cast<float>(value)))
+    return std::nullopt;
+  return value;
+}
+
+char delimiter_of(const DataConfig& config) {
+  if (config.delimiter == "\\t" || config.delimiter == "tab") return '\t';
+  if (config.delimiter.size() != 1 || std::string_view("\"\r\n").find(config.delimiter[0]) != std::string_view::npos)
+    throw data_config_error(config, fmt::format("data.delimiter '{}' cannot separate fields", config.delimiter),
+                            "one character, such as ',', ';' or '\\t'");
+  return config.delimiter[0];
+}
+
+/// Classes by name. Where all labels of the training file are numbers they are ordered and compared as numbers ("1" is
+/// "1.0"), else as text.
+class ClassTable {
+ public:
+  explicit ClassTable(const std::vector<std::string>& labels) {
+    numeric_ =
+        std::all_of(labels.begin(), labels.end(), [](const auto& label) { return number_in(label).has_value(); });
+    if (numeric_) {
+      std::map<double, std::string> by_number;
+      for (const std::string& label : labels) by_number.emplace(*number_in(label), label);
+      for (auto& [number, label] : by_number) {
+        class_of_number_[number] = static_cast<std::int32_t>(names_.size());
+        names_.push_back(fmt::format("{}", number));
+      }
+    } else {
+      names_ = labels;
+      std::sort(names_.begin(), names_.end());
+      for (std::size_t i = 0; i < names_.size(); ++i) class_of_text_[names_[i]] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  std::optional<std::int32_t> find(const std::string& label) const {
+    if (numeric_) {
+      const auto number = number_in(label);
+      const auto found = number ? class_of_number_.find(*number) : class_of_number_.end();
+      return found == class_of_number_.end() ? std::nullopt : std::optional(found->second);
+    }
+    const auto found = class_of_text_.find(label);
+    return found == class_of_text_.end() ? std::nullopt : std::optional(found->second);
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  bool numeric_ = false;
+  std::vector<std::string> names_;
+  std::map<double, std::int32_t> class_of_number_;
+  std::unordered_map<std::string, std::int32_t> class_of_text_;
+};
+
+/// Distinct labels in order of appearance, and the number of each row's.
+class LabelList {
+ public:
+  void add(std::string_view label) {
+    text_.assign(label);
+    const auto [place, is_new] = number_of_.try_emplace(text_, static_cast<std::uint32_t>(labels_.size()));
+    if (is_new) labels_.push_back(text_);
+    rows_.push_back(place->second);
+  }
+  const std::vector<std::string>& labels() const { return labels_; }
+  const std::vector<std::uint32_t>& rows() const { return rows_; }
+
+ private:
+  std::string text_;
+  std::unordered_map<std::string, std::uint32_t> number_of_;
+  std::vector<std::string> labels_;
+  std::vector<std::uint32_t> rows_;
+};
+
+/// The columns of a file: which is the target, and what they are called in messages.
+struct Columns {
+  std::size_t count = 0;
+  std::size_t target = 0;
+  std::vector<std::string> names;  ///< empty without a header
+  std::string name_of(std::size_t column) const {
+    return column < names.size() ? fmt::format("column '{}'", names[column]) : fmt::format("column {}", column);
+  }
+};
+
+std::size_t find_target(const DataConfig& config, const std::string& file, const Columns& columns) {
+  if (config.target.empty()) return columns.count - 1;
+  const auto named = std::find(columns.names.begin(), columns.names.end(), config.target);
+  if (named != columns.names.end()) return static_cast<std::size_t>(named - columns.names.begin());
+  std::size_t index = 0;
+  const char* const end = config.target.data() + config.target.size();
+  const auto [stop, error] = std::from_chars(config.target.data(), end, index);
+  const bool is_number = error == std::errc() && stop == end;
+  if (is_number && index < columns.count) return index;
+  if (columns.names.empty())
+    throw data_config_error(config,
+                            fmt::format("data.target '{}' is not a column of '{}', which has {} and no header",
+                                        config.target, file, columns.count),
+                            fmt::format("a number from 0 to {}", columns.count - 1));
+  constexpr std::size_t most_shown = 12;
+  std::string known;
+  for (std::size_t i = 0; i < std::min(most_shown, columns.names.size()); ++i)
+    known += (i == 0 ? "" : ", ") + columns.names[i];
+  if (columns.names.size() > most_shown) known += ", …";
+  throw data_config_error(config, fmt::format("data.target '{}' is not a column of '{}'", config.target, file),
+                          fmt::format("one of {}; or a number from 0 to {}", known, columns.count - 1));
+}
+
+/// Reads a file record by record, past its header, each record checked to have all columns.
+class CsvTable {
+ public:
+  CsvTable(const DataConfig& config, const std::string& path) : file_(path), records_(file_, delimiter_of(config)) {
+    pending_ = records_.next();
+    if (!pending_) throw DataError(fmt::format("{}: is empty, expected a table", path));
+    columns_.count = records_.fields().size();
+    if (columns_.count < 2)
+      throw records_.error(records_.line(), 1,
+                           fmt::format("one column, expected features and a target separated by '{}'; see "
+                                       "data.delimiter",
+                                       delimiter_of(config)));
+    if (config.header) {
+      for (const CsvField& field : records_.fields()) columns_.names.emplace_back(trimmed(field));
+      pending_ = false;
+    }
+    columns_.target = find_target(config, path, columns_);
+  }
+
+  bool next() {
+    const bool found = pending_ || records_.next();
+    pending_ = false;
+    if (!found) return false;
+    const auto fields = records_.fields();
+    if (fields.size() != columns_.count) {
+      const CsvField& at = fields[std::min(fields.size() - 1, columns_.count)];
+      throw records_.error(at, fmt::format("{} fields, expected {}", fields.size(), columns_.count));
+    }
+    ++num_rows_;
+    return true;
+  }
+
+  const Columns& columns() const { return columns_; }
+  const CsvField& field(std::size_t column) const { return records_.fields()[column]; }
+  const CsvField& target() const { return field(columns_.target); }
+  std::int64_t num_rows() const { return num_rows_; }
+
+  double number(std::size_t column) const {
+    const CsvField& at = field(column);
+    const std::string_view text = trimmed(at);
+    if (text.empty()) throw missing_value(column);
+    if (const auto value = number_in(text)) return *value;
+    throw records_.error(
+        at, fmt::format("'{}' in {}, expected a finite number", shortened(text), columns_.name_of(column)));
+  }
+  std::string_view label() const {
+    const std::string_view text = trimmed(target());
+    if (text.empty()) throw missing_value(columns_.target);
+    return text;
+  }
+  DataError unknown_label(std::string_view label, const std::string& train) const {
+    return records_.error(target(), fmt::format("class '{}' in {} does not occur in {}", shortened(label),
+                                                columns_.name_of(columns_.target), train));
+  }
+
+ private:
+  static std::string shortened(std::string_view text) {
+    constexpr std::size_t most_shown = 40;
+    return text.size() <= most_shown ? std::string(text) : std::string(text.substr(0, most_shown)) + "…";
+  }
+  DataError missing_value(std::size_t column) const {
+    return records_.error(
+        field(column), fmt::format("no value in {}; fill missing values or remove the row", columns_.name_of(column)));
+  }
+
+  InputFile file_;
+  CsvRecords records_;
+  Columns columns_;
+  bool pending_ = false;  ///< the first record is read and not yet handed out
+  std::int64_t num_rows_ = 0;
+};
+
+std::vector<std::string> required_files(const DataConfig& config) {
+  if (config.train.empty()) throw data_config_error(config, "data.train is missing", "the path of a csv file");
+  std::vector<std::string> files = {data_path(config, config.train)};
+  if (!config.validation.empty()) files.push_back(data_path(config, config.validation));
+  return files;
+}
+
+bool is_categorical(const DataConfig& config) { return config.target_type == TaskTarget::categorical; }
+
+void check_same_columns(const std::string& train, const Columns& columns, const std::string& validation,
+                        const Columns& others) {
+  if (columns.count != others.count)
+    throw DataError(fmt::format("{} has {} columns, but {} has {}", validation, others.count, train, columns.count));
+  for (std::size_t i = 0; i < columns.names.size(); ++i) {
+    if (columns.names[i] != others.names[i])
+      throw DataError(fmt::format("{}:1: column {} is '{}', but '{}' in {}", validation, i, others.names[i],
+                                  columns.names[i], train));
+  }
+}
+
+DatasetHeader inspect_csv(const DataConfig& config) {
+  const std::vector<std::string> files = required_files(config);
+  CsvTable train(config, files[0]);
+  LabelList labels;
+  while (train.next())
+    if (is_categorical(config)) labels.add(train.label());
+  DatasetHeader header;
+  header.source = files[0];
+  header.sample = {DType::f32, Shape{static_cast<std::int64_t>(train.columns().count) - 1}};
+  header.categorical = is_categorical(config);
+  header.num_outputs = header.categorical ? static_cast<std::int64_t>(ClassTable(labels.labels()).names().size()) : 1;
+  header.num_train = train.num_rows();
+  if (files.size() > 1) {
+    CsvTable validation(config, files[1]);
+    check_same_columns(files[0], train.columns(), files[1], validation.columns());
+    while (validation.next()) continue;
+    header.num_validation = validation.num_rows();
+    if (header.num_validation == 0) throw DataError(fmt::format("{}: no samples", files[1]));
+  }
+  return header;
+}
+
+/// The columns of one file as numbers.
+struct CsvValues {
+  std::vector<float> features;  ///< (rows, features)
+  std::vector<std::byte> targets;
+};
+
+void append_features(const CsvTable& table, std::vector<float>& features) {
+  for (std::size_t column = 0; column < table.columns().count; ++column)
+    if (column != table.columns().target) features.push_back(static_cast<float>(table.number(column)));
+}
+
+template <typename Value>
+void append_target(Value value, std::vector<std::byte>& targets) {
+  const std::size_t at = targets.size();
+  targets.resize(at + sizeof(value));
+  std::memcpy(targets.data() + at, &value, sizeof(value));
+}
+
+struct Standard {
+  std::vector<double> mean, std;  ///< by feature
+};
+
+/// Mean and standard deviation over the given rows; see Note [Standardised features].
+Standard standard_of(const std::vector<float>& features, std::size_t num_features,
+                     const std::vector<std::uint32_t>& rows) {
+  Standard standard{std::vector<double>(num_features), std::vector<double>(num_features)};
+  const auto num_rows = static_cast<double>(rows.size());
+  for (const std::size_t row : rows)
+    for (std::size_t i = 0; i < num_features; ++i) standard.mean[i] += features[row * num_features + i];
+  for (double& mean : standard.mean) mean /= num_rows;
+  for (const std::size_t row : rows) {
+    for (std::size_t i = 0; i < num_features; ++i) {
+      const double difference = features[row * num_features + i] - standard.mean[i];
+      standard.std[i] += difference * difference;
+    }
+  }
+  for (std::size_t i = 0; i < num_features; ++i) {
+    standard.std[i] = std::sqrt(standard.std[i] / num_rows);
+    // What is left of a constant column is rounding.
+    if (standard.std[i] <= 1e-12 * std::abs(standard.mean[i]) || standard.std[i] == 0) standard.std[i] = 1;
+  }
+  return standard;
+}
+
+std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& standard, bool categorical) {
+  const std::size_t num_features = standard.mean.size();
+  std::vector<std::byte> samples(values.features.size() * sizeof(float));
+  for (std::size_t i = 0; i < values.features.size(); ++i) {
+    const std::size_t feature = i % num_features;
+    const auto value = static_cast<float>((values.features[i] - standard.mean[feature]) / standard.std[feature]);
+    std::memcpy(samples.data() + i * sizeof(value), &value, sizeof(value));
+  }
+  const TensorType target = categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{1}};
+  return std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{static_cast<std::int64_t>(num_features)}}, target,
+                                         std::move(samples), std::move(values.targets));
+}
+
+DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
+  const std::vector<std::string> files = required_files(config);
+  const bool categorical = is_categorical(config);
+  CsvTable table(config, files[0]);
+  CsvValues train;
+  LabelList labels;
+  while (table.next()) {
+    append_features(table, train.features);
+    if (categorical) {
+      labels.add(table.label());
+    } else {
+      append_target(static_cast<float>(table.number(table.columns().target)), train.targets);
+    }
+  }
+  const ClassTable classes(labels.labels());
+  if (categorical) {
+    std::vector<std::int32_t> class_of_label;
+    for (const std::string& label : labels.labels()) class_of_label.push_back(*classes.find(label));
+    for (const std::uint32_t label : labels.rows()) append_target(class_of_label[label], train.targets);
+  }
+
+  std::optional<CsvValues> validation;
+  if (files.size() > 1) {
+    validation.emplace();
+    CsvTable validation_table(config, files[1]);
+    std::string label;
+    while (validation_table.next()) {
+      append_features(validation_table, validation->features);
+      if (!categorical) {
+        append_target(static_cast<float>(validation_table.number(validation_table.columns().target)),
+                      validation->targets);
+        continue;
+      }
+      label.assign(validation_table.label());
+      const auto found = classes.find(label);
+      if (!found) throw validation_table.unknown_label(label, files[0]);
+      append_target(*found, validation->targets);
+    }
+  }
+
+  const std::int64_t num_aside = validation ? 0 : num_set_aside(config, table.num_rows());
+  const Standard standard =
+      standard_of(train.features, table.columns().count - 1, split_samples(table.num_rows(), num_aside, seed).train);
+  DatasetContents contents;
+  contents.train = make_dataset(std::move(train), standard, categorical);
+  if (validation) contents.validation = make_dataset(std::move(*validation), standard, categorical);
+  if (categorical) contents.class_names = classes.names();
+  return contents;
+}
+
+}  // namespace
+
+DatasetFormat csv_format() {
+  DatasetFormat format;
+  format.numeric_targets = true;
+  format.inspect_reads_everything = true;
+  format.required_files = required_files;
+  format.inspect = inspect_csv;
+  format.load = load_csv;
+  return format;
+}
+
+}  // namespace trainer

@@ -1,0 +1,208 @@
+#include "datasets/dataset.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "datasets/dataset_format.h"
+#include "datasets/dataset_list.h"
+#include "datasets/split.h"
+#include "engine/config/diagnostic.h"
+
+namespace trainer {
+
+#define TRAINER_DECLARE_FORMAT(name) DatasetFormat name##_format();
+TRAINER_DATASETS(TRAINER_DECLARE_FORMAT)
+#undef TRAINER_DECLARE_FORMAT
+
+namespace {
+
+DatasetFormat format_of(DataType type) {
+  switch (type) {
+#define TRAINER_FORMAT_CASE(name) \
+  case DataType::name:            \
+    return name##_format();
+    TRAINER_DATASETS(TRAINER_FORMAT_CASE)
+#undef TRAINER_FORMAT_CASE
+  }
+  throw InternalError("data.type has no format");
+}
+
+bool is_categorical(const DataConfig& config) { return config.target_type == TaskTarget::categorical; }
+
+void check_keys(const DataConfig& config, const DatasetFormat& format) {
+  if (!is_categorical(config) && !format.numeric_targets)
+    throw data_config_error(config,
+                            "data.target_type: numeric needs data.type csv or synthetic; this type has classes");
+  if (config.split < 0 || config.split >= 1 || std::isnan(config.split))
+    throw data_config_error(config, fmt::format("data.split {} is not a share of the training samples", config.split),
+                            "0 or more and less than 1");
+  if (config.split > 0 && !config.validation.empty())
+    throw data_config_error(config, "data.split and data.validation both say where validation samples come from",
+                            "one of the two");
+  if (config.shape.size() > 3 || config.shape.size() == 2)
+    throw data_config_error(config, fmt::format("data.shape has {} dimensions", config.shape.size()),
+                            "[height, width, channels] or [features]");
+  for (const std::int64_t dim : config.shape)
+    if (dim < 1) throw data_config_error(config, fmt::format("data.shape holds {}", dim), "positive dimensions");
+  if (config.classes < 0 || config.samples < 0 || config.validation_samples < 0)
+    throw data_config_error(config, "data.classes, data.samples or data.validation_samples is negative");
+  if (config.classes > std::numeric_limits<std::int32_t>::max())
+    throw data_config_error(config, fmt::format("data.classes {} is too large", config.classes));
+}
+
+/// A declared key must say what the files say.
+template <typename Value>
+void check_declared(const std::string& source, const char* key, const Value& declared, const Value& found) {
+  if (declared != found)
+    throw DataError(fmt::format("{}: data.{} declares {}, but the data has {}", source, key, declared, found));
+}
+
+/// The header from the declared keys alone; nothing where they leave something open.
+/// Its counts are those after a split.
+bool declared_header(const DataConfig& config, const DatasetFormat& format, DatasetHeader& header) {
+  const Shape shape = config.shape.empty() ? format.fixed_shape : Shape(config.shape);
+  const std::int64_t classes = config.classes == 0 ? format.fixed_classes : config.classes;
+  const bool validation_is_meant = config.split > 0 || !config.validation.empty() || !config.validation_labels.empty();
+  if (shape.rank() == 0 || config.samples == 0) return false;
+  if (is_categorical(config) && classes == 0) return false;
+  if (validation_is_meant && config.validation_samples == 0) return false;
+  header.source = "the declared data";
+  header.sample = {shape.rank() == 3 ? DType::u8 : DType::f32, shape};
+  header.categorical = is_categorical(config);
+  header.num_outputs = header.categorical ? classes : std::max<std::int64_t>(1, classes);
+  header.num_train = config.samples;
+  header.num_validation = config.validation_samples;
+  return true;
+}
+
+std::vector<float> per_channel(const DataConfig& config, const char* key, const std::vector<double>& values,
+                               std::int64_t num_channels, float fallback) {
+  const auto channels = static_cast<std::size_t>(num_channels);
+  if (values.empty()) return std::vector<float>(channels, fallback);
+  if (values.size() != 1 && values.size() != channels)
+    throw data_config_error(
+        config, fmt::format("data.normalize.{} has {} values for images of {} channels", key, values.size(), channels),
+        fmt::format("1 or {} values", channels));
+  std::vector<float> result(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    result[c] = static_cast<float>(values[values.size() == 1 ? 0 : c]);
+    if (!std::isfinite(result[c]))
+      throw data_config_error(config, fmt::format("data.normalize.{} holds a value that is not finite", key));
+  }
+  return result;
+}
+
+void set_normalization(const DataConfig& config, DataDescription& description) {
+  if (description.sample.dtype != DType::u8) {
+    if (!config.mean.empty() || !config.std.empty())
+      throw data_config_error(config, "data.normalize is for images; features of a csv are standardised by themselves");
+    return;
+  }
+  const std::int64_t num_channels = description.sample.shape[-1];
+  description.mean = per_channel(config, "mean", config.mean, num_channels, 0.0F);
+  description.std = per_channel(config, "std", config.std, num_channels, 1.0F);
+  for (const float value : description.std)
+    if (value <= 0)
+      throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
+}
+
+std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header) {
+  if (header.num_validation > 0) return 0;
+  return num_set_aside(config, header.num_train, format.default_num_validation);
+}
+
+DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
+                         std::int64_t num_aside) {
+  DataDescription description;
+  description.sample = header.sample;
+  description.categorical = header.categorical;
+  description.num_outputs = header.num_outputs;
+  description.num_train = header.num_train - num_aside;
+  description.num_validation = header.num_validation + num_aside;
+  if (!config.shape.empty()) {
+    check_declared(header.source, "shape", Shape(config.shape).to_string(), header.sample.shape.to_string());
+  }
+  if (config.classes > 0) check_declared(header.source, "classes", config.classes, header.num_outputs);
+  if (config.samples > 0) check_declared(header.source, "samples", config.samples, description.num_train);
+  if (config.validation_samples > 0)
+    check_declared(header.source, "validation_samples", config.validation_samples, description.num_validation);
+  if (format.fixed_shape.rank() > 0)
+    check_declared(header.source, "shape", header.sample.shape.to_string(), format.fixed_shape.to_string());
+  if (format.fixed_classes > 0) check_declared(header.source, "classes", header.num_outputs, format.fixed_classes);
+
+  if (description.num_train < 1) throw DataError(fmt::format("{}: no training samples", header.source));
+  constexpr std::int64_t most_samples = std::numeric_limits<std::uint32_t>::max();
+  if (description.num_train > most_samples || description.num_validation > most_samples)
+    throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
+  set_normalization(config, description);
+  description.sample.num_bytes();  // refuses shapes that no machine holds
+  return description;
+}
+
+}  // namespace
+
+ConfigError data_config_error(const DataConfig& config, const std::string& message, const std::string& expectation) {
+  if (!config.location.file.empty()) return located_error(config.location, message, expectation);
+  return ConfigError(expectation.empty() ? message : fmt::format("{}; expected {}", message, expectation));
+}
+
+std::string data_path(const DataConfig& config, const std::string& path) {
+  return (std::filesystem::path(config.root) / path).string();
+}
+
+std::vector<std::string> missing_data_files(const DataConfig& config) {
+  std::vector<std::string> missing;
+  for (std::string& file : format_of(config.type).required_files(config)) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) missing.push_back(std::move(file));
+  }
+  return missing;
+}
+
+DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) {
+  const DatasetFormat format = format_of(config.type);
+  check_keys(config, format);
+  const std::vector<std::string> missing = missing_data_files(config);
+  DatasetHeader header;
+  if ((!missing.empty() || format.inspect_reads_everything) && declared_header(config, format, header))
+    return describe(config, format, header, 0);
+  if (!missing.empty()) {
+    throw DataError(
+        fmt::format("no data file '{}'; get the data, or declare data.shape, data.classes, data.samples and "
+                    "data.validation_samples to describe it without files",
+                    missing.front()));
+  }
+  header = format.inspect(config);
+  return describe(config, format, header, num_set_aside(config, format, header));
+}
+
+LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
+  const DatasetFormat format = format_of(config.type);
+  check_keys(config, format);
+  const std::vector<std::string> missing = missing_data_files(config);
+  if (!missing.empty()) throw DataError(fmt::format("no data file '{}'", missing.front()));
+  const DatasetHeader header = format.inspect(config);
+  const std::int64_t num_aside = num_set_aside(config, format, header);
+  LoadedData data;
+  data.description = describe(config, format, header, num_aside);
+
+  DatasetContents contents = format.load(config, seed);
+  require_internal(contents.train->size() == header.num_train, "a dataset loads as many samples as its header says");
+  require_internal((contents.validation ? contents.validation->size() : 0) == header.num_validation,
+                   "a dataset loads as many validation samples as its header says");
+  data.class_names = std::move(contents.class_names);
+  if (num_aside == 0) {
+    data.train = std::move(contents.train);
+    data.validation = std::move(contents.validation);
+    return data;
+  }
+  Split split = split_samples(header.num_train, num_aside, seed);
+  data.train = std::make_shared<SubsetDataset>(contents.train, std::move(split.train));
+  data.validation = std::make_shared<SubsetDataset>(contents.train, std::move(split.validation));
+  return data;
+}
+
+}  // namespace trainer

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/config/experiment.h"
+#include "engine/errors.h"
+#include "engine/graph/data_description.h"
+#include "engine/shape.h"
+
+namespace trainer {
+
+/// Numbered samples with their targets. Immutable once made, so any number of threads may read it.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  virtual std::int64_t size() const = 0;
+  /// One sample: u8 pixels (H, W, C) or f32 (features).
+  const TensorType& sample_type() const { return sample_type_; }
+  /// One target: an i32 class (scalar) or f32 (outputs).
+  const TensorType& target_type() const { return target_type_; }
+  bool categorical() const { return target_type_.dtype == DType::i32; }
+
+  /// Writes sample_type().num_bytes() and target_type().num_bytes() bytes. `target` is aligned for its type.
+  /// 0 ≤ index < size(); allocates nothing.
+  virtual void read(std::int64_t index, std::byte* sample, std::byte* target) const = 0;
+  /// The class of a sample; categorical datasets only.
+  virtual std::int32_t class_of(std::int64_t index) const = 0;
+
+ protected:
+  Dataset(const TensorType& sample_type, const TensorType& target_type)
+      : sample_type_(sample_type), target_type_(target_type) {}
+
+ private:
+  TensorType sample_type_;
+  TensorType target_type_;
+};
+
+struct LoadedData {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> validation;  ///< null: no evaluation
+  DataDescription description;                ///< equals describe_data() of the same configuration
+  std::vector<std::string> class_names;       ///< by class; empty where the data names none
+};
+
+/// What the configuration's data will look like, from declared keys, file headers and file sizes. A csv whose keys do
+/// not declare everything is read once to count its rows and classes; idx labels are read where `data.classes` is not
+/// declared. The seed only chooses which samples a split sets aside, never how many.
+///
+/// Note [Declared data]
+/// `data.shape`, `data.classes` (categorical targets), `data.samples` and `data.validation_samples` together describe
+/// the data completely; the formats that fix shape and classes (cifar10) need only the counts. Files that are missing
+/// are then not missed, so a plan needs no data. Where files exist they are believed, and a declared key that
+/// disagrees with them is a DataError that names both (for a csv that is declared completely when it is loaded). For
+/// idx `data.classes` may exceed the labels that occur.
+///
+/// Note [Validation]
+/// In order: a written `data.split` sets aside round(split × training samples), chosen by the seed, and validation
+/// files merely found beside the training files are left alone; else validation files, named or found; digits without
+/// a split set 360 samples aside. `data.split` together with `data.validation` is a ConfigError.
+///
+/// Throws DataError (missing, damaged or contradictory files) or ConfigError (keys that cannot be meant).
+DataDescription describe_data(const DataConfig& config, std::uint64_t seed);
+
+/// Reads the data into host memory (synthetic samples are computed when they are read).
+LoadedData load_data(const DataConfig& config, std::uint64_t seed);
+
+/// Files the configuration needs that do not exist, as it names them; for `check`.
+std::vector<std::string> missing_data_files(const DataConfig& config);
+
+}  // namespace trainer

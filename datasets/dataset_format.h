@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/dataset.h"
+
+namespace trainer {
+
+/// What a format can tell without loading the samples.
+struct DatasetHeader {
+  std::string source;  ///< what messages name: a file, or the format itself
+  TensorType sample;
+  bool categorical = true;
+  std::int64_t num_outputs = 0;
+  std::int64_t num_train = 0;       ///< before a split
+  std::int64_t num_validation = 0;  ///< of validation data of its own; 0: none
+};
+
+/// What a format loads: all training samples, before a split, and its own validation data or null.
+struct DatasetContents {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> validation;
+  std::vector<std::string> class_names;
+};
+
+/// One kind of dataset. A new one is a file that defines `<name>_format()` and a line in dataset_list.h.
+struct DatasetFormat {
+  Shape fixed_shape;                        ///< rank 0: from the data
+  std::int64_t fixed_classes = 0;           ///< 0: from the data
+  std::int64_t default_num_validation = 0;  ///< samples set aside where neither a split nor validation data exists
+  bool numeric_targets = false;             ///< whether `data.target_type: numeric` makes sense
+  bool inspect_reads_everything = false;    ///< then declared keys, where complete, are taken at their word instead
+
+  /// Files without which the data cannot be loaded.
+  std::vector<std::string> (*required_files)(const DataConfig&) = nullptr;
+  DatasetHeader (*inspect)(const DataConfig&) = nullptr;
+  DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;
+};
+
+/// An error in the `data` section, located where the section's place is known.
+ConfigError data_config_error(const DataConfig& config, const std::string& message,
+                              const std::string& expectation = "");
+
+/// `path` as given, or below `data.root` where that is set and the path is relative.
+std::string data_path(const DataConfig& config, const std::string& path);
+
+}  // namespace trainer

@@ -1,0 +1,9 @@
+#pragma once
+
+/// Every dataset type: X(name) for DataType::name, defined by name_format() in datasets/name.cpp.
+#define TRAINER_DATASETS(X) \
+  X(digits)                 \
+  X(idx)                    \
+  X(cifar10)                \
+  X(csv)                    \
+  X(synthetic)

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "engine/philox.h"
+
+namespace trainer {
+
+/// Philox streams of the data, told apart from those of parameters and ops, which count from 0.
+inline constexpr std::uint32_t shuffle_stream = 0xDA7A0001;
+inline constexpr std::uint32_t split_stream = 0xDA7A0002;
+inline constexpr std::uint32_t synthetic_prototype_stream = 0xDA7A0003;
+inline constexpr std::uint32_t synthetic_noise_stream = 0xDA7A0004;
+inline constexpr std::uint32_t synthetic_target_stream = 0xDA7A0005;
+
+/// Fills `order` with a permutation of 0 … size − 1: Fisher–Yates with the 64-bit numbers of the stream's blocks.
+/// (The remainder favours small indices by less than 2^-32.)
+inline void fill_permutation(std::span<std::uint32_t> order, const PhiloxStream& stream) {
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    const auto words = stream.words(i);
+    const std::uint64_t random = std::uint64_t{words[0]} << 32 | words[1];
+    std::swap(order[i - 1], order[random % i]);
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/errors.h"
+
+namespace trainer {
+
+struct SamplerOptions {
+  std::int64_t num_samples = 0;
+  std::int64_t batch_size = 1;  ///< of a full batch; more than there are samples: all of them
+  bool shuffle = false;
+  bool drop_last = false;  ///< leave out the last batch of an epoch where it is not full
+  std::uint64_t seed = 0;
+};
+
+/// Which samples make up which batch. The order of an epoch is a function of (seed, epoch) alone, so a run resumes
+/// anywhere from the epoch and the number of the batch.
+class Sampler {
+ public:
+  /// ConfigError where drop_last leaves no batch at all.
+  explicit Sampler(const SamplerOptions& options);
+
+  std::int64_t num_samples() const { return options_.num_samples; }
+  /// Samples of a full batch, at most num_samples().
+  std::int64_t batch_size() const { return options_.batch_size; }
+  /// Batches of an epoch.
+  std::int64_t num_batches() const;
+  /// Samples of one batch: batch_size() or, for an odd last batch, the remainder.
+  std::int64_t size_of_batch(std::int64_t batch) const;
+  /// First position of a batch in the order of its epoch.
+  std::int64_t begin_of_batch(std::int64_t batch) const { return batch * options_.batch_size; }
+
+  /// The order of an epoch, num_samples() indices; `order` is reused.
+  void order_of_epoch(std::int64_t epoch, std::vector<std::uint32_t>& order) const;
+
+ private:
+  SamplerOptions options_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,36 @@
+#include "datasets/split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "datasets/dataset_format.h"
+#include "datasets/permutation.h"
+
+namespace trainer {
+
+std::int64_t num_set_aside(const DataConfig& config, std::int64_t num_samples, std::int64_t default_num) {
+  if (config.split <= 0) return default_num;
+  const std::int64_t num_validation = std::llround(config.split * static_cast<double>(num_samples));
+  if (num_validation < 1 || num_validation >= num_samples)
+    throw data_config_error(config,
+                            fmt::format("data.split {} of {} samples leaves {} for training and {} for "
+                                        "validation",
+                                        config.split, num_samples, num_samples - num_validation, num_validation));
+  return num_validation;
+}
+
+Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed) {
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(num_samples));
+  fill_permutation(order, {seed, split_stream, 0});
+  Split split;
+  split.validation.assign(order.begin(), order.begin() + num_validation);
+  split.train.assign(order.begin() + num_validation, order.end());
+  // Ascending: neighbours stay neighbours in memory, and an evaluation reads forwards.
+  std::sort(split.validation.begin(), split.validation.end());
+  std::sort(split.train.begin(), split.train.end());
+  return split;
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "datasets/dataset.h"
+
+namespace trainer {
+
+/// How many of `num_samples` training samples `data.split` sets aside for validation: round(split × num_samples), or
+/// `default_num` without a split. ConfigError where that leaves training or validation empty.
+std::int64_t num_set_aside(const DataConfig& config, std::int64_t num_samples, std::int64_t default_num = 0);
+
+struct Split {
+  std::vector<std::uint32_t> train, validation;  ///< disjoint, together 0 … num_samples − 1, each ascending
+};
+
+/// A random choice of `num_validation` samples; a function of the three numbers.
+Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed);
+
+/// Some samples of another dataset, under new numbers.
+class SubsetDataset final : public Dataset {
+ public:
+  SubsetDataset(std::shared_ptr<const Dataset> all, std::vector<std::uint32_t> indices)
+      : Dataset(all->sample_type(), all->target_type()), all_(std::move(all)), indices_(std::move(indices)) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
+    all_->read(indices_[static_cast<std::size_t>(index)], sample, target);
+  }
+  std::int32_t class_of(std::int64_t index) const override {
+    return all_->class_of(indices_[static_cast<std::size_t>(index)]);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> all_;
+  std::vector<std::uint32_t> indices_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "datasets/dataset_format.h"
+#include "datasets/permutation.h"
+
+namespace trainer {
+namespace {
+
+/// Samples computed when they are read, each from (seed, index) alone: the prototype of its class plus noise. Classes
+/// take turns. Images (rank 3) have prototypes of at most 4 × 4 flat patches in each channel, so that convolutions,
+/// pooling and plain linear layers all can learn them; features (rank 1) have one number each in (−2, 2).
+/// Numeric targets: the sigmoid of a random projection of the sample, one for each output, in (0, 1).
+class SyntheticDataset final : public Dataset {
+ public:
+  SyntheticDataset(const DatasetHeader& header, std::int64_t first, std::int64_t size, std::uint64_t seed)
+      : Dataset(header.sample, header.categorical ? TensorType{DType::i32, Shape{}}
+                                                  : TensorType{DType::f32, Shape{header.num_outputs}}),
+        first_(first),
+        size_(size),
+        num_outputs_(header.num_outputs),
+        num_elements_(header.sample.num_elements()),
+        prototypes_{seed, synthetic_prototype_stream, 0},
+        projections_{seed, synthetic_target_stream, 0},
+        seed_(seed) {
+    const Shape& shape = header.sample.shape;
+    if (shape.rank() != 3) return;
+    height_ = shape[0];
+    width_ = shape[1];
+    channels_ = shape[2];
+    fill_prototype_bytes();
+  }
+
+  std::int64_t size() const override { return size_; }
+  std::int32_t class_of(std::int64_t index) const override {
+    require_internal(categorical(), "classes belong to categorical data");
+    return static_cast<std::int32_t>(group(index));
+  }
+
+  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
+    if (sample_type().dtype == DType::u8) {
+      write_image(index, sample);
+    } else {
+      write_features(index, sample);
+    }
+    if (categorical()) {
+      const auto label = static_cast<std::int32_t>(group(index));
+      std::memcpy(target, &label, sizeof(label));
+      return;
+    }
+    for (std::int64_t output = 0; output < num_outputs_; ++output) {
+      const float value = projection(sample, output);
+      std::memcpy(target + static_cast<std::size_t>(output) * sizeof(value), &value, sizeof(value));
+    }
+  }
+
+ private:
+  static constexpr std::int64_t most_patches = 4;         ///< along each side
+  static constexpr std::int64_t num_numeric_groups = 10;  ///< prototypes of data with numeric targets
+
+  std::int64_t group(std::int64_t index) const {
+    return (first_ + index) % (categorical() ? num_outputs_ : num_numeric_groups);
+  }
+
+  /// Words of sample `index`: its own stream, for up to 2^32 samples.
+  PhiloxStream noise(std::int64_t index) const {
+    return {seed_, synthetic_noise_stream, static_cast<std::uint32_t>(first_ + index)};
+  }
+
+  void fill_prototype_bytes() {
+    const std::int64_t num_groups = categorical() ? num_outputs_ : num_numeric_groups;
+    const std::int64_t num_patches = std::min(most_patches, height_) * std::min(most_patches, width_);
+    prototype_bytes_.resize(static_cast<std::size_t>(num_groups * num_patches * channels_));
+    for (std::size_t i = 0; i < prototype_bytes_.size(); ++i)
+      prototype_bytes_[i] = static_cast<std::uint8_t>(prototypes_.word(i) >> 24);
+  }
+
+  /// Pixel = (byte of the patch + random byte) / 2.
+  void write_image(std::int64_t index, std::byte* sample) const {
+    const std::int64_t num_rows = std::min(most_patches, height_);
+    const std::int64_t num_columns = std::min(most_patches, width_);
+    const std::uint8_t* prototype = prototype_bytes_.data() + group(index) * num_rows * num_columns * channels_;
+    const PhiloxStream stream = noise(index);
+    std::array<std::uint32_t, 4> words{};
+    std::uint64_t element = 0;
+    for (std::int64_t y = 0; y < height_; ++y) {
+      const std::uint8_t* row = prototype + y * num_rows / height_ * num_columns * channels_;
+      for (std::int64_t column = 0; column < num_columns; ++column) {
+        const std::int64_t num_x = edge(column + 1, num_columns, width_) - edge(column, num_columns, width_);
+        for (std::int64_t x = 0; x < num_x; ++x) {
+          for (std::int64_t c = 0; c < channels_; ++c, ++element) {
+            if (element % 16 == 0) words = stream.words(element / 16);
+            const std::uint32_t random = words[element % 16 / 4] >> (8 * (element % 4)) & 0xFFU;
+            sample[element] = static_cast<std::byte>((row[column * channels_ + c] + random) / 2);
+          }
+        }
+      }
+    }
+  }
+
+  /// First position of a patch along an axis.
+  static std::int64_t edge(std::int64_t patch, std::int64_t num_patches, std::int64_t length) {
+    return (patch * length + num_patches - 1) / num_patches;
+  }
+
+  void write_features(std::int64_t index, std::byte* sample) const {
+    const auto num_elements = static_cast<std::uint64_t>(num_elements_);
+    const std::uint64_t num_blocks = (num_elements + 3) / 4;
+    const std::uint64_t first_block = static_cast<std::uint64_t>(group(index)) * num_blocks;
+    const PhiloxStream stream = noise(index);
+    for (std::uint64_t block = 0; block < num_blocks; ++block) {
+      const auto prototype = prototypes_.words(first_block + block);
+      const auto random = stream.words(block);
+      const std::uint64_t count = std::min<std::uint64_t>(4, num_elements - 4 * block);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const float value = symmetric(prototype[i]) + symmetric(random[i]);
+        std::memcpy(sample + (4 * block + i) * sizeof(value), &value, sizeof(value));
+      }
+    }
+  }
+
+  /// Uniform in [−1, 1).
+  static float symmetric(std::uint32_t word) { return static_cast<float>(static_cast<std::int32_t>(word)) * 0x1p-31F; }
+
+  float projection(const std::byte* sample, std::int64_t output) const {
+    double sum = 0;
+    for (std::int64_t i = 0; i < num_elements_; ++i) {
+      const auto element = static_cast<std::uint64_t>(i);
+      float value = 0;
+      if (sample_type().dtype == DType::u8) {
+        value = static_cast<float>(std::to_integer<int>(sample[element])) / 127.5F - 1;
+      } else {
+        std::memcpy(&value, sample + element * sizeof(value), sizeof(value));
+      }
+      sum += double{value} * symmetric(projections_.word(static_cast<std::uint64_t>(output * num_elements_) + element));
+    }
+    return static_cast<float>(1 / (1 + std::exp(-4 * sum / std::sqrt(static_cast<double>(num_elements_)))));
+  }
+
+  std::int64_t first_;
+  std::int64_t size_;
+  std::int64_t num_outputs_;
+  std::int64_t num_elements_;
+  std::int64_t height_ = 0, width_ = 0, channels_ = 0;
+  PhiloxStream prototypes_;
+  PhiloxStream projections_;
+  std::uint64_t seed_;
+  std::vector<std::uint8_t> prototype_bytes_;  ///< images: (group, patch row, patch column, channel)
+};
+
+std::vector<std::string> no_files(const DataConfig& /*config*/) { return {}; }
+
+DatasetHeader inspect_synthetic(const DataConfig& config) {
+  const bool categorical = config.target_type == TaskTarget::categorical;
+  if (config.shape.empty())
+    throw data_config_error(config, "data.shape is missing: the shape of a synthetic sample",
+                            "[height, width, channels] or [features]");
+  if (categorical && config.classes < 1)
+    throw data_config_error(config, "data.classes is missing: the number of synthetic classes", "at least 1");
+  if (config.samples < 1)
+    throw data_config_error(config, "data.samples is missing: the number of synthetic training samples", "at least 1");
+  constexpr std::int64_t most_classes = 1'000'000;
+  if (config.classes > most_classes)
+    throw data_config_error(config, fmt::format("data.classes {} is too large for synthetic data", config.classes),
+                            fmt::format("at most {}", most_classes));
+  DatasetHeader header;
+  header.source = "the synthetic data";
+  header.sample = {config.shape.size() == 3 ? DType::u8 : DType::f32, Shape(config.shape)};
+  header.categorical = categorical;
+  header.num_outputs = std::max<std::int64_t>(1, config.classes);
+  header.num_train = config.samples;
+  header.num_validation = config.validation_samples;
+  if (config.split > 0 && config.validation_samples == 0) {
+    // `samples` counts what is left for training.
+    const double share = config.split / (1 - config.split);
+    header.num_validation = std::max<std::int64_t>(1, std::llround(share * static_cast<double>(config.samples)));
+  }
+  return header;
+}
+
+DatasetContents load_synthetic(const DataConfig& config, std::uint64_t seed) {
+  const DatasetHeader header = inspect_synthetic(config);
+  DatasetContents contents;
+  contents.train = std::make_shared<SyntheticDataset>(header, 0, header.num_train, seed);
+  if (header.num_validation > 0)
+    contents.validation = std::make_shared<SyntheticDataset>(header, header.num_train, header.num_validation, seed);
+  return contents;
+}
+
+}  // namespace
+
+DatasetFormat synthetic_format() {
+  DatasetFormat format;
+  format.numeric_targets = true;
+  format.required_files = no_files;
+  format.inspect = inspect_synthetic;
+  format.load = load_synthetic;
+  return format;
+}
+
+}  // namespace trainer
