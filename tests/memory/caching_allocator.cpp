@@ -352,6 +352,20 @@ TEST_CASE("In a steady state neither allocate nor free touches the system heap")
   CHECK(num_heap_allocations() == before_release);
 }
 
+TEST_CASE("free does not touch the system heap even the first time") {
+  SimulatedSource source(64 * gib);
+  CachingAllocator allocator(source);
+  std::vector<Block> blocks;
+  for (std::int64_t i = 0; i < 2000; ++i) blocks.push_back(allocator.allocate(i % 2 == 0 ? 100 * kib : 2 * mib));
+  const std::int64_t before = num_heap_allocations();
+  for (std::size_t i = 0; i < blocks.size(); i += 3) allocator.free(blocks[i]);
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (i % 3 != 0) allocator.free(blocks[i]);
+  const std::int64_t after = num_heap_allocations();
+  CHECK(after == before);
+  CHECK(allocated(allocator) == 0);
+}
+
 TEST_CASE("Fragmentation is the share of cached memory outside the largest free block") {
   FailingSource source(gib);
   CachingAllocator allocator(source);
