@@ -1,0 +1,277 @@
+#include "engine/train/checkpoint.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "engine/config/load_experiment.h"
+#include "engine/train/durable_file.h"
+#include "engine/train/safetensors.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::string_view format_name = "trainer-checkpoint";
+constexpr const char* model_file = "model.safetensors";
+constexpr const char* optimizer_file = "optimizer.safetensors";
+constexpr const char* state_file = "state.json";
+constexpr std::size_t max_state_bytes = 256 << 20;
+
+/// A tensor of the program and the name it is saved under.
+struct SavedBuffer {
+  NamedTensor tensor;
+  BufferId buffer = -1;
+  std::int32_t trainable_parameter = -1;
+};
+
+std::vector<SavedBuffer> model_buffers(const Program& program) {
+  std::vector<SavedBuffer> buffers;
+  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+    const Parameter& parameter = program.parameters[i];
+    buffers.push_back({{parameter.name, parameter.type},
+                       program.parameter_buffers[i],
+                       parameter.trainable ? static_cast<std::int32_t>(i) : -1});
+  }
+  return buffers;
+}
+
+std::vector<SavedBuffer> optimizer_buffers(const Program& program) {
+  std::vector<SavedBuffer> buffers;
+  for (const OptimizerBuffers& pair : program.optimizer_buffers) {
+    for (const BufferId id : {pair.first, pair.second}) {
+      if (id >= 0) buffers.push_back({{program.buffers[id].name, program.buffers[id].type}, id, -1});
+    }
+  }
+  return buffers;
+}
+
+std::vector<std::byte> staging_for(std::span<const SavedBuffer> buffers) {
+  std::int64_t largest = 0;
+  for (const SavedBuffer& saved : buffers) largest = std::max(largest, saved.tensor.type.num_bytes());
+  return std::vector<std::byte>(static_cast<std::size_t>(largest));
+}
+
+bool all_finite(const std::byte* bytes, std::int64_t count) {
+  const auto* values = reinterpret_cast<const float*>(bytes);
+  return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
+}
+
+/// Writes the buffers to one file; the description for state.json, or the parameter that is not finite.
+Json write_buffers(const std::string& path, std::span<const SavedBuffer> buffers, Executor& executor,
+                   std::int32_t& non_finite_parameter) {
+  std::vector<NamedTensor> tensors;
+  for (const SavedBuffer& saved : buffers) tensors.push_back(saved.tensor);
+  SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
+  std::vector<std::byte> staging = staging_for(buffers);
+  for (const SavedBuffer& saved : buffers) {
+    executor.read(saved.buffer, staging.data());
+    if (saved.trainable_parameter >= 0 && !all_finite(staging.data(), saved.tensor.type.num_elements())) {
+      non_finite_parameter = saved.trainable_parameter;
+      return {};
+    }
+    writer.append(staging.data());
+  }
+  writer.finish();
+  return {{"bytes", writer.file_bytes()}, {"crc32", fmt::format("{:08x}", writer.checksum())}};
+}
+
+Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+std::optional<double> optional_number(const Json& value) {
+  return value.is_null() ? std::nullopt : std::optional<double>(value.get<double>());
+}
+
+Json to_json(const TrainingState& state, const Experiment& experiment) {
+  return {{"step", state.step},
+          {"pass", state.pass},
+          {"samples", state.samples},
+          {"evaluated", state.evaluated},
+          {"sampler",
+           {{"seed", experiment.seed},
+            {"epoch", state.epoch},
+            {"next_batch", state.next_batch},
+            {"num_samples", state.num_samples}}},
+          {"best", {{"value", optional_number(state.best_value)}, {"step", state.best_step}}},
+          {"early_stopping",
+           {{"value", optional_number(state.stopping_value)},
+            {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
+}
+
+TrainingState state_of(const Json& json) {
+  TrainingState state;
+  state.step = json.at("step").get<std::int64_t>();
+  state.pass = json.at("pass").get<std::int64_t>();
+  state.samples = json.at("samples").get<std::int64_t>();
+  state.evaluated = json.at("evaluated").get<bool>();
+  const Json& sampler = json.at("sampler");
+  state.epoch = sampler.at("epoch").get<std::int64_t>();
+  state.next_batch = sampler.at("next_batch").get<std::int64_t>();
+  state.num_samples = sampler.at("num_samples").get<std::int64_t>();
+  state.best_value = optional_number(json.at("best").at("value"));
+  state.best_step = json.at("best").at("step").get<std::int64_t>();
+  const Json& stopping = json.at("early_stopping");
+  state.stopping_value = optional_number(stopping.at("value"));
+  state.evaluations_without_improvement = stopping.at("evaluations_without_improvement").get<std::int64_t>();
+  return state;
+}
+
+std::string checksum_of(std::string_view text) {
+  return fmt::format("{:08x}", crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size()));
+}
+
+DataError damaged(const std::string& path, std::string_view what) {
+  return DataError(fmt::format("checkpoint {} cannot be used: {}", path, what));
+}
+
+/// Compares a file with what state.json says of it.
+void verify_file(const std::string& checkpoint, const char* name, const Json& expected) {
+  const std::string path = fmt::format("{}/{}", checkpoint, name);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) throw damaged(checkpoint, fmt::format("{} is missing", name));
+  std::vector<unsigned char> buffer(1 << 20);
+  uLong checksum = 0;
+  std::uint64_t num_bytes = 0;
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    checksum = crc32_z(checksum, buffer.data(), count);
+    num_bytes += count;
+  }
+  const auto expected_bytes = expected.at("bytes").get<std::uint64_t>();
+  if (num_bytes != expected_bytes) {
+    throw damaged(checkpoint, fmt::format("{} has {} bytes where {} were written", name, num_bytes, expected_bytes));
+  }
+  if (fmt::format("{:08x}", checksum) != expected.at("crc32").get<std::string>()) {
+    throw damaged(checkpoint, fmt::format("the contents of {} have changed since they were written", name));
+  }
+}
+
+/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows).
+void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers, Executor& executor,
+                  bool (*may_be_ignored)(std::string_view)) {
+  const SafetensorsFile file(path);
+  std::vector<char> used(file.tensors().size(), 0);
+  std::vector<std::ptrdiff_t> positions;
+  for (const SavedBuffer& saved : buffers) {
+    const std::ptrdiff_t position = file.find(saved.tensor.name);
+    if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", path, saved.tensor.name));
+    const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
+    if (!(found.type == saved.tensor.type)) {
+      throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", path, found.name, found.type.to_string(),
+                                  saved.tensor.type.to_string()));
+    }
+    used[static_cast<std::size_t>(position)] = 1;
+    positions.push_back(position);
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const std::string& name = file.tensors()[i].name;
+    if (used[i] == 0 && !may_be_ignored(name)) {
+      throw DataError(fmt::format("{} has a tensor '{}' that the model has not", path, name));
+    }
+  }
+  std::vector<std::byte> staging = staging_for(buffers);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    file.read(static_cast<std::size_t>(positions[i]), staging.data());
+    executor.write(buffers[i].buffer, staging.data());
+  }
+}
+
+/// A folder that is removed unless it was renamed.
+class TemporaryDirectory {
+ public:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
+                                const std::string& trainer_version, Executor& executor) try {
+  const std::string name = fmt::format("step-{:08}", state.step);
+  fs::create_directories(directory);
+  const TemporaryDirectory temporary(fmt::format("{}/.{}.{}.tmp", directory, name, getpid()));
+  const Program& program = executor.program();
+  SavedCheckpoint saved;
+
+  Json json = to_json(state, experiment);
+  json["format"] = format_name;
+  json["format_version"] = checkpoint_format_version;
+  json["trainer_version"] = trainer_version;
+  json["config"] = Json::parse(resolved_json(experiment));
+  json["files"][model_file] = write_buffers(fmt::format("{}/{}", temporary.path(), model_file), model_buffers(program),
+                                            executor, saved.non_finite_parameter);
+  if (saved.non_finite_parameter >= 0) return saved;
+  json["files"][optimizer_file] = write_buffers(fmt::format("{}/{}", temporary.path(), optimizer_file),
+                                                optimizer_buffers(program), executor, saved.non_finite_parameter);
+  json["crc32"] = checksum_of(json.dump());
+  write_file_durably(fmt::format("{}/{}", temporary.path(), state_file), json.dump(2) + "\n");
+  sync_directory(temporary.path());
+
+  saved.path = fmt::format("{}/{}", directory, name);
+  replace_durably(temporary.path(), saved.path);
+  return saved;
+} catch (const fs::filesystem_error& error) {
+  throw DataError(fmt::format("cannot write a checkpoint under {}: {}", directory, error.code().message()));
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  const std::string state_path = fmt::format("{}/{}", path, state_file);
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) throw damaged(path, "there is no such folder");
+  if (!fs::exists(state_path, ignored)) throw damaged(path, fmt::format("{} is missing", state_file));
+  Json json = Json::parse(read_text_file(state_path, max_state_bytes), nullptr, false);
+  if (!json.is_object()) throw damaged(path, fmt::format("{} is not a JSON object", state_file));
+  try {
+    if (!json.contains("format") || json.at("format") != format_name) {
+      throw damaged(path, fmt::format("{} was not written by trainer", state_file));
+    }
+    const Json version = json.at("format_version");
+    if (version != checkpoint_format_version) {
+      throw damaged(path, fmt::format("its format has version {}, this trainer reads version {}", version.dump(),
+                                      checkpoint_format_version));
+    }
+    const std::string stated = json.at("crc32").get<std::string>();
+    json.erase("crc32");
+    if (checksum_of(json.dump()) != stated) {
+      throw damaged(path, fmt::format("the contents of {} have changed since they were written", state_file));
+    }
+    for (const char* name : {model_file, optimizer_file}) verify_file(path, name, json.at("files").at(name));
+    return {path, state_of(json), json.at("config").dump(), json.at("trainer_version").get<std::string>()};
+  } catch (const Json::exception&) {
+    throw damaged(path, fmt::format("{} lacks a value or has one of the wrong type", state_file));
+  }
+}
+
+void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
+  const auto none = [](std::string_view) { return false; };
+  const Program& program = executor.program();
+  read_buffers(fmt::format("{}/{}", checkpoint.path, model_file), model_buffers(program), executor, none);
+  read_buffers(fmt::format("{}/{}", checkpoint.path, optimizer_file), optimizer_buffers(program), executor, none);
+}
+
+void load_weights(const std::string& path, Executor& executor) {
+  read_buffers(path, model_buffers(executor.program()), executor,
+               [](std::string_view name) { return name.ends_with(".num_batches_tracked"); });
+}
+
+}  // namespace trainer

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/config/experiment.h"
+#include "engine/train/executor.h"
+
+namespace trainer {
+
+// Note [Checkpoints]
+// ~~~~~~~~~~~~~~~~~~
+// <output>/checkpoints/step-00000123/ holds a run after step 123:
+//
+//   model.safetensors      parameters and running statistics under their names, in PyTorch's shapes
+//   optimizer.safetensors  momentum and moments, named as the program's buffers: "fc.weight.momentum"
+//   state.json             everything else, and sizes and CRC-32 of the two files and of itself
+//
+// It is written under a name that begins with a dot, flushed, and renamed, so a name without a dot is a whole
+// checkpoint. `latest` and `best` beside it are links. What a killed run left behind is removed at the next start.
+
+inline constexpr int checkpoint_format_version = 1;
+
+/// A run between two steps, but for its tensors.
+struct TrainingState {
+  std::int64_t step = 0;         ///< completed; counts the optimizer's updates too
+  std::int64_t pass = 0;         ///< micro-batches completed: keys dropout
+  std::int64_t samples = 0;      ///< trained on
+  bool evaluated = true;         ///< the evaluation due after `step` is done
+  std::int64_t epoch = 0;        ///< of the next micro-batch, from 0
+  std::int64_t next_batch = 0;   ///< the next micro-batch in that epoch
+  std::int64_t num_samples = 0;  ///< in the training data
+  std::optional<double> best_value;
+  std::int64_t best_step = 0;
+  std::optional<double> stopping_value;  ///< what early stopping compares with
+  std::int64_t evaluations_without_improvement = 0;
+};
+
+/// A checkpoint whose description was read and checked, and whose files have the sizes and checksums it states.
+struct Checkpoint {
+  std::string path;
+  TrainingState state;
+  std::string config_json;  ///< resolved
+  std::string trainer_version;
+};
+
+/// Result of saving: a path, or the parameter that keeps it from being worth saving.
+struct SavedCheckpoint {
+  std::string path;
+  std::int32_t non_finite_parameter = -1;  ///< nothing was written then
+};
+
+/// Saves under `directory` (made where missing) as step-<state.step>, see Note [Checkpoints]. `executor` holds the
+/// tensors. Parameters that are not finite are refused. Throws DataError where the disk refuses.
+SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
+                                const std::string& trainer_version, Executor& executor);
+
+/// Reads and checks a checkpoint directory. Throws DataError that says what is damaged or foreign.
+Checkpoint read_checkpoint(const std::string& path);
+
+/// Fills parameters, running statistics and the optimizer's state. Names and shapes must be the program's, all of them.
+void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
+
+/// Fills parameters and running statistics from a safetensors file alone, ours or PyTorch's: every parameter must be
+/// there in its shape as F32, and nothing else but PyTorch's num_batches_tracked. `executor` has run its load.
+void load_weights(const std::string& path, Executor& executor);
+
+}  // namespace trainer

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+/// Writes a file and flushes it to the disk. Throws DataError with the path and the system's reason.
+void write_file_durably(const std::string& path, std::string_view text);
+
+/// Flushes a directory's entries (names made, renamed and removed in it) to the disk.
+void sync_directory(const std::string& path);
+
+/// Puts `from` in the place of `to`, which may exist: whoever looks sees the old or the new, whole. Directories are
+/// exchanged; what was at `to` is removed. The parent directory is flushed.
+void replace_durably(const std::string& from, const std::string& to);
+
+/// Makes `link` a symbolic link to `target`, in one step where it exists already.
+void point_link(const std::string& link, const std::string& target);
+
+/// The file's whole text. Throws DataError where it cannot be read or has more than `max_bytes`.
+std::string read_text_file(const std::string& path, std::size_t max_bytes);
+
+}  // namespace trainer

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/shape.h"
+
+namespace trainer {
+
+/// A tensor by name, as safetensors files list them.
+struct NamedTensor {
+  std::string name;
+  TensorType type;
+};
+
+/// Writes a safetensors file tensor by tensor, so that no more than one of them is ever in host memory.
+/// Layout: u64 header length, JSON header padded with spaces to 8 bytes, then the tensors in the order given, without
+/// gaps (github.com/huggingface/safetensors). Throws DataError, with the path, where the file cannot be written.
+class SafetensorsWriter {
+ public:
+  /// Creates (or empties) the file and writes the header. Names are unique.
+  SafetensorsWriter(const std::string& path, std::span<const NamedTensor> tensors,
+                    const std::map<std::string, std::string>& metadata = {});
+
+  /// The next tensor's bytes, tensors[i].type.num_bytes() of them.
+  void append(const void* bytes);
+  /// Flushes the file to the disk. Every tensor has been appended.
+  void finish();
+
+  std::uint64_t file_bytes() const { return file_bytes_; }
+  std::uint32_t checksum() const { return checksum_; }  ///< CRC-32 of everything written
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  void write(const void* bytes, std::uint64_t num_bytes);
+
+  std::string path_;
+  std::vector<NamedTensor> tensors_;
+  std::size_t next_ = 0;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  std::uint64_t file_bytes_ = 0;
+  std::uint32_t checksum_ = 0;
+};
+
+/// A safetensors file open for reading. The header is checked whole before any tensor is read: at most 100 MB; known
+/// dtypes; at most Shape::max_rank dimensions; sizes that agree with shapes; ranges that cover the data exactly,
+/// without holes, overlaps or duplicates. Nothing is allocated by what a header claims before it is checked.
+/// Throws DataError that names the file and what is wrong.
+class SafetensorsFile {
+ public:
+  static constexpr std::uint64_t max_header_bytes = 100'000'000;
+
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  /// In the order of the data.
+  std::span<const NamedTensor> tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// Position in tensors(), or -1.
+  std::ptrdiff_t find(std::string_view name) const;
+  /// Reads one tensor: tensors()[position].type.num_bytes() bytes.
+  void read(std::size_t position, void* to) const;
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+
+  std::string path_;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  std::vector<NamedTensor> tensors_;
+  std::vector<std::uint64_t> offsets_;  ///< from the start of the file
+  std::map<std::string, std::size_t, std::less<>> positions_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,49 @@
+#include "engine/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace trainer {
+namespace {
+
+/// From `begin` to `end` while `position` goes from 0 to 1.
+double cosine_between(double begin, double end, double position) {
+  return begin + (1 + std::cos(std::numbers::pi * (1 - position))) * (end - begin) / 2;
+}
+
+double one_cycle(const ScheduleConfig& schedule, double lr, double position) {
+  const double top = schedule.warmup_fraction;
+  if (position < top) return cosine_between(lr / schedule.start_divisor, lr, position / top);
+  if (top >= 1) return lr;
+  return cosine_between(lr, lr / schedule.final_divisor, (position - top) / (1 - top));
+}
+
+}  // namespace
+
+double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t step, std::int64_t total_steps,
+                     std::int64_t steps_per_epoch) {
+  step = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(total_steps, 1));
+  if (schedule.type == ScheduleType::one_cycle) {
+    return one_cycle(schedule, lr, static_cast<double>(step - 1) / static_cast<double>(total_steps));
+  }
+  const std::int64_t warmup = std::max<std::int64_t>(schedule.warmup_steps, 0);
+  if (step <= warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
+  const std::int64_t done = step - 1 - warmup;
+  switch (schedule.type) {
+    case ScheduleType::constant:
+    case ScheduleType::one_cycle:
+      return lr;
+    case ScheduleType::step: {
+      const std::int64_t every = schedule.step_size * (schedule.step_size_in_epochs ? steps_per_epoch : 1);
+      return every > 0 ? lr * std::pow(schedule.gamma, static_cast<double>(done / every)) : lr;
+    }
+    case ScheduleType::cosine: {
+      const double position = static_cast<double>(done) / static_cast<double>(total_steps - warmup);
+      return cosine_between(lr, lr * schedule.final_factor, position);
+    }
+  }
+  return lr;
+}
+
+}  // namespace trainer
