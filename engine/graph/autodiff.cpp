@@ -1,0 +1,120 @@
+#include <string>
+#include <utility>
+
+#include "engine/graph/graph.h"
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+namespace {
+
+/// Reverse-mode differentiation: walks the forward nodes backwards and lets each op's rule emit its backward ops.
+class Differentiation {
+ public:
+  explicit Differentiation(Graph& graph) : graph_(graph) {
+    // Nodes and values only ever grow; the forward ones keep their places.
+    num_forward_nodes_ = graph.nodes.size();
+    needs_gradient_.resize(graph.values.size(), false);
+    gradients_.resize(graph.values.size(), -1);
+  }
+
+  void run() {
+    find_needed();
+    for (std::size_t i = num_forward_nodes_; i-- > 0;) {
+      const auto differentiate_op = definition_of(graph_.nodes[i].op.kind).differentiate;
+      const bool is_loss = graph_.nodes[i].outputs.empty();
+      if (differentiate_op == nullptr) continue;
+      if (!is_loss && gradients_[graph_.nodes[i].outputs[0]] < 0) continue;
+      Scope scope(*this, graph_.nodes[i]);
+      differentiate_op(scope);
+    }
+    for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
+      graph_.parameter_gradients[p] = gradients_[graph_.parameter_values[p]];
+  }
+
+ private:
+  class Scope final : public GradientScope {
+   public:
+    // The node is copied: emitting grows the list it stands in.
+    Scope(Differentiation& owner, Node node) : owner_(owner), node_(std::move(node)) {}
+
+    const Op& op() const override { return node_.op; }
+    Operand input(int position) const override { return node_.inputs[position]; }
+    Operand output(int position) const override { return node_.outputs[position]; }
+    Operand output_gradient() override { return owner_.gradients_[node_.outputs[0]]; }
+    bool needs_gradient(int position) const override { return owner_.needs_gradient_[node_.inputs[position]]; }
+    std::vector<Operand> emit(Op op, std::vector<Operand> inputs) override {
+      return owner_.emit(std::move(op), std::move(inputs), node_.layer);
+    }
+    void set_gradient(int position, Operand gradient) override {
+      owner_.add_gradient(node_.inputs[position], gradient, node_.layer);
+    }
+
+   private:
+    Differentiation& owner_;
+    Node node_;
+  };
+
+  void find_needed() {
+    for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
+      needs_gradient_[graph_.parameter_values[p]] = graph_.parameters[p].trainable;
+    for (const Node& node : graph_.nodes) {
+      bool needed = false;
+      for (ValueId input : node.inputs) needed = needed || needs(input);
+      for (ValueId output : node.outputs) needs_gradient_[output] = needed;
+    }
+    // Rules ask about the value they read, which may be a view.
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) needs_gradient_[v] = needs(static_cast<ValueId>(v));
+  }
+
+  bool needs(ValueId value) const {
+    while (graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
+    return needs_gradient_[value];
+  }
+
+  ValueId add_value(TensorType type, std::string role, LayerId layer) {
+    Value value;
+    value.type = type;
+    value.role = std::move(role);
+    value.category = Category::temporary;
+    value.layer = layer;
+    graph_.values.push_back(std::move(value));
+    return static_cast<ValueId>(graph_.values.size() - 1);
+  }
+
+  std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, LayerId layer) {
+    std::vector<ValueId> outputs;
+    for (const TensorType& type : op.outputs) outputs.push_back(add_value(type, "output.grad", layer));
+    graph_.nodes.push_back({std::move(op), std::move(inputs), outputs, layer, Phase::backward});
+    return outputs;
+  }
+
+  void add_gradient(ValueId value, ValueId gradient, LayerId layer) {
+    // The gradient of a view is the gradient of what it views, in that shape.
+    while (graph_.values[value].view_of >= 0) {
+      value = graph_.values[value].view_of;
+      const ValueId view = add_value(graph_.values[value].type, "input.grad", layer);
+      graph_.values[view].view_of = gradient;
+      gradient = view;
+    }
+    if (const Value& target = graph_.values[value]; target.parameter >= 0) {
+      const std::string role = target.role + ".grad";
+      graph_.values[gradient].role = role;
+      graph_.values[gradient].category = Category::gradient;
+    } else if (graph_.values[gradient].role == "output.grad" && graph_.values[gradient].layer == layer) {
+      graph_.values[gradient].role = "input.grad";
+    }
+    ValueId& sum = gradients_[value];
+    sum = sum < 0 ? gradient : emit(add_op(graph_.values[value].type), {sum, gradient}, layer)[0];
+  }
+
+  Graph& graph_;
+  std::size_t num_forward_nodes_ = 0;
+  std::vector<bool> needs_gradient_;
+  std::vector<ValueId> gradients_;
+};
+
+}  // namespace
+
+void differentiate(Graph& graph) { Differentiation(graph).run(); }
+
+}  // namespace trainer

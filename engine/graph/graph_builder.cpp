@@ -1,0 +1,63 @@
+#include "engine/graph/graph_builder.h"
+
+#include <utility>
+
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+
+void GraphBuilder::begin_layer(std::string path, std::string kind, const SourceLocation& location, ValueId input) {
+  Layer layer;
+  layer.path = std::move(path);
+  layer.kind = std::move(kind);
+  layer.location = location;
+  if (input >= 0) layer.input = type(input);
+  layer_ = static_cast<LayerId>(graph_.layers.size());
+  graph_.layers.push_back(std::move(layer));
+}
+
+void GraphBuilder::end_layer(ValueId output) {
+  if (output >= 0) graph_.layers[layer_].output = type(output);
+  layer_ = no_layer;
+}
+
+ValueId GraphBuilder::add_value(TensorType type, std::string_view role, Category category) {
+  Value value;
+  value.type = type;
+  value.role = role;
+  value.category = category;
+  value.layer = layer_;
+  graph_.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+ValueId GraphBuilder::add_view(ValueId base, const Shape& shape) {
+  const Value& owner = graph_.values[base];
+  const ValueId view = add_value({owner.type.dtype, shape}, "output", owner.category);
+  graph_.values[view].view_of = base;
+  return view;
+}
+
+ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) {
+  Layer& layer = graph_.layers[layer_];
+  parameter.name = layer.path + "." + std::string(role);
+  parameter.layer = layer_;
+  if (parameter.trainable) layer.num_parameters += parameter.type.num_elements();
+  const ValueId value = add_value(parameter.type, role, Category::parameter);
+  graph_.values[value].parameter = static_cast<std::int32_t>(graph_.parameters.size());
+  graph_.parameters.push_back(std::move(parameter));
+  graph_.parameter_values.push_back(value);
+  return value;
+}
+
+std::vector<ValueId> GraphBuilder::apply(Op op, std::vector<ValueId> inputs,
+                                         const std::vector<std::string_view>& more_roles) {
+  std::vector<ValueId> outputs;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    outputs.push_back(add_value(op.outputs[i], i == 0 ? "output" : more_roles.at(i - 1), Category::activation));
+  graph_.layers[layer_].forward_flops += definition_of(op.kind).flops(op);
+  graph_.nodes.push_back({std::move(op), std::move(inputs), outputs, layer_, Phase::forward});
+  return outputs;
+}
+
+}  // namespace trainer

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace trainer {
+
+/// Grows a graph layer by layer: the vocabulary that engine/graph/layers.cpp translates layers with.
+class GraphBuilder {
+ public:
+  GraphBuilder(Graph& graph, Initialization default_init) : graph_(graph), default_init_(default_init) {}
+
+  bool training() const { return graph_.mode == GraphMode::training; }
+  Initialization default_init() const { return default_init_; }
+  const TensorType& type(ValueId value) const { return graph_.values[value].type; }
+
+  /// Starts a layer; everything added until the next call belongs to it.
+  void begin_layer(std::string path, std::string kind, const SourceLocation& location, ValueId input);
+  /// Ends it: its output and totals are known.
+  void end_layer(ValueId output);
+
+  ValueId add_value(TensorType type, std::string_view role, Category category);
+  /// A value in the memory of `base` with another shape of as many elements.
+  ValueId add_view(ValueId base, const Shape& shape);
+  /// A parameter of the layer. `role` is its name behind the layer's path: "weight".
+  ValueId add_parameter(std::string_view role, Parameter parameter);
+  /// Applies an op; returns its outputs, the first with the role "output", the others with `more_roles`.
+  std::vector<ValueId> apply(Op op, std::vector<ValueId> inputs, const std::vector<std::string_view>& more_roles = {});
+  /// A number that tells this dropout from the others of the model.
+  std::uint32_t next_random_stream() { return ++num_random_streams_; }
+
+ private:
+  Graph& graph_;
+  Initialization default_init_;
+  LayerId layer_ = no_layer;
+  std::uint32_t num_random_streams_ = 0;
+};
+
+/// Translates `layers`, in order, onto `input`; returns the last output. `prefix` is the path they stand under.
+/// Throws ConfigError that points at the layer whose shapes disagree.
+ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers, const std::string& prefix,
+                     ValueId input);
+
+}  // namespace trainer

@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "engine/config/diagnostic.h"
+#include "engine/graph/graph_builder.h"
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+namespace {
+
+Parameter random_parameter(TensorType type, Parameter::Start start, std::int64_t fan_in, std::int64_t fan_out,
+                           Initialization init) {
+  Parameter parameter;
+  parameter.type = type;
+  parameter.start = start;
+  parameter.decays = start == Parameter::Start::random_weight;
+  parameter.init = init;
+  parameter.fan_in = fan_in;
+  parameter.fan_out = fan_out;
+  return parameter;
+}
+
+Parameter constant_parameter(TensorType type, Parameter::Start start, bool trainable) {
+  Parameter parameter;
+  parameter.type = type;
+  parameter.start = start;
+  parameter.decays = false;
+  parameter.trainable = trainable;
+  return parameter;
+}
+
+/// Adds the weight and, where the op takes one, the bias of linear or conv2d, and applies the op.
+ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan_in, std::int64_t fan_out,
+                       Initialization init) {
+  using Start = Parameter::Start;
+  std::vector<ValueId> inputs = {x};
+  inputs.push_back(
+      builder.add_parameter("weight", random_parameter(op.inputs[1], Start::random_weight, fan_in, fan_out, init)));
+  if (op.inputs.size() > 2)
+    inputs.push_back(
+        builder.add_parameter("bias", random_parameter(op.inputs[2], Start::random_bias, fan_in, fan_out, init)));
+  return builder.apply(std::move(op), std::move(inputs))[0];
+}
+
+void add_scale_and_shift(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
+  inputs.push_back(builder.add_parameter("weight", constant_parameter(type, Parameter::Start::ones, true)));
+  inputs.push_back(builder.add_parameter("bias", constant_parameter(type, Parameter::Start::zeros, true)));
+}
+
+/// One overload a kind of leaf layer: input value → output value. Throws ShapeError.
+struct LeafTranslation {
+  GraphBuilder& builder;
+  ValueId x;
+
+  ValueId operator()(const LinearSpec& spec) const {
+    Op op = linear_op(builder.type(x), {.out = spec.out, .bias = spec.bias});
+    const std::int64_t in = op.inputs[1].shape[1];
+    return apply_weighted(builder, std::move(op), x, in, spec.out, spec.init.value_or(builder.default_init()));
+  }
+  ValueId operator()(const Conv2dSpec& spec) const {
+    Op op = conv2d_op(builder.type(x), {.out = spec.out,
+                                        .kernel = spec.kernel,
+                                        .stride = spec.stride,
+                                        .padding = spec.padding,
+                                        .dilation = spec.dilation,
+                                        .groups = spec.groups,
+                                        .bias = spec.bias});
+    const Shape& weight = op.inputs[1].shape;
+    const std::int64_t window = weight[2] * weight[3];
+    const std::int64_t fan_in = weight[1] * window;
+    return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
+                          spec.init.value_or(builder.default_init()));
+  }
+  ValueId operator()(const BatchNorm2dSpec& spec) const {
+    const BatchNorm2dAttributes attributes{.eps = spec.eps, .momentum = spec.momentum, .affine = spec.affine};
+    const TensorType& type = builder.type(x);
+    Op op = builder.training() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
+    const TensorType channels = op.inputs[1];
+    std::vector<ValueId> statistics = {
+        builder.add_parameter("running_mean", constant_parameter(channels, Parameter::Start::zeros, false)),
+        builder.add_parameter("running_var", constant_parameter(channels, Parameter::Start::ones, false))};
+    std::vector<ValueId> inputs = {x, statistics[0], statistics[1]};
+    if (spec.affine) add_scale_and_shift(builder, channels, inputs);
+    return builder.apply(std::move(op), std::move(inputs), {"mean", "rstd"})[0];
+  }
+  ValueId operator()(const LayerNormSpec& spec) const {
+    Op op = layernorm_op(builder.type(x), {.eps = spec.eps, .affine = spec.affine});
+    std::vector<ValueId> inputs = {x};
+    if (spec.affine) add_scale_and_shift(builder, op.inputs[1], inputs);
+    return builder.apply(std::move(op), std::move(inputs), {"mean", "rstd"})[0];
+  }
+  ValueId operator()(const ActivationSpec& spec) const {
+    return builder.apply(activation_op(builder.type(x), {.function = spec.function, .approximate = spec.approximate}),
+                         {x})[0];
+  }
+  ValueId operator()(const MaxPool2dSpec& spec) const {
+    const Pool2dAttributes attributes{
+        .kernel = spec.kernel, .stride = spec.stride, .padding = spec.padding, .keep_indices = builder.training()};
+    return builder.apply(maxpool2d_op(builder.type(x), attributes), {x}, {"indices"})[0];
+  }
+  ValueId operator()(const AvgPool2dSpec& spec) const {
+    const Pool2dAttributes attributes{.kernel = spec.kernel,
+                                      .stride = spec.stride,
+                                      .padding = spec.padding,
+                                      .count_include_pad = spec.count_include_pad};
+    return builder.apply(avgpool2d_op(builder.type(x), attributes), {x})[0];
+  }
+  ValueId operator()(const GlobalAvgPoolSpec&) const {
+    return builder.apply(global_avgpool_op(builder.type(x)), {x})[0];
+  }
+  ValueId operator()(const FlattenSpec&) const {
+    const Shape& shape = builder.type(x).shape;
+    if (flatten_is_view(shape)) return builder.add_view(x, {shape[0], shape.num_elements() / shape[0]});
+    return builder.apply(flatten_op(builder.type(x)), {x})[0];
+  }
+  ValueId operator()(const DropoutSpec& spec) const {
+    const std::uint32_t stream = builder.next_random_stream();
+    if (!builder.training() || spec.p == 0) return x;
+    return builder.apply(dropout_op(builder.type(x), {.p = spec.p, .stream = stream}), {x})[0];
+  }
+
+  // Composites are expanded by build_layer.
+  ValueId operator()(const ResidualSpec&) const { return x; }
+  ValueId operator()(const SequentialSpec&) const { return x; }
+  ValueId operator()(const RepeatSpec&) const { return x; }
+};
+
+ValueId build_residual(GraphBuilder& builder, const LayerSpec& layer, const ResidualSpec& spec, const std::string& path,
+                       ValueId input) {
+  const ValueId branch = build_layers(builder, spec.layers, path + ".layers", input);
+  const ValueId shortcut = build_layers(builder, spec.shortcut, path + ".shortcut", input);
+  const TensorType& branch_type = builder.type(branch);
+  const TensorType& shortcut_type = builder.type(shortcut);
+  if (branch_type != shortcut_type) {
+    throw located_error(
+        layer.location,
+        fmt::format("residual '{}' cannot add its layers' output {} and its {} {}", path, branch_type.shape.to_string(),
+                    spec.shortcut.empty() ? "input" : "shortcut's output", shortcut_type.shape.to_string()),
+        spec.shortcut.empty() ? "layers that keep the shape, or a shortcut that changes it alike"
+                              : "both of one shape");
+  }
+  if (branch == shortcut) return branch;
+  builder.begin_layer(path, layer.kind, layer.location, input);
+  const ValueId output = builder.apply(add_op(branch_type), {branch, shortcut})[0];
+  builder.end_layer(output);
+  return output;
+}
+
+ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::string& path, ValueId input) {
+  if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec))
+    return build_residual(builder, layer, *residual, path, input);
+  if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
+    return build_layers(builder, sequential->layers, path, input);
+  if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) {
+    ValueId value = input;
+    for (std::int64_t i = 0; i < repeat->times; ++i)
+      value = build_layers(builder, repeat->layers, fmt::format("{}.{}", path, i), value);
+    return value;
+  }
+  builder.begin_layer(path, layer.kind, layer.location, input);
+  ValueId output = -1;
+  try {
+    output = std::visit(LeafTranslation{builder, input}, layer.spec);
+  } catch (const ShapeError& error) {
+    throw located_error(layer.location, fmt::format("layer '{}': {}", path, error.what()));
+  }
+  builder.end_layer(output);
+  return output;
+}
+
+}  // namespace
+
+ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers, const std::string& prefix,
+                     ValueId input) {
+  ValueId value = input;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::string path = prefix;
+    if (!path.empty()) path += '.';
+    path += layers[i].name.empty() ? std::to_string(i) : layers[i].name;
+    value = build_layer(builder, layers[i], path, value);
+  }
+  return value;
+}
+
+}  // namespace trainer

@@ -1,0 +1,45 @@
+#include "engine/program/run_schedule.h"
+
+#include <algorithm>
+
+#include "engine/errors.h"
+
+namespace trainer {
+
+RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& data) {
+  const TrainConfig& train = experiment.train;
+  if (data.num_train < 1) throw ConfigError("the training data holds no samples");
+  batch_size_ = train.batch_size_all ? data.num_train : std::min(train.batch_size, data.num_train);
+  const std::int64_t num_whole = data.num_train / batch_size_;
+  odd_batch_size_ = experiment.data.drop_last ? 0 : data.num_train % batch_size_;
+  batches_per_epoch_ = num_whole + (odd_batch_size_ > 0 ? 1 : 0);
+  accumulation_steps_ = std::min(train.accumulation_steps, batches_per_epoch_);
+  accumulates_ = accumulation_steps_ > 1;
+  steps_per_epoch_ = (batches_per_epoch_ + accumulation_steps_ - 1) / accumulation_steps_;
+  total_steps_ = train.steps.value_or(train.epochs * steps_per_epoch_);
+
+  if (data.num_validation > 0) {
+    const std::int64_t wanted = train.eval_batch_size > 0 ? train.eval_batch_size : batch_size_;
+    eval_batch_size_ = std::min(wanted, data.num_validation);
+    num_whole_eval_batches_ = data.num_validation / eval_batch_size_;
+    odd_eval_batch_size_ = data.num_validation % eval_batch_size_;
+  }
+  eval_every_ = train.eval_every;
+}
+
+RunSchedule::Step RunSchedule::step(std::int64_t step) const {
+  const std::int64_t in_epoch = (step - 1) % steps_per_epoch_;
+  Step result;
+  result.epoch = (step - 1) / steps_per_epoch_;
+  result.first_batch = in_epoch * accumulation_steps_;
+  result.num_micro_batches = std::min(accumulation_steps_, batches_per_epoch_ - result.first_batch);
+  result.ends_epoch = in_epoch + 1 == steps_per_epoch_;
+  result.last_is_odd = result.ends_epoch && odd_batch_size_ > 0;
+  result.num_samples = result.num_micro_batches * batch_size_;
+  if (result.last_is_odd) result.num_samples += odd_batch_size_ - batch_size_;
+  const bool is_due = eval_every_ > 0 ? step % eval_every_ == 0 : result.ends_epoch;
+  result.evaluates = evaluates() && (is_due || step == total_steps_);
+  return result;
+}
+
+}  // namespace trainer

@@ -1,0 +1,196 @@
+#include "engine/program/schedule.h"
+
+#include <limits>
+#include <utility>
+
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+namespace {
+
+using Kind = Instruction::Kind;
+
+/// One graph on its way to a routine.
+class RoutineSchedule {
+ public:
+  RoutineSchedule(Scheduler& scheduler, const Program& program, const Graph& graph, Routine& routine)
+      : scheduler_(scheduler), program_(program), graph_(graph), routine_(routine) {}
+
+  /// `parameter_gradients`: the buffers gradients are kept in; -1 where the first routine makes them.
+  void run(std::vector<BufferId>& parameter_gradients, bool adds_gradients) {
+    bind_given();
+    find_last_uses();
+    const Phase first_phase = graph_.mode == GraphMode::training ? Phase::forward : Phase::eval;
+    allocate(graph_.batch, first_phase);
+    allocate(graph_.targets, first_phase);
+    routine_.batch = buffer_of(graph_.batch);
+    routine_.targets = buffer_of(graph_.targets);
+    find_parameter_gradients();
+
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      const Phase phase = graph_.mode == GraphMode::training ? node.phase : Phase::eval;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        make_output(node, static_cast<int>(i), n, phase, parameter_gradients, adds_gradients);
+      std::vector<BufferId> inputs, outputs;
+      for (ValueId input : node.inputs) inputs.push_back(buffer_of(input));
+      for (ValueId output : node.outputs) outputs.push_back(buffer_of(output));
+      scheduler_.append_call(routine_, node.op, std::move(inputs), std::move(outputs), node.layer, phase);
+      if (adds_gradients) add_to_gradients(node, parameter_gradients, phase);
+      release_dead(node, n, phase);
+    }
+    routine_.prediction = buffer_of(graph_.prediction);
+  }
+
+ private:
+  static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
+
+  ValueId root(ValueId value) const {
+    while (graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
+    return value;
+  }
+  BufferId buffer_of(ValueId value) const { return buffers_[root(value)]; }
+
+  void bind_given() {
+    buffers_.assign(graph_.values.size(), -1);
+    last_use_.assign(graph_.values.size(), -1);
+    gradient_of_.assign(graph_.values.size(), -1);
+    for (std::size_t p = 0; p < graph_.parameters.size(); ++p) {
+      buffers_[graph_.parameter_values[p]] = program_.parameter_buffers[p];
+      last_use_[graph_.parameter_values[p]] = forever;
+    }
+    buffers_[graph_.loss_statistics] = program_.loss_statistics;
+    last_use_[graph_.loss_statistics] = forever;
+  }
+
+  void find_last_uses() {
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (ValueId input : graph_.nodes[n].inputs) {
+        std::int64_t& last = last_use_[root(input)];
+        if (last != forever) last = static_cast<std::int64_t>(n);
+      }
+    }
+  }
+
+  void find_parameter_gradients() {
+    for (std::size_t p = 0; p < graph_.parameter_gradients.size(); ++p) {
+      if (graph_.parameter_gradients[p] < 0) continue;
+      const ValueId gradient = root(graph_.parameter_gradients[p]);
+      gradient_of_[gradient] = static_cast<std::int32_t>(p);
+      last_use_[gradient] = forever;
+    }
+  }
+
+  void allocate(ValueId value, Phase phase) {
+    const Value& info = graph_.values[value];
+    const std::string& path = graph_.layers[info.layer].path;
+    buffers_[value] = scheduler_.add_buffer(path + "." + info.role, info.layer, info.category, info.type);
+    routine_.instructions.push_back({Kind::allocate, buffers_[value], info.layer, phase});
+  }
+
+  void make_output(const Node& node, int position, std::size_t n, Phase phase, std::vector<BufferId>& kept,
+                   bool adds_gradients) {
+    const ValueId output = node.outputs[position];
+    for (const InPlace& rule : definition_of(node.op.kind).in_place) {
+      if (rule.output != position) continue;
+      const ValueId input = root(node.inputs[rule.input]);
+      const bool is_free = last_use_[input] == static_cast<std::int64_t>(n) &&
+                           graph_.values[input].category != Category::input &&
+                           graph_.values[input].type.num_bytes() == graph_.values[output].type.num_bytes();
+      // A parameter's gradient lives on; it must not sit in a buffer of another category.
+      if (!is_free || gradient_of_[output] >= 0) continue;
+      buffers_[output] = buffers_[input];
+      taken_.push_back(input);
+      return;
+    }
+    const std::int32_t parameter = gradient_of_[output];
+    if (parameter >= 0 && !adds_gradients && kept[parameter] >= 0) {
+      buffers_[output] = kept[parameter];
+      routine_.instructions.push_back({Kind::allocate, kept[parameter], node.layer, phase});
+      return;
+    }
+    allocate(output, phase);
+    if (parameter >= 0 && !adds_gradients) kept[parameter] = buffers_[output];
+  }
+
+  /// In a routine that accumulates, a gradient is added to what the first micro-batch left and then released.
+  void add_to_gradients(const Node& node, const std::vector<BufferId>& kept, Phase phase) {
+    for (ValueId output : node.outputs) {
+      const std::int32_t parameter = gradient_of_[output];
+      if (parameter < 0) continue;
+      const BufferId sum = kept[parameter];
+      scheduler_.append_call(routine_, add_op(graph_.values[output].type), {sum, buffers_[output]}, {sum}, node.layer,
+                             phase);
+      routine_.instructions.push_back({Kind::release, buffers_[output], node.layer, phase});
+    }
+  }
+
+  void release_dead(const Node& node, std::size_t n, Phase phase) {
+    auto release = [&](ValueId value) {
+      routine_.instructions.push_back({Kind::release, buffers_[value], node.layer, phase});
+    };
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId input = root(node.inputs[i]);
+      if (last_use_[input] != static_cast<std::int64_t>(n)) continue;
+      last_use_[input] = -1;  // an operand that appears twice dies once
+      bool is_taken = false;
+      for (ValueId taken : taken_) is_taken = is_taken || taken == input;
+      if (!is_taken) release(input);
+    }
+    taken_.clear();
+    // An output that nothing reads: the last layer's, or a gradient nobody asked for.
+    for (ValueId output : node.outputs)
+      if (last_use_[output] < 0 && gradient_of_[output] < 0) release(output);
+  }
+
+  Scheduler& scheduler_;
+  const Program& program_;
+  const Graph& graph_;
+  Routine& routine_;
+  std::vector<BufferId> buffers_;          // by value; views ask their root
+  std::vector<std::int64_t> last_use_;     // by root value: the node, `forever`, or -1 for none
+  std::vector<std::int32_t> gradient_of_;  // by value: the parameter, or -1
+  std::vector<ValueId> taken_;             // inputs whose buffer the current node's outputs took over
+};
+
+}  // namespace
+
+BufferId Scheduler::add_buffer(std::string name, LayerId layer, Category category, const TensorType& type) {
+  program_.buffers.push_back({std::move(name), layer, category, type, type.num_bytes()});
+  return static_cast<BufferId>(program_.buffers.size() - 1);
+}
+
+void Scheduler::append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                            LayerId layer, Phase phase) {
+  const std::int64_t workspace_bytes = device_.workspace_bytes(op);
+  BufferId workspace = -1;
+  if (workspace_bytes > 0) {
+    const std::string owner = layer >= 0 ? program_.layers[layer].path : "optimizer";
+    workspace = add_buffer(owner + "." + std::string(name_of(op.kind)) + ".workspace", layer, Category::workspace,
+                           {DType::u8, {workspace_bytes}});
+    routine.instructions.push_back({Kind::allocate, workspace, layer, phase});
+  }
+  program_.calls.push_back({std::move(op), std::move(inputs), std::move(outputs), workspace, layer, phase});
+  routine.instructions.push_back({Kind::run, static_cast<std::int32_t>(program_.calls.size() - 1), layer, phase});
+  if (workspace >= 0) routine.instructions.push_back({Kind::release, workspace, layer, phase});
+}
+
+Routine Scheduler::schedule_training(const Graph& graph, Gradients gradients, std::string name) {
+  gradient_buffers_.resize(graph.parameters.size(), -1);
+  Routine routine;
+  routine.name = std::move(name);
+  routine.batch_size = graph.batch_size;
+  RoutineSchedule(*this, program_, graph, routine).run(gradient_buffers_, gradients == Gradients::add);
+  return routine;
+}
+
+Routine Scheduler::schedule_evaluation(const Graph& graph, std::string name) {
+  std::vector<BufferId> no_gradients;
+  Routine routine;
+  routine.name = std::move(name);
+  routine.batch_size = graph.batch_size;
+  RoutineSchedule(*this, program_, graph, routine).run(no_gradients, false);
+  return routine;
+}
+
+}  // namespace trainer

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "engine/device/device.h"
+#include "engine/program/program.h"
+
+namespace trainer {
+
+/// Turns graphs into routines of one program: in-place reuse, exact lifetimes, one workspace for each call.
+///
+/// Note [Lifetimes]
+/// A buffer is allocated directly before the call that first writes it and released directly after the last call that
+/// reads it, in the order the graph's nodes stand. Each value has a buffer of its own, except that a view shares its
+/// base's, and that an op may write over an input which nothing reads later, if its definition allows it
+/// (OpDefinition::in_place). Buffers of the batch are never written over: they keep their category.
+class Scheduler {
+ public:
+  Scheduler(Program& program, const DeviceModel& device) : program_(program), device_(device) {}
+
+  /// What a training routine does with the gradients of the parameters.
+  enum class Gradients : std::uint8_t { start, add };
+
+  Routine schedule_training(const Graph& graph, Gradients gradients, std::string name);
+  Routine schedule_evaluation(const Graph& graph, std::string name);
+
+  /// A buffer that outlives routines; the caller allocates it in one of them.
+  BufferId add_buffer(std::string name, LayerId layer, Category category, const TensorType& type);
+  /// Appends allocate, run and release of `op` over existing buffers to the routine, with the workspace it needs.
+  void append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, LayerId layer,
+                   Phase phase);
+
+  /// Gradient buffers by parameter; -1 until a training routine has been scheduled.
+  std::vector<BufferId>& gradient_buffers() { return gradient_buffers_; }
+
+ private:
+  Program& program_;
+  const DeviceModel& device_;
+  std::vector<BufferId> gradient_buffers_;
+};
+
+}  // namespace trainer
