@@ -1,0 +1,97 @@
+#include "engine/report/json_lines_sink.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "engine/report/event_json.h"
+
+namespace trainer {
+namespace {
+
+/// Cuts the file after its last newline.
+void remove_unfinished_line(const std::string& path) {
+  std::error_code error;
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  if (error || size == 0) return;
+  std::ifstream file(path, std::ios::binary);
+  std::int64_t end = size;
+  while (end > 0) {
+    file.seekg(end - 1);
+    if (file.get() == '\n') break;
+    --end;
+  }
+  file.close();
+  if (end < size) std::filesystem::resize_file(path, static_cast<std::uintmax_t>(end), error);
+}
+
+}  // namespace
+
+void JsonLinesSink::on_start(const StartEvent& event) { write(start_json(event, version_), true); }
+void JsonLinesSink::on_step(const StepEvent& event) { write(step_json(event), false); }
+void JsonLinesSink::on_eval(const EvalEvent& event) { write(eval_json(event), true); }
+void JsonLinesSink::on_checkpoint(const CheckpointEvent& event) { write(checkpoint_json(event), true); }
+void JsonLinesSink::on_out_of_memory(const OutOfMemoryEvent& event) { write(out_of_memory_json(event), true); }
+void JsonLinesSink::on_diverged(const DivergedEvent& event) { write(diverged_json(event), true); }
+void JsonLinesSink::on_end(const EndEvent& event) { write(end_json(event), true); }
+
+void JsonLinesSink::write(const std::string& line, bool) {
+  if (stream_ == nullptr) return;
+  const bool written = std::fwrite(line.data(), 1, line.size(), stream_) == line.size() &&
+                       std::fputc('\n', stream_) != EOF && std::fflush(stream_) == 0;
+  if (!written) stream_ = nullptr;
+}
+
+EventFileSink::EventFileSink(std::string directory, std::string version)
+    : JsonLinesSink(std::move(version)),
+      directory_(std::move(directory)),
+      path_((std::filesystem::path(directory_) / "events.jsonl").string()) {}
+
+EventFileSink::~EventFileSink() {
+  if (stream_ != nullptr) std::fclose(stream_);
+}
+
+void EventFileSink::on_start(const StartEvent& event) {
+  if (stream_ == nullptr) open(event.first_step > 1);
+  JsonLinesSink::on_start(event);
+}
+
+void EventFileSink::on_end(const EndEvent& event) {
+  JsonLinesSink::on_end(event);
+  close();
+}
+
+void EventFileSink::write(const std::string& line, bool flush) {
+  if (stream_ == nullptr) open(false);
+  const auto now = std::chrono::steady_clock::now();
+  bool written = std::fwrite(line.data(), 1, line.size(), stream_) == line.size() && std::fputc('\n', stream_) != EOF;
+  if (written && (flush || now - last_flush_ >= std::chrono::seconds(1))) {
+    written = std::fflush(stream_) == 0;
+    last_flush_ = now;
+  }
+  if (!written) fail("cannot write the events");
+}
+
+void EventFileSink::open(bool append) {
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  if (append) remove_unfinished_line(path_);
+  stream_ = std::fopen(path_.c_str(), append ? "ab" : "wb");
+  if (stream_ == nullptr) fail("cannot open the event file");
+}
+
+void EventFileSink::close() {
+  std::FILE* stream = stream_;
+  stream_ = nullptr;
+  if (stream != nullptr && std::fclose(stream) != 0) fail("cannot write the events");
+}
+
+void EventFileSink::fail(const std::string& what) const {
+  throw DataError(fmt::format("{}: {}: {}", what, path_, std::strerror(errno)));
+}
+
+}  // namespace trainer

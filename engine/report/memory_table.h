@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/plan/out_of_memory_context.h"
+#include "engine/report/style.h"
+
+namespace trainer {
+
+/// Who holds the memory, by category, largest first, with each one's share of `allocated` and a last line with the
+/// bytes that no category accounts for: allocated − sum, which is 0 unless something is wrong.
+std::string category_table(const CategoryBytes& by_category, std::int64_t allocated, const Style& style);
+
+/// The same by layer. At most `most_rows` layers are written out, the largest; the rest is one line, so that the
+/// column still adds up.
+std::string layer_table(const std::vector<OutOfMemoryContext::LayerBytes>& by_layer, std::int64_t allocated,
+                        const Style& style, std::size_t most_rows = 12);
+
+/// The largest live buffers: name, layer, category, bytes.
+std::string buffer_table(const std::vector<OutOfMemoryContext::TopBuffer>& top, std::int64_t allocated,
+                         const Style& style);
+
+/// "parameter 1.20 MiB, activation 3.40 MiB": the categories that hold something, largest first.
+std::string category_list(const CategoryBytes& by_category);
+
+/// The overrides as one pastes them: an argument that a shell would take apart is quoted.
+std::string paste_overrides(const std::vector<std::string>& overrides);
+
+}  // namespace trainer

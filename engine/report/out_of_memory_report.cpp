@@ -1,0 +1,106 @@
+#include "engine/report/out_of_memory_report.h"
+
+#include <fmt/format.h>
+
+#include "engine/bytes.h"
+#include "engine/report/fix_list.h"
+#include "engine/report/glossary.h"
+#include "engine/report/memory_chart.h"
+#include "engine/report/memory_table.h"
+
+namespace trainer {
+namespace {
+
+std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }
+
+std::string field(const Style& style, std::string_view name, const std::string& value) {
+  constexpr std::size_t name_columns = 20;
+  const std::string indent(2 + name_columns, ' ');
+  return "  " + pad_right(name, name_columns) +
+         wrap(value, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';
+}
+
+std::string where(const OutOfMemoryContext& context, const Style& style) {
+  std::string text = heading(style, "Where");
+  text +=
+      field(style, "step", context.step == 0 ? "loading the model, before the first step" : format_count(context.step));
+  text += field(style, "phase", std::string(name_of(context.phase)));
+  text += field(style, "layer", context.layer.empty() ? "(no layer)" : context.layer);
+  if (!context.op.empty()) text += field(style, "op", context.op);
+  text += field(style, "buffer", fmt::format("{} ({})", context.buffer, name_of(context.category)));
+  text += field(
+      style, "found",
+      context.planned ? "by the plan, before the first step: nothing has run and nothing is lost" : "while running");
+  return text;
+}
+
+std::string counters(const AllocationFailure& failure, const Style& style) {
+  const MemoryStatistics& statistics = failure.statistics;
+  const std::int64_t reserved = statistics.reserved_bytes.all.current;
+  const std::int64_t allocated = statistics.allocated_bytes.all.current;
+  std::string text = heading(style, "Memory at that moment");
+  std::string request =
+      fmt::format("{}, rounded to {}", format_bytes(failure.requested), format_bytes(failure.rounded));
+  if (failure.segment_bytes > 0)
+    request += fmt::format(", asked for as a segment of {}", format_bytes(failure.segment_bytes));
+  text += field(style, "request", request);
+  text += field(style, "capacity", format_bytes(failure.capacity));
+  text += field(style, "reserved", format_bytes(reserved));
+  text += field(style, "free", format_bytes(failure.capacity - reserved));
+  text += field(
+      style, "allocated",
+      fmt::format("{} (requested {})", format_bytes(allocated), format_bytes(statistics.requested_bytes.all.current)));
+  text += field(style, "cached", format_bytes(reserved - allocated));
+  text += field(style, "largest free block", format_bytes(failure.largest_free_block));
+  text += field(style, "fragmentation",
+                fmt::format("{:.1f} %", 100.0 * fragmentation(statistics, failure.largest_free_block)));
+  text += field(style, "retries",
+                fmt::format("{} (the cache was given back and the device asked again)",
+                            format_count(statistics.num_alloc_retries)));
+  return text;
+}
+
+}  // namespace
+
+std::string out_of_memory_message(const AllocationFailure& failure, const std::string& device) {
+  const std::int64_t reserved = failure.statistics.reserved_bytes.all.current;
+  const std::int64_t allocated = failure.statistics.allocated_bytes.all.current;
+  return fmt::format(
+      "Out of memory. Tried to allocate {}. Device {} has a total capacity of {} of which {} is free. {} is allocated, "
+      "and {} is reserved but unallocated.",
+      format_bytes(failure.segment_bytes > 0 ? failure.segment_bytes : failure.rounded), device,
+      format_bytes(failure.capacity), format_bytes(failure.capacity - reserved), format_bytes(allocated),
+      format_bytes(reserved - allocated));
+}
+
+std::string out_of_memory_report(const OutOfMemoryContext& context, const std::vector<Fix>& fixes,
+                                 const OutOfMemoryReportOptions& options, const Style& style) {
+  const AllocationFailure& failure = context.failure;
+  const std::int64_t allocated = failure.statistics.allocated_bytes.all.current;
+  const std::string message =
+      wrap(out_of_memory_message(failure, options.device), static_cast<std::size_t>(style.width));
+  std::string text = paint(style, Ink::red, message) + '\n';
+  text += where(context, style);
+  text += counters(failure, style);
+
+  text += heading(style, "Who holds it");
+  text += category_table(context.by_category, allocated, style);
+  text += '\n' + layer_table(context.by_layer, allocated, style);
+  if (!context.top.empty()) text += '\n' + buffer_table(context.top, allocated, style);
+
+  const std::string chart = memory_chart(context.timeline, options.layer_labels, style, failure.rounded);
+  if (!chart.empty()) text += heading(style, "The step until then (allocated)") + chart;
+
+  text += heading(style, "What to change, each planned again");
+  text += fix_list(fixes, failure.capacity, style);
+  if (!fixes.empty() && fixes.front().fits)
+    text +=
+        fmt::format("  For example:  trainer run {} {}\n", options.config_path.empty() ? "CONFIG" : options.config_path,
+                    paste_overrides(fixes.front().set));
+
+  text += heading(style, "Words");
+  text += memory_glossary(style);
+  return text;
+}
+
+}  // namespace trainer

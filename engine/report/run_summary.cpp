@@ -1,0 +1,60 @@
+#include "engine/report/run_summary.h"
+
+#include <fmt/format.h>
+
+#include "engine/bytes.h"
+#include "engine/report/memory_table.h"
+
+namespace trainer {
+namespace {
+
+std::string line(std::string_view name, const std::string& value, const Style& style) {
+  constexpr std::size_t name_columns = 12;
+  return "  " + paint(style, Ink::cyan, pad_right(name, name_columns)) +
+         wrap(value, static_cast<std::size_t>(style.width) - name_columns - 2, std::string(name_columns + 2, ' ')) +
+         '\n';
+}
+
+std::string outcome(const EndEvent& event, const Style& style) {
+  if (event.status == "done")
+    return paint(style, Ink::green, event.stopped_early ? "Done: stopped early, no more improvement" : "Done");
+  if (event.status == "interrupted") return paint(style, Ink::yellow, "Interrupted");
+  if (event.status == "oom") return paint(style, Ink::red, "Out of memory");
+  if (event.status == "diverged") return paint(style, Ink::red, "Diverged");
+  return paint(style, Ink::red, "Failed");
+}
+
+}  // namespace
+
+std::string run_summary(const EndEvent& event, const std::string& event_file, const Style& style) {
+  std::string text = fmt::format("\n{} after {} in {}\n", outcome(event, style), format_number_of(event.steps, "step"),
+                                 format_duration(event.seconds));
+  if (event.accuracy) {
+    std::string accuracy = fmt::format("{:.2f} %", 100 * *event.accuracy);
+    if (event.top5) accuracy += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
+    if (event.loss) accuracy += fmt::format(", loss {:.4f}", *event.loss);
+    text += line("accuracy", accuracy + " on the validation data", style);
+  } else if (event.loss) {
+    text += line("loss", fmt::format("{:.4f} on the validation data", *event.loss), style);
+  }
+  if (event.best_value && event.best_step > 0)
+    text += line("best", fmt::format("{:.4f} at step {}", *event.best_value, format_count(event.best_step)), style);
+  if (event.training_seconds > 0)
+    text +=
+        line("speed",
+             fmt::format(
+                 "{} samples/s: {} in {} of training",
+                 format_count(static_cast<std::int64_t>(static_cast<double>(event.samples) / event.training_seconds)),
+                 format_number_of(event.samples, "sample"), format_duration(event.training_seconds)),
+             style);
+  text += line("peak memory",
+               fmt::format("allocated {}, reserved {}, used {}", format_bytes(event.peak_allocated),
+                           format_bytes(event.peak_reserved), format_bytes(event.peak_used)),
+               style);
+  text += line("held by", category_list(event.peak_by_category), style);
+  if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
+  if (!event_file.empty()) text += line("events", event_file, style);
+  return text;
+}
+
+}  // namespace trainer

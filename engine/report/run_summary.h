@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "engine/report/style.h"
+#include "engine/train/events.h"
+
+namespace trainer {
+
+/// What a run ends with: how it went, accuracy, time and throughput, peaks and who held them, where the files are.
+/// `event_file` is named among them unless it is empty.
+std::string run_summary(const EndEvent& event, const std::string& event_file, const Style& style);
+
+}  // namespace trainer
