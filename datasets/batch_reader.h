@@ -40,7 +40,7 @@ struct BatchPosition {
 
 struct BatchReaderOptions {
   bool endless = true;          ///< go on with the next epoch; else end after the first
-  BatchPosition start;          ///< the first batch to hand out
+  BatchPosition start = {};     ///< the first batch to hand out
   std::size_t num_buffers = 3;  ///< one is with the consumer, the others are filled ahead; at least 2
 };
 

@@ -109,6 +109,18 @@ void set_normalization(const DataConfig& config, DataDescription& description) {
       throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
 }
 
+/// Bounds what a few digits in a configuration can make this program allocate.
+void check_size(const DataConfig& config, const Shape& sample) {
+  constexpr std::int64_t most_elements = std::int64_t{1} << 30;
+  constexpr std::int64_t most_channels = std::int64_t{1} << 16;
+  if (sample.num_elements() > most_elements)
+    throw data_config_error(config, fmt::format("a sample of {} is too large", sample.to_string()),
+                            fmt::format("at most {} values", most_elements));
+  if (sample.rank() == 3 && sample[-1] > most_channels)
+    throw data_config_error(config, fmt::format("an image of {} has too many channels", sample.to_string()),
+                            fmt::format("at most {}", most_channels));
+}
+
 std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header) {
   if (header.num_validation > 0) return 0;
   return num_set_aside(config, header.num_train, format.default_num_validation);
@@ -137,8 +149,8 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   constexpr std::int64_t most_samples = std::numeric_limits<std::uint32_t>::max();
   if (description.num_train > most_samples || description.num_validation > most_samples)
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
+  check_size(config, description.sample.shape);
   set_normalization(config, description);
-  description.sample.num_bytes();  // refuses shapes that no machine holds
   return description;
 }
 

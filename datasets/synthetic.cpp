@@ -163,10 +163,12 @@ DatasetHeader inspect_synthetic(const DataConfig& config) {
     throw data_config_error(config, "data.classes is missing: the number of synthetic classes", "at least 1");
   if (config.samples < 1)
     throw data_config_error(config, "data.samples is missing: the number of synthetic training samples", "at least 1");
-  constexpr std::int64_t most_classes = 1'000'000;
-  if (config.classes > most_classes)
+  // Images keep 16 bytes of prototype for each class and channel.
+  constexpr std::int64_t most_classes = std::int64_t{1} << 24;
+  const std::int64_t num_channels = config.shape.size() == 3 ? config.shape[2] : 1;
+  if (num_channels > most_classes || config.classes > most_classes / num_channels)
     throw data_config_error(config, fmt::format("data.classes {} is too large for synthetic data", config.classes),
-                            fmt::format("at most {}", most_classes));
+                            fmt::format("at most {}, channels counted apart", most_classes));
   DatasetHeader header;
   header.source = "the synthetic data";
   header.sample = {config.shape.size() == 3 ? DType::u8 : DType::f32, Shape(config.shape)};

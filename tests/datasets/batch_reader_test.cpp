@@ -1,0 +1,163 @@
+#include "datasets/batch_reader.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+using namespace trainer;
+
+namespace {
+
+std::atomic<std::int64_t> num_allocations{0};
+
+}  // namespace
+
+// Counts what the C++ heap hands out in this test program.
+void* operator new(std::size_t size) {
+  ++num_allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+/// Sample i holds three bytes i, i + 1, i + 2; its class is i.
+class CountingDataset final : public Dataset {
+ public:
+  explicit CountingDataset(std::int64_t size, std::int64_t fails_at = -1, std::chrono::microseconds delay = {})
+      : Dataset({DType::u8, Shape{1, 3, 1}}, {DType::i32, Shape{}}), size_(size), fails_at_(fails_at), delay_(delay) {}
+  std::int64_t size() const override { return size_; }
+  std::int32_t class_of(std::int64_t index) const override { return static_cast<std::int32_t>(index); }
+  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
+    if (index == fails_at_) throw DataError("sample is damaged");
+    if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
+    for (int i = 0; i < 3; ++i) sample[i] = static_cast<std::byte>(index + i);
+    const std::int32_t label = class_of(index);
+    std::memcpy(target, &label, sizeof(label));
+  }
+
+ private:
+  std::int64_t size_;
+  std::int64_t fails_at_;
+  std::chrono::microseconds delay_;
+};
+
+}  // namespace
+
+TEST_CASE("Batches read ahead are those the sampler orders, epoch after epoch") {
+  const CountingDataset dataset(10);
+  const Sampler sampler({10, 4, true, false, 9});
+  BatchReader reader(dataset, sampler, {});
+  std::vector<std::uint32_t> order;
+  for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
+    sampler.order_of_epoch(epoch, order);
+    for (std::int64_t index = 0; index < 3; ++index) {
+      const HostBatch* batch = reader.next();
+      REQUIRE(batch != nullptr);
+      CHECK(batch->epoch == epoch);
+      CHECK(batch->index == index);
+      REQUIRE(batch->num_samples == (index == 2 ? 2 : 4));
+      for (std::int64_t i = 0; i < batch->num_samples; ++i) {
+        const auto expected = order[static_cast<std::size_t>(index * 4 + i)];
+        CHECK(batch->classes()[static_cast<std::size_t>(i)] == static_cast<std::int32_t>(expected));
+        CHECK(std::to_integer<std::uint32_t>(batch->samples[3 * i + 2]) == expected + 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("Reading can start at any batch of any epoch") {
+  const CountingDataset dataset(10);
+  const Sampler sampler({10, 4, true, false, 9});
+  BatchReader whole(dataset, sampler, {});
+  for (std::int64_t start = 0; start <= 6; ++start) {
+    // Both spellings of an epoch's end lead to the next epoch.
+    for (const BatchPosition position : {BatchPosition{start / 3, start % 3}, BatchPosition{0, 3}}) {
+      if (position == BatchPosition{0, 3} && start != 3) continue;
+      BatchReader resumed(dataset, sampler, {true, position});
+      BatchReader from_start(dataset, sampler, {});
+      for (std::int64_t i = 0; i < start; ++i) from_start.next();
+      for (int i = 0; i < 5; ++i) {
+        const HostBatch* a = from_start.next();
+        const HostBatch* b = resumed.next();
+        CHECK(a->epoch == b->epoch);
+        CHECK(a->index == b->index);
+        CHECK(std::vector<int>(a->classes().begin(), a->classes().end()) ==
+              std::vector<int>(b->classes().begin(), b->classes().end()));
+      }
+    }
+  }
+}
+
+TEST_CASE("A single pass ends after its last batch, and stays ended") {
+  const CountingDataset dataset(10);
+  BatchReader reader(dataset, Sampler({10, 4, false, false, 0}), {false});
+  std::vector<int> seen;
+  while (const HostBatch* batch = reader.next())
+    seen.insert(seen.end(), batch->classes().begin(), batch->classes().end());
+  CHECK(seen == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(reader.next() == nullptr);
+  const CountingDataset empty(0);
+  CHECK(BatchReader(empty, Sampler({0, 4, false, false, 0}), {false}).next() == nullptr);
+}
+
+TEST_CASE("A dropped last batch is not read") {
+  const CountingDataset dataset(10, 9);  // the sample of the dropped batch would fail
+  BatchReader reader(dataset, Sampler({10, 4, false, true, 0}), {});
+  for (int i = 0; i < 6; ++i) CHECK(reader.next()->num_samples == 4);
+}
+
+TEST_CASE("A batch stays as it is until the next is asked for") {
+  const CountingDataset dataset(200);
+  BatchReader reader(dataset, Sampler({200, 2, false, false, 0}), {true, {}, 2});
+  for (int i = 0; i < 50; ++i) {
+    const HostBatch* batch = reader.next();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // the thread fills what it may
+    CHECK(batch->classes()[0] == 2 * i);
+    CHECK(batch->classes()[1] == 2 * i + 1);
+  }
+}
+
+TEST_CASE("An error in the thread surfaces after the batches before it") {
+  const CountingDataset dataset(10, 7);
+  BatchReader reader(dataset, Sampler({10, 2, false, false, 0}), {});
+  for (int i = 0; i < 3; ++i) CHECK(reader.next() != nullptr);
+  CHECK_THROWS_AS(reader.next(), DataError);
+  CHECK_THROWS_WITH(reader.next(), "sample is damaged");
+}
+
+TEST_CASE("A reader can be destroyed at any moment") {
+  const CountingDataset fast(1000);
+  const CountingDataset slow(1000, -1, std::chrono::microseconds(50));
+  for (int round = 0; round < 200; ++round) {
+    BatchReader reader(round % 2 == 0 ? fast : slow, Sampler({1000, 5, true, false, 1}), {});
+    for (int i = 0; i < round % 7; ++i) reader.next();
+    if (round % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(37 * (round % 11)));
+  }
+  const CountingDataset failing(1000, 0);
+  for (int round = 0; round < 50; ++round) BatchReader(failing, Sampler({1000, 5, false, false, 1}), {});
+}
+
+TEST_CASE("A steady reader takes nothing from the heap") {
+  const CountingDataset dataset(100);
+  BatchReader reader(dataset, Sampler({100, 8, true, false, 1}), {});
+  for (int i = 0; i < 30; ++i) reader.next();
+  const std::int64_t before = num_allocations;
+  for (int i = 0; i < 1000; ++i) reader.next();
+  CHECK(num_allocations == before);
+}
+
+TEST_CASE("Buffers are aligned for vector code") {
+  const CountingDataset dataset(9);
+  BatchReader reader(dataset, Sampler({9, 5, false, false, 1}), {});
+  for (int i = 0; i < 4; ++i) {
+    const HostBatch* batch = reader.next();
+    CHECK(reinterpret_cast<std::uintptr_t>(batch->samples) % 64 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(batch->targets) % 64 == 0);
+  }
+}

@@ -1,0 +1,193 @@
+#include <cmath>
+
+#include "data_files.h"
+
+using namespace trainer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+DataConfig csv_config(const DataFolder& folder, const std::string& text) {
+  DataConfig config;
+  config.type = DataType::csv;
+  config.train = folder.write("train.csv", text);
+  return config;
+}
+
+std::vector<int> classes_of(const Dataset& dataset) {
+  std::vector<int> classes;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) classes.push_back(dataset.class_of(i));
+  return classes;
+}
+
+}  // namespace
+
+TEST_CASE("A csv gives standardised features and classes sorted by name") {
+  const DataFolder folder;
+  const LoadedData data =
+      load_data(csv_config(folder, "width,height,kind\n1,10,pear\n2,10,apple\n3,10,\"fig, dried\"\n"), 1);
+  CHECK(data.description.sample == TensorType{DType::f32, Shape{2}});
+  CHECK(data.description.num_outputs == 3);
+  CHECK(data.description.mean.empty());
+  CHECK(data.class_names == std::vector<std::string>{"apple", "fig, dried", "pear"});
+  CHECK(classes_of(*data.train) == std::vector<int>{2, 0, 1});
+  // Mean 2 and population standard deviation √(2/3); the constant column becomes 0.
+  const float unit = 1 / std::sqrt(2.0F / 3.0F);
+  CHECK(floats_of(*data.train, 0)[0] == Approx(-unit));
+  CHECK(floats_of(*data.train, 1)[0] == Approx(0).margin(1e-7));
+  CHECK(floats_of(*data.train, 2)[0] == Approx(unit));
+  CHECK(floats_of(*data.train, 2)[1] == 0);
+}
+
+TEST_CASE("Labels that are numbers are ordered as numbers and equal as numbers") {
+  const DataFolder folder;
+  const LoadedData data = load_data(csv_config(folder, "x,y\n1,10\n2,9\n3,-1\n4,9.0\n"), 1);
+  CHECK(data.class_names == std::vector<std::string>{"-1", "9", "10"});
+  CHECK(classes_of(*data.train) == std::vector<int>{2, 1, 0, 1});
+}
+
+TEST_CASE("Numeric targets stay as they are") {
+  const DataFolder folder;
+  DataConfig config = csv_config(folder, "1;2.5\n3;-4e2\n");
+  config.header = false;
+  config.delimiter = ";";
+  config.target_type = TaskTarget::numeric;
+  config.target = "1";
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description.categorical == false);
+  CHECK(data.description.num_outputs == 1);
+  CHECK(data.description.target() == TensorType{DType::f32, Shape{1}});
+  CHECK(floats_of(*data.train, 0, true) == std::vector<float>{2.5F});
+  CHECK(floats_of(*data.train, 1, true) == std::vector<float>{-400});
+  CHECK(floats_of(*data.train, 0) == std::vector<float>{-1});
+}
+
+TEST_CASE("The target column is found by name, by index, or is the last") {
+  const DataFolder folder;
+  DataConfig config = csv_config(folder, "kind,a,2\nx,1,7\ny,2,8\n");
+  config.target = "kind";
+  CHECK(load_data(config, 1).class_names == std::vector<std::string>{"x", "y"});
+  config.target = "0";
+  CHECK(load_data(config, 1).class_names == std::vector<std::string>{"x", "y"});
+  config.target = "2";  // a name before an index
+  CHECK_THAT(load_error(config), Contains("train.csv:2:1: 'x' in column 'kind', expected a finite number"));
+  config.target = "colour";
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }),
+             Contains("data.target 'colour' is not a column") && Contains("one of kind, a, 2"));
+  config.target = "3";
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("a number from 0 to 2"));
+  config.header = false;
+  config.target = "kind";
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("has 3 and no header"));
+}
+
+TEST_CASE("Quotes, line ends, blank lines, a byte order mark and spaces are read as usual") {
+  const DataFolder folder;
+  const std::string text =
+      "\xEF\xBB\xBF\"a\",b,kind\r\n"
+      "\r\n"
+      " 1 ,\t+2,\"say \"\"hi\"\"\"\r\n"
+      "\"3\",4e0,\"two\nlines\"\r"
+      "5,.5, plain \n"
+      "\n"
+      "7,8,plain";
+  const LoadedData data = load_data(csv_config(folder, text), 1);
+  CHECK(data.class_names == std::vector<std::string>{"plain", "say \"hi\"", "two\nlines"});
+  CHECK(classes_of(*data.train) == std::vector<int>{1, 2, 0, 0});
+  DataConfig config = csv_config(folder, text);
+  config.target = "b";
+  CHECK_THAT(load_error(config), Contains("train.csv:3:9: 'say \"hi\"' in column 'kind'"));
+  config = csv_config(folder, gzipped(text));
+  CHECK(classes_of(*load_data(config, 1).train) == std::vector<int>{1, 2, 0, 0});
+}
+
+TEST_CASE("A csv error names file, line and column") {
+  const DataFolder folder;
+  const auto error = [&](const std::string& text) { return load_error(csv_config(folder, text)); };
+  const std::string file = folder.path("train.csv");
+  CHECK_THAT(error("a,b,y\n1,2,0\n1,,0\n"), Contains(file + ":3:3: no value in column 'b'"));
+  CHECK_THAT(error("a,b,y\n1,2,0\n1,2,\n"), Contains(file + ":3:5: no value in column 'y'"));
+  CHECK_THAT(error("ä,b,y\nö,2,0\n"), Contains(file + ":2:1: 'ö' in column 'ä', expected a finite number"));
+  CHECK_THAT(error("a,b,y\n1,2,\"ä\"\n1,nan,x\n"), Contains(file + ":3:3: 'nan' in column 'b'"));
+  CHECK_THAT(error("a,b,y\n1,1e99,x\n"), Contains(file + ":2:3: '1e99'"));
+  CHECK_THAT(error("a,b,y\n1,0x10,x\n"), Contains(file + ":2:3: '0x10'"));
+  CHECK_THAT(error("a,b,y\n1,2,0\n1,2\n"), Contains(file + ":3:3: 2 fields, expected 3"));
+  CHECK_THAT(error("a,b,y\n1,2,0,9\n"), Contains(file + ":2:7: 4 fields, expected 3"));
+  CHECK_THAT(error("a,b,y\n1,2,\"0\n1,2,3\n"), Contains(file + ":2:5: this quote is never closed"));
+  CHECK_THAT(error("a,b,y\n\"1\"2,2,0\n"), Contains(file + ":2:4: text after a closing quote"));
+  CHECK_THAT(error(std::string("a,b,y\n1,\0002,0\n", 13)), Contains(file + ":2:3: a NUL byte"));
+  CHECK_THAT(error("a;b;y\n1;2;0\n"), Contains(file + ":1:1: one column"));
+  CHECK_THAT(error(""), Contains(file + ": is empty"));
+  CHECK_THAT(error("a,b,y\n"), Contains(file + ": no training samples"));
+  CHECK_THAT(error("a,b\n" + std::string(20 << 20, 'x') + ",1\n"), Contains(file + ":2:1: a record of more than"));
+}
+
+TEST_CASE("Validation uses the classes and the standardisation of training") {
+  const DataFolder folder;
+  DataConfig config = csv_config(folder, "x,y\n0,a\n2,b\n");
+  config.validation = folder.write("validation.csv", "x,y\n5,b\n");
+  const LoadedData data = load_data(config, 1);
+  CHECK(floats_of(*data.validation, 0) == std::vector<float>{4});
+  CHECK(data.validation->class_of(0) == 1);
+  CHECK(data.description.num_validation == 1);
+
+  folder.write("validation.csv", "x,y\n5,c\n");
+  CHECK_THAT(load_error(config), Contains("validation.csv:2:3: class 'c' in column 'y' does not occur in"));
+  folder.write("validation.csv", "z,y\n5,a\n");
+  CHECK_THAT(load_error(config), Contains("validation.csv:1: column 0 is 'z', but 'x' in"));
+  folder.write("validation.csv", "x,q,y\n5,1,a\n");
+  CHECK_THAT(load_error(config), Contains("has 3 columns, but ") && Contains("has 2"));
+  folder.write("validation.csv", "x,y\n");
+  CHECK_THAT(load_error(config), Contains("validation.csv: no samples"));
+}
+
+TEST_CASE("A split csv is standardised by its training part alone") {
+  const DataFolder folder;
+  std::string text = "x,y\n";
+  for (int i = 0; i < 10; ++i) text += std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  DataConfig config = csv_config(folder, text);
+  config.split = 0.3;
+  const LoadedData data = load_data(config, 5);
+  REQUIRE(data.train->size() == 7);
+  REQUIRE(data.validation->size() == 3);
+  double sum = 0;
+  double squares = 0;
+  for (std::int64_t i = 0; i < 7; ++i) {
+    const double value = floats_of(*data.train, i)[0];
+    sum += value;
+    squares += value * value;
+  }
+  CHECK(sum == Approx(0).margin(1e-5));
+  CHECK(squares / 7 == Approx(1));
+}
+
+TEST_CASE("A completely declared csv is described without its file and checked when it is loaded") {
+  const DataFolder folder;
+  DataConfig config;
+  config.type = DataType::csv;
+  config.train = folder.path("train.csv");
+  config.shape = {4};
+  config.classes = 3;
+  config.samples = 120;
+  const DataDescription description = describe_data(config, 1);
+  CHECK(description.sample == TensorType{DType::f32, Shape{4}});
+  CHECK(description.num_train == 120);
+  folder.write("train.csv", "a,b,c,d,y\n1,2,3,4,0\n2,3,4,5,1\n3,4,5,6,2\n");
+  CHECK_THAT(load_error(config), Contains("data.samples declares 120, but the data has 3"));
+  config.samples = 3;
+  CHECK(load_data(config, 1).train->size() == 3);
+  config.classes = 2;
+  CHECK_THAT(load_error(config), Contains("data.classes declares 2, but the data has 3"));
+  config.classes = 3;
+  config.shape = {5};
+  CHECK_THAT(load_error(config), Contains("data.shape declares 5, but the data has 4"));
+}
+
+TEST_CASE("A delimiter is one character") {
+  const DataFolder folder;
+  DataConfig config = csv_config(folder, "a\ty\n1\t0\n2\t1\n");
+  config.delimiter = "\\t";
+  CHECK(load_data(config, 1).train->size() == 2);
+  config.delimiter = "::";
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("data.delimiter '::'"));
+}

@@ -1,0 +1,270 @@
+#include "datasets/dataset.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "data_files.h"
+#include "datasets/split.h"
+
+using namespace trainer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+DataConfig synthetic_config(std::vector<std::int64_t> shape) {
+  DataConfig config;
+  config.type = DataType::synthetic;
+  config.shape = std::move(shape);
+  config.classes = 4;
+  config.samples = 400;
+  config.validation_samples = 100;
+  return config;
+}
+
+template <typename Value>
+double squared_distance(const std::vector<Value>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+std::vector<double> values_of(const Dataset& dataset, std::int64_t index) {
+  if (dataset.sample_type().dtype == DType::u8) {
+    const auto pixels = pixels_of(dataset, index);
+    return {pixels.begin(), pixels.end()};
+  }
+  const auto floats = floats_of(dataset, index);
+  return {floats.begin(), floats.end()};
+}
+
+}  // namespace
+
+TEST_CASE("The digits are the 1,797 of the repository, scaled to bytes") {
+  const LoadedData data = load_data(DataConfig{}, 1);
+  CHECK(data.description.num_train == 1437);
+  CHECK(data.description.num_validation == 360);
+  CHECK(data.description.sample == TensorType{DType::u8, Shape{8, 8, 1}});
+  CHECK(data.description.num_outputs == 10);
+  std::map<int, int> counts;
+  long sum = 0;
+  for (const auto& part : {data.train, data.validation}) {
+    for (std::int64_t i = 0; i < part->size(); ++i) {
+      ++counts[part->class_of(i)];
+      for (const int pixel : pixels_of(*part, i)) sum += (pixel * 16 + 127) / 255;
+    }
+  }
+  // The class counts that the UCI page lists for the test set, and the sum of all its values.
+  CHECK(counts ==
+        std::map<int, int>{
+            {0, 178}, {1, 182}, {2, 177}, {3, 183}, {4, 181}, {5, 182}, {6, 181}, {7, 179}, {8, 174}, {9, 180}});
+  CHECK(sum == 561718);
+}
+
+TEST_CASE("Describing the data and loading it say the same") {
+  DataConfig config;
+  for (const double split : {0.0, 0.1, 0.5}) {
+    config.split = split;
+    const DataDescription described = describe_data(config, 3);
+    const DataDescription loaded = load_data(config, 3).description;
+    CHECK(described.num_train == loaded.num_train);
+    CHECK(described.num_validation == loaded.num_validation);
+    CHECK(described.sample == loaded.sample);
+  }
+}
+
+TEST_CASE("A split is disjoint, complete, and a function of the seed") {
+  const Split split = split_samples(1000, 137, 7);
+  CHECK(split.validation.size() == 137);
+  std::set<std::uint32_t> all(split.train.begin(), split.train.end());
+  all.insert(split.validation.begin(), split.validation.end());
+  CHECK(split.train.size() == 863);
+  CHECK(all.size() == 1000);
+  CHECK(*all.rbegin() == 999);
+  CHECK(split_samples(1000, 137, 7).validation == split.validation);
+  CHECK(split_samples(1000, 137, 8).validation != split.validation);
+  // Not the front and not the back: the mean index of 137 random ones of 1000 is 500 ± 25.
+  double mean = 0;
+  for (const std::uint32_t index : split.validation) mean += index / 137.0;
+  CHECK(mean == Approx(500).margin(100));
+}
+
+TEST_CASE("A split that leaves nothing on one side is refused") {
+  DataConfig config;
+  config.split = 0.0001;
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }),
+             Contains("data.split 0.0001 of 1797 samples leaves 1797 for training and 0 for validation"));
+  config.split = 0.9999;
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("leaves 0 for training"));
+  config.split = 1.5;
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("data.split 1.5 is not a share"));
+  config.split = 0.1;
+  config.validation = "other.csv";
+  CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("data.split and data.validation"));
+}
+
+TEST_CASE("A written split leaves validation files that are merely there alone") {
+  const DataFolder folder;
+  for (const char* stem : {"train", "t10k"}) {
+    folder.write(std::string(stem) + "-images-idx3-ubyte",
+                 bytes_of({0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4}));
+    folder.write(std::string(stem) + "-labels-idx1-ubyte", bytes_of({0, 0, 8, 1, 0, 0, 0, 4, 0, 1, 0, 1}));
+  }
+  DataConfig config;
+  config.type = DataType::idx;
+  config.root = folder.path();
+  CHECK(describe_data(config, 1).num_train == 4);
+  CHECK(describe_data(config, 1).num_validation == 4);
+  config.split = 0.25;
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.train->size() == 3);
+  CHECK(data.validation->size() == 1);
+}
+
+TEST_CASE("Declared keys describe data that is not there and must agree with data that is") {
+  const DataFolder folder;
+  DataConfig config;
+  config.type = DataType::idx;
+  config.root = folder.path("absent");
+  config.shape = {28, 28, 1};
+  config.classes = 10;
+  CHECK_THAT(error_of([&] { describe_data(config, 1); }), Contains("no data file"));
+  config.samples = 54000;
+  config.validation_samples = 6000;
+  const DataDescription description = describe_data(config, 1);
+  CHECK(description.sample == TensorType{DType::u8, Shape{28, 28, 1}});
+  CHECK(description.num_train == 54000);
+  CHECK(description.num_validation == 6000);
+  CHECK(description.std == std::vector<float>{1});
+  config.split = 0.1;
+  config.validation_samples = 0;  // how many a split sets aside is then open
+  CHECK_THAT(error_of([&] { describe_data(config, 1); }), Contains("data.validation_samples"));
+
+  DataConfig digits;
+  digits.shape = {28, 28, 1};
+  CHECK_THAT(error_of([&] { describe_data(digits, 1); }),
+             Contains("data.shape declares 28×28×1, but the data has 8×8×1"));
+  digits.shape = {8, 8, 1};
+  digits.samples = 1797;
+  CHECK_THAT(error_of([&] { describe_data(digits, 1); }),
+             Contains("data.samples declares 1797, but the data has 1437"));
+  digits.samples = 1437;
+  digits.validation_samples = 361;
+  CHECK_THAT(error_of([&] { describe_data(digits, 1); }), Contains("data.validation_samples declares 361"));
+  digits.validation_samples = 360;
+  digits.classes = 11;
+  CHECK_THAT(error_of([&] { describe_data(digits, 1); }), Contains("data.classes declares 11"));
+}
+
+TEST_CASE("Normalisation has one value for all channels or one for each") {
+  DataConfig config = synthetic_config({4, 4, 3});
+  CHECK(describe_data(config, 1).mean == std::vector<float>{0, 0, 0});
+  CHECK(describe_data(config, 1).std == std::vector<float>{1, 1, 1});
+  config.mean = {0.5};
+  config.std = {0.25, 0.5, 1};
+  CHECK(describe_data(config, 1).mean == std::vector<float>{0.5, 0.5, 0.5});
+  CHECK(describe_data(config, 1).std == std::vector<float>{0.25, 0.5, 1});
+  config.mean = {0.5, 0.5};
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }),
+             Contains("data.normalize.mean has 2 values for images of 3 channels"));
+  config.mean = {};
+  config.std = {0};
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("data.normalize.std holds 0"));
+  config = synthetic_config({12});
+  config.mean = {0.5};
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("data.normalize is for images"));
+}
+
+TEST_CASE("Synthetic samples are a function of seed and index") {
+  for (const auto& shape : {std::vector<std::int64_t>{5, 7, 3}, std::vector<std::int64_t>{13}}) {
+    const LoadedData one = load_data(synthetic_config(shape), 1);
+    const LoadedData same = load_data(synthetic_config(shape), 1);
+    const LoadedData other = load_data(synthetic_config(shape), 2);
+    CHECK(one.train->size() == 400);
+    CHECK(one.validation->size() == 100);
+    CHECK(values_of(*one.train, 17) == values_of(*same.train, 17));
+    CHECK(values_of(*one.train, 17) != values_of(*other.train, 17));
+    CHECK(values_of(*one.train, 17) != values_of(*one.train, 21));  // of the same class
+    CHECK(values_of(*one.train, 0) != values_of(*one.validation, 0));
+    CHECK(one.train->class_of(17) == one.train->class_of(21));
+  }
+}
+
+TEST_CASE("Synthetic classes can be learned: the nearest class mean of training tells most of validation") {
+  for (const auto& shape : {std::vector<std::int64_t>{8, 8, 1}, std::vector<std::int64_t>{30}}) {
+    const LoadedData data = load_data(synthetic_config(shape), 1);
+    const auto num_elements = static_cast<std::size_t>(data.description.sample.num_elements());
+    std::vector<std::vector<double>> means(4, std::vector<double>(num_elements));
+    for (std::int64_t i = 0; i < 400; ++i) {
+      const auto values = values_of(*data.train, i);
+      auto& mean = means[static_cast<std::size_t>(data.train->class_of(i))];
+      for (std::size_t k = 0; k < num_elements; ++k) mean[k] += values[k] / 100;
+    }
+    int num_right = 0;
+    for (std::int64_t i = 0; i < 100; ++i) {
+      const auto values = values_of(*data.validation, i);
+      std::vector<double> distances;
+      for (const auto& mean : means) distances.push_back(squared_distance(values, mean));
+      const auto nearest = std::min_element(distances.begin(), distances.end()) - distances.begin();
+      num_right += nearest == data.validation->class_of(i) ? 1 : 0;
+    }
+    CHECK(num_right >= 90);
+  }
+}
+
+TEST_CASE("Synthetic targets may be numbers between 0 and 1") {
+  DataConfig config = synthetic_config({10});
+  config.target_type = TaskTarget::numeric;
+  config.classes = 2;
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description.target() == TensorType{DType::f32, Shape{2}});
+  std::set<float> seen;
+  for (std::int64_t i = 0; i < 50; ++i) {
+    for (const float value : floats_of(*data.train, i, true)) {
+      CHECK(value > 0);
+      CHECK(value < 1);
+      seen.insert(value);
+    }
+  }
+  CHECK(seen.size() > 90);
+}
+
+TEST_CASE("Synthetic data says which of its keys is missing") {
+  DataConfig config;
+  config.type = DataType::synthetic;
+  const auto error = [&] { return error_of<ConfigError>([&] { describe_data(config, 1); }); };
+  CHECK_THAT(error(), Contains("data.shape is missing"));
+  config.shape = {28, 28};
+  CHECK_THAT(error(), Contains("data.shape has 2 dimensions"));
+  config.shape = {28, 28, 1};
+  CHECK_THAT(error(), Contains("data.classes is missing"));
+  config.classes = 10;
+  CHECK_THAT(error(), Contains("data.samples is missing"));
+  config.samples = 90;
+  CHECK(error().empty());
+  config.split = 0.1;
+  CHECK(describe_data(config, 1).num_train == 90);
+  CHECK(describe_data(config, 1).num_validation == 10);
+}
+
+TEST_CASE("A shape that no machine holds is refused before anything is allocated for it") {
+  DataConfig config = synthetic_config({1 << 30, 1 << 30, 1 << 30});
+  const auto error = [&] { return error_of<ConfigError>([&] { describe_data(config, 1); }); };
+  CHECK_FALSE(error().empty());
+  config.shape = {1 << 15, 1 << 15, 3};
+  CHECK_THAT(error(), Contains("a sample of 32768×32768×3 is too large"));
+  config.shape = {1, 1, 1 << 20};
+  CHECK_THAT(error(), Contains("has too many channels"));
+  config.shape = {4, 4, 64};
+  config.classes = 1 << 20;
+  CHECK_THAT(error(), Contains("data.classes 1048576 is too large"));
+}
+
+TEST_CASE("An error in the data section points at it") {
+  const DataFolder folder;
+  DataConfig config;
+  config.type = DataType::synthetic;
+  config.location = {folder.write("some.yaml", "name: x\ndata: {type: synthetic}\n"), 2, 1, 4};
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }),
+             Contains("some.yaml:2:1") && Contains("data.shape is missing"));
+}
