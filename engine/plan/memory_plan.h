@@ -30,9 +30,7 @@ struct PlanPeak {
   std::int64_t step = 0;
   Phase phase = Phase::load;
   std::string layer, op, routine;
-  CategoryBytes by_category{};
-  std::vector<OutOfMemoryContext::LayerBytes> by_layer;
-  std::vector<OutOfMemoryContext::TopBuffer> top;
+  LiveMemory live;
   std::vector<TimelinePoint> timeline;  ///< of the whole step that holds the peak
 };
 
@@ -43,9 +41,18 @@ struct MemoryPlan {
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;  ///< over the run
   std::int64_t num_alloc_retries = 0;
   StepMemory first_step, steady_step;  ///< the first step, and the last whole-batch step
-  std::vector<PlannedSteps> steps;     ///< run-length list over load, steps and evaluations, in order
+  /// Run-length list over load, steps and evaluations, in order, without the cycles below.
+  std::vector<PlannedSteps> steps;
+  /// Once a whole number of epochs leaves the memory as it found it, the run repeats itself: the steps behind
+  /// cycle_first_step + cycle_num_steps and before cycle_end behave as those from cycle_first_step on, again and again.
+  /// cycle_num_steps = 0: all steps are listed.
+  std::int64_t cycle_first_step = 0, cycle_num_steps = 0, cycle_end = 0;
   PlanPeak peak;
   std::optional<OutOfMemoryContext> failure;  ///< where it does not fit
+  bool failure_in_evaluation = false;         ///< in the evaluation after failure->step
+
+  /// What is predicted of a step, or of the evaluation after it; null where the plan ended before it.
+  const StepMemory* find(std::int64_t step, bool evaluation) const;
 };
 
 /// Plans the whole run: every step and evaluation of the schedule. Repeating states are recognised, so the time does

@@ -15,17 +15,8 @@ struct TimelinePoint {
   std::int64_t allocated = 0;
 };
 
-/// Everything known at a failed allocation, as data; the report is made from it (engine/report/oom_report.h).
-struct OutOfMemoryContext {
-  AllocationFailure failure;
-  std::int64_t step = 0;  ///< 0: while loading
-  Phase phase = Phase::load;
-  std::string layer;   ///< label, "2 (conv2d)"
-  std::string op;      ///< of the op the buffer was for; empty where none
-  std::string buffer;  ///< name of the buffer that could not be allocated
-  Category category = Category::activation;
-  bool planned = false;  ///< found by the plan before the first step
-
+/// Who holds the allocated bytes at one moment. Whole blocks: by_category and by_layer each sum to `allocated`.
+struct LiveMemory {
   CategoryBytes by_category{};
   struct LayerBytes {
     std::string layer;
@@ -37,11 +28,30 @@ struct OutOfMemoryContext {
     Category category = Category::activation;
     std::int64_t num_bytes = 0;
   };
-  std::vector<TopBuffer> top;           ///< the ten largest
+  std::vector<TopBuffer> top;  ///< the ten largest buffers
+};
+
+LiveMemory describe_live_memory(const Program& program, const LiveBuffers& live);
+
+/// Everything known at a failed allocation, as data; the report is made from it (engine/report/oom_report.h).
+struct OutOfMemoryContext {
+  AllocationFailure failure;
+  std::int64_t step = 0;  ///< 0: while loading
+  Phase phase = Phase::load;
+  std::string layer;   ///< label, "2 (conv2d)"
+  std::string op;      ///< of the op the buffer was for; empty where none
+  std::string buffer;  ///< name of the buffer that could not be allocated
+  Category category = Category::activation;
+  bool planned = false;  ///< found by the plan before the first step
+  LiveMemory live;
   std::vector<TimelinePoint> timeline;  ///< of this step until the failure
 };
 
-/// Collects the context from the live buffers at the moment of failure. `instruction` is the one that failed.
+/// Name of the op that the instruction's buffer is for: the next one that runs; empty where none does.
+std::string op_served_by(const Program& program, const Routine& routine, std::size_t instruction);
+
+/// Collects the context from the live buffers at the moment of failure. `instruction` is the one that failed;
+/// the timeline is left to the caller.
 OutOfMemoryContext describe_out_of_memory(const Program& program, const LiveBuffers& live, const Routine& routine,
                                           std::size_t instruction, const AllocationFailure& failure, std::int64_t step);
 

@@ -42,4 +42,14 @@ RunSchedule::Step RunSchedule::step(std::int64_t step) const {
   return result;
 }
 
+std::int64_t RunSchedule::num_steps_alike(std::int64_t step) const {
+  const std::int64_t in_epoch = (step - 1) % steps_per_epoch_;
+  if (in_epoch + 1 == steps_per_epoch_) return 0;
+  // The last step of an epoch may be shorter, the last of the run is evaluated.
+  std::int64_t num_alike = steps_per_epoch_ - 2 - in_epoch;
+  num_alike = std::min(num_alike, total_steps_ - 1 - step);
+  if (eval_every_ > 0) num_alike = std::min(num_alike, eval_every_ - 1 - step % eval_every_);
+  return std::max<std::int64_t>(num_alike, 0);
+}
+
 }  // namespace trainer

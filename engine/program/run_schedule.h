@@ -25,6 +25,11 @@ class RunSchedule {
     bool evaluates = false;  ///< an evaluation follows
   };
   Step step(std::int64_t step) const;
+  /// How many steps directly after `step` have its shape and, like it, no evaluation behind them.
+  std::int64_t num_steps_alike(std::int64_t step) const;
+  /// Two steps of equal phase at which an epoch starts have the same sequence of steps and evaluations ahead of them,
+  /// but for the evaluation after the last step.
+  std::int64_t evaluation_phase(std::int64_t step) const { return eval_every_ > 0 ? step % eval_every_ : 0; }
 
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }

@@ -1,0 +1,301 @@
+#include "engine/plan/fixes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "engine/ops/op_definition.h"
+#include "engine/program/compile.h"
+
+namespace trainer {
+namespace {
+
+/// FLOPs of one whole step.
+double step_flops(const Program& program, const RunSchedule& schedule) {
+  auto flops_of = [&](const Routine& routine) {
+    double flops = 0;
+    for (const Instruction& instruction : routine.instructions) {
+      if (instruction.kind != Instruction::Kind::run) continue;
+      const Op& op = program.calls[instruction.index].op;
+      flops += static_cast<double>(definition_of(op.kind).flops(op));
+    }
+    return flops;
+  };
+  const std::int64_t num_micro_batches = schedule.step(1).num_micro_batches;
+  const Program::MicroBatch& whole = program.micro_batches.front();
+  return flops_of(whole.first) + static_cast<double>(num_micro_batches - 1) * flops_of(whole.next) +
+         flops_of(program.update);
+}
+
+struct Verdict {
+  MemoryPlan plan;
+  double flops = 0;
+};
+
+/// The plan of a changed experiment; nothing where the change does not compile (a width that no longer matches).
+std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDescription& data,
+                                    const DeviceModel& device, std::int64_t capacity) {
+  try {
+    const Program program = compile(experiment, data, device);
+    const RunSchedule schedule(experiment, data);
+    return Verdict{make_memory_plan(program, schedule, capacity), step_flops(program, schedule)};
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+bool normalises_over_batch(const std::vector<LayerSpec>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
+    if (std::holds_alternative<BatchNorm2dSpec>(layer.spec)) return true;
+    if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec))
+      return normalises_over_batch(residual->layers) || normalises_over_batch(residual->shortcut);
+    if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
+      return normalises_over_batch(sequential->layers);
+    if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) return normalises_over_batch(repeat->layers);
+    return false;
+  });
+}
+
+/// A number in the model that can be lowered: how wide a layer is, or how often layers repeat.
+struct ModelNumber {
+  std::string key;  ///< "model.layers.1.linear.out"
+  std::int64_t* value = nullptr;
+  bool is_width = true;
+};
+
+void collect_numbers(std::vector<LayerSpec>& layers, const std::string& key, std::vector<ModelNumber>& numbers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerSpec& layer = layers[i];
+    const std::string here = fmt::format("{}.{}.{}", key, i, layer.kind);
+    if (auto* linear = std::get_if<LinearSpec>(&layer.spec)) numbers.push_back({here + ".out", &linear->out, true});
+    if (auto* conv2d = std::get_if<Conv2dSpec>(&layer.spec)) numbers.push_back({here + ".out", &conv2d->out, true});
+    if (auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
+      collect_numbers(sequential->layers, here + ".layers", numbers);
+    if (auto* residual = std::get_if<ResidualSpec>(&layer.spec)) {
+      collect_numbers(residual->layers, here + ".layers", numbers);
+      collect_numbers(residual->shortcut, here + ".shortcut", numbers);
+    }
+    if (auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) {
+      numbers.push_back({here + ".times", &repeat->times, false});
+      collect_numbers(repeat->layers, here + ".layers", numbers);
+    }
+  }
+}
+
+/// The largest value in [1, limit] for which `fits` holds, if it holds for all smaller ones; 0 where for none.
+std::int64_t largest_that(std::int64_t limit, const std::function<bool(std::int64_t)>& fits) {
+  std::int64_t low = 0;
+  std::int64_t high = limit + 1;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+class FixSearch {
+ public:
+  FixSearch(const Experiment& experiment, const DataDescription& data, const DeviceModel& device, std::int64_t capacity)
+      : experiment_(experiment), data_(data), device_(device), capacity_(capacity) {
+    const RunSchedule schedule(experiment, data);
+    batch_size_ = schedule.batch_size();
+    accumulation_steps_ = schedule.step(1).num_micro_batches;
+    eval_batch_size_ = schedule.eval_batch_size();
+    base_flops_ = step_flops(compile(experiment, data, device), schedule);
+  }
+
+  std::int64_t largest_batch(std::int64_t limit) const {
+    return largest_that(limit, [&](std::int64_t batch_size) { return fits(with_batch(batch_size)); });
+  }
+
+  std::vector<Fix> find() {
+    try_evaluation_batch();
+    try_batch();
+    try_optimizer();
+    try_batch_with_optimizer();
+    try_model();
+    try_limit();
+    std::stable_sort(fixes_.begin(), fixes_.end(), [](const Fix& a, const Fix& b) {
+      return a.fits != b.fits ? a.fits : a.same_result > b.same_result;
+    });
+    drop_failures_beyond_three();
+    return std::move(fixes_);
+  }
+
+ private:
+  bool fits(const Experiment& changed) const {
+    const auto verdict = plan_changed(changed, data_, device_, capacity_);
+    return verdict && verdict->plan.fits;
+  }
+
+  Experiment with_batch(std::int64_t batch_size) const {
+    Experiment changed = experiment_;
+    changed.train.batch_size_all = false;
+    changed.train.batch_size = batch_size;
+    return changed;
+  }
+
+  /// Plans `changed` and keeps it as a fix, also where it does not fit.
+  bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, bool same_result,
+               std::optional<std::int64_t> capacity = std::nullopt) {
+    const auto verdict = plan_changed(changed, data_, device_, capacity.value_or(capacity_));
+    if (!verdict) return false;
+    Fix fix;
+    fix.set = std::move(set);
+    fix.what = std::move(what);
+    fix.fits = verdict->plan.fits;
+    fix.peak_reserved = verdict->plan.peak_reserved;
+    if (!fix.fits) {
+      const auto unbounded = plan_changed(changed, data_, device_, unlimited_capacity);
+      fix.peak_reserved = unbounded->plan.peak_reserved;
+    }
+    fix.same_result = same_result;
+    fix.relative_step_time = base_flops_ > 0 ? verdict->flops / base_flops_ : 1;
+    fixes_.push_back(std::move(fix));
+    return fixes_.back().fits;
+  }
+
+  void try_evaluation_batch() {
+    if (eval_batch_size_ <= 1) return;
+    auto changed_to = [&](std::int64_t size) {
+      Experiment changed = experiment_;
+      changed.train.eval_batch_size = size;
+      return changed;
+    };
+    if (!fits(changed_to(1))) return;
+    const std::int64_t largest =
+        largest_that(eval_batch_size_ - 1, [&](std::int64_t size) { return fits(changed_to(size)); });
+    propose(changed_to(largest), {fmt::format("train.eval_batch_size={}", largest)},
+            "evaluate in smaller batches: the largest that fits", true);
+  }
+
+  void try_batch() {
+    largest_batch_ = batch_size_ > 1 ? largest_batch(batch_size_ - 1) : 0;
+    if (largest_batch_ == 0) {
+      if (batch_size_ > 1)
+        propose(with_batch(1), {"train.batch_size=1"}, "the smallest batch: not enough by itself", false);
+      return;
+    }
+    propose(with_batch(largest_batch_), {fmt::format("train.batch_size={}", largest_batch_)},
+            "a smaller batch: the largest that fits", false);
+    try_accumulation();
+  }
+
+  /// The same samples an update in more, smaller micro-batches; an even split where one fits.
+  void try_accumulation() {
+    const std::int64_t fewest = (batch_size_ + largest_batch_ - 1) / largest_batch_;
+    for (std::int64_t parts = fewest; parts <= batch_size_; ++parts) {
+      if (batch_size_ % parts != 0) continue;
+      Experiment changed = with_batch(batch_size_ / parts);
+      changed.train.accumulation_steps = accumulation_steps_ * parts;
+      if (!fits(changed)) continue;
+      propose(changed,
+              {fmt::format("train.batch_size={}", changed.train.batch_size),
+               fmt::format("train.accumulation_steps={}", changed.train.accumulation_steps)},
+              fmt::format("accumulation: still {} samples an update", batch_size_ * accumulation_steps_),
+              !normalises_over_batch(experiment_.layers));
+      return;
+    }
+  }
+
+  /// The optimizer with less state than this one; false where it has none.
+  bool lighten_optimizer(Experiment& changed, std::vector<std::string>& set, std::string& what) const {
+    OptimizerConfig& optimizer = changed.optimizer;
+    if (optimizer.type == OptimizerType::sgd && optimizer.momentum == 0) return false;
+    if (optimizer.type == OptimizerType::sgd) {
+      set.emplace_back("optimizer.momentum=0");
+      if (optimizer.nesterov) set.emplace_back("optimizer.nesterov=false");
+      what = "no momentum: no optimizer state";
+    } else {
+      set.emplace_back("optimizer.type=sgd");
+      what = "SGD: no moments to keep (choose its lr anew)";
+    }
+    optimizer.type = OptimizerType::sgd;
+    optimizer.momentum = 0;
+    optimizer.nesterov = false;
+    return true;
+  }
+
+  void try_optimizer() {
+    Experiment changed = experiment_;
+    std::vector<std::string> set;
+    std::string what;
+    if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), false);
+  }
+
+  /// Where no batch alone fits: the smallest one and the lighter optimizer together.
+  void try_batch_with_optimizer() {
+    if (largest_batch_ > 0 || batch_size_ <= 1) return;
+    Experiment changed = with_batch(1);
+    std::vector<std::string> set = {"train.batch_size=1"};
+    std::string what;
+    if (!lighten_optimizer(changed, set, what)) return;
+    propose(changed, std::move(set), "the smallest batch, and " + what, false);
+  }
+
+  void try_model() {
+    Experiment changed = experiment_;
+    std::vector<ModelNumber> numbers;
+    collect_numbers(changed.layers, "model.layers", numbers);
+    // The last width is the number of classes.
+    std::int64_t* classes = nullptr;
+    for (const ModelNumber& number : numbers)
+      if (number.is_width) classes = number.value;
+    std::stable_sort(numbers.begin(), numbers.end(),
+                     [](const ModelNumber& a, const ModelNumber& b) { return *a.value > *b.value; });
+    int num_widths = 0;
+    for (const ModelNumber& number : numbers) {
+      if (number.value == classes || *number.value <= 1) continue;
+      if (number.is_width && ++num_widths > 2) continue;
+      const std::int64_t original = *number.value;
+      const std::int64_t largest = largest_that(original - 1, [&](std::int64_t value) {
+        *number.value = value;
+        return fits(changed);
+      });
+      *number.value = std::max<std::int64_t>(largest, 1);
+      if (largest > 0) {
+        propose(changed, {fmt::format("{}={}", number.key, largest)},
+                number.is_width ? "a narrower layer: the widest that fits" : "fewer repeats: the most that fit", false);
+      }
+      *number.value = original;
+    }
+  }
+
+  void try_limit() {
+    if (!experiment_.memory.limit) return;
+    const auto unbounded = plan_changed(experiment_, data_, device_, unlimited_capacity);
+    Experiment changed = experiment_;
+    changed.memory.limit = unbounded->plan.peak_reserved;
+    propose(changed, {fmt::format("memory.limit={}", *changed.memory.limit)},
+            "a higher memory.limit, if the device has it", true, changed.memory.limit);
+  }
+
+  void drop_failures_beyond_three() {
+    while (fixes_.size() > 3 && !fixes_.back().fits) fixes_.pop_back();
+  }
+
+  const Experiment& experiment_;
+  const DataDescription& data_;
+  const DeviceModel& device_;
+  std::int64_t capacity_;
+  std::int64_t batch_size_ = 0, accumulation_steps_ = 1, eval_batch_size_ = 0, largest_batch_ = 0;
+  double base_flops_ = 0;
+  std::vector<Fix> fixes_;
+};
+
+}  // namespace
+
+std::vector<Fix> find_fixes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                            std::int64_t capacity) {
+  return FixSearch(experiment, data, device, capacity).find();
+}
+
+std::int64_t largest_fitting_batch_size(const Experiment& experiment, const DataDescription& data,
+                                        const DeviceModel& device, std::int64_t capacity, std::int64_t limit) {
+  return FixSearch(experiment, data, device, capacity).largest_batch(limit);
+}
+
+}  // namespace trainer

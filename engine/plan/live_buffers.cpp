@@ -1,0 +1,55 @@
+#include "engine/plan/live_buffers.h"
+
+#include <algorithm>
+
+namespace trainer {
+
+LiveBuffers::LiveBuffers(const Program& program, Allocator& allocator)
+    : program_(program), allocator_(allocator), blocks_(program.buffers.size()) {}
+
+LiveBuffers::~LiveBuffers() { release_all(); }
+
+void LiveBuffers::allocate(BufferId buffer) {
+  blocks_[buffer] = allocator_.allocate(program_.buffers[buffer].num_bytes);
+}
+
+void LiveBuffers::release(BufferId buffer) noexcept {
+  allocator_.free(blocks_[buffer]);
+  blocks_[buffer] = Block{};
+}
+
+void LiveBuffers::release_all() noexcept {
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    if (is_live(static_cast<BufferId>(b))) release(static_cast<BufferId>(b));
+}
+
+CategoryBytes LiveBuffers::by_category() const {
+  CategoryBytes bytes{};
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    bytes[static_cast<std::size_t>(program_.buffers[b].category)] += blocks_[b].size;
+  return bytes;
+}
+
+std::vector<std::int64_t> LiveBuffers::by_layer() const {
+  std::vector<std::int64_t> bytes(program_.layers.size() + 1, 0);
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    const LayerId layer = program_.buffers[b].layer;
+    bytes[layer == no_layer ? program_.layers.size() : static_cast<std::size_t>(layer)] += blocks_[b].size;
+  }
+  return bytes;
+}
+
+std::vector<BufferId> LiveBuffers::largest(int count) const {
+  std::vector<BufferId> live;
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    if (is_live(static_cast<BufferId>(b))) live.push_back(static_cast<BufferId>(b));
+  const auto num_kept = std::min(live.size(), static_cast<std::size_t>(count));
+  std::partial_sort(live.begin(), live.begin() + static_cast<std::ptrdiff_t>(num_kept), live.end(),
+                    [&](BufferId a, BufferId b) {
+                      return blocks_[a].size != blocks_[b].size ? blocks_[a].size > blocks_[b].size : a < b;
+                    });
+  live.resize(num_kept);
+  return live;
+}
+
+}  // namespace trainer

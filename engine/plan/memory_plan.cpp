@@ -1,0 +1,233 @@
+#include "engine/plan/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/memory/caching_allocator.h"
+#include "engine/memory/simulated_source.h"
+#include "engine/plan/step_routines.h"
+
+namespace trainer {
+namespace {
+
+StepMemory read_memory(const MemoryStatistics& statistics) {
+  return {.peak_requested = statistics.requested_bytes.all.peak,
+          .peak_allocated = statistics.allocated_bytes.all.peak,
+          .peak_reserved = statistics.reserved_bytes.all.peak,
+          .requested = statistics.requested_bytes.all.current,
+          .allocated = statistics.allocated_bytes.all.current,
+          .reserved = statistics.reserved_bytes.all.current};
+}
+
+/// Where the highest allocated value was seen.
+struct PeakPlace {
+  std::int64_t allocated = -1;
+  std::int64_t step = 0;
+  bool evaluation = false;
+};
+
+/// Walks a run through the allocator without computing anything.
+class Simulation {
+ public:
+  Simulation(const Program& program, const RunSchedule& schedule, std::int64_t capacity)
+      : program_(program), schedule_(schedule), source_(capacity), allocator_(source_), live_(program, allocator_) {
+    plan_.capacity = capacity;
+  }
+
+  /// Watches one step (or evaluation) closely: `plan().peak` is filled when the walk has passed it.
+  void watch(const PeakPlace& place) { watched_ = place; }
+
+  void run() {
+    try {
+      walk_everything();
+    } catch (const Stopped&) {
+    }
+    plan_.num_alloc_retries = allocator_.statistics().num_alloc_retries;
+  }
+
+  MemoryPlan& plan() { return plan_; }
+  const PeakPlace& peak_place() const { return peak_place_; }
+
+ private:
+  struct Stopped {};
+
+  void walk_everything() {
+    walk_step(0, false, [&] { walk(program_.load); });
+    std::map<std::pair<std::uint64_t, std::int64_t>, std::int64_t> epoch_starts;  // memory, phase → step
+    const std::int64_t last_step = schedule_.total_steps();
+    std::int64_t step = 1;
+    while (step <= last_step) {
+      const RunSchedule::Step shape = schedule_.step(step);
+      if (shape.first_batch == 0 && plan_.cycle_num_steps == 0) {
+        const auto [earlier, is_new] =
+            epoch_starts.try_emplace({allocator_.fingerprint(), schedule_.evaluation_phase(step)}, step);
+        // The same memory at the start of the same sequence: the run repeats itself. Whole cycles are skipped, so that
+        // the last steps, with the evaluation at the end, are walked.
+        if (!is_new && skip_cycles(earlier->second, step)) continue;
+      }
+      const std::uint64_t before = allocator_.fingerprint();
+      walk_step(step, false,
+                [&] { for_each_step_routine(program_, shape, [&](const Routine& routine) { walk(routine); }); });
+      if (step == 1) plan_.first_step = plan_.steps.back().memory;
+      if (!shape.last_is_odd) plan_.steady_step = plan_.steps.back().memory;
+      if (shape.evaluates) walk_step(step, true, [&] { walk_evaluation(); });
+      ++step;
+      if (!shape.evaluates && allocator_.fingerprint() == before) {
+        const std::int64_t num_alike = schedule_.num_steps_alike(step - 1);
+        plan_.steps.back().count += num_alike;
+        step += num_alike;
+      }
+    }
+  }
+
+  /// Moves `step` over as many whole cycles as lie before the last step; false where there is none.
+  bool skip_cycles(std::int64_t cycle_start, std::int64_t& step) {
+    const std::int64_t cycle = step - cycle_start;
+    const std::int64_t num_cycles = (schedule_.total_steps() - step) / cycle;
+    if (num_cycles == 0) return false;
+    plan_.cycle_first_step = cycle_start;
+    plan_.cycle_num_steps = cycle;
+    plan_.cycle_end = step + num_cycles * cycle;
+    step = plan_.cycle_end;
+    return true;
+  }
+
+  template <typename Body>
+  void walk_step(std::int64_t step, bool evaluation, Body&& body) {
+    step_ = step;
+    is_watched_ = watched_.allocated >= 0 && watched_.step == step && watched_.evaluation == evaluation;
+    evaluation_ = evaluation;
+    allocator_.reset_peaks();
+    body();
+    const StepMemory memory = read_memory(allocator_.statistics());
+    note_peaks(memory);
+    if (memory.peak_allocated > peak_place_.allocated)
+      peak_place_ = {.allocated = memory.peak_allocated, .step = step, .evaluation = evaluation};
+    append({.first_step = step, .count = 1, .evaluation = evaluation, .memory = memory});
+    if (is_watched_) throw Stopped{};
+  }
+
+  void append(const PlannedSteps& entry) {
+    if (!plan_.steps.empty()) {
+      PlannedSteps& last = plan_.steps.back();
+      if (last.first_step > 0 && !last.evaluation && !entry.evaluation && last.memory == entry.memory) {
+        ++last.count;
+        return;
+      }
+    }
+    plan_.steps.push_back(entry);
+  }
+
+  void note_peaks(const StepMemory& memory) {
+    plan_.peak_requested = std::max(plan_.peak_requested, memory.peak_requested);
+    plan_.peak_allocated = std::max(plan_.peak_allocated, memory.peak_allocated);
+    plan_.peak_reserved = std::max(plan_.peak_reserved, memory.peak_reserved);
+  }
+
+  void walk_evaluation() {
+    for_each_evaluation_routine(program_, schedule_, [&](const Routine& routine, std::int64_t times) {
+      for (std::int64_t i = 0; i < times; ++i) {
+        const std::uint64_t before = allocator_.fingerprint();
+        walk(routine);
+        if (allocator_.fingerprint() == before) break;  // the others are the same
+      }
+    });
+  }
+
+  void walk(const Routine& routine) {
+    for (std::size_t i = 0; i < routine.instructions.size(); ++i) {
+      const Instruction& instruction = routine.instructions[i];
+      if (instruction.kind == Instruction::Kind::run) continue;
+      if (instruction.kind == Instruction::Kind::release) {
+        live_.release(instruction.index);
+        if (is_watched_) add_point(instruction);
+        continue;
+      }
+      try {
+        live_.allocate(instruction.index);
+      } catch (const OutOfMemory& error) {
+        fail(routine, i, error);
+      }
+      if (is_watched_) watch_allocation(routine, i);
+    }
+  }
+
+  void add_point(const Instruction& instruction) {
+    plan_.peak.timeline.push_back(
+        {instruction.phase, instruction.layer, allocator_.statistics().allocated_bytes.all.current});
+  }
+
+  void watch_allocation(const Routine& routine, std::size_t i) {
+    const Instruction& instruction = routine.instructions[i];
+    add_point(instruction);
+    PlanPeak& peak = plan_.peak;
+    if (allocator_.statistics().allocated_bytes.all.current != watched_.allocated || peak.allocated > 0) return;
+    peak.allocated = watched_.allocated;
+    peak.step = step_;
+    peak.phase = instruction.phase;
+    peak.layer = program_.layer_label(instruction.layer);
+    peak.op = op_served_by(program_, routine, i);
+    peak.routine = routine.name;
+    peak.live = describe_live_memory(program_, live_);
+  }
+
+  [[noreturn]] void fail(const Routine& routine, std::size_t i, const OutOfMemory& error) {
+    const StepMemory memory = read_memory(allocator_.statistics());
+    note_peaks(memory);
+    // The failing step counts as one that reached what it reached, so that the second walk stops in it.
+    if (memory.peak_allocated > peak_place_.allocated)
+      peak_place_ = {.allocated = memory.peak_allocated, .step = step_, .evaluation = evaluation_};
+    plan_.fits = false;
+    plan_.failure = describe_out_of_memory(program_, live_, routine, i, error.failure(), step_);
+    plan_.failure->planned = true;
+    plan_.failure_in_evaluation = evaluation_;
+    throw Stopped{};
+  }
+
+  const Program& program_;
+  const RunSchedule& schedule_;
+  SimulatedSource source_;
+  CachingAllocator allocator_;
+  LiveBuffers live_;
+  MemoryPlan plan_;
+  PeakPlace peak_place_, watched_;
+  std::int64_t step_ = 0;
+  bool evaluation_ = false, is_watched_ = false;
+};
+
+/// The timeline of the step in which the plan failed: the same walk, watched.
+std::vector<TimelinePoint> timeline_until_failure(const Program& program, const RunSchedule& schedule,
+                                                  const MemoryPlan& plan) {
+  Simulation simulation(program, schedule, plan.capacity);
+  simulation.watch({.allocated = 0, .step = plan.failure->step, .evaluation = plan.failure_in_evaluation});
+  simulation.run();
+  return std::move(simulation.plan().peak.timeline);
+}
+
+}  // namespace
+
+MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity) {
+  Simulation simulation(program, schedule, capacity);
+  simulation.run();
+  MemoryPlan plan = std::move(simulation.plan());
+
+  Simulation closer(program, schedule, capacity);
+  closer.watch(simulation.peak_place());
+  closer.run();
+  plan.peak = std::move(closer.plan().peak);
+  if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan);
+  return plan;
+}
+
+const StepMemory* MemoryPlan::find(std::int64_t step, bool evaluation) const {
+  if (cycle_num_steps > 0 && step >= cycle_first_step + cycle_num_steps && step < cycle_end)
+    step = cycle_first_step + (step - cycle_first_step) % cycle_num_steps;
+  for (const PlannedSteps& entry : steps) {
+    if (entry.evaluation == evaluation && step >= entry.first_step && step < entry.first_step + entry.count)
+      return &entry.memory;
+  }
+  return nullptr;
+}
+
+}  // namespace trainer

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "engine/program/program.h"
+#include "engine/program/run_schedule.h"
+
+namespace trainer {
+
+/// Calls `visit(routine)` for each routine of a step, in order: what the plan walks and the training loop runs.
+template <typename Visit>
+void for_each_step_routine(const Program& program, const RunSchedule::Step& step, Visit&& visit) {
+  for (std::int64_t m = 0; m < step.num_micro_batches; ++m) {
+    const bool is_odd = step.last_is_odd && m + 1 == step.num_micro_batches;
+    const Program::MicroBatch& micro_batch = program.micro_batches[is_odd ? 1 : 0];
+    visit(m == 0 ? micro_batch.first : micro_batch.next);
+  }
+  visit(program.update);
+}
+
+/// Calls `visit(routine, times)` for each routine of an evaluation, in order.
+template <typename Visit>
+void for_each_evaluation_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
+  if (schedule.num_whole_eval_batches() > 0) visit(program.evaluations.front(), schedule.num_whole_eval_batches());
+  if (schedule.odd_eval_batch_size() > 0) visit(program.evaluations.back(), std::int64_t{1});
+}
+
+}  // namespace trainer
