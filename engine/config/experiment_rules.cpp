@@ -1,0 +1,213 @@
+#include "engine/config/experiment_rules.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "engine/config/layer_reader.h"
+#include "engine/config/utf8_text.h"
+
+namespace trainer {
+namespace {
+
+class Rules {
+ public:
+  Rules(const Experiment& experiment, const GivenKeys& given, SourceSet& sources)
+      : experiment_(experiment), given_(given), sources_(sources) {}
+
+  void check() {
+    check_names();
+    check_model();
+    check_data_sources();
+    check_validation();
+    check_normalization();
+    check_csv();
+    check_loss();
+    check_optimizer_and_schedule();
+    check_train();
+  }
+
+ private:
+  /// Reports at the first key unless one of the keys is broken.
+  void refuse(std::initializer_list<std::string_view> keys, std::string message, std::string expectation = "") {
+    for (const std::string_view key : keys) {
+      if (given_.broken.contains(key)) return;
+    }
+    sources_.report(given_.mark(*keys.begin()), std::move(message), std::move(expectation));
+  }
+
+  void check_names() {
+    if (experiment_.name.empty()) refuse({"name"}, "'name' is empty", "what the run is called");
+    if (experiment_.name.find('/') != std::string::npos || experiment_.name == "." || experiment_.name == "..") {
+      refuse({"name"}, fmt::format("the name '{}' cannot name a folder", shortened(experiment_.name)),
+             "a name without '/'");
+    }
+    if (experiment_.output.empty()) refuse({"output"}, "'output' is empty", "a folder, such as runs/${name}");
+  }
+
+  void check_model() {
+    if (experiment_.layers.empty() && !sources_.has_mistakes()) {
+      refuse({"model.layers"}, given_.has("model.layers") ? "'model.layers' is empty" : "'model.layers' is missing",
+             "at least one layer, such as model: {layers: [flatten, linear: {out: 10}]}");
+    } else if (experiment_.layers.empty() && !given_.has("model.layers")) {
+      refuse({"model.layers"}, "'model.layers' is missing",
+             "at least one layer, such as model: {layers: [flatten, linear: {out: 10}]}");
+    }
+    if (num_expanded_layers(experiment_.layers) > most_layers) {
+      refuse({"model.layers"}, fmt::format("more than {} layers once every repeat is written out", most_layers));
+    }
+  }
+
+  void check_data_sources() {
+    const DataConfig& data = experiment_.data;
+    if (data.type == DataType::csv && data.train.empty()) need("data.train", "a CSV file");
+    if (data.type == DataType::cifar10 && data.root.empty()) need("data.root", "the folder of data_batch_1.bin");
+    if (data.type == DataType::idx) {
+      const bool has_files = !data.train.empty() && !data.train_labels.empty();
+      if (data.root.empty() && !has_files) need("data.root", "the folder of train-images-idx3-ubyte");
+      check_pair("data.train", data.train, "data.train_labels", data.train_labels);
+      check_pair("data.validation", data.validation, "data.validation_labels", data.validation_labels);
+    }
+    if (data.type == DataType::synthetic) {
+      const bool is_numeric = data.target_type == TaskTarget::numeric;
+      if (data.shape.empty()) need("data.shape", "the shape of one sample, such as [28, 28, 1]");
+      if (data.classes == 0 && !is_numeric) need("data.classes", "how many classes");
+      if (data.samples == 0) need("data.samples", "how many training samples");
+    }
+    if (data.shape.size() > 3) {
+      refuse({"data.shape"}, fmt::format("'data.shape' has {} dimensions", data.shape.size()),
+             "[height, width, channels] or [features]");
+    }
+    double num_elements = 1.0;
+    for (const std::int64_t dimension : data.shape) num_elements *= static_cast<double>(dimension);
+    if (num_elements > 1e12) refuse({"data.shape"}, "one sample of 'data.shape' has more than 10^12 elements");
+  }
+
+  void need(std::string_view key, std::string_view what) {
+    refuse({key, "data.type"}, fmt::format("'{}' is missing", key), std::string(what));
+  }
+
+  void check_pair(std::string_view first, const std::string& a, std::string_view second, const std::string& b) {
+    if (!a.empty() && b.empty()) refuse({first, second}, fmt::format("'{}' needs '{}'", first, second), "both files");
+    if (a.empty() && !b.empty()) refuse({second, first}, fmt::format("'{}' needs '{}'", second, first), "both files");
+  }
+
+  void check_validation() {
+    const DataConfig& data = experiment_.data;
+    if (data.split > 0 && !data.validation.empty()) {
+      refuse({"data.split", "data.validation"}, "'data.split' and 'data.validation' both say what validates",
+             "one of them");
+    }
+    if (data.split > 0 && data.type == DataType::synthetic && data.validation_samples > 0) {
+      refuse({"data.split", "data.validation_samples"},
+             "'data.split' and 'data.validation_samples' both say what validates", "one of them");
+    }
+  }
+
+  void check_normalization() {
+    const DataConfig& data = experiment_.data;
+    if (data.mean.empty() != data.std.empty()) {
+      const std::string_view present = data.mean.empty() ? "data.normalize.std" : "data.normalize.mean";
+      const std::string_view absent = data.mean.empty() ? "data.normalize.mean" : "data.normalize.std";
+      refuse({present, absent}, fmt::format("'{}' needs '{}'", present, absent), "both");
+      return;
+    }
+    if (data.mean.size() > 1 && data.std.size() > 1 && data.mean.size() != data.std.size()) {
+      refuse({"data.normalize.std", "data.normalize.mean"},
+             fmt::format("{} means, but {} standard deviations", data.mean.size(), data.std.size()), "as many of both");
+    }
+    const std::size_t num_channels = known_channels();
+    const std::size_t num_values = std::max(data.mean.size(), data.std.size());
+    if (num_channels != 0 && num_values > 1 && num_values != num_channels) {
+      refuse({"data.normalize.mean", "data.shape", "data.type"},
+             fmt::format("{} values for {} channel{}", num_values, num_channels, num_channels == 1 ? "" : "s"),
+             num_channels == 1 ? "1 value" : fmt::format("1 or {} values", num_channels));
+    }
+  }
+
+  std::size_t known_channels() const {
+    const DataConfig& data = experiment_.data;
+    if (data.type == DataType::cifar10) return 3;
+    if (data.type == DataType::digits || data.type == DataType::idx) return 1;
+    return data.shape.size() == 3 ? static_cast<std::size_t>(data.shape[2]) : 0;
+  }
+
+  void check_csv() {
+    const DataConfig& data = experiment_.data;
+    if (data.type != DataType::csv) return;
+    if (data.delimiter.size() != 1 || data.delimiter == "\n" || data.delimiter == "\"") {
+      refuse({"data.delimiter"}, "'data.delimiter' is not one character", "',', ';', \"\\t\" or another");
+    }
+    const bool is_number = !data.target.empty() && std::all_of(data.target.begin(), data.target.end(),
+                                                               [](char c) { return c >= '0' && c <= '9'; });
+    if (!data.header && !data.target.empty() && !is_number) {
+      refuse({"data.target", "data.header"},
+             fmt::format("without a header no column is called '{}'", shortened(data.target)),
+             "the column's number, from 0");
+    }
+  }
+
+  void check_loss() {
+    const LossConfig& loss = experiment_.loss;
+    const DataConfig& data = experiment_.data;
+    const auto num_weights = static_cast<std::int64_t>(loss.class_weights.size());
+    if (num_weights > 0 && data.classes > 0 && num_weights != data.classes) {
+      refuse({"loss.class_weights", "data.classes"},
+             fmt::format("{} weights for {} classes", num_weights, data.classes),
+             fmt::format("{} weights", data.classes));
+    }
+    if (num_weights > 0 &&
+        std::all_of(loss.class_weights.begin(), loss.class_weights.end(), [](double w) { return w == 0; })) {
+      refuse({"loss.class_weights"}, "all class weights are 0", "at least one above 0");
+    }
+    if (loss.type == LossType::cross_entropy && data.target_type == TaskTarget::numeric) {
+      refuse({given_.has("loss.type") ? "loss.type" : "data.target_type", "data.target_type", "data.type"},
+             "cross_entropy needs classes, but the target is numeric", "loss: mse, or data.target_type: categorical");
+    }
+    if (loss.type == LossType::mse && experiment_.checkpoint.best == Metric::accuracy) {
+      refuse({"checkpoint.best", "loss.type"}, "mse has no accuracy to judge checkpoints by", "loss");
+    }
+  }
+
+  void check_optimizer_and_schedule() {
+    const OptimizerConfig& optimizer = experiment_.optimizer;
+    const ScheduleConfig& schedule = experiment_.schedule;
+    if (optimizer.nesterov && optimizer.momentum == 0.0) {
+      refuse({"optimizer.nesterov", "optimizer.momentum", "optimizer.type"}, "'optimizer.nesterov' needs momentum",
+             "optimizer.momentum above 0, such as 0.9");
+    }
+    if (schedule.type == ScheduleType::step && schedule.step_size == 0) {
+      refuse({"schedule.every", "schedule.type"}, "the step schedule needs 'schedule.every'",
+             "steps or epochs between decays, such as 1000 or 10ep");
+    }
+    if (given_.names_warmup && schedule.warmup_steps == 0) {
+      refuse({"schedule.warmup_steps"}, "the warmup schedule needs 'schedule.warmup_steps'",
+             "steps above 0, such as 500");
+    }
+  }
+
+  void check_train() {
+    const TrainConfig& train = experiment_.train;
+    if (train.batch_size_all && train.accumulation_steps > 1) {
+      refuse({"train.accumulation_steps", "train.batch_size"}, "a batch of all samples leaves nothing to accumulate",
+             "1, or a smaller train.batch_size");
+    }
+    if (train.early_stopping.min_delta > 0 && train.early_stopping.patience == 0) {
+      refuse({"train.early_stopping.min_delta", "train.early_stopping.patience"},
+             "'train.early_stopping.min_delta' needs 'train.early_stopping.patience'", "patience above 0");
+    }
+  }
+
+  const Experiment& experiment_;
+  const GivenKeys& given_;
+  SourceSet& sources_;
+};
+
+}  // namespace
+
+void check_experiment(const Experiment& experiment, const GivenKeys& given, SourceSet& sources) {
+  Rules(experiment, given, sources).check();
+}
+
+}  // namespace trainer

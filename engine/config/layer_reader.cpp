@@ -1,0 +1,299 @@
+#include "engine/config/layer_reader.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/layer_fields.h"
+#include "engine/config/nearest_word.h"
+#include "engine/config/references.h"
+#include "engine/config/suggestion.h"
+#include "engine/config/utf8_text.h"
+
+namespace trainer {
+namespace {
+
+bool is_layer_name(std::string_view name) {
+  const bool has_valid_letters = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return (c < 0x80 && std::isalnum(c) != 0) || c == '_' || c == '-';
+  });
+  // Numbers are the positions of layers without a name.
+  return has_valid_letters &&
+         !std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+class LayerReader {
+ public:
+  explicit LayerReader(SourceSet& sources) : sources_(sources) {}
+
+  std::vector<LayerSpec> read_list(const Node& node, const std::string& key) {
+    std::vector<LayerSpec> layers;
+    if (node.kind != NodeKind::sequence) {
+      sources_.report(node.mark,
+                      fmt::format("'{}' {}", key, node.kind == NodeKind::null ? "has no value" : "is not a list"),
+                      "a list of layers, each after '- '");
+      return layers;
+    }
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      LayerSpec layer;
+      if (!read_layer(node.items[i], fmt::format("{}.{}", key, i), layer)) continue;
+      if (!layer.name.empty() && !names.insert(layer.name).second) {
+        sources_.report(name_mark_, fmt::format("two layers of this list are called '{}'", layer.name),
+                        "a name of its own");
+      }
+      layers.push_back(std::move(layer));
+    }
+    return layers;
+  }
+
+ private:
+  bool read_layer(const Node& node, const std::string& key, LayerSpec& layer) {
+    if (node.kind == NodeKind::scalar)
+      return start(node.text, node.mark, layer) && check_required(layer, node.mark, {});
+    if (node.kind != NodeKind::map || node.entries.empty()) {
+      sources_.report(node.mark, fmt::format("'{}' is not a layer", key),
+                      "a name, such as relu, or a name with keys, such as linear: {out: 10}");
+      return false;
+    }
+    const MapEntry& first = node.entries.front();
+    if (node.entries.size() > 1) {
+      report_several_keys(node);
+      return false;
+    }
+    if (!start(first.key, first.key_mark, layer)) return false;
+    const Node& keys = first.value;
+    if (keys.kind != NodeKind::map && keys.kind != NodeKind::null) {
+      report_no_map(first);
+      return false;
+    }
+    return read_keys(keys, key, first.key_mark, layer);
+  }
+
+  bool start(const std::string& name, const Mark& mark, LayerSpec& layer) {
+    const LayerKind* kind = find_layer_kind(name);
+    if (kind == nullptr) {
+      const std::vector<std::string> names = layer_kind_names();
+      sources_.report(mark, fmt::format("unknown layer '{}'", shortened(name)),
+                      fmt::format("one of {}", fmt::join(names, ", ")), layer_suggestion(name));
+      return false;
+    }
+    layer.kind = kind->name;
+    layer.spec = kind->initial;
+    layer.location = sources_.location(mark);
+    return true;
+  }
+
+  static std::string layer_suggestion(const std::string& name) {
+    std::string lower = name;
+    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::erase(lower, '_');
+    constexpr std::pair<std::string_view, std::string_view> synonyms[] = {{"dense", "linear"},
+                                                                          {"fc", "linear"},
+                                                                          {"conv", "conv2d"},
+                                                                          {"bn", "batchnorm2d"},
+                                                                          {"batchnorm", "batchnorm2d"},
+                                                                          {"swish", "silu"},
+                                                                          {"maxpool", "maxpool2d"},
+                                                                          {"ln", "layernorm"},
+                                                                          {"maxpooling2d", "maxpool2d"},
+                                                                          {"avgpool", "avgpool2d"},
+                                                                          {"avgpooling2d", "avgpool2d"},
+                                                                          {"gap", "global_avgpool"},
+                                                                          {"globalavgpool2d", "global_avgpool"},
+                                                                          {"adaptiveavgpool2d", "global_avgpool"},
+                                                                          {"globalavgpool", "global_avgpool"}};
+    for (const auto& [word, kind] : synonyms) {
+      if (lower == word) return std::string(kind);
+    }
+    return std::string(nearest(name, layer_kind_names()));
+  }
+
+  void report_several_keys(const Node& node) {
+    const MapEntry& first = node.entries.front();
+    const MapEntry& second = node.entries[1];
+    const LayerKind* kind = find_layer_kind(first.key);
+    const bool is_own_key = kind != nullptr && first.value.kind == NodeKind::null;
+    if (is_own_key) {
+      sources_.report(second.key_mark,
+                      fmt::format("'{}' stands beside '{}', not in it", shortened(second.key), first.key),
+                      fmt::format("{}: {{{}: …}}, or two more spaces before '{}'", first.key, shortened(second.key),
+                                  shortened(second.key)));
+    } else {
+      sources_.report(second.key_mark, "a layer has one key, its kind",
+                      kind != nullptr && second.key == "name" ? fmt::format("name inside: {}: {{name: …}}", first.key)
+                                                              : "'- ' before each layer");
+    }
+  }
+
+  void report_no_map(const MapEntry& entry) {
+    const LayerKind* kind = find_layer_kind(entry.key);
+    sources_.report(entry.value.mark, fmt::format("the keys of '{}' are missing", entry.key), kind->example);
+  }
+
+  bool read_keys(const Node& node, const std::string& key, const Mark& kind_mark, LayerSpec& layer) {
+    const LayerKind& kind = *find_layer_kind(layer.kind);
+    std::set<std::string> given;
+    bool holds = true;
+    for (const MapEntry& entry : node.entries) {
+      given.insert(entry.key);
+      if (entry.value.kind == NodeKind::null && !entry.value.absent) {
+        given.erase(entry.key);
+        if (is_key(kind, entry.key)) continue;
+      }
+      if (entry.key == "name") {
+        holds = read_name(entry, layer) && holds;
+        continue;
+      }
+      const auto field =
+          std::find_if(kind.fields.begin(), kind.fields.end(), [&](const auto& each) { return each.key == entry.key; });
+      if (field == kind.fields.end()) {
+        report_unknown(kind, entry);
+        holds = false;
+      } else if (field->layers) {
+        field->layers(layer) = read_list(entry.value, fmt::format("{}.{}.{}", key, kind.name, entry.key));
+        if (field->is_required && entry.value.kind == NodeKind::sequence && entry.value.items.empty()) {
+          sources_.report(entry.key_mark, fmt::format("'{}' of '{}' is empty", entry.key, kind.name),
+                          "at least one layer");
+        }
+      } else if (const auto value = read_value(entry.value, field->rule, entry.key, sources_)) {
+        field->set(layer, *value);
+      } else {
+        holds = false;
+      }
+    }
+    if (!check_required(layer, kind_mark, given) || !holds) return holds;
+    follow_kernel(layer, given);
+    check_layer(layer, node, kind_mark);
+    return true;
+  }
+
+  static bool is_key(const LayerKind& kind, const std::string& key) {
+    const std::vector<std::string> keys = kind.keys();
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  }
+
+  bool read_name(const MapEntry& entry, LayerSpec& layer) {
+    name_mark_ = entry.value.mark;
+    if (entry.value.kind != NodeKind::scalar || entry.value.text.empty() || !is_layer_name(entry.value.text)) {
+      sources_.report(entry.value.mark, fmt::format("'{}' is no name for a layer", shortened(entry.value.text)),
+                      "letters, digits, '_' and '-', not digits alone");
+      return false;
+    }
+    layer.name = entry.value.text;
+    return true;
+  }
+
+  void report_unknown(const LayerKind& kind, const MapEntry& entry) {
+    sources_.report(entry.key_mark, fmt::format("unknown key '{}' in '{}'", shortened(entry.key), kind.name),
+                    fmt::format("one of {}", fmt::join(kind.keys(), ", ")),
+                    suggest_key(entry.key, kind.fields, kind.keys()));
+  }
+
+  bool check_required(const LayerSpec& layer, const Mark& mark, const std::set<std::string>& given) {
+    const LayerKind& kind = *find_layer_kind(layer.kind);
+    bool holds = true;
+    for (const auto& field : kind.fields) {
+      if (!field.is_required || given.contains(field.key)) continue;
+      sources_.report(mark, fmt::format("'{}' needs '{}'", kind.name, field.key), kind.example);
+      holds = false;
+    }
+    return holds;
+  }
+
+  static void follow_kernel(LayerSpec& layer, const std::set<std::string>& given) {
+    if (given.contains("stride")) return;
+    if (auto* pool = std::get_if<MaxPool2dSpec>(&layer.spec)) pool->stride = pool->kernel;
+    if (auto* pool = std::get_if<AvgPool2dSpec>(&layer.spec)) pool->stride = pool->kernel;
+  }
+
+  void check_layer(const LayerSpec& layer, const Node& node, const Mark& kind_mark) {
+    const auto mark_of = [&](std::string_view key) {
+      const Node* value = node.find(key);
+      return value == nullptr ? kind_mark : value->mark;
+    };
+    if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec); conv != nullptr && conv->out % conv->groups != 0) {
+      sources_.report(mark_of("groups"),
+                      fmt::format("{} groups do not divide {} output channels", conv->groups, conv->out),
+                      "a divisor of 'out'");
+    }
+    if (const auto* pool = std::get_if<MaxPool2dSpec>(&layer.spec))
+      check_padding(pool->kernel, pool->padding, mark_of("padding"));
+    if (const auto* pool = std::get_if<AvgPool2dSpec>(&layer.spec))
+      check_padding(pool->kernel, pool->padding, mark_of("padding"));
+  }
+
+  void check_padding(const Pair& kernel, const Pair& padding, const Mark& mark) {
+    if (padding[0] * 2 <= kernel[0] && padding[1] * 2 <= kernel[1]) return;
+    sources_.report(mark, "padding is more than half the kernel",
+                    fmt::format("at most {}", std::min(kernel[0], kernel[1]) / 2));
+  }
+
+  SourceSet& sources_;
+  Mark name_mark_;
+};
+
+Node scalar(std::string text) {
+  Node node;
+  node.kind = NodeKind::scalar;
+  node.quoted = true;
+  node.text = std::move(text);
+  return node;
+}
+
+Node node_of_layer(const LayerSpec& layer) {
+  const LayerKind* kind = find_layer_kind(layer.kind);
+  Node keys;
+  keys.kind = NodeKind::map;
+  for (const auto& field : kind->fields) {
+    Node value;
+    if (field.layers) {
+      value = node_of_layers(field.layers(const_cast<LayerSpec&>(layer)));
+      if (value.items.empty()) continue;
+    } else {
+      value = node_of(field.get(layer));
+    }
+    if (value.kind != NodeKind::null) keys.entries.push_back({field.key, {}, std::move(value)});
+  }
+  if (!layer.name.empty()) keys.entries.push_back({"name", {}, scalar(layer.name)});
+  if (keys.entries.empty()) return scalar(layer.kind);
+  Node node;
+  node.kind = NodeKind::map;
+  node.entries.push_back({layer.kind, {}, std::move(keys)});
+  return node;
+}
+
+}  // namespace
+
+std::vector<LayerSpec> read_layers(const Node& node, const std::string& key, SourceSet& sources) {
+  return LayerReader(sources).read_list(node, key);
+}
+
+std::int64_t num_expanded_layers(const std::vector<LayerSpec>& layers) {
+  std::int64_t total = 0;
+  for (const LayerSpec& layer : layers) {
+    std::int64_t count = 1;
+    if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec)) {
+      count += num_expanded_layers(residual->layers) + num_expanded_layers(residual->shortcut);
+    } else if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec)) {
+      count += num_expanded_layers(sequential->layers);
+    } else if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) {
+      // Both factors are below 2^31, so the product is exact.
+      count += std::max<std::int64_t>(1, num_expanded_layers(repeat->layers)) * repeat->times;
+    }
+    total = std::min(total + count, most_layers + 1);
+  }
+  return total;
+}
+
+Node node_of_layers(const std::vector<LayerSpec>& layers) {
+  Node node;
+  node.kind = NodeKind::sequence;
+  for (const LayerSpec& layer : layers) node.items.push_back(node_of_layer(layer));
+  return node;
+}
+
+}  // namespace trainer

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config/layer_spec.h"
+#include "engine/config/source_set.h"
+
+namespace trainer {
+
+/// Layers that an experiment may have once every `repeat` is written out.
+inline constexpr std::int64_t most_layers = 100'000;
+
+/// Reads a list of layers by the tables in layer_fields.h; `key` is what messages call the list.
+std::vector<LayerSpec> read_layers(const Node& node, const std::string& key, SourceSet& sources);
+
+/// Layers with every `repeat` written out; most_layers + 1 stands for all that is more.
+std::int64_t num_expanded_layers(const std::vector<LayerSpec>& layers);
+
+/// The list that read_layers() reads back to the same layers.
+Node node_of_layers(const std::vector<LayerSpec>& layers);
+
+}  // namespace trainer

@@ -1,0 +1,75 @@
+#include "engine/config/load_experiment.h"
+
+#include <algorithm>
+
+#include "engine/config/compose.h"
+#include "engine/config/experiment_fields.h"
+#include "engine/config/experiment_reader.h"
+#include "engine/config/experiment_rules.h"
+#include "engine/config/layer_reader.h"
+#include "engine/config/node_text.h"
+#include "engine/config/source_set.h"
+
+namespace trainer {
+namespace {
+
+/// Whether a key has a meaning for the type its section has in this experiment.
+bool applies(const ExperimentField& field, const Experiment& experiment) {
+  if (field.only_for.empty()) return true;
+  const std::string section = field.key.substr(0, field.key.find('.'));
+  const std::string type = std::get<std::string>(find_field(section + ".type")->get(experiment));
+  return std::find(field.only_for.begin(), field.only_for.end(), type) != field.only_for.end();
+}
+
+Node& find_or_add(Node& map, std::string_view key) {
+  map.kind = NodeKind::map;
+  if (Node* present = map.find(key)) return *present;
+  map.entries.push_back({std::string(key), {}, {}});
+  return map.entries.back().value;
+}
+
+Node resolved_tree(const Experiment& experiment) {
+  Node root;
+  for (const ExperimentField& field : experiment_fields()) {
+    if (!applies(field, experiment)) continue;
+    Node value = field.layers ? node_of_layers(experiment.layers) : node_of(field.get(experiment));
+    if (value.kind == NodeKind::null) continue;
+    Node* node = &root;
+    std::string_view rest = field.key;
+    for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+      node = &find_or_add(*node, rest.substr(0, dot));
+      rest.remove_prefix(dot + 1);
+    }
+    find_or_add(*node, rest) = std::move(value);
+  }
+  return root;
+}
+
+}  // namespace
+
+Experiment parse_experiment(std::string_view text, const std::string& file_name,
+                            const std::vector<std::string>& overrides) {
+  SourceSet sources;
+  const Node root = compose_config(sources, text, file_name, overrides);
+  Experiment experiment;
+  experiment.config_path = file_name;
+  const GivenKeys given = read_experiment(root, experiment, sources);
+  experiment.data.location = sources.location(given.mark("data"));
+  experiment.loss.location = sources.location(given.mark("loss"));
+  check_experiment(experiment, given, sources);
+  sources.throw_mistakes();
+  experiment.resolved_json = resolved_json(experiment);
+  return experiment;
+}
+
+Experiment load_experiment(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_experiment(read_config_file(path), path, overrides);
+}
+
+std::string resolved_yaml(const Experiment& experiment) { return yaml_text(resolved_tree(experiment)); }
+
+std::string resolved_json(const Experiment& experiment, int indent) {
+  return json_text(resolved_tree(experiment), indent);
+}
+
+}  // namespace trainer
