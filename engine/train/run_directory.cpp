@@ -99,18 +99,18 @@ Checkpoint RunDirectory::newest(bool accept_previous) const {
   throw DataError(fmt::format("{}; no older checkpoint can be used either", problem));
 }
 
-void RunDirectory::settle(std::int64_t best_step, std::int64_t keep) const {
+void RunDirectory::settle(std::int64_t step, std::int64_t best_step, std::int64_t keep) const {
+  const auto name = [](std::int64_t named) { return fmt::format("{}{:08}", prefix, named); };
   std::vector<std::int64_t> steps = checkpoint_steps();
-  if (steps.empty()) return;
-  const auto name = [](std::int64_t step) { return fmt::format("{}{:08}", prefix, step); };
-  point_link(checkpoints_path() + "/latest", name(steps.back()));
-  const bool has_best = std::binary_search(steps.begin(), steps.end(), best_step);
-  if (has_best) point_link(checkpoints_path() + "/best", name(best_step));
+  point_link(checkpoints_path() + "/latest", name(step));
+  if (std::binary_search(steps.begin(), steps.end(), best_step)) {
+    point_link(checkpoints_path() + "/best", name(best_step));
+  }
   sync_directory(checkpoints_path());
-  const auto num_old = static_cast<std::int64_t>(steps.size()) - std::max<std::int64_t>(keep, 1);
-  for (std::int64_t i = 0; i < num_old; ++i) {
-    if (steps[static_cast<std::size_t>(i)] != best_step)
-      remove_whole(checkpoint_path(steps[static_cast<std::size_t>(i)]));
+  for (; !steps.empty() && steps.back() > step; steps.pop_back()) remove_whole(checkpoint_path(steps.back()));
+  const auto num_kept = static_cast<std::size_t>(std::max<std::int64_t>(keep, 1));
+  for (std::size_t i = 0; i + num_kept < steps.size(); ++i) {
+    if (steps[i] != best_step) remove_whole(checkpoint_path(steps[i]));
   }
 }
 

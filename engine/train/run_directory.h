@@ -30,9 +30,10 @@ class RunDirectory {
   /// `accept_previous`: then the next older one is tried. DataError where there is none.
   Checkpoint newest(bool accept_previous) const;
 
-  /// Points `latest` (and `best`, where its step is not negative) and removes all checkpoints but the newest `keep` and
-  /// the best.
-  void settle(std::int64_t best_step, std::int64_t keep) const;
+  /// After saving `step`: points `latest` at it and `best` at `best_step` (-1: none), and removes all checkpoints but
+  /// the newest `keep` and the best. Later ones go too: a run that was taken up at an earlier step has left them
+  /// behind.
+  void settle(std::int64_t step, std::int64_t best_step, std::int64_t keep) const;
 
   void write_config(const std::string& yaml) const;
 

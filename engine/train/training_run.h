@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "datasets/dataset.h"
@@ -14,18 +15,26 @@ struct Interruption {
   std::atomic<int> requests{0};  ///< 1: finish the step, checkpoint, stop
 };
 
-enum class RunStatus : std::uint8_t { done, out_of_memory, does_not_fit, diverged, interrupted };
+enum class RunStatus : std::uint8_t { done, out_of_memory, diverged, interrupted };
 
 struct TrainingOptions {
   bool resume = false;           ///< continue from the newest checkpoint under experiment.output
   std::string resume_from;       ///< or from this one
   bool accept_previous = false;  ///< a damaged newest checkpoint may be skipped
   bool overwrite = false;        ///< start anew in an output directory that holds a run
+  std::string initial_weights;   ///< a safetensors file to start the parameters from
+  std::string trainer_version;   ///< recorded in checkpoints
 };
+
+/// What the allocator of a run may reserve: what the device has available, or memory.limit if lower.
+std::int64_t run_capacity(const Experiment& experiment, const Device& device);
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence
 /// and interruption are results, not exceptions; after any of them everything allocated has been given back and the
-/// last checkpoint is readable. Throws ConfigError, DataError, DeviceError.
+/// last checkpoint is readable. A step that failed for lack of memory loses nothing: what was trained before it is
+/// saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless memory.preflight is
+/// off). The output folder is made before the start event, config.yaml in it with the first completed step. Throws
+/// ConfigError, DataError, DeviceError.
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events);
 

@@ -1,4 +1,4 @@
-#include "engine/train/schedule.h"
+#include "engine/train/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,44 @@
+#include "engine/train/non_finite_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainer {
+
+bool NonFiniteSearch::holds_non_finite(BufferId id) {
+  const Buffer& buffer = executor_.program().buffers[id];
+  if (buffer.type.dtype != DType::f32) return false;
+  staging_.resize(static_cast<std::size_t>(buffer.num_bytes));
+  executor_.read(id, staging_.data());
+  const auto* values = reinterpret_cast<const float*>(staging_.data());
+  const std::int64_t count = buffer.num_bytes / static_cast<std::int64_t>(sizeof(float));
+  return !std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
+}
+
+bool NonFiniteSearch::search_parameters() {
+  const Program& program = executor_.program();
+  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+    if (!program.parameters[i].trainable || !holds_non_finite(program.parameter_buffers[i])) continue;
+    result_ = {program.layer_label(program.parameters[i].layer), program.parameters[i].name};
+    return true;
+  }
+  return false;
+}
+
+bool NonFiniteSearch::after_call(const OpCall& call, const LiveBuffers&) {
+  const Program& program = executor_.program();
+  if (call.phase != Phase::forward && call.phase != Phase::eval) return false;
+  for (const BufferId input : call.inputs) {
+    if (input != routine_.batch || !holds_non_finite(input)) continue;
+    result_ = {"input", program.buffers[input].name};
+    return false;
+  }
+  for (const BufferId output : call.outputs) {
+    if (!holds_non_finite(output)) continue;
+    result_ = {program.layer_label(call.layer), program.buffers[output].name};
+    return false;
+  }
+  return true;
+}
+
+}  // namespace trainer

@@ -1,0 +1,247 @@
+#include "engine/train/training_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "engine/config/load_experiment.h"
+#include "engine/memory/caching_allocator.h"
+#include "engine/program/compile.h"
+#include "engine/train/config_drift.h"
+#include "engine/train/parameter_init.h"
+#include "engine/train/training_loop.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Start {
+  std::optional<Checkpoint> checkpoint;  ///< to continue from
+  bool replaces_run = false;             ///< the run that the output folder holds goes
+};
+
+bool is_inside(const std::string& path, const std::string& folder) {
+  std::error_code ignored;
+  const fs::path relative =
+      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// Where the run starts; an output folder that holds another run is refused.
+Start choose_start(const RunDirectory& directory, const TrainingOptions& options) {
+  Start start;
+  bool continues_own = false;
+  if (!options.resume_from.empty()) {
+    std::error_code ignored;
+    const RunDirectory other(options.resume_from);
+    const bool is_run = !fs::exists(options.resume_from + "/state.json", ignored) && !other.checkpoint_steps().empty();
+    start.checkpoint = is_run ? other.newest(options.accept_previous) : read_checkpoint(options.resume_from);
+    continues_own = is_inside(start.checkpoint->path, directory.path());
+  } else if (options.resume) {
+    start.checkpoint = directory.newest(options.accept_previous);
+    continues_own = true;
+  }
+  if (continues_own || !directory.holds_run()) return start;
+  if (!options.overwrite) {
+    throw DataError(
+        fmt::format("{} already holds a run; --resume continues it, --overwrite replaces it, "
+                    "output=FOLDER writes elsewhere",
+                    directory.path()));
+  }
+  start.replaces_run = true;
+  return start;
+}
+
+/// A resumed run must compute what the first one would have.
+void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, const LoadedData& data) {
+  const std::vector<std::string> drift = find_config_drift(checkpoint.config_json, resolved_json(experiment));
+  if (!drift.empty()) {
+    throw DataError(fmt::format("checkpoint {} was made with another configuration; what would change its result: {}",
+                                checkpoint.path, fmt::join(drift, ", ")));
+  }
+  if (checkpoint.state.num_samples != data.train->size()) {
+    throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
+                                checkpoint.state.num_samples, data.train->size()));
+  }
+}
+
+/// The capacity for which fixes are sought after `failure`. A source that refused below its declared capacity really
+/// has less: at most what would have made that segment fail.
+std::int64_t real_capacity(const AllocationFailure& failure) {
+  const std::int64_t asked = failure.statistics.reserved_bytes.all.current + failure.segment_bytes;
+  return std::min(failure.capacity, asked - 1);
+}
+
+/// One run from its options to its end event.
+class TrainingRun {
+ public:
+  TrainingRun(const Experiment& experiment, const LoadedData& data, Device& device, const TrainingOptions& options,
+              const Interruption& interruption, EventSink& events)
+      : experiment_(experiment),
+        data_(data),
+        device_(device),
+        options_(options),
+        interruption_(interruption),
+        events_(events),
+        directory_(experiment.output),
+        program_(compile(experiment, data.description, device)),
+        schedule_(experiment, data.description) {}
+
+  RunStatus run() {
+    const Start start = choose_start(directory_, options_);
+    const std::optional<Checkpoint>& checkpoint = start.checkpoint;
+    if (checkpoint) refuse_drift(*checkpoint, experiment_, data_);
+    if (start.replaces_run) directory_.remove_run();
+    directory_.prepare();
+    capacity_ = run_capacity(experiment_, device_);
+    emit_start(checkpoint);
+    end_.output = directory_.path();
+    try {
+      const RunStatus status = fits() ? train(checkpoint) : RunStatus::out_of_memory;
+      emit_end(status);
+      return status;
+    } catch (const std::exception& error) {
+      end_.status = "failed";
+      end_.error = error.what();
+      finish_end();
+      throw;
+    }
+  }
+
+ private:
+  void emit_start(const std::optional<Checkpoint>& checkpoint) {
+    StartEvent start;
+    start.experiment = &experiment_;
+    start.device_kind = device_.kind();
+    start.device_name = device_.name();
+    start.capacity = capacity_;
+    for (const Parameter& parameter : program_.parameters) {
+      if (parameter.trainable) start.num_parameters += parameter.type.num_elements();
+    }
+    start.total_steps = schedule_.total_steps();
+    start.steps_per_epoch = schedule_.steps_per_epoch();
+    start.first_step = (checkpoint ? checkpoint->state.step : 0) + 1;
+    start.outside_allocator_bytes = device_.used_bytes();
+    events_.on_start(start);
+  }
+
+  /// Asks the plan; tells what it found where it does not fit.
+  bool fits() {
+    if (!experiment_.memory.preflight) return true;
+    const MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_);
+    if (plan.fits) return true;
+    require_internal(plan.failure.has_value(), "a plan that does not fit tells where");
+    OutOfMemoryEvent event{*plan.failure, find_fixes(experiment_, data_.description, device_, capacity_)};
+    event.context.planned = true;
+    events_.on_out_of_memory(event);
+    return false;
+  }
+
+  RunStatus train(const std::optional<Checkpoint>& checkpoint) {
+    const std::unique_ptr<MemorySource> source = device_.make_memory_source(capacity_);
+    CachingAllocator allocator(*source);
+    Executor executor(program_, device_, allocator);
+    TrainingLoop loop(experiment_, data_, schedule_, executor, directory_, options_, interruption_, events_);
+    const auto take_numbers = [&] {
+      loop.fill(end_);
+      end_.peak_requested = executor.run_peak().peak_requested;
+      end_.peak_allocated = executor.run_peak().peak_allocated;
+      end_.peak_reserved = executor.run_peak().peak_reserved;
+      end_.peak_by_category = executor.peak_by_category();
+      executor.release_all();
+    };
+    RunStatus status = RunStatus::out_of_memory;
+    try {
+      status = loop.run(load(checkpoint, executor));
+      take_numbers();
+    } catch (const ProgramOutOfMemory& error) {
+      try {
+        loop.save_after_failure();
+      } catch (const DataError& disk) {
+        end_.error = disk.what();  // the report matters more
+      }
+      take_numbers();
+      events_.on_out_of_memory(
+          {error.context(), find_fixes(experiment_, data_.description, device_, real_capacity(error.failure()))});
+    }
+    return status;
+  }
+
+  /// Parameters and optimizer state on the device, and the state they belong to.
+  TrainingState load(const std::optional<Checkpoint>& checkpoint, Executor& executor) {
+    executor.begin_step(0);
+    executor.run(program_.load, {});
+    if (checkpoint) {
+      restore_checkpoint(*checkpoint, executor);
+      return checkpoint->state;
+    }
+    if (options_.initial_weights.empty()) {
+      initialize_parameters(executor, experiment_.seed);
+    } else {
+      load_weights(options_.initial_weights, executor);
+    }
+    for (const OptimizerBuffers& buffers : program_.optimizer_buffers) {
+      if (buffers.first >= 0) executor.clear(buffers.first);
+      if (buffers.second >= 0) executor.clear(buffers.second);
+    }
+    device_.synchronize();
+    TrainingState state;
+    state.num_samples = data_.train->size();
+    return state;
+  }
+
+  void emit_end(RunStatus status) {
+    switch (status) {
+      case RunStatus::done:
+        end_.status = "done";
+        break;
+      case RunStatus::out_of_memory:
+        end_.status = "oom";
+        break;
+      case RunStatus::diverged:
+        end_.status = "diverged";
+        break;
+      case RunStatus::interrupted:
+        end_.status = "interrupted";
+        break;
+    }
+    finish_end();
+  }
+
+  void finish_end() {
+    end_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    events_.on_end(end_);
+  }
+
+  const Experiment& experiment_;
+  const LoadedData& data_;
+  Device& device_;
+  const TrainingOptions& options_;
+  const Interruption& interruption_;
+  EventSink& events_;
+  const RunDirectory directory_;
+  const Program program_;
+  const RunSchedule schedule_;
+  std::int64_t capacity_ = 0;
+  EndEvent end_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+std::int64_t run_capacity(const Experiment& experiment, const Device& device) {
+  const std::int64_t available = device.available_bytes();
+  return experiment.memory.limit ? std::min(*experiment.memory.limit, available) : available;
+}
+
+RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
+                       const TrainingOptions& options, Interruption& interruption, EventSink& events) {
+  return TrainingRun(experiment, data, device, options, interruption, events).run();
+}
+
+}  // namespace trainer
