@@ -35,7 +35,7 @@ class Differentiation {
   class Scope final : public GradientScope {
    public:
     // The node is copied: emitting grows the list it stands in.
-    Scope(Differentiation& owner, Node node) : owner_(owner), node_(std::move(node)) {}
+    Scope(Differentiation& owner, GraphNode node) : owner_(owner), node_(std::move(node)) {}
 
     const Op& op() const override { return node_.op; }
     Operand input(int position) const override { return node_.inputs[position]; }
@@ -51,13 +51,13 @@ class Differentiation {
 
    private:
     Differentiation& owner_;
-    Node node_;
+    GraphNode node_;
   };
 
   void find_needed() {
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
       needs_gradient_[graph_.parameter_values[p]] = graph_.parameters[p].trainable;
-    for (const Node& node : graph_.nodes) {
+    for (const GraphNode& node : graph_.nodes) {
       bool needed = false;
       for (ValueId input : node.inputs) needed = needed || needs(input);
       for (ValueId output : node.outputs) needs_gradient_[output] = needed;

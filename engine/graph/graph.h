@@ -28,7 +28,7 @@ struct Value {
 };
 
 /// One op applied to values. Order in Graph::nodes is order of execution.
-struct Node {
+struct GraphNode {
   Op op;
   std::vector<ValueId> inputs, outputs;
   LayerId layer = no_layer;
@@ -64,7 +64,7 @@ struct Graph {
   GraphMode mode = GraphMode::training;
   std::int64_t batch_size = 0;
   std::vector<Value> values;
-  std::vector<Node> nodes;
+  std::vector<GraphNode> nodes;
   std::vector<Layer> layers;
   std::vector<Parameter> parameters;         ///< the same for every batch size and mode
   std::vector<ValueId> parameter_values;     ///< by parameter

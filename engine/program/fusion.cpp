@@ -43,14 +43,14 @@ void fuse_relu(Graph& graph) {
   std::vector<ValueId> renamed(graph.values.size());
   for (std::size_t v = 0; v < renamed.size(); ++v) renamed[v] = static_cast<ValueId>(v);
 
-  std::vector<Node> kept;
+  std::vector<GraphNode> kept;
   kept.reserve(graph.nodes.size());
   std::vector<std::int32_t> place(graph.nodes.size(), -1);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    Node& node = graph.nodes[n];
+    GraphNode& node = graph.nodes[n];
     for (ValueId& input : node.inputs) input = renamed[input];
     if (is_relu(node.op) && num_uses[node.inputs[0]] == 1 && producer[node.inputs[0]] >= 0) {
-      Node& before = kept[place[producer[node.inputs[0]]]];
+      GraphNode& before = kept[place[producer[node.inputs[0]]]];
       bool* relu = relu_switch(before.op);
       if (relu != nullptr && !*relu && before.outputs[0] == node.inputs[0]) {
         *relu = true;

@@ -28,7 +28,7 @@ class RoutineSchedule {
     find_parameter_gradients();
 
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
+      const GraphNode& node = graph_.nodes[n];
       const Phase phase = graph_.mode == GraphMode::training ? node.phase : Phase::eval;
       for (std::size_t i = 0; i < node.outputs.size(); ++i)
         make_output(node, static_cast<int>(i), n, phase, parameter_gradients, adds_gradients);
@@ -88,7 +88,7 @@ class RoutineSchedule {
     routine_.instructions.push_back({Kind::allocate, buffers_[value], info.layer, phase});
   }
 
-  void make_output(const Node& node, int position, std::size_t n, Phase phase, std::vector<BufferId>& kept,
+  void make_output(const GraphNode& node, int position, std::size_t n, Phase phase, std::vector<BufferId>& kept,
                    bool adds_gradients) {
     const ValueId output = node.outputs[position];
     for (const InPlace& rule : definition_of(node.op.kind).in_place) {
@@ -114,7 +114,7 @@ class RoutineSchedule {
   }
 
   /// In a routine that accumulates, a gradient is added to what the first micro-batch left and then released.
-  void add_to_gradients(const Node& node, const std::vector<BufferId>& kept, Phase phase) {
+  void add_to_gradients(const GraphNode& node, const std::vector<BufferId>& kept, Phase phase) {
     for (ValueId output : node.outputs) {
       const std::int32_t parameter = gradient_of_[output];
       if (parameter < 0) continue;
@@ -125,7 +125,7 @@ class RoutineSchedule {
     }
   }
 
-  void release_dead(const Node& node, std::size_t n, Phase phase) {
+  void release_dead(const GraphNode& node, std::size_t n, Phase phase) {
     auto release = [&](ValueId value) {
       routine_.instructions.push_back({Kind::release, buffers_[value], node.layer, phase});
     };

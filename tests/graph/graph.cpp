@@ -1,0 +1,131 @@
+#include "engine/graph/graph.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/config/load_experiment.h"
+#include "tests/device/described_device.h"
+
+using namespace trainer;
+
+namespace {
+
+Experiment experiment_of(const std::string& layers, const std::string& loss = "cross_entropy") {
+  return parse_experiment(
+      "data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 64}\n"
+      "model:\n  layers:\n" +
+          layers + "loss: " + loss + "\n",
+      "test.yaml");
+}
+
+std::vector<std::string> parameter_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : graph.parameters) names.push_back(parameter.name);
+  return names;
+}
+
+int count(const Graph& graph, OpKind kind) {
+  return static_cast<int>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) { return node.op.kind == kind; }));
+}
+
+}  // namespace
+
+TEST_CASE("parameters are named as PyTorch names those of nested Sequentials") {
+  const Experiment experiment = experiment_of(
+      "    - conv2d: {out: 4, kernel: 3, padding: 1, bias: false}\n"
+      "    - residual: {layers: [{conv2d: {out: 8, kernel: 1}}, relu], shortcut: [{conv2d: {out: 8, kernel: 1}}]}\n"
+      "    - repeat: {times: 2, layers: [{batchnorm2d: {name: norm}}]}\n"
+      "    - flatten\n"
+      "    - linear: {out: 10, name: head}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  CHECK(parameter_names(graph) ==
+        std::vector<std::string>{"0.weight", "1.layers.0.weight", "1.layers.0.bias", "1.shortcut.0.weight",
+                                 "1.shortcut.0.bias", "2.0.norm.running_mean", "2.0.norm.running_var",
+                                 "2.0.norm.weight", "2.0.norm.bias", "2.1.norm.running_mean", "2.1.norm.running_var",
+                                 "2.1.norm.weight", "2.1.norm.bias", "head.weight", "head.bias"});
+}
+
+TEST_CASE("norms and biases do not decay; weights do") {
+  const Experiment experiment =
+      experiment_of("    - conv2d: {out: 4, kernel: 3}\n    - batchnorm2d\n    - flatten\n    - linear: {out: 10}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  for (const Parameter& parameter : graph.parameters) {
+    const bool is_weight = parameter.name == "0.weight" || parameter.name == "3.weight";
+    CHECK(parameter.decays == is_weight);
+    CHECK(parameter.trainable == (parameter.name.find("running") == std::string::npos));
+  }
+}
+
+TEST_CASE("every trainable parameter gets exactly one gradient of its own type") {
+  const Experiment experiment = experiment_of(
+      "    - conv2d: {out: 3, kernel: 3, padding: 1}\n"
+      "    - residual: {layers: [{conv2d: {out: 3, kernel: 3, padding: 1}}, batchnorm2d, gelu]}\n"
+      "    - global_avgpool\n    - linear: {out: 10}\n");
+  Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  differentiate(graph);
+  for (std::size_t p = 0; p < graph.parameters.size(); ++p) {
+    const ValueId gradient = graph.parameter_gradients[p];
+    if (!graph.parameters[p].trainable) {
+      CHECK(gradient == -1);
+      continue;
+    }
+    REQUIRE(gradient >= 0);
+    CHECK(graph.values[gradient].type == graph.parameters[p].type);
+    CHECK(graph.values[gradient].category == Category::gradient);
+  }
+  // The residual's input feeds two ways: their gradients are summed once, besides the forward addition.
+  CHECK(count(graph, OpKind::add) == 2);
+}
+
+TEST_CASE("the first layer computes no gradient of the data") {
+  const Experiment experiment = experiment_of("    - flatten\n    - linear: {out: 5}\n    - linear: {out: 10}\n");
+  Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  differentiate(graph);
+  CHECK(count(graph, OpKind::linear_backward_weight) == 2);
+  CHECK(count(graph, OpKind::linear_backward_input) == 1);
+  CHECK(count(graph, OpKind::flatten_backward) == 0);
+}
+
+TEST_CASE("evaluation has no dropout, no saved indices, and norms by running statistics") {
+  const Experiment experiment = experiment_of(
+      "    - conv2d: {out: 4, kernel: 3}\n    - batchnorm2d\n    - maxpool2d: {kernel: 2}\n    - flatten\n"
+      "    - dropout: {p: 0.5}\n    - linear: {out: 10}\n");
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  const Graph training = build_graph(experiment, data, 2, GraphMode::training);
+  const Graph evaluation = build_graph(experiment, data, 2, GraphMode::evaluation);
+  CHECK(count(training, OpKind::dropout) == 1);
+  CHECK(count(evaluation, OpKind::dropout) == 0);
+  CHECK(count(evaluation, OpKind::batchnorm2d) == 0);
+  CHECK(count(evaluation, OpKind::batchnorm2d_inference) == 1);
+  for (const GraphNode& node : evaluation.nodes) CHECK(node.outputs.size() <= 1);
+  CHECK(parameter_names(training) == parameter_names(evaluation));
+}
+
+TEST_CASE("a shape mistake names the layer, the shapes and the line") {
+  using Catch::Matchers::Contains;
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  const Experiment flat = experiment_of("    - linear: {out: 10}\n");
+  CHECK_THROWS_WITH(build_graph(flat, data, 2, GraphMode::training),
+                    Contains("test.yaml:4:") && Contains("layer '0'") && Contains("2×8×8×3"));
+  const Experiment residual = experiment_of(
+      "    - relu\n    - residual: {layers: [{conv2d: {out: 4, kernel: 3}}]}\n    - flatten\n    - linear: {out: "
+      "10}\n");
+  CHECK_THROWS_WITH(build_graph(residual, data, 2, GraphMode::training),
+                    Contains("test.yaml:5:") && Contains("2×6×6×4") && Contains("2×8×8×3"));
+  const Experiment classes = experiment_of("    - flatten\n    - linear: {out: 9}\n");
+  CHECK_THROWS_WITH(build_graph(classes, data, 2, GraphMode::training),
+                    Contains("test.yaml:5:") && Contains("10 classes"));
+}
+
+TEST_CASE("layer totals match PyTorch's count for a small network") {
+  // torch: Conv2d(3,4,3) 112 parameters, Linear(144,10) 1450.
+  const Experiment experiment =
+      experiment_of("    - conv2d: {out: 4, kernel: 3}\n    - flatten\n    - linear: {out: 10}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  std::int64_t total = 0;
+  for (const Layer& layer : graph.layers) total += layer.num_parameters;
+  CHECK(total == 112 + 1450);
+}

@@ -1,0 +1,63 @@
+#include <catch2/catch.hpp>
+
+#include "engine/ops/op_definition.h"
+
+using namespace trainer;
+
+namespace {
+TensorType f32(Shape shape) { return {DType::f32, shape}; }
+}  // namespace
+
+// Expected shapes are those torch.nn reports for the same modules (there as N, C, H, W).
+TEST_CASE("conv2d has PyTorch's output shape with stride, padding and dilation") {
+  const Op op =
+      conv2d_op(f32({2, 17, 23, 6}),
+                {.out = 8, .kernel = {3, 5}, .stride = {2, 3}, .padding = {1, 2}, .dilation = {2, 1}, .groups = 2});
+  CHECK(op.outputs[0].shape == Shape{2, 8, 8, 8});
+  CHECK(op.inputs[1].shape == Shape{8, 3, 3, 5});
+  CHECK(op.inputs[2].shape == Shape{8});
+  CHECK(conv2d_backward_input_op(op).outputs[0] == op.inputs[0]);
+  CHECK(conv2d_backward_weight_op(op).outputs[0] == op.inputs[1]);
+}
+
+TEST_CASE("a convolution counts two operations for each weight of each output element") {
+  const Op op = conv2d_op(f32({1, 8, 8, 4}), {.out = 6, .kernel = {3, 3}, .padding = {1, 1}});
+  CHECK(definition_of(op.kind).flops(op) == 2 * (8 * 8 * 6) * (4 * 3 * 3));
+  const Op dx = conv2d_backward_input_op(op);
+  CHECK(definition_of(dx.kind).flops(dx) == 2 * (8 * 8 * 6) * (4 * 3 * 3));
+  const Op dw = conv2d_backward_weight_op(op);
+  CHECK(definition_of(dw.kind).flops(dw) == 2 * (8 * 8 * 6) * (4 * 3 * 3));
+}
+
+TEST_CASE("linear counts rows times in times out multiply-adds, forward and twice backward") {
+  const Op op = linear_op(f32({5, 7}), {.out = 3});
+  const Op dx = linear_backward_input_op(op);
+  const Op dw = linear_backward_weight_op(op);
+  for (const Op& each : {op, dx, dw}) CHECK(definition_of(each.kind).flops(each) == 2 * 5 * 7 * 3);
+}
+
+TEST_CASE("pooling rounds the output down and defaults follow the window") {
+  CHECK(maxpool2d_op(f32({1, 7, 9, 3}), {.kernel = {2, 3}, .stride = {2, 3}}).outputs[0].shape == Shape{1, 3, 3, 3});
+  CHECK(avgpool2d_op(f32({1, 7, 7, 3}), {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}).outputs[0].shape ==
+        Shape{1, 4, 4, 3});
+  CHECK(maxpool2d_op(f32({1, 4, 4, 1}), {}).outputs[1].dtype == DType::u8);
+}
+
+TEST_CASE("shapes that cannot work are refused with both shapes") {
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(linear_op(f32({2, 8, 8, 3}), {.out = 4}), Contains("2×8×8×3") && Contains("flatten"));
+  CHECK_THROWS_WITH(conv2d_op(f32({2, 64}), {.out = 4}), Contains("2×64"));
+  CHECK_THROWS_WITH(conv2d_op(f32({2, 4, 4, 3}), {.out = 4, .kernel = {5, 5}}), Contains("5×5") && Contains("2×4×4×3"));
+  CHECK_THROWS_WITH(conv2d_op(f32({2, 4, 4, 3}), {.out = 4, .groups = 2}), Contains("groups 2"));
+  CHECK_THROWS_WITH(maxpool2d_op(f32({2, 2, 2, 3}), {.kernel = {3, 3}}), Contains("3×3"));
+  CHECK_THROWS_WITH(maxpool2d_op(f32({2, 64, 64, 3}), {.kernel = {17, 1}}), Contains("16×16"));
+}
+
+TEST_CASE("equal ops are equal and hash alike; another attribute makes another op") {
+  const Op a = linear_op(f32({5, 7}), {.out = 3});
+  const Op b = linear_op(f32({5, 7}), {.out = 3});
+  const Op c = linear_op(f32({5, 7}), {.out = 3, .relu = true});
+  CHECK(a == b);
+  CHECK(OpHash{}(a) == OpHash{}(b));
+  CHECK_FALSE(a == c);
+}

@@ -1,0 +1,78 @@
+#include "engine/plan/fixes.h"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include "engine/config/load_experiment.h"
+#include "engine/program/compile.h"
+#include "tests/device/described_device.h"
+
+using namespace trainer;
+
+namespace {
+
+const std::string network =
+    "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 512}\n"
+    "model: {layers: [{conv2d: {out: 64, kernel: 3}}, relu, {conv2d: {out: 64, kernel: 3}}, relu, flatten,"
+    " {linear: {out: 300}}, relu, {linear: {out: 10}}]}\n"
+    "train: {batch_size: 128}\noptimizer: {type: adam}\n";
+
+bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  const DescribedDevice device;
+  return make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), capacity).fits;
+}
+
+}  // namespace
+
+TEST_CASE("every fix that is offered fits when it is pasted as overrides") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512, 64);
+  const Experiment experiment = parse_experiment(network, "test.yaml");
+  const DescribedDevice device;
+  const MemoryPlan plan =
+      make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), unlimited_capacity);
+  for (double share : {0.9, 0.7, 0.5}) {
+    const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(plan.peak_reserved));
+    const std::vector<Fix> fixes = find_fixes(experiment, data, device, capacity);
+    INFO("capacity " << capacity);
+    int num_fitting = 0;
+    for (const Fix& fix : fixes) {
+      std::vector<std::string> overrides = fix.set;
+      const Experiment changed = parse_experiment(network, "test.yaml", overrides);
+      INFO(fix.set.front());
+      CHECK(fits(changed, data, capacity) == fix.fits);
+      CHECK(fix.relative_step_time > 0);
+      num_fitting += fix.fits ? 1 : 0;
+    }
+    CHECK(num_fitting >= 3);
+  }
+}
+
+TEST_CASE("the smaller batch that is offered is the largest that fits") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  const Experiment experiment = parse_experiment(network, "test.yaml");
+  const std::int64_t capacity = 60 * 1024 * 1024;
+  const std::int64_t largest = largest_fitting_batch_size(experiment, data, DescribedDevice(), capacity, 512);
+  REQUIRE(largest >= 1);
+  REQUIRE(largest < 512);
+  Experiment changed = experiment;
+  changed.train.batch_size = largest;
+  CHECK(fits(changed, data, capacity));
+  changed.train.batch_size = largest + 1;
+  CHECK_FALSE(fits(changed, data, capacity));
+}
+
+TEST_CASE("accumulation keeps the samples of an update") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  const Experiment experiment = parse_experiment(network, "test.yaml");
+  bool found = false;
+  for (const Fix& fix : find_fixes(experiment, data, DescribedDevice(), 60 * 1024 * 1024)) {
+    if (fix.set.size() != 2 || fix.set[1].rfind("train.accumulation_steps=", 0) != 0) continue;
+    found = true;
+    const std::int64_t batch = std::stoll(fix.set[0].substr(std::string("train.batch_size=").size()));
+    const std::int64_t parts = std::stoll(fix.set[1].substr(std::string("train.accumulation_steps=").size()));
+    CHECK(batch * parts == 128);
+    CHECK(fix.same_result);
+  }
+  CHECK(found);
+}
