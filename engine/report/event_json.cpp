@@ -27,13 +27,13 @@ Json by_category_of(const CategoryBytes& by_category) {
   return json;
 }
 
-Json by_layer_of(const std::vector<OutOfMemoryContext::LayerBytes>& by_layer) {
+Json by_layer_of(const std::vector<LiveMemory::LayerBytes>& by_layer) {
   Json json = Json::array();
   for (const auto& layer : by_layer) json.push_back({{"layer", layer.layer}, {"bytes", layer.num_bytes}});
   return json;
 }
 
-Json top_of(const std::vector<OutOfMemoryContext::TopBuffer>& top) {
+Json top_of(const std::vector<LiveMemory::TopBuffer>& top) {
   Json json = Json::array();
   for (const auto& buffer : top)
     json.push_back({{"name", buffer.name},
@@ -78,9 +78,9 @@ Json failure_of(const OutOfMemoryContext& context) {
           {"largest_free_block", failure.largest_free_block},
           {"fragmentation", fragmentation(statistics, failure.largest_free_block)},
           {"alloc_retries", statistics.num_alloc_retries},
-          {"by_category", by_category_of(context.by_category)},
-          {"by_layer", by_layer_of(context.by_layer)},
-          {"top", top_of(context.top)}};
+          {"by_category", by_category_of(context.live.by_category)},
+          {"by_layer", by_layer_of(context.live.by_layer)},
+          {"top", top_of(context.live.top)}};
 }
 
 Json step_memory_of(const StepMemory& memory) {
@@ -189,31 +189,33 @@ std::string plan_json(const PlanFindings& findings) {
     entry["evaluation"] = planned.evaluation;
     steps.push_back(std::move(entry));
   }
-  Json json = {{"event", "plan"},
-               {"name", findings.experiment_name},
-               {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
-               {"fits", findings.plan.fits},
-               {"capacity", findings.capacity},
-               {"capacity_from", findings.capacity_origin},
-               {"peak_requested", plan.peak_requested},
-               {"peak_allocated", plan.peak_allocated},
-               {"peak_reserved", plan.peak_reserved},
-               {"alloc_retries", plan.num_alloc_retries},
-               {"batch_size", findings.batch_size},
-               {"total_steps", findings.total_steps},
-               {"first_step", step_memory_of(plan.first_step)},
-               {"steady_step", step_memory_of(plan.steady_step)},
-               {"steps", std::move(steps)},
-               {"peak",
-                {{"bytes", plan.peak.allocated},
-                 {"step", plan.peak.step},
-                 {"phase", name_of(plan.peak.phase)},
-                 {"layer", plan.peak.layer},
-                 {"op", plan.peak.op}}},
-               {"by_category", by_category_of(plan.peak.by_category)},
-               {"by_layer", by_layer_of(plan.peak.by_layer)},
-               {"top", top_of(plan.peak.top)},
-               {"outside_allocator", {{"bytes", findings.outside_allocator_bytes}}}};
+  Json json = {
+      {"event", "plan"},
+      {"name", findings.experiment_name},
+      {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
+      {"fits", findings.plan.fits},
+      {"capacity", findings.capacity},
+      {"capacity_from", findings.capacity_origin},
+      {"peak_requested", plan.peak_requested},
+      {"peak_allocated", plan.peak_allocated},
+      {"peak_reserved", plan.peak_reserved},
+      {"alloc_retries", plan.num_alloc_retries},
+      {"batch_size", findings.batch_size},
+      {"total_steps", findings.total_steps},
+      {"first_step", step_memory_of(plan.first_step)},
+      {"steady_step", step_memory_of(plan.steady_step)},
+      {"steps", std::move(steps)},
+      {"cycle", {{"first_step", plan.cycle_first_step}, {"num_steps", plan.cycle_num_steps}, {"end", plan.cycle_end}}},
+      {"peak",
+       {{"bytes", plan.peak.allocated},
+        {"step", plan.peak.step},
+        {"phase", name_of(plan.peak.phase)},
+        {"layer", plan.peak.layer},
+        {"op", plan.peak.op}}},
+      {"by_category", by_category_of(plan.peak.live.by_category)},
+      {"by_layer", by_layer_of(plan.peak.live.by_layer)},
+      {"top", top_of(plan.peak.live.top)},
+      {"outside_allocator", {{"bytes", findings.outside_allocator_bytes}}}};
   if (!findings.plan.fits) {
     if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
     json["largest_batch_size"] = findings.largest_batch_size;

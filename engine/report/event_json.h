@@ -23,7 +23,7 @@ std::string out_of_memory_json(const OutOfMemoryEvent& event);
 std::string diverged_json(const DivergedEvent& event);
 std::string end_json(const EndEvent& event);
 /// `steps` is a run-length list: an entry stands for `count` steps alike, from `first_step` on (0: loading), or for
-/// the evaluation after a step.
+/// the evaluation after a step. `cycle` says which of them the rest of the run repeats (see MemoryPlan).
 std::string plan_json(const PlanFindings& findings);
 
 }  // namespace trainer

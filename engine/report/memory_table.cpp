@@ -67,15 +67,14 @@ std::string category_table(const CategoryBytes& by_category, std::int64_t alloca
   return holder_table("by category", categories(by_category), allocated, num_categories, style);
 }
 
-std::string layer_table(const std::vector<OutOfMemoryContext::LayerBytes>& by_layer, std::int64_t allocated,
-                        const Style& style, std::size_t most_rows) {
+std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std::int64_t allocated, const Style& style,
+                        std::size_t most_rows) {
   std::vector<Holder> holders;
   for (const auto& layer : by_layer) holders.push_back({layer.layer, layer.num_bytes});
   return holder_table("by layer", largest_first(std::move(holders)), allocated, most_rows, style);
 }
 
-std::string buffer_table(const std::vector<OutOfMemoryContext::TopBuffer>& top, std::int64_t allocated,
-                         const Style& style) {
+std::string buffer_table(const std::vector<LiveMemory::TopBuffer>& top, std::int64_t allocated, const Style& style) {
   TextTable table(
       {{"largest buffers", Align::left}, {"layer", Align::left}, {"category", Align::left}, {"bytes"}, {"share"}});
   for (const auto& buffer : top)

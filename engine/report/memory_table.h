@@ -15,12 +15,11 @@ std::string category_table(const CategoryBytes& by_category, std::int64_t alloca
 
 /// The same by layer. At most `most_rows` layers are written out, the largest; the rest is one line, so that the
 /// column still adds up.
-std::string layer_table(const std::vector<OutOfMemoryContext::LayerBytes>& by_layer, std::int64_t allocated,
-                        const Style& style, std::size_t most_rows = 12);
+std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std::int64_t allocated, const Style& style,
+                        std::size_t most_rows = 12);
 
 /// The largest live buffers: name, layer, category, bytes.
-std::string buffer_table(const std::vector<OutOfMemoryContext::TopBuffer>& top, std::int64_t allocated,
-                         const Style& style);
+std::string buffer_table(const std::vector<LiveMemory::TopBuffer>& top, std::int64_t allocated, const Style& style);
 
 /// "parameter 1.20 MiB, activation 3.40 MiB": the categories that hold something, largest first.
 std::string category_list(const CategoryBytes& by_category);

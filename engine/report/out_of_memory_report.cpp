@@ -84,9 +84,9 @@ std::string out_of_memory_report(const OutOfMemoryContext& context, const std::v
   text += counters(failure, style);
 
   text += heading(style, "Who holds it");
-  text += category_table(context.by_category, allocated, style);
-  text += '\n' + layer_table(context.by_layer, allocated, style);
-  if (!context.top.empty()) text += '\n' + buffer_table(context.top, allocated, style);
+  text += category_table(context.live.by_category, allocated, style);
+  text += '\n' + layer_table(context.live.by_layer, allocated, style);
+  if (!context.live.top.empty()) text += '\n' + buffer_table(context.live.top, allocated, style);
 
   const std::string chart = memory_chart(context.timeline, options.layer_labels, style, failure.rounded);
   if (!chart.empty()) text += heading(style, "The step until then (allocated)") + chart;

@@ -123,9 +123,9 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
   place += fmt::format(", {}, {}", name_of(peak.phase), peak.layer.empty() ? "(no layer)" : peak.layer);
   if (!peak.op.empty()) place += ", op " + peak.op;
   text += "  " + wrap(place, width - 2, "  ") + "\n\n";
-  text += category_table(peak.by_category, peak.allocated, style);
-  text += '\n' + layer_table(peak.by_layer, peak.allocated, style);
-  if (!peak.top.empty()) text += '\n' + buffer_table(peak.top, peak.allocated, style);
+  text += category_table(peak.live.by_category, peak.allocated, style);
+  text += '\n' + layer_table(peak.live.by_layer, peak.allocated, style);
+  if (!peak.live.top.empty()) text += '\n' + buffer_table(peak.live.top, peak.allocated, style);
 
   const std::string chart = memory_chart(peak.timeline, findings.layer_labels, style);
   if (!chart.empty()) text += heading(style, "The step with the peak (allocated)") + chart;

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/compiled_experiment.h"
+#include "cli/device_factory.h"
+#include "cli/experiment_arguments.h"
+#include "cli/terminal.h"
+#include "datasets/dataset.h"
+#include "engine/bytes.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/report/style.h"
+
+namespace trainer {
+namespace {
+
+struct CheckArguments {
+  ExperimentArguments experiment;
+  bool quiet = false;
+};
+
+void require_data_files(const DataConfig& config) {
+  const std::vector<std::string> missing = missing_data_files(config);
+  if (missing.empty()) return;
+  std::string message = missing.size() == 1 ? "a data file is missing:" : "data files are missing:";
+  for (const std::string& path : missing) message += "\n  " + path;
+  throw DataError(message);
+}
+
+ExitCode check(const CheckArguments& arguments) {
+  const Experiment experiment = arguments.experiment.load();
+  require_data_files(experiment.data);
+  const CompiledExperiment compiled = compile_experiment(experiment);
+  const DataDescription& data = compiled.data;
+  const RunSchedule schedule(experiment, data);
+  const Capacity capacity = capacity_of(experiment, *compiled.device);
+  const MemoryPlan plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes);
+  if (arguments.quiet) return ExitCode::done;
+
+  const Style style = style_for(stdout);
+  fmt::print("{} {}\n", arguments.experiment.config_path, paint(style, Ink::green, "is valid"));
+  fmt::print("  model     {}, {}\n",
+             format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
+             format_number_of(num_trainable_parameters(compiled.program), "parameter"));
+  fmt::print("  data      {} for training and {} for validation, each {}, {}\n",
+             format_number_of(data.num_train, "sample"), format_count(data.num_validation), data.sample.to_string(),
+             format_number_of(data.num_outputs, data.categorical ? "class" : "output"));
+  fmt::print("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
+             format_count(schedule.steps_per_epoch()), compiled.device->kind(), compiled.device->name());
+  if (plan.fits)
+    fmt::print("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
+               format_bytes(capacity.num_bytes), capacity.origin);
+  else
+    fmt::print("  memory    {} {} ({}); see 'trainer plan {}'\n", paint(style, Ink::red, "does not fit"),
+               format_bytes(capacity.num_bytes), capacity.origin, arguments.experiment.pasted());
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<CheckArguments>();
+  CLI::App* command = app.add_subcommand("check", "Validate a configuration, its shapes and its data files");
+  arguments->experiment.add_to(*command);
+  command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
+  command->footer("Example:\n  trainer check configs/quickstart.yaml");
+  command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
+}
+
+}  // namespace trainer

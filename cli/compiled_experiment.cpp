@@ -1,0 +1,31 @@
+#include "cli/compiled_experiment.h"
+
+#include "cli/device_factory.h"
+#include "datasets/dataset.h"
+#include "engine/program/compile.h"
+
+namespace trainer {
+
+CompiledExperiment compile_experiment(const Experiment& experiment) {
+  CompiledExperiment compiled;
+  compiled.device = make_device(experiment.device);
+  compiled.data = describe_data(experiment.data, experiment.seed);
+  compiled.program = compile(experiment, compiled.data, *compiled.device);
+  return compiled;
+}
+
+std::vector<std::string> layer_labels(const Program& program) {
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < program.layers.size(); ++i)
+    labels.push_back(program.layer_label(static_cast<LayerId>(i)));
+  return labels;
+}
+
+std::int64_t num_trainable_parameters(const Program& program) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : program.parameters)
+    if (parameter.trainable) count += parameter.type.num_elements();
+  return count;
+}
+
+}  // namespace trainer

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/graph/data_description.h"
+#include "engine/program/program.h"
+
+namespace trainer {
+
+/// Everything that is known of an experiment before data is read and memory taken.
+struct CompiledExperiment {
+  std::unique_ptr<Device> device;
+  DataDescription data;
+  Program program;
+};
+
+/// Throws ConfigError, DataError, DeviceError.
+CompiledExperiment compile_experiment(const Experiment& experiment);
+
+/// What reports call each layer, by layer.
+std::vector<std::string> layer_labels(const Program& program);
+
+/// Number of trainable values.
+std::int64_t num_trainable_parameters(const Program& program);
+
+}  // namespace trainer

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/config/experiment.h"
+#include "engine/device/device.h"
+
+namespace trainer {
+
+/// The device that the configuration names; `auto` is the best that this build and machine have.
+/// Throws DeviceError, which says what to do, where there is no such device.
+std::unique_ptr<Device> make_device(const DeviceConfig& config);
+
+/// What may be reserved, and why it is that much.
+struct Capacity {
+  std::int64_t num_bytes = 0;
+  std::string origin;  ///< "memory.limit", "available on this machine"
+};
+
+/// The device's free memory now, or memory.limit if lower.
+Capacity capacity_of(const Experiment& experiment, const Device& device);
+
+}  // namespace trainer

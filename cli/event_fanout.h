@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/train/events.h"
+
+namespace trainer {
+
+/// Passes every event on to several sinks, in the order they were added. They must outlive it.
+class EventFanout final : public EventSink {
+ public:
+  void add(EventSink& sink) { sinks_.push_back(&sink); }
+
+  void on_start(const StartEvent& event) override { each(&EventSink::on_start, event); }
+  void on_step(const StepEvent& event) override { each(&EventSink::on_step, event); }
+  void on_eval(const EvalEvent& event) override { each(&EventSink::on_eval, event); }
+  void on_checkpoint(const CheckpointEvent& event) override { each(&EventSink::on_checkpoint, event); }
+  void on_out_of_memory(const OutOfMemoryEvent& event) override { each(&EventSink::on_out_of_memory, event); }
+  void on_diverged(const DivergedEvent& event) override { each(&EventSink::on_diverged, event); }
+  void on_end(const EndEvent& event) override { each(&EventSink::on_end, event); }
+
+ private:
+  template <typename Event>
+  void each(void (EventSink::*handler)(const Event&), const Event& event) {
+    for (EventSink* sink : sinks_) (sink->*handler)(event);
+  }
+
+  std::vector<EventSink*> sinks_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,32 @@
+#include "cli/failure_sink.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "engine/report/out_of_memory_report.h"
+
+namespace trainer {
+
+void FailureSink::on_start(const StartEvent& event) { device_ = event.device_kind; }
+
+void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
+  if (options_.brief) {
+    fmt::print(stderr, "{}\n", out_of_memory_message(event.context.failure, device_));
+    return;
+  }
+  const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
+  fmt::print(stderr, "\n{}",
+             out_of_memory_report(event.context, event.fixes, {device_, labels, options_.arguments}, options_.style));
+}
+
+void FailureSink::on_diverged(const DivergedEvent& event) {
+  std::string message = fmt::format("{} the loss is {} in step {}", paint(options_.style, Ink::red, "Diverged:"),
+                                    event.loss, format_count(event.step));
+  if (!event.layer.empty() || !event.tensor.empty())
+    message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
+                           event.layer.empty() ? "" : " of layer ", event.layer);
+  fmt::print(stderr, "\n{}\nTry a lower optimizer.lr, schedule.warmup_steps, or train.clip_norm=1.\n", message);
+}
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/report/style.h"
+#include "engine/train/events.h"
+
+namespace trainer {
+
+/// Tells on stderr why a run ended early: the out-of-memory report, where the loss stopped being finite. Brief, where
+/// the machine interface carries the whole.
+class FailureSink final : public EventSink {
+ public:
+  struct Options {
+    std::string arguments;  ///< "CONFIG key=value …", to paste
+    bool brief = false;
+    Style style;
+    std::function<std::vector<std::string>()> layer_labels;  ///< asked only for a report
+  };
+  explicit FailureSink(Options options) : options_(std::move(options)) {}
+
+  void on_start(const StartEvent& event) override;
+  void on_out_of_memory(const OutOfMemoryEvent& event) override;
+  void on_diverged(const DivergedEvent& event) override;
+
+ private:
+  Options options_;
+  std::string device_ = "cpu";
+};
+
+}  // namespace trainer

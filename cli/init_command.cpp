@@ -1,0 +1,76 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "cli/commands.h"
+#include "engine/config/templates.h"
+
+namespace trainer {
+namespace {
+
+struct InitArguments {
+  std::string name, path;
+  bool overwrite = false;
+};
+
+std::string list_of_templates() {
+  std::string text = "Templates:\n";
+  for (const ConfigTemplate& one : config_templates()) text += fmt::format("  {:<14} {}\n", one.name, one.help);
+  return text;
+}
+
+void write_file(const std::string& path, std::string_view text, bool overwrite) {
+  // O_EXCL: a file that another process makes at the same time is not lost either.
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (overwrite ? O_TRUNC : O_EXCL), 0666);
+  if (file < 0 && errno == EEXIST)
+    throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", path));
+  if (file < 0) throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int reason = errno;
+      close(file);
+      throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(reason)));
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (close(file) != 0) throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+ExitCode init(const InitArguments& arguments) {
+  if (arguments.name.empty()) {
+    fmt::print("{}\nStart from one:\n  trainer init {}\n", list_of_templates(), config_templates().front().name);
+    return ExitCode::done;
+  }
+  const ConfigTemplate& chosen = config_template(arguments.name);
+  if (arguments.path == "-") {
+    fmt::print("{}", chosen.text);
+    return ExitCode::done;
+  }
+  const std::string path = arguments.path.empty() ? fmt::format("{}.yaml", chosen.name) : arguments.path;
+  write_file(path, chosen.text, arguments.overwrite);
+  fmt::print("Wrote {}. Next:\n  trainer check {}\n  trainer run {}\n", path, path, path);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_init_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<InitArguments>();
+  CLI::App* command = app.add_subcommand("init", "Write a commented configuration to start from");
+  command->add_option("TEMPLATE", arguments->name, "What to start from; without it the templates are listed")
+      ->type_name("");
+  command->add_option("PATH", arguments->path, "The file to write, '-' to print; TEMPLATE.yaml if not given")
+      ->type_name("");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
+  command->footer("Example:\n  trainer init cnn my_network.yaml");
+  command->callback([arguments, &action] { action = [arguments] { return init(*arguments); }; });
+}
+
+}  // namespace trainer

@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "cli/usage_error.h"
+#include "engine/errors.h"
+#include "engine/report/style.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* introduction =
+    R"(trainer trains neural networks described in YAML, and says where the memory goes.)";
+
+constexpr const char* more_help = R"(Examples:
+  trainer init cnn                                start a configuration
+  trainer run configs/quickstart.yaml             train
+  trainer plan configs/quickstart.yaml            what a run will hold, without running
+  trainer run CONFIG train.batch_size=64          replace values of the file
+'trainer COMMAND --help' tells more.
+
+Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 out of memory,
+4 planned and does not fit, 5 diverged, 6 data or file, 7 device not available, 75 interrupted, resumable)";
+
+void print_error(const std::string& message) {
+  fmt::print(stderr, "{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message);
+}
+
+/// Located diagnostics say "error" themselves, after the file's name.
+void print_config_error(const std::string& message) {
+  if (message.find(": error: ") != std::string::npos)
+    fmt::print(stderr, "{}\n", message);
+  else
+    print_error(message);
+}
+
+ExitCode run_command_line(int argc, const char* const* argv) {
+  CLI::App app{introduction, "trainer"};
+  app.set_version_flag("--version", std::string("trainer ") + TRAINER_VERSION, "Print the version");
+  app.get_version_ptr()->group("Options");
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("Subcommands", "Commands");
+  app.get_formatter()->label("OPTIONS", "FLAGS");
+  app.get_formatter()->column_width(26);
+  app.set_help_flag("-h,--help", "Print this");
+  app.footer(more_help);
+  app.require_subcommand(1);
+
+  Action action;
+  add_run_command(app, action);
+  add_plan_command(app, action);
+  add_summary_command(app, action);
+  add_check_command(app, action);
+  add_config_command(app, action);
+  add_init_command(app, action);
+  add_doctor_command(app, action);
+
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) {
+    fmt::print("{}", app.help());
+    return ExitCode::done;
+  }
+  if (const std::string message = unknown_command_message(app, words); !message.empty()) {
+    print_error(message);
+    return ExitCode::config;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are parse "errors" with code 0, which CLI11 prints.
+    if (error.get_exit_code() == 0) {
+      app.exit(error);
+      return ExitCode::done;
+    }
+    print_error(usage_message(app, error));
+    return ExitCode::config;
+  }
+  const ExitCode code = action();
+  if (std::fflush(stdout) != 0) throw DataError("cannot write to the standard output");
+  return code;
+}
+
+}  // namespace
+}  // namespace trainer
+
+/// The only place that catches what nothing else could handle.
+int main(int argc, char** argv) {
+  using trainer::ExitCode;
+  ExitCode code = ExitCode::unexpected;
+  try {
+    code = trainer::run_command_line(argc, argv);
+  } catch (const trainer::ConfigError& error) {
+    trainer::print_config_error(error.what());
+    code = error.exit_code();
+  } catch (const trainer::Error& error) {
+    trainer::print_error(error.what());
+    code = error.exit_code();
+  } catch (const std::bad_alloc&) {
+    trainer::print_error("this machine has no memory left for trainer itself (outside the allocator)");
+  } catch (const std::exception& error) {
+    trainer::print_error(fmt::format("unexpected failure: {}", error.what()));
+  }
+  return static_cast<int>(code);
+}

@@ -1,0 +1,170 @@
+#include "cli/progress_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/terminal.h"
+#include "engine/bytes.h"
+#include "engine/report/run_summary.h"
+
+namespace trainer {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
+}
+
+std::string format_rate(std::int64_t samples, double seconds) {
+  if (seconds <= 0) return "-";
+  const double rate = static_cast<double>(samples) / seconds;
+  return rate < 100 ? fmt::format("{:.1f}", rate) : format_count(static_cast<std::int64_t>(rate));
+}
+
+std::string bar(double share, std::size_t columns) {
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(columns) + 0.5);
+  std::string text;
+  for (std::size_t i = 0; i < columns; ++i) text += i < filled ? "█" : "░";
+  return text;
+}
+
+/// "0:42", "1:02:03"
+std::string format_clock(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole % 3600 / 60, whole % 60);
+}
+
+}  // namespace
+
+std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines) {
+  const std::int64_t wanted = total / std::max<std::int64_t>(lines, 1);
+  for (std::int64_t power = 1;; power *= 10)
+    for (const std::int64_t factor : {1, 2, 5})
+      if (power * factor >= wanted) return power * factor;
+}
+
+void ProgressSink::on_start(const StartEvent& event) {
+  start_ = event;
+  start_time_ = last_line_ = Clock::now();
+  log_every_ =
+      options_.log_every > 0 ? options_.log_every : sensible_log_interval(event.total_steps - event.first_step + 1);
+  fmt::print("{}\n", wrap(fmt::format("{} on {} ({}): {}, {}, capacity {}",
+                                      event.experiment != nullptr ? event.experiment->name : "run", event.device_kind,
+                                      event.device_name, format_number_of(event.num_parameters, "parameter"),
+                                      format_number_of(event.total_steps, "step"), format_bytes(event.capacity)),
+                          static_cast<std::size_t>(options_.style.width)));
+  if (event.first_step > 1) fmt::print("resumed after step {}\n", format_count(event.first_step - 1));
+  std::fflush(stdout);
+}
+
+void ProgressSink::on_step(const StepEvent& event) {
+  last_step_ = event;
+  samples_ += event.samples;
+  seconds_ += event.seconds;
+  peak_allocated_ = std::max(peak_allocated_, event.memory.step.peak_allocated);
+  const bool is_last = event.step == start_.total_steps;
+  const bool by_count = event.step % log_every_ == 0 || event.step == start_.first_step || is_last;
+  const bool lines_wanted = !options_.redraws || options_.log_every > 0;
+  const bool by_time = options_.log_every == 0 && seconds_since(last_line_) >= 10;
+  if (lines_wanted && (by_count || by_time)) {
+    print_line(step_line(event));
+    samples_ = peak_allocated_ = 0;
+    seconds_ = 0;
+    last_line_ = Clock::now();
+  }
+  // Ten drawings a second are as many as one can follow.
+  if (options_.redraws && (is_last || panel_lines_ == 0 || seconds_since(last_draw_) >= 0.1)) draw(event);
+}
+
+void ProgressSink::on_eval(const EvalEvent& event) {
+  std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {:.4f}", format_count(event.step),
+                                 event.epoch, event.loss);
+  if (event.accuracy) line += fmt::format(", accuracy {:.2f} %", 100 * *event.accuracy);
+  if (event.top5) line += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
+  if (event.best) line += ", best so far";
+  erase_panel();
+  fmt::print("{}\n", paint(options_.style, Ink::cyan, line));
+  if (options_.redraws && last_step_.step > 0) draw(last_step_);
+  std::fflush(stdout);
+}
+
+void ProgressSink::on_out_of_memory(const OutOfMemoryEvent&) { leave_panel(); }
+void ProgressSink::on_diverged(const DivergedEvent&) { leave_panel(); }
+
+void ProgressSink::on_end(const EndEvent& event) {
+  leave_panel();
+  fmt::print("{}", run_summary(event, options_.event_file, options_.style));
+  std::fflush(stdout);
+}
+
+std::string ProgressSink::step_line(const StepEvent& event) const {
+  const StepMemory& memory = event.memory.step;
+  return fmt::format("{:>13} {:>5} {:>10.4f} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}",
+                     fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, event.loss, event.learning_rate,
+                     format_rate(samples_, seconds_), format_bytes(memory.allocated), format_bytes(peak_allocated_),
+                     format_bytes(memory.reserved), format_bytes(event.memory.device_used));
+}
+
+void ProgressSink::print_line(const std::string& line) {
+  erase_panel();
+  if (!titled_) {
+    fmt::print("{}\n",
+               paint(options_.style, Ink::bold,
+                     fmt::format("{:>13} {:>5} {:>10} {:>9} {:>10} {:>11} {:>11} {:>11} {:>11}", "step", "epoch",
+                                 "loss", "lr", "samples/s", "allocated", "(peak)", "reserved", "used")));
+    titled_ = true;
+  }
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+std::string ProgressSink::panel(const StepEvent& event) const {
+  const auto width = static_cast<std::size_t>(std::max(terminal_width(stdout) - 1, 1));
+  const std::int64_t total = std::max<std::int64_t>(start_.total_steps, 1);
+  const double share = static_cast<double>(event.step) / static_cast<double>(total);
+  const std::int64_t done = event.step - start_.first_step + 1;
+  const double remaining = seconds_since(start_time_) / static_cast<double>(std::max<std::int64_t>(done, 1)) *
+                           static_cast<double>(total - event.step);
+  const std::string before = fmt::format(" step {}/{} ", event.step, start_.total_steps);
+  const std::string after =
+      fmt::format(" {:3.0f} % eta {}  loss {:.4f}  lr {:.3g}  {} samples/s", 100 * share, format_clock(remaining),
+                  event.loss, event.learning_rate, format_rate(samples_, seconds_));
+  const std::size_t used = display_width(before) + display_width(after);
+  const std::size_t bar_columns = width > used + 4 ? std::min<std::size_t>(width - used, 40) : 0;
+  const std::string first = cut_to_width(before + bar(share, bar_columns) + after, width);
+
+  const StepMemory& memory = event.memory.step;
+  const std::string second =
+      cut_to_width(fmt::format(" allocated {} (peak {})  reserved {}  used {}", format_bytes(memory.allocated),
+                               format_bytes(std::max(peak_allocated_, memory.peak_allocated)),
+                               format_bytes(memory.reserved), format_bytes(event.memory.device_used)),
+                   width);
+  return first + '\n' + second + '\n';
+}
+
+void ProgressSink::draw(const StepEvent& event) {
+  erase_panel();
+  fmt::print("{}", panel(event));
+  std::fflush(stdout);
+  panel_lines_ = 2;
+  last_draw_ = Clock::now();
+  if (options_.log_every == 0) {
+    samples_ = peak_allocated_ = 0;
+    seconds_ = 0;
+  }
+}
+
+void ProgressSink::erase_panel() {
+  // Up one line at a time, each cleared: leaves the cursor where the panel began.
+  for (; panel_lines_ > 0; --panel_lines_) fmt::print("\x1b[1A\x1b[2K");
+  fmt::print("{}", options_.redraws ? "\r" : "");
+}
+
+void ProgressSink::leave_panel() {
+  if (panel_lines_ > 0 && last_step_.step > 0) draw(last_step_);
+  panel_lines_ = 0;
+}
+
+}  // namespace trainer

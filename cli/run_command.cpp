@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/compiled_experiment.h"
+#include "cli/device_factory.h"
+#include "cli/diagnostic_log.h"
+#include "cli/event_fanout.h"
+#include "cli/experiment_arguments.h"
+#include "cli/failure_sink.h"
+#include "cli/interrupt_signals.h"
+#include "cli/progress_sink.h"
+#include "cli/terminal.h"
+#include "datasets/dataset.h"
+#include "engine/program/compile.h"
+#include "engine/report/json_lines_sink.h"
+#include "engine/train/training_run.h"
+
+namespace trainer {
+namespace {
+
+struct RunArguments {
+  ExperimentArguments experiment;
+  TrainingOptions options;
+  std::string resume;
+  std::int64_t log_every = 0;
+  bool json = false, quiet = false, verbose = false;
+};
+
+/// What the flag without a value stands for.
+constexpr const char* newest_checkpoint = "newest";
+
+ExitCode exit_code_of(RunStatus status) {
+  switch (status) {
+    case RunStatus::done:
+      return ExitCode::done;
+    case RunStatus::out_of_memory:
+      return ExitCode::out_of_memory;
+    case RunStatus::diverged:
+      return ExitCode::diverged;
+    case RunStatus::interrupted:
+      return ExitCode::interrupted;
+  }
+  return ExitCode::unexpected;
+}
+
+ExitCode run(const RunArguments& arguments) {
+  DiagnosticLog log(arguments.verbose);
+  const Experiment experiment = arguments.experiment.load();
+  log.info(fmt::format("read {}", arguments.experiment.config_path));
+  const std::unique_ptr<Device> device = make_device(experiment.device);
+  log.info(fmt::format("device {}: {}", device->kind(), device->name()));
+  const LoadedData data = load_data(experiment.data, experiment.seed);
+  log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
+                       data.description.num_validation, data.description.sample.to_string()));
+
+  TrainingOptions options = arguments.options;
+  options.trainer_version = TRAINER_VERSION;
+  options.resume = !arguments.resume.empty();
+  if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
+
+  EventFileSink event_file(experiment.output, TRAINER_VERSION);
+  JsonLinesSink json_lines(stdout, TRAINER_VERSION);
+  ProgressSink progress({is_terminal(stdout),
+                         arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every, style_for(stdout),
+                         event_file.path()});
+  FailureSink failure({arguments.experiment.pasted(), arguments.json, style_for(stderr),
+                       [&] { return layer_labels(compile(experiment, data.description, *device)); }});
+  EventFanout events;
+  events.add(event_file);
+  if (arguments.json)
+    events.add(json_lines);
+  else if (!arguments.quiet)
+    events.add(progress);
+  events.add(failure);
+
+  Interruption interruption;
+  const InterruptSignals signals(interruption);
+  const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
+  if (status == RunStatus::interrupted)
+    fmt::print(stderr, "Continue with:  trainer run {} --resume\n", arguments.experiment.pasted());
+  return exit_code_of(status);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "Train, and tell what memory it holds at every step");
+  arguments->experiment.add_to(*command);
+  command->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
+                    "Continue from the newest checkpoint of the output, or from --resume=PATH");
+  command->add_flag("--accept-previous", arguments->options.accept_previous,
+                    "With --resume: where the newest checkpoint is damaged, use the one before");
+  command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");
+  command->add_option("--log-every", arguments->log_every, "Steps between lines; a sensible number if not given")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
+  command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
+  command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");
+  command->footer(
+      "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one stops at once.\n\n"
+      "Examples:\n  trainer run configs/quickstart.yaml\n"
+      "  trainer run configs/quickstart.yaml train.batch_size=64 output=runs/batch64\n"
+      "  trainer run configs/quickstart.yaml --resume");
+  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace trainer

@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/compiled_experiment.h"
+#include "cli/experiment_arguments.h"
+#include "cli/terminal.h"
+#include "engine/report/summary_table.h"
+
+namespace trainer {
+namespace {
+
+struct SummaryArguments {
+  ExperimentArguments experiment;
+  bool json = false;
+};
+
+ExitCode summarize(const SummaryArguments& arguments) {
+  const Experiment experiment = arguments.experiment.load();
+  const CompiledExperiment compiled = compile_experiment(experiment);
+  if (arguments.json) {
+    fmt::print("{}\n", summary_json(compiled.program));
+    return ExitCode::done;
+  }
+  fmt::print(
+      "{}: {}, a batch of {} samples of {}\n\n{}\n", experiment.name,
+      format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
+      format_count(compiled.program.micro_batches.empty() ? 0 : compiled.program.micro_batches.front().batch_size),
+      compiled.data.sample.to_string(), summary_table(compiled.program, style_for(stdout)));
+  fmt::print(
+      "FLOPs are those of one forward pass of the batch. Activation bytes are what training holds for\n"
+      "backward and the next layer; layers that work in place hold none of their own.\n");
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_summary_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<SummaryArguments>();
+  CLI::App* command = app.add_subcommand("summary", "Show the layers: shapes, parameters, FLOPs, bytes");
+  arguments->experiment.add_to(*command);
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer("Example:\n  trainer summary configs/quickstart.yaml train.batch_size=32");
+  command->callback([arguments, &action] { action = [arguments] { return summarize(*arguments); }; });
+}
+
+}  // namespace trainer

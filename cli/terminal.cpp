@@ -1,0 +1,30 @@
+#include "cli/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace trainer {
+
+bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
+
+int terminal_width(std::FILE* stream) {
+  winsize size{};
+  if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+  return size.ws_col;
+}
+
+Style style_for(std::FILE* stream) {
+  Style style;
+  if (!is_terminal(stream)) return style;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  style.color = (no_color == nullptr || *no_color == '\0') && term != nullptr && std::string_view(term) != "dumb";
+  style.width = std::clamp(terminal_width(stream), 60, 100);
+  return style;
+}
+
+}  // namespace trainer

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdio>
+
+#include "engine/report/style.h"
+
+namespace trainer {
+
+bool is_terminal(std::FILE* stream);
+
+/// Columns of the terminal behind the stream now; 100 where there is none.
+int terminal_width(std::FILE* stream);
+
+/// Colour on a terminal that has it and without NO_COLOR in the environment (https://no-color.org); reports use at
+/// most 100 columns.
+Style style_for(std::FILE* stream);
+
+}  // namespace trainer

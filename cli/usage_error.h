@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace trainer {
+
+/// Whether the first word names no command of `app`: "unknown command 'rnu'; did you mean 'run'?". Empty: it does.
+std::string unknown_command_message(const CLI::App& app, const std::vector<std::string>& words);
+
+/// What to tell for a command line that CLI11 has refused: what is wrong, the nearest flag, and where help is.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace trainer
