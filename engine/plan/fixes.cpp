@@ -116,7 +116,8 @@ class FixSearch {
     try_batch();
     try_optimizer();
     try_batch_with_optimizer();
-    try_model();
+    try_model(experiment_, {}, "");
+    try_combinations();
     try_limit();
     std::stable_sort(fixes_.begin(), fixes_.end(), [](const Fix& a, const Fix& b) {
       return a.fits != b.fits ? a.fits : a.same_result > b.same_result;
@@ -236,8 +237,9 @@ class FixSearch {
     propose(changed, std::move(set), "the smallest batch, and " + what, false);
   }
 
-  void try_model() {
-    Experiment changed = experiment_;
+  /// Lowers one number of the model, on top of the changes in `base`.
+  void try_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
+    Experiment changed = base;
     std::vector<ModelNumber> numbers;
     collect_numbers(changed.layers, "model.layers", numbers);
     // The last width is the number of classes.
@@ -246,22 +248,70 @@ class FixSearch {
       if (number.is_width) classes = number.value;
     std::stable_sort(numbers.begin(), numbers.end(),
                      [](const ModelNumber& a, const ModelNumber& b) { return *a.value > *b.value; });
-    int num_widths = 0;
-    for (const ModelNumber& number : numbers) {
+    struct Lowered {
+      const ModelNumber* number;
+      std::int64_t original, largest;
+    };
+    std::vector<Lowered> lowered;
+    constexpr std::size_t most_tried = 8;
+    for (std::size_t i = 0; i < std::min(numbers.size(), most_tried); ++i) {
+      const ModelNumber& number = numbers[i];
       if (number.value == classes || *number.value <= 1) continue;
-      if (number.is_width && ++num_widths > 2) continue;
       const std::int64_t original = *number.value;
       const std::int64_t largest = largest_that(original - 1, [&](std::int64_t value) {
         *number.value = value;
         return fits(changed);
       });
-      *number.value = std::max<std::int64_t>(largest, 1);
-      if (largest > 0) {
-        propose(changed, {fmt::format("{}={}", number.key, largest)},
-                number.is_width ? "a narrower layer: the widest that fits" : "fewer repeats: the most that fit", false);
-      }
       *number.value = original;
+      if (largest > 0) lowered.push_back({&number, original, largest});
     }
+    // The smallest cuts first.
+    std::stable_sort(lowered.begin(), lowered.end(), [](const Lowered& a, const Lowered& b) {
+      return static_cast<double>(a.largest) / static_cast<double>(a.original) >
+             static_cast<double>(b.largest) / static_cast<double>(b.original);
+    });
+    if (lowered.size() > 3) lowered.resize(3);
+    for (const Lowered& cut : lowered) {
+      *cut.number->value = cut.largest;
+      std::vector<std::string> set = base_set;
+      set.push_back(fmt::format("{}={}", cut.number->key, cut.largest));
+      propose(
+          changed, std::move(set),
+          also + (cut.number->is_width ? "a narrower layer: the widest that fits" : "fewer repeats: the most that fit"),
+          false);
+      *cut.number->value = cut.original;
+    }
+  }
+
+  /// Every layer but the last divided by the same power of two, the smallest that fits.
+  void try_narrower_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
+    for (std::int64_t divisor = 2; divisor <= 64; divisor *= 2) {
+      Experiment changed = base;
+      std::vector<std::string> set = base_set;
+      std::vector<ModelNumber> numbers;
+      collect_numbers(changed.layers, "model.layers", numbers);
+      std::erase_if(numbers, [](const ModelNumber& number) { return !number.is_width; });
+      for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+        *numbers[i].value = std::max<std::int64_t>(*numbers[i].value / divisor, 1);
+        set.push_back(fmt::format("{}={}", numbers[i].key, *numbers[i].value));
+      }
+      if (numbers.size() < 2 || !fits(changed)) continue;
+      propose(changed, std::move(set), also + fmt::format("all layers 1/{} as wide", divisor), false);
+      return;
+    }
+  }
+
+  /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
+  void try_combinations() {
+    const auto num_fitting = std::count_if(fixes_.begin(), fixes_.end(), [](const Fix& fix) { return fix.fits; });
+    if (num_fitting >= 3) return;
+    try_narrower_model(experiment_, {}, "");
+    Experiment base = with_batch(1);
+    std::vector<std::string> set = {"train.batch_size=1"};
+    std::string what;
+    lighten_optimizer(base, set, what);
+    try_model(base, set, "the smallest batch, and ");
+    try_narrower_model(base, set, "the smallest batch, and ");
   }
 
   void try_limit() {

@@ -15,7 +15,7 @@ namespace {
 const std::string network =
     "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 512}\n"
     "model: {layers: [{conv2d: {out: 64, kernel: 3}}, relu, {conv2d: {out: 64, kernel: 3}}, relu, flatten,"
-    " {linear: {out: 300}}, relu, {linear: {out: 10}}]}\n"
+    " {linear: {out: 30}}, relu, {linear: {out: 10}}]}\n"
     "train: {batch_size: 128}\noptimizer: {type: adam}\n";
 
 bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
@@ -51,7 +51,7 @@ TEST_CASE("every fix that is offered fits when it is pasted as overrides") {
 TEST_CASE("the smaller batch that is offered is the largest that fits") {
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml");
-  const std::int64_t capacity = 60 * 1024 * 1024;
+  const std::int64_t capacity = 48 * 1024 * 1024;
   const std::int64_t largest = largest_fitting_batch_size(experiment, data, DescribedDevice(), capacity, 512);
   REQUIRE(largest >= 1);
   REQUIRE(largest < 512);
@@ -66,7 +66,7 @@ TEST_CASE("accumulation keeps the samples of an update") {
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml");
   bool found = false;
-  for (const Fix& fix : find_fixes(experiment, data, DescribedDevice(), 60 * 1024 * 1024)) {
+  for (const Fix& fix : find_fixes(experiment, data, DescribedDevice(), 48 * 1024 * 1024)) {
     if (fix.set.size() != 2 || fix.set[1].rfind("train.accumulation_steps=", 0) != 0) continue;
     found = true;
     const std::int64_t batch = std::stoll(fix.set[0].substr(std::string("train.batch_size=").size()));
