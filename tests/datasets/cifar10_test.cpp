@@ -1,4 +1,4 @@
-#include "data_files.h"
+#include "tests/datasets/data_files.h"
 
 using namespace trainer;
 using Catch::Matchers::Contains;

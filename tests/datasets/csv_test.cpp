@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "data_files.h"
+#include "tests/datasets/data_files.h"
 
 using namespace trainer;
 using Catch::Matchers::Contains;

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "data_files.h"
 #include "datasets/split.h"
+#include "tests/datasets/data_files.h"
 
 using namespace trainer;
 using Catch::Matchers::Contains;
