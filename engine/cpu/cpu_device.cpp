@@ -1,0 +1,122 @@
+#include "engine/cpu/cpu_device.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "engine/cpu/dnnl_call.h"
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/processor.h"
+#include "engine/memory/host_source.h"
+#include "engine/memory/machine_memory.h"
+
+namespace trainer {
+
+namespace {
+
+struct DestroyEngine {
+  void operator()(dnnl_engine* engine) const noexcept { dnnl_engine_destroy(engine); }
+};
+struct DestroyStream {
+  void operator()(dnnl_stream* stream) const noexcept { dnnl_stream_destroy(stream); }
+};
+
+std::unique_ptr<Kernel> make_kernel_of(const Op& op, CpuContext& context) {
+  switch (op.kind) {
+#define TRAINER_OP(name, attributes) \
+  case OpKind::name:                 \
+    return make_##name##_kernel(op, context);
+    TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+  }
+  throw InternalError("internal error: an op of no known kind");
+}
+
+void require_supported_types(const Op& op) {
+  for (const auto* operands : {&op.inputs, &op.outputs})
+    for (const TensorType& type : *operands)
+      if (type.dtype == DType::f16 || type.dtype == DType::bf16)
+        throw DeviceError("the CPU computes in f32 only; " + std::string(name_of(op.kind)) + " has an operand of " +
+                          type.to_string());
+}
+
+/// Kernels run in the calling thread before run() returns, so nothing is ever queued.
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int num_threads)
+      : name_(processor_name() + ", " + std::to_string(num_threads) + (num_threads == 1 ? " thread" : " threads")) {
+    dnnl_engine_t engine = nullptr;
+    require_dnnl(dnnl_engine_create(&engine, dnnl_cpu, 0), "start the CPU engine");
+    engine_.reset(engine);
+    dnnl_stream_t stream = nullptr;
+    require_dnnl(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "create a stream");
+    stream_.reset(stream);
+    context_ = {num_threads, engine, stream};
+  }
+
+  std::string kind() const override { return "cpu"; }
+  std::string name() const override { return name_; }
+
+  std::int64_t workspace_bytes(const Op& op) const override {
+    const auto known = workspace_bytes_.find(op);
+    if (known != workspace_bytes_.end()) return known->second;
+    omp_set_num_threads(context_.num_threads);
+    const std::int64_t num_bytes = compute_workspace_bytes(op, context_);
+    workspace_bytes_.emplace(op, num_bytes);
+    return num_bytes;
+  }
+
+  Kernel& prepare(const Op& op) override {
+    const auto known = kernels_.find(op);
+    if (known != kernels_.end()) return *known->second;
+    require_supported_types(op);
+    omp_set_num_threads(context_.num_threads);
+    return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
+  }
+
+  std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
+    return std::make_unique<HostSource>(capacity);
+  }
+  std::int64_t available_bytes() const override { return machine_memory().available; }
+  std::int64_t used_bytes() const override { return resident_bytes(); }
+  std::int64_t total_bytes() const override { return machine_memory().total; }
+
+  void copy_to_device(void* destination, const void* source, std::int64_t num_bytes) override {
+    copy(destination, source, num_bytes);
+  }
+  void copy_to_host(void* destination, const void* source, std::int64_t num_bytes) override {
+    copy(destination, source, num_bytes);
+  }
+  void fill_zero(void* destination, std::int64_t num_bytes) override {
+    if (num_bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(num_bytes));
+  }
+  void synchronize() override {}
+
+ private:
+  static void copy(void* destination, const void* source, std::int64_t num_bytes) {
+    if (num_bytes > 0) std::memcpy(destination, source, static_cast<std::size_t>(num_bytes));
+  }
+
+  std::string name_;
+  std::unique_ptr<dnnl_engine, DestroyEngine> engine_;
+  std::unique_ptr<dnnl_stream, DestroyStream> stream_;
+  mutable CpuContext context_;
+  mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;
+  std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int num_threads) {
+  return std::make_unique<CpuDevice>(num_threads > 0 ? num_threads : usable_threads());
+}
+
+std::string cpu_library_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
+}
+
+}  // namespace trainer

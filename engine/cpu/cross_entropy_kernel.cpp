@@ -1,0 +1,161 @@
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/cpu/loss_parts.h"
+#include "engine/cpu/simd.h"
+#include "engine/cpu/vector_math.h"
+
+namespace trainer {
+
+namespace {
+
+TRAINER_SIMD float largest(const float* values, std::int64_t count) {
+  float result = values[0];
+#pragma omp simd reduction(max : result)
+  for (std::int64_t i = 1; i < count; ++i) result = values[i] > result ? values[i] : result;
+  return result;
+}
+
+TRAINER_SIMD float sum_exp(const float* values, float shift, std::int64_t count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < count; ++i) sum += vector_exp(values[i] - shift);
+  return sum;
+}
+
+/// Σ weights[i] · (level − values[i]); weights null: 1 each
+TRAINER_SIMD double sum_below(const float* values, const float* weights, double level, std::int64_t count) {
+  double sum = 0;
+  if (weights == nullptr) {
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < count; ++i) sum += level - static_cast<double>(values[i]);
+  } else {
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < count; ++i)
+      sum += static_cast<double>(weights[i]) * (level - static_cast<double>(values[i]));
+  }
+  return sum;
+}
+
+/// Classes that come before the target's when sorted by falling logit, equal ones by number. NaN comes before all, so
+/// that a row with one never counts as correct.
+TRAINER_SIMD std::int64_t rank_of(const float* logits, std::int64_t target, std::int64_t count) {
+  const float reached = logits[target];
+  std::int64_t rank = 0;
+#pragma omp simd reduction(+ : rank)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool behind = logits[i] < reached || (logits[i] == reached && i >= target);
+    rank += behind ? 0 : 1;
+  }
+  return rank;
+}
+
+/// gradients[i] = p_i · share − (weights[i] or 1) · smoothing, with softmax p; may be stored over the logits.
+TRAINER_SIMD void softmax_gradients(const float* logits, const float* weights, float* gradients, float shift,
+                                    float share, float smoothing, std::int64_t count) {
+  if (weights == nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) gradients[i] = vector_exp(logits[i] - shift) * share - smoothing;
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i)
+      gradients[i] = vector_exp(logits[i] - shift) * share - smoothing * weights[i];
+  }
+}
+
+/// With smoothing s, K classes and weights w, a sample of class t costs, as PyTorch's,
+/// (1 − s)·w_t·(−log p_t) + s/K · Σ_j w_j·(−log p_j).
+struct CrossEntropy {
+  std::int64_t samples, classes;
+  double smoothing;
+  std::vector<float> weights;
+  double weight_sum;
+  RowParts parts;
+  int num_threads;
+
+  CrossEntropy(const Op& op, const CpuContext& context)
+      : samples(op.inputs[0].shape[0]), classes(op.inputs[0].num_elements() / op.inputs[0].shape[0]) {
+    const auto& attributes = attributes_of<CrossEntropyAttributes>(op);
+    smoothing = attributes.label_smoothing;
+    weights = attributes.class_weights;
+    require_internal(weights.empty() || static_cast<std::int64_t>(weights.size()) == classes,
+                     "there is one class weight a class");
+    weight_sum = weights.empty() ? static_cast<double>(classes) : std::accumulate(weights.begin(), weights.end(), 0.0);
+    parts = row_parts(samples, 8);
+    num_threads = samples * classes <= serial_elements / 4 ? 1 : context.num_threads;
+  }
+
+  const float* weights_or_null() const { return weights.empty() ? nullptr : weights.data(); }
+  double weight_of(std::int64_t target) const {
+    return weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<std::size_t>(target)]);
+  }
+  bool is_class(std::int64_t target) const { return target >= 0 && target < classes; }
+
+  [[noreturn]] void refuse_target(std::int64_t target) const {
+    throw DeviceError("cross_entropy: a target lies outside the model's classes 0 to " + std::to_string(classes - 1) +
+                      ": " + std::to_string(target));
+  }
+};
+
+void summarize(const CrossEntropy& loss, const float* logits, std::int64_t target, LossPart& part) {
+  const float shift = largest(logits, loss.classes);
+  const double log_sum =
+      static_cast<double>(shift) + std::log(static_cast<double>(sum_exp(logits, shift, loss.classes)));
+  const double weight = loss.weight_of(target);
+  double value = weight * (log_sum - static_cast<double>(logits[target]));
+  if (loss.smoothing > 0)
+    value = (1 - loss.smoothing) * value + loss.smoothing / static_cast<double>(loss.classes) *
+                                               sum_below(logits, loss.weights_or_null(), log_sum, loss.classes);
+  const std::int64_t rank = rank_of(logits, target, loss.classes);
+  part.statistics[loss_sum] += value;
+  part.statistics[loss_weight] += weight;
+  part.statistics[num_correct] += rank < 1 ? 1 : 0;
+  part.statistics[num_correct_top5] += rank < 5 ? 1 : 0;
+  part.statistics[num_counted] += 1;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cross_entropy_kernel(const Op& op, CpuContext& context) {
+  return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars&) {
+    const float* const logits = input(addresses, 0);
+    const auto* const targets = input<std::int32_t>(addresses, 1);
+    for (std::int64_t sample = 0; sample < loss.samples; ++sample)
+      if (!loss.is_class(targets[sample])) loss.refuse_target(targets[sample]);
+    sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2),
+                   [&](LossPart& part, std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t sample = begin; sample < end; ++sample)
+                       summarize(loss, logits + sample * loss.classes, targets[sample], part);
+                   });
+  });
+}
+
+std::unique_ptr<Kernel> make_cross_entropy_backward_kernel(const Op& op, CpuContext& context) {
+  return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars& scalars) {
+    const float* const logits = input(addresses, 0);
+    const auto* const targets = input<std::int32_t>(addresses, 1);
+    float* const gradients = output(addresses, 0);
+    const auto scale = static_cast<double>(scalars.gradient_scale);
+    for (std::int64_t sample = 0; sample < loss.samples; ++sample)
+      if (!loss.is_class(targets[sample])) loss.refuse_target(targets[sample]);
+    parallel_tasks(loss.num_threads, loss.parts.num_parts, [&](std::int64_t part) {
+      for (std::int64_t sample = loss.parts.begin(part); sample < loss.parts.end(part); ++sample) {
+        const float* const row = logits + sample * loss.classes;
+        float* const to = gradients + sample * loss.classes;
+        const std::int64_t target = targets[sample];
+        const float shift = largest(row, loss.classes);
+        const auto sum = static_cast<double>(sum_exp(row, shift, loss.classes));
+        const double of_target = (1 - loss.smoothing) * loss.weight_of(target);
+        const double of_each = loss.smoothing / static_cast<double>(loss.classes);
+        softmax_gradients(row, loss.weights_or_null(), to, shift,
+                          static_cast<float>(scale * (of_target + of_each * loss.weight_sum) / sum),
+                          static_cast<float>(scale * of_each), loss.classes);
+        to[target] -= static_cast<float>(scale * of_target);
+      }
+    });
+  });
+}
+
+}  // namespace trainer

@@ -1,0 +1,159 @@
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "engine/cpu/dnnl_call.h"
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/parallel.h"
+#include "engine/cpu/simd.h"
+
+namespace trainer {
+
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+using Memory = dnnl::memory::desc;
+
+/// Note [Linear by matmul]. oneDNN's matmul takes the weights in PyTorch's (out, in) order and needs no reorder. On
+/// Zen 4 with AVX-512 it reaches 215 to 230 of about 235 GFLOP/s in all three directions, while inner_product with
+/// plain weights reaches 130 to 190 forward, and with weights in its own order no more than matmul, before the reorder.
+struct MatrixProduct {
+  Memory a, b, c;  ///< c (M, N) = a (M, K) · b (K, N)
+  Memory bias;     ///< (1, N); empty where there is none
+  bool relu = false;
+};
+
+Memory matrix(std::int64_t rows, std::int64_t columns, Tag tag) {
+  return {{rows, columns}, dnnl::memory::data_type::f32, tag};
+}
+
+struct LinearShape {
+  std::int64_t rows = 0, in = 0, out = 0;
+};
+
+LinearShape shape_of(const TensorType& x, const TensorType& y) {
+  return {y.num_elements() / y.shape[-1], x.shape[-1], y.shape[-1]};
+}
+
+MatrixProduct forward_product(const LinearShape& s, const LinearAttributes& attributes) {
+  MatrixProduct product{
+      matrix(s.rows, s.in, Tag::ab), matrix(s.in, s.out, Tag::ba), matrix(s.rows, s.out, Tag::ab), {}, attributes.relu};
+  if (attributes.bias) product.bias = matrix(1, s.out, Tag::ab);
+  return product;
+}
+MatrixProduct backward_input_product(const LinearShape& s) {
+  return {matrix(s.rows, s.out, Tag::ab), matrix(s.out, s.in, Tag::ab), matrix(s.rows, s.in, Tag::ab), {}, false};
+}
+MatrixProduct backward_weight_product(const LinearShape& s) {
+  return {matrix(s.out, s.rows, Tag::ba), matrix(s.rows, s.in, Tag::ab), matrix(s.out, s.in, Tag::ab), {}, false};
+}
+
+MatrixProduct product_of(const Op& op) {
+  if (op.kind == OpKind::linear)
+    return forward_product(shape_of(op.inputs[0], op.outputs[0]), attributes_of<LinearAttributes>(op));
+  if (op.kind == OpKind::linear_backward_input) return backward_input_product(shape_of(op.outputs[0], op.inputs[0]));
+  return backward_weight_product(shape_of(op.inputs[1], op.inputs[0]));
+}
+
+dnnl::matmul::primitive_desc describe(const MatrixProduct& product, const CpuContext& context) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (product.relu) {
+    dnnl::post_ops post_ops;
+    post_ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    attributes.set_post_ops(post_ops);
+  }
+  const bool has_bias = product.bias.data.ndims > 0;
+  const dnnl::matmul::desc description = has_bias ? dnnl::matmul::desc(product.a, product.b, product.bias, product.c)
+                                                  : dnnl::matmul::desc(product.a, product.b, product.c);
+  return {description, attributes, dnnl::engine(context.engine, true)};
+}
+
+/// Sums of columns [begin, end) of a (rows, columns) matrix, over the rows in order.
+TRAINER_SIMD void sum_columns(const float* __restrict x, float* __restrict sums, std::int64_t rows,
+                              std::int64_t columns, std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+  for (std::int64_t column = begin; column < end; ++column) sums[column] = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* const values = x + row * columns;
+#pragma omp simd
+    for (std::int64_t column = begin; column < end; ++column) sums[column] += values[column];
+  }
+}
+
+class LinearKernel final : public Kernel {
+ public:
+  /// `bias_gradient` also sums the first input over its rows into the second output.
+  LinearKernel(const MatrixProduct& product, const LinearShape& shape, bool bias_gradient, const CpuContext& context)
+      : context_(context), shape_(shape), bias_gradient_(bias_gradient) {
+    const auto description = describe(product, context);
+    matmul_ = DnnlCall(description.get());
+    matmul_.add_argument(DNNL_ARG_SRC, product.a.data, context);
+    matmul_.add_argument(DNNL_ARG_WEIGHTS, product.b.data, context);
+    matmul_.add_argument(DNNL_ARG_DST, product.c.data, context);
+    matmul_.add_argument(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc().data, context);
+    has_bias_ = product.bias.data.ndims > 0;
+    if (has_bias_) matmul_.add_argument(DNNL_ARG_BIAS, product.bias.data, context);
+  }
+
+  void run(const OperandAddresses& addresses, const StepScalars&) override {
+    matmul_.set_address(0, addresses.inputs[0]);
+    matmul_.set_address(1, addresses.inputs[1]);
+    matmul_.set_address(2, addresses.outputs[0]);
+    matmul_.set_address(3, addresses.workspace);
+    if (has_bias_) matmul_.set_address(4, addresses.inputs[2]);
+    matmul_.execute(context_);
+    if (bias_gradient_) sum_bias_gradient(input(addresses, 0), output(addresses, 1));
+  }
+
+ private:
+  void sum_bias_gradient(const float* dy, float* db) const {
+    constexpr std::int64_t block = 128;
+    const std::int64_t num_blocks = (shape_.out + block - 1) / block;
+    const int num_threads = shape_.rows * shape_.out <= serial_elements ? 1 : context_.num_threads;
+    parallel_tasks(num_threads, num_blocks, [&](std::int64_t i) {
+      sum_columns(dy, db, shape_.rows, shape_.out, i * block, std::min(shape_.out, (i + 1) * block));
+    });
+  }
+
+  const CpuContext& context_;
+  LinearShape shape_;
+  bool bias_gradient_, has_bias_ = false;
+  DnnlCall matmul_;
+};
+
+template <typename Function>
+auto translating_errors(Function&& function) {
+  try {
+    return function();
+  } catch (const dnnl::error& error) {
+    require_dnnl(error.status, error.what());
+    throw InternalError("internal error: oneDNN raised an error with status success");
+  }
+}
+
+}  // namespace
+
+std::int64_t linear_workspace_bytes(const Op& op, CpuContext& context) {
+  return translating_errors(
+      [&] { return static_cast<std::int64_t>(describe(product_of(op), context).scratchpad_desc().get_size()); });
+}
+
+std::unique_ptr<Kernel> make_linear_kernel(const Op& op, CpuContext& context) {
+  return translating_errors([&]() -> std::unique_ptr<Kernel> {
+    return std::make_unique<LinearKernel>(product_of(op), shape_of(op.inputs[0], op.outputs[0]), false, context);
+  });
+}
+
+std::unique_ptr<Kernel> make_linear_backward_input_kernel(const Op& op, CpuContext& context) {
+  return translating_errors([&]() -> std::unique_ptr<Kernel> {
+    return std::make_unique<LinearKernel>(product_of(op), shape_of(op.outputs[0], op.inputs[0]), false, context);
+  });
+}
+
+std::unique_ptr<Kernel> make_linear_backward_weight_kernel(const Op& op, CpuContext& context) {
+  return translating_errors([&]() -> std::unique_ptr<Kernel> {
+    return std::make_unique<LinearKernel>(product_of(op), shape_of(op.inputs[1], op.inputs[0]), op.outputs.size() > 1,
+                                          context);
+  });
+}
+
+}  // namespace trainer

@@ -1,0 +1,14 @@
+#include "engine/cpu/loss_parts.h"
+
+namespace trainer {
+
+RowParts loss_parts(const Op& op) {
+  if (op.kind == OpKind::cross_entropy) return row_parts(op.inputs[0].shape[0], 8);
+  return row_parts(op.inputs[0].num_elements(), 4096);
+}
+
+std::int64_t loss_workspace_bytes(const Op& op) {
+  return loss_parts(op).num_parts * static_cast<std::int64_t>(sizeof(LossPart));
+}
+
+}  // namespace trainer

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/parallel.h"
+#include "engine/ops/loss_statistics.h"
+
+namespace trainer {
+
+/// What one part of the batch adds to the loss statistics; one cache line each, so that threads do not share any.
+struct alignas(64) LossPart {
+  double statistics[num_loss_statistics] = {};
+};
+
+/// Samples of a cross-entropy or numbers of another loss, in parts of fixed size.
+RowParts loss_parts(const Op& op);
+
+/// Fills the parts in the workspace by summarize(part, begin, end) and adds them, in order, to `statistics`.
+template <typename Summarize>
+void sum_loss_parts(int num_threads, const RowParts& parts, void* workspace, double* statistics,
+                    Summarize&& summarize) {
+  auto* const sums = static_cast<LossPart*>(workspace);
+  parallel_tasks(num_threads, parts.num_parts, [&](std::int64_t part) {
+    LossPart sum;
+    summarize(sum, parts.begin(part), parts.end(part));
+    sums[part] = sum;
+  });
+  for (std::int64_t part = 0; part < parts.num_parts; ++part)
+    for (int i = 0; i < num_loss_statistics; ++i) statistics[i] += sums[part].statistics[i];
+}
+
+}  // namespace trainer
