@@ -25,8 +25,9 @@ struct MapEntry;
 /// reads it decides.
 struct Node {
   NodeKind kind = NodeKind::null;
-  bool quoted = false;  ///< scalar: written in quotes (or made from a string), so it is text and nothing else
-  bool absent = false;  ///< null: nothing was written after the key, as opposed to `null` or `~`
+  bool quoted = false;     ///< scalar: written in quotes (or made from a string), so it is text and nothing else
+  bool absent = false;     ///< null: nothing was written after the key, as opposed to `null` or `~`
+  bool is_broken = false;  ///< a reference in it cannot be resolved, which was reported
   Mark mark;
   std::string text;
   std::vector<MapEntry> entries;  ///< in the order written

@@ -96,8 +96,10 @@ void add_data(Fields& fields) {
   const Keys images{"digits", "idx", "cifar10", "synthetic"};
   fields.push_back(of(data, &DataConfig::type, "data.type",
                       choice({{"digits", "1,797 handwritten digits of 8×8 that come with trainer"},
-                              {"idx", "MNIST, Fashion-MNIST and others in that format, plain or .gz"},
-                              {"cifar10", "the binary version of CIFAR-10"},
+                              {"idx",
+                               "MNIST, Fashion-MNIST and others in that format, plain or .gz",
+                               {"mnist", "fashion-mnist", "fashion_mnist"}},
+                              {"cifar10", "the binary version of CIFAR-10", {"cifar", "cifar-10"}},
                               {"csv", "a table of numbers with one target column"},
                               {"synthetic", "random samples of a given shape"}}),
                       "The format of the data")
@@ -171,9 +173,13 @@ void add_model_and_loss(Fields& fields) {
 
   constexpr auto loss = &Experiment::loss;
   fields.push_back(of(loss, &LossConfig::type, "loss.type",
-                      choice({{"cross_entropy", "softmax and negative log-likelihood of a class"},
-                              {"mse", "mean squared error"},
-                              {"bce_with_logits", "sigmoid and binary cross-entropy"}}),
+                      choice({{"cross_entropy",
+                               "softmax and negative log-likelihood of a class",
+                               {"ce", "nll", "softmax", "categorical_crossentropy"}},
+                              {"mse", "mean squared error", {"l2", "mean_squared_error"}},
+                              {"bce_with_logits",
+                               "sigmoid and binary cross-entropy",
+                               {"bce", "binary_cross_entropy", "binary_crossentropy"}}}),
                       "What is minimized"));
   fields.push_back(of(loss, &LossConfig::label_smoothing, "loss.label_smoothing", number_below(0.0, 1.0),
                       "Share of the target spread over all classes")
@@ -363,7 +369,7 @@ const std::vector<Section>& sections() {
       {"", "An experiment", false, false},
       {"device", "Where to compute; `device: cpu` is short for `device: {type: cpu}`", true, false},
       {"memory", "The memory that a run may hold", false, false},
-      {"data", "What to learn from", false, false},
+      {"data", "What to learn from; `data: digits` is short for `data: {type: digits}`", true, false},
       {"data.normalize", "(pixel / 255 − mean) / std, on the device; one value serves all channels", false, false},
       {"model", "What to train", false, false},
       {"loss", "What to minimize; `loss: mse` is short for `loss: {type: mse}`", true, true},

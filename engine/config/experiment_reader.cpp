@@ -75,6 +75,7 @@ class ExperimentReader {
       if (section_of(field.key) == section) siblings.push_back(field);
     }
     std::string suggestion = suggest_key(entry.key, siblings, keys);
+    if (!section.empty() && section_of(suggestion) == section) suggestion.erase(0, section.size() + 1);
     if (suggestion.empty()) suggestion = suggest_elsewhere(entry.key);
     const std::string where = section.empty() ? "" : fmt::format(" in '{}'", section);
     sources_.report(entry.key_mark, fmt::format("unknown key '{}'{}", shortened(entry.key), where),
@@ -118,10 +119,10 @@ class ExperimentReader {
     for (const ExperimentField& field : experiment_fields()) {
       if (field.only_for.empty() || !given_.has(field.key) || is_type_broken(field.key)) continue;
       const std::string type = type_of(field.key);
-      if (std::find(field.only_for.begin(), field.only_for.end(), type) != field.only_for.end()) continue;
-      sources_.report(given_.mark(field.key), fmt::format("'{}' does not apply to '{}'", field.key, type),
-                      fmt::format("only with type {}; remove it, or set it to null where another file gives it",
-                                  fmt::join(field.only_for, ", ")));
+      if (field.applies_to(type)) continue;
+      sources_.report(
+          given_.mark(field.key), fmt::format("'{}' does not apply to '{}'", field.key, type),
+          fmt::format("only with type {}; remove it, or set {}=null", fmt::join(field.only_for, ", "), field.key));
       given_.broken.insert(field.key);
     }
   }

@@ -47,14 +47,18 @@ class Rules {
   }
 
   void check_model() {
-    if (experiment_.layers.empty() && !sources_.has_mistakes()) {
-      refuse({"model.layers"}, given_.has("model.layers") ? "'model.layers' is empty" : "'model.layers' is missing",
-             "at least one layer, such as model: {layers: [flatten, linear: {out: 10}]}");
-    } else if (experiment_.layers.empty() && !given_.has("model.layers")) {
-      refuse({"model.layers"}, "'model.layers' is missing",
-             "at least one layer, such as model: {layers: [flatten, linear: {out: 10}]}");
+    constexpr std::string_view example = "at least one layer, such as model: {layers: [flatten, linear: {out: 10}]}";
+    const std::vector<LayerSpec>& layers = experiment_.layers;
+    if (!given_.has("model.layers")) {
+      refuse({"model.layers"}, "'model.layers' is missing", std::string(example));
+    } else if (layers.empty() && !sources_.has_mistakes()) {
+      refuse({"model.layers"}, "'model.layers' is empty", std::string(example));
     }
-    if (num_expanded_layers(experiment_.layers) > most_layers) {
+    // A single layer that is too many was reported where it stands.
+    const bool has_one_too_many = std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
+      return num_expanded_layers({&layer, 1}) > most_layers;
+    });
+    if (!has_one_too_many && num_expanded_layers(layers) > most_layers) {
       refuse({"model.layers"}, fmt::format("more than {} layers once every repeat is written out", most_layers));
     }
   }

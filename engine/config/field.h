@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <functional>
 #include <optional>
@@ -29,6 +30,10 @@ struct Field {
   std::vector<std::string> only_for;  ///< values of the section's `type` that have this key; empty: all
   std::vector<std::pair<std::string, std::string>> type_defaults;  ///< (type, YAML) where a type has its own default
   std::vector<std::string> synonyms;                               ///< what other programs call it, for suggestions
+
+  bool applies_to(const std::string& type) const {
+    return only_for.empty() || std::find(only_for.begin(), only_for.end(), type) != only_for.end();
+  }
 
   Field&& required() && {
     return with([](Field& f) { f.is_required = true; });

@@ -215,6 +215,13 @@ class LayerReader {
       const Node* value = node.find(key);
       return value == nullptr ? kind_mark : value->mark;
     };
+    if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) {
+      if (num_expanded_layers(repeat->layers) <= most_layers && num_expanded_layers({&layer, 1}) > most_layers) {
+        sources_.report(mark_of("times"),
+                        fmt::format("more than {} layers once every repeat is written out", most_layers),
+                        "fewer times");
+      }
+    }
     if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec); conv != nullptr && conv->out % conv->groups != 0) {
       sources_.report(mark_of("groups"),
                       fmt::format("{} groups do not divide {} output channels", conv->groups, conv->out),
@@ -272,7 +279,7 @@ std::vector<LayerSpec> read_layers(const Node& node, const std::string& key, Sou
   return LayerReader(sources).read_list(node, key);
 }
 
-std::int64_t num_expanded_layers(const std::vector<LayerSpec>& layers) {
+std::int64_t num_expanded_layers(std::span<const LayerSpec> layers) {
   std::int64_t total = 0;
   for (const LayerSpec& layer : layers) {
     std::int64_t count = 1;

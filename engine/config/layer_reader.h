@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ inline constexpr std::int64_t most_layers = 100'000;
 std::vector<LayerSpec> read_layers(const Node& node, const std::string& key, SourceSet& sources);
 
 /// Layers with every `repeat` written out; most_layers + 1 stands for all that is more.
-std::int64_t num_expanded_layers(const std::vector<LayerSpec>& layers);
+std::int64_t num_expanded_layers(std::span<const LayerSpec> layers);
 
 /// The list that read_layers() reads back to the same layers.
 Node node_of_layers(const std::vector<LayerSpec>& layers);

@@ -1,7 +1,5 @@
 #include "engine/config/load_experiment.h"
 
-#include <algorithm>
-
 #include "engine/config/compose.h"
 #include "engine/config/experiment_fields.h"
 #include "engine/config/experiment_reader.h"
@@ -17,8 +15,7 @@ namespace {
 bool applies(const ExperimentField& field, const Experiment& experiment) {
   if (field.only_for.empty()) return true;
   const std::string section = field.key.substr(0, field.key.find('.'));
-  const std::string type = std::get<std::string>(find_field(section + ".type")->get(experiment));
-  return std::find(field.only_for.begin(), field.only_for.end(), type) != field.only_for.end();
+  return field.applies_to(std::get<std::string>(find_field(section + ".type")->get(experiment)));
 }
 
 Node& find_or_add(Node& map, std::string_view key) {

@@ -80,9 +80,8 @@ bool is_flat(const Node& node) {
     return std::all_of(node.items.begin(), node.items.end(),
                        [](const Node& item) { return item.kind == NodeKind::scalar && !item.quoted; });
   }
-  return std::all_of(node.entries.begin(), node.entries.end(), [](const MapEntry& entry) {
-    return entry.value.kind != NodeKind::map && is_flat(entry.value);
-  });
+  return std::all_of(node.entries.begin(), node.entries.end(),
+                     [](const MapEntry& entry) { return entry.value.kind != NodeKind::map && is_flat(entry.value); });
 }
 
 class YamlWriter {

@@ -103,6 +103,13 @@ class Override {
     return value.has_value();
   }
 
+  /// ".out" after the component "linear" of "model.layers.1.linear.out"
+  std::string rest_after(const Component& component) const {
+    std::string rest;
+    for (const Component* next = &component + 1; next <= &components_.back(); ++next) rest += "." + next->text;
+    return rest;
+  }
+
   Node* descend(Node& node, const Component& component, const std::string& path, bool is_element) {
     switch (node.kind) {
       case NodeKind::sequence:
@@ -113,8 +120,8 @@ class Override {
         return nullptr;
       case NodeKind::map:
         if (is_element && node.entries.size() == 1 && node.entries[0].key != component.text) {
-          report(component.mark, fmt::format("'{}' is a layer of kind '{}'", path, shortened(node.entries[0].key)),
-                 fmt::format("{}.{}…", path, shortened(node.entries[0].key)));
+          report(component.mark, fmt::format("'{}' is a layer of kind '{}'", path, shortened(node.entries[0].key)), "",
+                 path + "." + shortened(node.entries[0].key) + rest_after(component));
           return nullptr;
         }
         break;

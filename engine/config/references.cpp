@@ -50,6 +50,7 @@ class Resolver {
     std::string result;
     std::size_t at = 0;
     bool has_reference = false;
+    const std::size_t mistakes_before = sources_.num_mistakes();
     while (at < node.text.size()) {
       const std::size_t begin = node.text.find("${", at);
       if (begin == std::string::npos) break;
@@ -74,6 +75,7 @@ class Resolver {
     }
     if (at < node.text.size()) result += node.text.substr(at);
     node.text = result.substr(0, longest_expansion);
+    node.is_broken = sources_.num_mistakes() != mistakes_before;
     // "${train.epochs}" in quotes, as brackets ask for, stands for a number all the same.
     if (has_reference) node.quoted = false;
     chain_.pop_back();

@@ -24,7 +24,7 @@ std::string range_text(const Rule& rule) {
     if (!rule.excludes_minimum && !rule.excludes_maximum) {
       return fmt::format(" from {} to {}", bound_text(rule.minimum), bound_text(rule.maximum));
     }
-    return fmt::format(" {} {} and {} {}", rule.excludes_minimum ? "above" : "at least", bound_text(rule.minimum),
+    return fmt::format(" {} {} and {} {}", rule.excludes_minimum ? "above" : "of at least", bound_text(rule.minimum),
                        rule.excludes_maximum ? "below" : "at most", bound_text(rule.maximum));
   }
   if (has_minimum)

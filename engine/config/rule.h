@@ -25,6 +25,7 @@ enum class ValueKind : std::uint8_t {
 struct Choice {
   std::string name;
   std::string help;
+  std::vector<std::string> synonyms = {};  ///< what other programs call it, for suggestions
 };
 
 /// What may be written for a field.

@@ -1,6 +1,6 @@
 #include "engine/config/source_set.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 namespace trainer {
 namespace {
@@ -45,14 +45,23 @@ void SourceSet::report(const Mark& mark, std::string message, std::string expect
   std::string_view shown = line(mark.source, mark.line);
   if (num_line_bytes_ + shown.size() > most_line_bytes) shown = {};
   num_line_bytes_ += shown.size();
-  mistakes_.push_back(
-      {location(mark), std::move(message), std::move(expectation), std::move(suggestion), std::string(shown)});
-  if (mistakes_.size() >= most_mistakes)
-    throw ConfigError(std::string(config_error(mistakes_).what()) + ", where reading stopped");
+  Diagnostic diagnostic{location(mark), std::move(message), std::move(expectation), std::move(suggestion),
+                        std::string(shown)};
+  mistakes_.push_back({mark.source, std::move(diagnostic)});
+  if (mistakes_.size() >= most_mistakes) throw ConfigError(std::string(error().what()) + ", where reading stopped");
+}
+
+ConfigError SourceSet::error() const {
+  std::vector<Mistake> ordered = mistakes_;
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Mistake& a, const Mistake& b) { return a.source < b.source; });
+  std::vector<Diagnostic> diagnostics;
+  for (Mistake& mistake : ordered) diagnostics.push_back(std::move(mistake.diagnostic));
+  return config_error(std::move(diagnostics));
 }
 
 void SourceSet::throw_mistakes() const {
-  if (!mistakes_.empty()) throw config_error(mistakes_);
+  if (!mistakes_.empty()) throw error();
 }
 
 }  // namespace trainer

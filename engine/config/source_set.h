@@ -23,6 +23,7 @@ class SourceSet {
 
   /// Throws config_error() of all so far where there are 200.
   void report(const Mark& mark, std::string message, std::string expectation = "", std::string suggestion = "");
+  std::size_t num_mistakes() const { return mistakes_.size(); }
   bool has_mistakes() const { return !mistakes_.empty(); }
   /// Throws config_error() of all mistakes reported so far, if any.
   void throw_mistakes() const;
@@ -35,7 +36,14 @@ class SourceSet {
     bool is_argument = false;
   };
   std::vector<Source> sources_;
-  std::vector<Diagnostic> mistakes_;
+  struct Mistake {
+    int source = 0;
+    Diagnostic diagnostic;
+  };
+  /// In the order in which the sources were added, which is that of the command line.
+  ConfigError error() const;
+
+  std::vector<Mistake> mistakes_;
   std::size_t num_line_bytes_ = 0;
 };
 

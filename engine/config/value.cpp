@@ -1,5 +1,7 @@
 #include "engine/config/value.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
@@ -23,6 +25,7 @@ class ValueReader {
   ValueReader(const Rule& rule, std::string_view key, SourceSet& sources) : rule_(rule), key_(key), sources_(sources) {}
 
   std::optional<Value> read(const Node& node) {
+    if (node.is_broken) return std::nullopt;
     if (node.kind == NodeKind::null) return wrong(node, "has no value");
     switch (rule_.kind) {
       case ValueKind::pair:
@@ -51,7 +54,7 @@ class ValueReader {
   std::nullopt_t out_of_range(const Node& node, double number) {
     if (number > rule_.maximum) return wrong(node, "exceeds " + bound_text(rule_.maximum));
     if (number < rule_.minimum) return wrong(node, "is below " + bound_text(rule_.minimum));
-    return wrong(node, "must not be " + bound_text(number));
+    return wrong(node, (number == rule_.maximum ? "is not below " : "is not above ") + bound_text(number));
   }
 
   std::optional<Value> read_scalar(const Node& node) {
@@ -93,6 +96,7 @@ class ValueReader {
   }
 
   std::optional<std::int64_t> integer_of(const Node& node) {
+    if (node.is_broken) return std::nullopt;
     if (node.kind != NodeKind::scalar)
       return wrong(node, node.kind == NodeKind::null ? "has no value" : "is not an integer");
     if (node.quoted) return wrong(node, "is text because of its quotes");
@@ -111,6 +115,7 @@ class ValueReader {
   }
 
   std::optional<double> read_number_node(const Node& node) {
+    if (node.is_broken) return std::nullopt;
     if (node.kind != NodeKind::scalar)
       return wrong(node, node.kind == NodeKind::null ? "has no value" : "is not a number");
     if (node.quoted) return wrong(node, "is text because of its quotes");
@@ -139,6 +144,11 @@ class ValueReader {
     for (const std::string& name : names) {
       if (node.text == name) return Value(name);
     }
+    for (const Choice& each : rule_.choices) {
+      const auto& words = each.synonyms;
+      if (std::find(words.begin(), words.end(), node.text) != words.end())
+        return wrong(node, "is not known", "", each.name);
+    }
     return wrong(node, "is not known", "", std::string(nearest(node.text, names)));
   }
 
@@ -151,7 +161,7 @@ class ValueReader {
       return wrong(node, "has no valid device number");
     }
     const std::vector<std::string> names{"auto", "cpu", "cuda"};
-    return wrong(node, "is not a device", "", std::string(nearest(node.text, names)));
+    return wrong(node, "is not a device", "", node.text == "gpu" ? "cuda" : std::string(nearest(node.text, names)));
   }
 
   std::optional<Value> read_interval(const Node& node) {

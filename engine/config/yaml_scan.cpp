@@ -29,28 +29,34 @@ class Scanner {
       begin = end + 1;
     }
     if (!open_.empty()) {
-      return refuse(open_.back().mark, fmt::format("'{}' is never closed", open_.back().bracket),
+      return refuse(mark(open_.back()), fmt::format("'{}' is never closed", open_.back().bracket),
                     fmt::format("'{}' after the last element", closing(open_.back().bracket)));
     }
     return true;
   }
 
  private:
+  /// Its mark is only worked out for a message: counting columns for each of many brackets in a line takes long.
   struct Open {
     char bracket;
-    Mark mark;
+    std::string_view line;
+    int line_number;
+    std::size_t offset;
   };
 
   static char closing(char bracket) { return bracket == '[' ? ']' : '}'; }
 
   Mark mark(std::size_t offset, std::size_t num_bytes = 1) const {
-    const auto column = num_code_points(line_.substr(0, offset)) + 1;
-    const auto length = num_code_points(line_.substr(offset, num_bytes));
-    const int skipped = source_column_shift();
-    return {source_, line_number_, static_cast<int>(column) + skipped, std::max(1, static_cast<int>(length))};
+    return mark_in(line_, line_number_, offset, num_bytes);
   }
-  /// The value of an argument starts somewhere in its only line.
-  int source_column_shift() const { return line_number_ == 1 ? skipped_ : 0; }
+  Mark mark(const Open& open) const { return mark_in(open.line, open.line_number, open.offset, 1); }
+  Mark mark_in(std::string_view line, int line_number, std::size_t offset, std::size_t num_bytes) const {
+    // The value of an argument starts somewhere in its only line.
+    const int shift = line_number == 1 ? skipped_ : 0;
+    const auto column = static_cast<int>(num_code_points(line.substr(0, offset))) + 1;
+    const auto length = static_cast<int>(num_code_points(line.substr(offset, num_bytes)));
+    return {source_, line_number, column + shift, std::max(1, length)};
+  }
 
   bool refuse(const Mark& at, std::string message, std::string expectation = "") {
     sources_.report(at, std::move(message), std::move(expectation));
@@ -134,7 +140,7 @@ class Scanner {
   }
 
   bool open_bracket(std::size_t& at) {
-    open_.push_back({line_[at], mark(at)});
+    open_.push_back({line_[at], line_, line_number_, at});
     if (static_cast<int>(open_.size()) > deepest_nesting) return refuse_depth(mark(at));
     token_may_start_ = true;
     ++at;
@@ -148,7 +154,7 @@ class Scanner {
     if (closing(last.bracket) != bracket) {
       return refuse(mark(at),
                     fmt::format("'{}' cannot close the '{}' of line {}, column {}", bracket, last.bracket,
-                                last.mark.line, last.mark.column),
+                                last.line_number, mark(last).column),
                     fmt::format("'{}'", closing(last.bracket)));
     }
     open_.pop_back();

@@ -37,11 +37,10 @@ class TreeBuilder : public YAML::EventHandler {
   Mark mark(const YAML::Mark& at, std::size_t num_bytes = 1) const {
     const auto line_index = static_cast<std::size_t>(std::max(0, at.line));
     const std::string_view line = line_index < lines_.size() ? lines_[line_index] : std::string_view();
-    const std::string_view before = line.substr(0, std::min(line.size(), static_cast<std::size_t>(at.column)));
+    const std::size_t offset = std::min(line.size(), static_cast<std::size_t>(at.column));
     const std::size_t shift = at.line == 0 ? static_cast<std::size_t>(skipped_) : 0;
-    const std::size_t rest = line.size() - before.size();
-    const std::size_t length = num_code_points(line.substr(before.size(), std::min(rest, num_bytes)));
-    return {source_, at.line + 1, static_cast<int>(num_code_points(before) + shift) + 1,
+    const std::size_t length = num_code_points(line.substr(offset, num_bytes));
+    return {source_, at.line + 1, static_cast<int>(code_points_before(at.line, line, offset) + shift) + 1,
             std::max(1, static_cast<int>(length))};
   }
 
@@ -115,6 +114,19 @@ class TreeBuilder : public YAML::EventHandler {
     std::size_t num_nodes = 0;
     std::size_t num_bytes = 0;
   };
+
+  /// Marks mostly come from left to right, so counting goes on from the last one: else a long line takes quadratic
+  /// time.
+  std::size_t code_points_before(int line_number, std::string_view line, std::size_t offset) const {
+    if (line_number != counted_line_ || offset < counted_offset_) {
+      counted_line_ = line_number;
+      counted_offset_ = 0;
+      counted_points_ = 0;
+    }
+    counted_points_ += num_code_points(line.substr(counted_offset_, offset - counted_offset_));
+    counted_offset_ = offset;
+    return counted_points_;
+  }
 
   std::string_view rest_of_line(const YAML::Mark& at) const {
     const auto line = static_cast<std::size_t>(at.line);
@@ -216,6 +228,8 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     parent.has_key = false;
+    // Nothing was written, so the library's mark is that of whatever comes next.
+    if (node.kind == NodeKind::null && node.absent) node.mark = parent.key_mark;
     const bool is_merge = parent.key == "<<";
     const bool is_duplicate = parent.node.find(parent.key) != nullptr;
     if (!is_merge && !is_duplicate) {
@@ -227,6 +241,9 @@ class TreeBuilder : public YAML::EventHandler {
   int source_;
   int skipped_;
   std::vector<std::string_view> lines_;
+  mutable int counted_line_ = -1;
+  mutable std::size_t counted_offset_ = 0;
+  mutable std::size_t counted_points_ = 0;
   Node root_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Anchored> anchors_;

@@ -1,0 +1,245 @@
+#include "engine/config/config_reference.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/diagnostic.h"
+#include "engine/config/experiment_fields.h"
+#include "engine/config/layer_fields.h"
+#include "engine/config/nearest_word.h"
+#include "engine/config/utf8_text.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::string_view layers_prefix = "model.layers.";
+
+/// A scalar or a list of scalars on one line.
+std::string inline_text(const Node& node) {
+  if (node.kind != NodeKind::sequence) return node.text;
+  std::vector<std::string> items;
+  for (const Node& item : node.items) items.push_back(item.text);
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+template <class Owner>
+std::string default_text(const Field<Owner>& field, const Owner& initial) {
+  if (field.is_required) return "required";
+  std::string text = field.default_text;
+  if (text.empty() && field.get) text = inline_text(node_of(field.get(initial)));
+  if (text.empty()) text = "none";
+  for (const auto& [type, value] : field.type_defaults) text += fmt::format("; {} for {}", value, type);
+  return text;
+}
+
+template <class Owner>
+std::string applies_text(const Field<Owner>& field) {
+  return field.only_for.empty() ? "" : fmt::format("only with type {}", fmt::join(field.only_for, ", "));
+}
+
+std::string choices_text(const Rule& rule, std::string_view bullet) {
+  std::string text;
+  for (const Choice& choice : rule.choices) {
+    if (!choice.help.empty()) text += fmt::format("{}{:<16} {}\n", bullet, choice.name, choice.help);
+  }
+  return text;
+}
+
+/// A value that could be written for the rule, for examples of keys.
+std::string example_value(const Rule& rule, const std::string& default_value) {
+  switch (rule.kind) {
+    case ValueKind::size:
+      return "2GiB";
+    case ValueKind::device:
+      return "cpu";
+    case ValueKind::interval:
+      return "1ep";
+    case ValueKind::numbers:
+      return rule.num_elements == 2 ? "[0.9, 0.99]" : "[0.5, 0.25, 0.25]";
+    case ValueKind::integers:
+      return "[28, 28, 1]";
+    case ValueKind::pair:
+      return "[3, 3]";
+    case ValueKind::choice:
+      return rule.choices.back().name;
+    case ValueKind::boolean:
+      return default_value == "true" ? "false" : "true";
+    case ValueKind::integer:
+      return rule.minimum <= 64 && rule.maximum >= 64 ? "64" : "1";
+    case ValueKind::number:
+      return rule.excludes_maximum || rule.maximum <= 1.0 ? "0.5" : "0.01";
+    case ValueKind::text:
+      return "text";
+    case ValueKind::layers:
+      return "[flatten, linear: {out: 10}]";
+  }
+  return "";
+}
+
+std::string nested_example(std::string_view key, const std::string& value) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return fmt::format("{}: {}", key, value);
+  return fmt::format("{}: {{{}}}", key.substr(0, dot), nested_example(key.substr(dot + 1), value));
+}
+
+template <class Owner>
+std::string explain(const Field<Owner>& field, const std::string& title, const Owner& initial,
+                    const std::string& example) {
+  std::string text = fmt::format("{}\n  {}.\n\n  type:     {}\n", title, field.help, type_name(field.rule));
+  text += fmt::format("  value:    {}\n", expectation_of(field.rule));
+  text += fmt::format("  default:  {}\n", default_text(field, initial));
+  if (!field.only_for.empty()) text += fmt::format("  applies:  {}\n", applies_text(field));
+  text += fmt::format("  example:  {}\n", example);
+  const std::string choices = choices_text(field.rule, "    ");
+  if (!choices.empty()) text += "\n" + choices;
+  return text;
+}
+
+std::string explain_layer(const LayerKind& kind) {
+  std::string text =
+      fmt::format("{} (a layer of model.layers)\n  {}.\n\n  example:  {}\n\n", kind.name, kind.help, kind.example);
+  LayerSpec initial;
+  initial.spec = kind.initial;
+  for (const auto& field : kind.fields) {
+    text += fmt::format("  {:<20} {}; {}\n", field.key, type_name(field.rule), default_text(field, initial));
+    text += fmt::format("  {:<20} {}\n", "", field.help);
+  }
+  return text + fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
+}
+
+std::string explain_layer_list() {
+  std::string text = "\n  A layer is a name (`relu`) or a name with keys (`linear: {out: 10}`):\n\n";
+  for (const LayerKind& kind : layer_kinds()) text += fmt::format("    {:<16} {}\n", kind.name, kind.help);
+  return text + "\n  `trainer config explain conv2d` tells the keys of a layer.\n";
+}
+
+std::string explain_section(const Section& section) {
+  std::string text = section.key.empty() ? "" : fmt::format("{}\n  {}.\n\n", section.key, section.help);
+  const std::vector<std::string> names = keys_of_section(section.key);
+  std::size_t width = 0;
+  for (const std::string& name : names) width = std::max(width, join_key(section.key, name).size());
+  for (const std::string& name : names) {
+    const std::string key = join_key(section.key, name);
+    const ExperimentField* field = find_field(key);
+    text += fmt::format("  {:<{}}  {}\n", key, width, field != nullptr ? field->help : find_section(key)->help);
+  }
+  return text;
+}
+
+std::vector<std::string> all_keys() {
+  std::vector<std::string> keys;
+  for (const Section& section : sections()) {
+    if (!section.key.empty()) keys.push_back(section.key);
+  }
+  for (const ExperimentField& field : experiment_fields()) keys.push_back(field.key);
+  for (const LayerKind& kind : layer_kinds()) {
+    keys.push_back(kind.name);
+    for (const std::string& key : kind.keys()) keys.push_back(fmt::format("{}.{}", kind.name, key));
+  }
+  return keys;
+}
+
+[[noreturn]] void refuse_key(std::string_view key) {
+  std::string suggestion;
+  for (const ExperimentField& field : experiment_fields()) {
+    const std::string_view last = std::string_view(field.key).substr(section_of(field.key).size());
+    const bool is_last_part = last == key || (last.starts_with('.') && last.substr(1) == key);
+    const bool is_synonym = std::find(field.synonyms.begin(), field.synonyms.end(), key) != field.synonyms.end();
+    if (suggestion.empty() && (is_last_part || is_synonym)) suggestion = field.key;
+  }
+  if (suggestion.empty()) suggestion = nearest(key, all_keys());
+  Diagnostic diagnostic;
+  diagnostic.location.line = 0;
+  diagnostic.message = fmt::format("there is no key '{}'", shortened(key));
+  diagnostic.expectation = "a key such as train.batch_size, a section such as train, or a layer such as conv2d";
+  diagnostic.suggestion = suggestion;
+  throw ConfigError(render(diagnostic));
+}
+
+/// Text in a cell of a Markdown table.
+std::string cell(std::string text) {
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '|') result += '\\';
+    result += letter;
+  }
+  return result;
+}
+
+template <class Owner>
+std::string table_row(const Field<Owner>& field, const Owner& initial) {
+  std::string help = field.help;
+  std::vector<std::string> choices;
+  for (const Choice& choice : field.rule.choices) {
+    if (!choice.help.empty()) choices.push_back(fmt::format("`{}`: {}", choice.name, choice.help));
+  }
+  if (!choices.empty()) help += fmt::format(". {}", fmt::join(choices, "; "));
+  if (!field.only_for.empty()) help += fmt::format(" ({})", applies_text(field));
+  const bool has_range = field.rule.kind == ValueKind::integer || field.rule.kind == ValueKind::number;
+  const std::string type = has_range ? expectation_of(field.rule) : type_name(field.rule);
+  return fmt::format("| `{}` | {} | {} | {} |\n", field.key, cell(type), cell(default_text(field, initial)),
+                     cell(help));
+}
+
+}  // namespace
+
+std::string explain_key(std::string_view key) {
+  if (key.starts_with(layers_prefix)) key.remove_prefix(layers_prefix.size());
+  if (const ExperimentField* field = find_field(key)) {
+    const std::string value = example_value(field->rule, default_text(*field, Experiment{}));
+    std::string text = explain(*field, field->key, Experiment{}, nested_example(key, value));
+    if (field->layers) text += explain_layer_list();
+    return text;
+  }
+  if (const Section* section = find_section(key)) return explain_section(*section);
+  if (const LayerKind* kind = find_layer_kind(key)) return explain_layer(*kind);
+  const std::size_t dot = key.find('.');
+  const LayerKind* kind = dot == std::string_view::npos ? nullptr : find_layer_kind(key.substr(0, dot));
+  if (kind == nullptr) refuse_key(key);
+  for (const auto& field : kind->fields) {
+    if (field.key != key.substr(dot + 1)) continue;
+    LayerSpec initial;
+    initial.spec = kind->initial;
+    return explain(field, fmt::format("{} of the layer {}", field.key, kind->name), initial, kind->example);
+  }
+  if (key.substr(dot + 1) == "name") return explain_layer(*kind);
+  refuse_key(key);
+}
+
+std::string config_reference_markdown() {
+  std::string text;
+  for (const Section& section : sections()) {
+    const std::string title = section.key.empty() ? "The file" : fmt::format("`{}`", section.key);
+    text += fmt::format("### {}\n\n", title);
+    if (!section.key.empty()) text += section.help + ".\n\n";
+    text += "| key | value | default | meaning |\n|---|---|---|---|\n";
+    if (section.key.empty()) {
+      text +=
+          "| `extends` | text | none | Another file, relative to this one, whose keys hold where this one is silent "
+          "|\n";
+    }
+    for (const ExperimentField& field : experiment_fields()) {
+      if (section_of(field.key) == section.key) text += table_row(field, Experiment{});
+    }
+    text += "\n";
+  }
+  text +=
+      "### Layers\n\nA layer of `model.layers` is a name (`relu`) or a name with keys (`linear: {out: 10}`). Any layer "
+      "takes "
+      "`name`: letters, digits, `_` and `-`, unlike its neighbours'.\n\n";
+  for (const LayerKind& kind : layer_kinds()) {
+    text += fmt::format("#### `{}`\n\n{}. Example: `{}`\n\n", kind.name, kind.help, kind.example);
+    if (kind.fields.empty()) continue;
+    text += "| key | value | default | meaning |\n|---|---|---|---|\n";
+    LayerSpec initial;
+    initial.spec = kind.initial;
+    for (const auto& field : kind.fields) text += table_row(field, initial);
+    text += "\n";
+  }
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,180 @@
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/config/config_reference.h"
+#include "engine/config/experiment_fields.h"
+#include "engine/config/layer_fields.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json bound(double value) {
+  if (value == std::floor(value) && std::abs(value) < 9e15) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+Json numeric(const Rule& rule, std::string_view type) {
+  Json schema{{"type", type}};
+  if (std::isfinite(rule.minimum)) schema[rule.excludes_minimum ? "exclusiveMinimum" : "minimum"] = bound(rule.minimum);
+  if (std::isfinite(rule.maximum) && rule.maximum < 9e15) {
+    schema[rule.excludes_maximum ? "exclusiveMaximum" : "maximum"] = bound(rule.maximum);
+  }
+  return schema;
+}
+
+Json list_of(Json items, std::size_t num_elements) {
+  Json schema{{"type", "array"}, {"items", std::move(items)}, {"minItems", num_elements == 0 ? 1 : num_elements}};
+  if (num_elements != 0) schema["maxItems"] = num_elements;
+  return schema;
+}
+
+/// The forms a value may take, without references.
+std::vector<Json> forms_of(const Rule& rule) {
+  switch (rule.kind) {
+    case ValueKind::boolean:
+      return {{{"enum", {true, false, "on", "off"}}}};
+    case ValueKind::integer:
+      if (rule.word.empty()) return {numeric(rule, "integer")};
+      return {numeric(rule, "integer"), {{"const", rule.word}}};
+    case ValueKind::number:
+      return {numeric(rule, "number")};
+    case ValueKind::text:
+      return {{{"type", {"string", "number", "boolean"}}}};
+    case ValueKind::size:
+      return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9.]+ ?([KkMmGgTt][Ii]?)?[Bb]?$"}}};
+    case ValueKind::choice:
+      return {{{"enum", rule.choice_names()}}};
+    case ValueKind::device:
+      return {{{"enum", {"auto", "cpu", "cuda"}}}, {{"type", "string"}, {"pattern", "^cuda:[0-9]+$"}}};
+    case ValueKind::interval:
+      return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9]+(ep)?$"}}};
+    case ValueKind::pair:
+      return {numeric(rule, "integer"), list_of(numeric(rule, "integer"), 2)};
+    case ValueKind::integers:
+      return {list_of(numeric(rule, "integer"), rule.num_elements)};
+    case ValueKind::numbers: {
+      std::vector<Json> forms{list_of(numeric(rule, "number"), rule.num_elements)};
+      if (rule.allows_single) forms.insert(forms.begin(), numeric(rule, "number"));
+      return forms;
+    }
+    case ValueKind::layers:
+      return {{{"$ref", "#/$defs/layers"}}};
+  }
+  return {};
+}
+
+Json schema_of(const Rule& rule, const std::string& help) {
+  std::vector<Json> forms = forms_of(rule);
+  if (rule.kind != ValueKind::text && rule.kind != ValueKind::layers) {
+    forms.push_back({{"$ref", "#/$defs/reference"}});
+    forms.push_back({{"type", "null"}});
+  }
+  Json schema{{"description", help}};
+  if (forms.size() == 1) {
+    schema.update(forms.front());
+  } else {
+    schema["anyOf"] = forms;
+  }
+  return schema;
+}
+
+template <class Owner>
+Json schema_of(const Field<Owner>& field, const Owner& initial) {
+  Json schema = schema_of(field.rule, field.help);
+  // Only what the default is for every type may be filled in by an editor.
+  if (field.get && field.default_text.empty() && field.type_defaults.empty() && !field.is_required) {
+    const Value value = field.get(initial);
+    if (const auto* boolean_value = std::get_if<bool>(&value)) schema["default"] = *boolean_value;
+    if (const auto* integer_value = std::get_if<std::int64_t>(&value)) schema["default"] = *integer_value;
+    if (const auto* number_value = std::get_if<double>(&value)) schema["default"] = *number_value;
+    if (const auto* text_value = std::get_if<std::string>(&value)) schema["default"] = *text_value;
+  }
+  return schema;
+}
+
+Json section_schema(const Section& section) {
+  Json properties = Json::object();
+  if (section.key.empty()) {
+    properties["extends"] = {
+        {"description", "Another file, relative to this one, whose keys hold where this one is silent"},
+        {"type", "string"}};
+  }
+  for (const std::string& name : keys_of_section(section.key)) {
+    const std::string key = join_key(section.key, name);
+    const ExperimentField* field = find_field(key);
+    properties[name] = field != nullptr ? schema_of(*field, Experiment{}) : section_schema(*find_section(key));
+  }
+  Json map{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (section.key.empty()) return map;
+  const ExperimentField* type = section.has_type ? find_field(section.key + ".type") : nullptr;
+  std::vector<Json> forms{map, {{"type", "null"}}};
+  if (type != nullptr) {
+    for (Json& form : forms_of(type->rule)) forms.push_back(std::move(form));
+    forms.push_back({{"$ref", "#/$defs/reference"}});
+  }
+  if (section.type_is_key) {
+    for (const Choice& choice : type->rule.choices) {
+      Json keys = Json::object();
+      for (const std::string& name : keys_of_section(section.key)) {
+        const ExperimentField* field = find_field(join_key(section.key, name));
+        if (field == type || !field->applies_to(choice.name)) continue;
+        keys[name] = properties[name];
+      }
+      const Json form{{"type", {"object", "null"}}, {"properties", keys}, {"additionalProperties", false}};
+      forms.push_back({{"type", "object"},
+                       {"properties", {{choice.name, form}}},
+                       {"required", {choice.name}},
+                       {"additionalProperties", false}});
+    }
+  }
+  return {{"description", section.help}, {"anyOf", forms}};
+}
+
+Json layer_schema(const LayerKind& kind) {
+  LayerSpec initial;
+  initial.spec = kind.initial;
+  Json properties = Json::object();
+  Json required = Json::array();
+  for (const auto& field : kind.fields) {
+    properties[field.key] = schema_of(field, initial);
+    if (field.is_required) required.push_back(field.key);
+  }
+  properties["name"] = {{"description", "What the layer is called, unlike its neighbours"},
+                        {"type", "string"},
+                        {"pattern", "^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$"}};
+  Json keys{{"type", kind.has_required_field() ? Json("object") : Json{"object", "null"}},
+            {"properties", properties},
+            {"additionalProperties", false}};
+  if (!required.empty()) keys["required"] = required;
+  return {{"description", kind.help},
+          {"type", "object"},
+          {"properties", {{kind.name, keys}}},
+          {"required", {kind.name}},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
+std::string config_json_schema() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "trainer experiment"}};
+  schema.update(section_schema(*find_section("")));
+  Json words = Json::array();
+  Json layer_forms = Json::array();
+  for (const LayerKind& kind : layer_kinds()) {
+    if (!kind.has_required_field()) words.push_back(kind.name);
+    layer_forms.push_back({{"$ref", "#/$defs/" + kind.name}});
+  }
+  layer_forms.insert(layer_forms.begin(), Json{{"enum", words}});
+  Json definitions{{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}},
+                   {"layers", {{"type", "array"}, {"items", {{"$ref", "#/$defs/layer"}}}}},
+                   {"layer", {{"anyOf", layer_forms}}}};
+  for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
+  schema["$defs"] = definitions;
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace trainer

@@ -1,0 +1,167 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "engine/config/diagnostic.h"
+#include "engine/config/load_experiment.h"
+
+namespace trainer {
+namespace {
+
+const std::string layers = "model: {layers: [flatten, linear: {out: 10}]}\n";
+
+Experiment parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_experiment(layers + text, "some/where/test.yaml", overrides);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const std::string extends_folder = std::string(TRAINER_SOURCE_DIR) + "/tests/config/extends/";
+
+}  // namespace
+
+TEST_CASE("name and output default to the file's name") {
+  const Experiment experiment = parse("");
+  CHECK(experiment.name == "test");
+  CHECK(experiment.output == "runs/test");
+  CHECK(experiment.config_path == "some/where/test.yaml");
+}
+
+TEST_CASE("references take values of keys, of defaults and of the environment") {
+  setenv("TRAINER_TEST_VALUE", "from-outside", 1);
+  const Experiment experiment = parse(
+      "name: ${optimizer.type}-${train.batch_size}\n"
+      "output: ${env:TRAINER_TEST_VALUE}/${name}/${model.layers.1.linear.out}-${optimizer.lr}\n"
+      "optimizer: adamw\n"
+      "train: {epochs: 3, steps: \"${train.epochs}\"}\n");
+  CHECK(experiment.name == "adamw-32");
+  CHECK(experiment.output == "from-outside/adamw-32/10-0.001");
+  CHECK(experiment.train.steps == 3);
+}
+
+TEST_CASE("two dollars stand for one that refers to nothing") {
+  CHECK(parse("name: $${name}\n").name == "${name}");
+  CHECK(parse("name: cost$\n").name == "cost$");
+}
+
+TEST_CASE("an override may hold a reference, and be referred to") {
+  CHECK(parse("output: runs/${seed}\n", {"seed=7"}).output == "runs/7");
+  CHECK(parse("", {"name=s${seed}", "seed=4"}).name == "s4");
+}
+
+TEST_CASE("references that grow without end are refused") {
+  std::string text = "name: " + std::string(100, 'a') + "\n";
+  text += "output: \"";
+  for (int i = 0; i < 60; ++i) text += "${name}";
+  CHECK(error_of(text + "\"\n").find("references make this longer than 4096 bytes") != std::string::npos);
+}
+
+TEST_CASE("a child's keys go before its base's; maps are merged and lists replaced") {
+  const Experiment child = load_experiment(extends_folder + "deeper/child.yaml");
+  CHECK(child.name == "child");
+  CHECK(child.optimizer.lr == 0.5);
+  CHECK(child.optimizer.momentum == 0.9);
+  CHECK(child.train.epochs == 7);
+  CHECK(child.train.batch_size == 32);
+  const Experiment grandchild = load_experiment(extends_folder + "grandchild.yaml", {"train.epochs=9"});
+  CHECK(std::get<LinearSpec>(grandchild.layers.at(1).spec).out == 3);
+  CHECK(grandchild.optimizer.lr == 0.5);
+  CHECK(grandchild.optimizer.momentum == 0.0);
+  CHECK(grandchild.train.epochs == 9);
+}
+
+TEST_CASE("files that extend one another in a circle, or too deep, are refused") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "trainer_test_extends";
+  fs::create_directories(folder);
+  std::ofstream(folder / "a.yaml") << "extends: b.yaml\n";
+  std::ofstream(folder / "b.yaml") << "extends: ./a.yaml\n";
+  for (int i = 0; i < 20; ++i) {
+    std::ofstream(folder / ("f" + std::to_string(i) + ".yaml")) << "extends: f" << i + 1 << ".yaml\n";
+  }
+  const auto error = [&](const char* name) -> std::string {
+    try {
+      load_experiment((folder / name).string());
+    } catch (const ConfigError& wrong) {
+      return wrong.what();
+    }
+    return "no error";
+  };
+  CHECK(error("a.yaml").find("'./a.yaml' extends itself in the end") != std::string::npos);
+  CHECK(error("f0.yaml").find("more than 16 files extend one another") != std::string::npos);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("on, off, true and false are booleans where one is expected, and words elsewhere") {
+  CHECK_FALSE(parse("memory: {preflight: off}\n").memory.preflight);
+  CHECK(parse("memory: {preflight: on}\n").memory.preflight);
+  CHECK_FALSE(parse("data: {shuffle: false}\n").data.shuffle);
+  CHECK(parse("train: {amp: off, batch_size: all}\n").train.batch_size_all);
+  CHECK(parse("name: no\n").name == "no");
+  CHECK(parse("name: 010\n").name == "010");
+}
+
+TEST_CASE("sizes, intervals, pairs and devices are read in all their forms") {
+  CHECK(parse("memory: {limit: 1500MB}\n").memory.limit == 1'500'000'000);
+  CHECK(parse("memory: {limit: 4096}\n").memory.limit == 4096);
+  const Experiment experiment = parse_experiment(
+      "model: {layers: [conv2d: {out: 4, kernel: [3, 5], padding: 1}, maxpool2d: {kernel: 3}, avgpool2d: {kernel: 3, "
+      "stride: 2}]}\ncheckpoint: {every: 2ep}\nschedule: {type: step, every: 50}\ndevice: cuda:1\n",
+      "x.yaml");
+  const auto& conv = std::get<Conv2dSpec>(experiment.layers.at(0).spec);
+  CHECK(conv.kernel == Pair{3, 5});
+  CHECK(conv.padding == Pair{1, 1});
+  CHECK(std::get<MaxPool2dSpec>(experiment.layers.at(1).spec).stride == Pair{3, 3});
+  CHECK(std::get<AvgPool2dSpec>(experiment.layers.at(2).spec).stride == Pair{2, 2});
+  CHECK(experiment.checkpoint.every == 2);
+  CHECK(experiment.checkpoint.every_in_epochs);
+  CHECK(experiment.schedule.step_size == 50);
+  CHECK_FALSE(experiment.schedule.step_size_in_epochs);
+  CHECK(experiment.device.type == DeviceType::cuda);
+  CHECK(experiment.device.index == 1);
+}
+
+TEST_CASE("the defaults of learning rate and weight decay follow the optimizer") {
+  CHECK(parse("").optimizer.lr == 0.01);
+  CHECK(parse("optimizer: adam\n").optimizer.lr == 0.001);
+  CHECK(parse("optimizer: adam\n").optimizer.weight_decay == 0.0);
+  CHECK(parse("optimizer: adamw\n").optimizer.weight_decay == 0.01);
+  CHECK(parse("optimizer: {type: adamw, lr: 3, weight_decay: 0}\n").optimizer.weight_decay == 0.0);
+}
+
+TEST_CASE("layers keep their kind, name and place in the file") {
+  const Experiment experiment =
+      parse_experiment("model:\n  layers:\n    - flatten\n    - linear: {out: 3, name: head-1}\n", "x.yaml");
+  CHECK(experiment.layers.at(1).kind == "linear");
+  CHECK(experiment.layers.at(1).name == "head-1");
+  CHECK(experiment.layers.at(1).location == SourceLocation{"x.yaml", 4, 7, 6});
+}
+
+TEST_CASE("files with CRLF line ends or a byte order mark read as others do") {
+  const Experiment experiment = parse_experiment("\xEF\xBB\xBFseed: 5\r\nmodel: {layers: [flatten]}\r\n", "x.yaml");
+  CHECK(experiment.seed == 5);
+}
+
+TEST_CASE("anchors and aliases stand for values") {
+  const Experiment experiment = parse_experiment(
+      "model:\n  layers:\n    - &block {sequential: {layers: [linear: {out: 4}, relu]}}\n    - *block\n", "x.yaml");
+  REQUIRE(experiment.layers.size() == 2);
+  CHECK(std::get<SequentialSpec>(experiment.layers.at(1).spec).layers.size() == 2);
+}
+
+TEST_CASE("the warmup schedule is a constant one with a rise before it") {
+  const Experiment experiment = parse("schedule: {type: warmup, warmup_steps: 10}\n");
+  CHECK(experiment.schedule.type == ScheduleType::constant);
+  CHECK(experiment.schedule.warmup_steps == 10);
+}
+
+}  // namespace trainer

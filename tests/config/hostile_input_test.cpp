@@ -1,0 +1,168 @@
+#include <sys/resource.h>
+#include <chrono>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "engine/config/diagnostic.h"
+#include "engine/config/load_experiment.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TRAINER_SANITIZED 1
+#endif
+
+namespace trainer {
+namespace {
+
+long peak_resident_kib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+/// Parses, and holds the promise: an error, within a second, and less than 64 MiB beyond what was held before.
+std::string refused(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const long before_kib = peak_resident_kib();
+  const auto start = std::chrono::steady_clock::now();
+  std::string message;
+  try {
+    parse_experiment(text, "hostile.yaml", overrides);
+  } catch (const ConfigError& error) {
+    message = error.what();
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  REQUIRE_FALSE(message.empty());
+  CHECK(message.size() < 100'000);
+#ifndef TRAINER_SANITIZED
+  CHECK(seconds.count() < 1.0);
+  CHECK(peak_resident_kib() - before_kib < 64 * 1024);
+#endif
+  return message;
+}
+
+std::string repeated(std::string_view part, std::size_t count) {
+  std::string text;
+  text.reserve(part.size() * count);
+  for (std::size_t i = 0; i < count; ++i) text += part;
+  return text;
+}
+
+bool has(const std::string& message, std::string_view part) { return message.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("nesting 10,000 deep is refused in every notation") {
+  CHECK(has(refused("model: " + repeated("[", 10'000)), "nested more than 64 deep"));
+  CHECK(has(refused("model: " + repeated("[", 10'000) + repeated("]", 10'000)), "nested more than 64 deep"));
+  CHECK(has(refused(repeated("{a: ", 10'000) + repeated("}", 10'000)), "nested more than 64 deep"));
+  CHECK(has(refused(repeated("- ", 10'000) + "a"), "nested more than 64 deep"));
+  CHECK(has(refused(repeated("? ", 10'000) + "a"), "'? ' is not supported"));
+  CHECK_FALSE(refused(repeated("a: ", 10'000)).empty());
+  std::string stairs;
+  for (std::size_t i = 0; i < 1'400; ++i) stairs += std::string(i, ' ') + "a:\n";
+  CHECK(has(refused(stairs.substr(0, 1 << 20)), "nested more than 64 deep"));
+  CHECK_FALSE(refused("", {"model=" + repeated("[", 10'000)}).empty());
+  CHECK_FALSE(refused("seed: 1", {repeated("a.", 10'000) + "b=1"}).empty());
+}
+
+TEST_CASE("brackets without end are refused quickly") {
+  CHECK_FALSE(refused(repeated("]", 1'000'000)).empty());
+  CHECK_FALSE(refused(repeated("[],", 300'000)).empty());
+  CHECK_FALSE(refused("a: [" + repeated("[],", 300'000) + "]").empty());
+  CHECK_FALSE(refused("a: [" + repeated("1,", 500'000) + "]").empty());
+  CHECK_FALSE(refused("a: [" + repeated("a: ,", 200'000) + "]").empty());
+}
+
+TEST_CASE("an alias bomb is refused before it goes off") {
+  std::string bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + last;
+    for (int j = 0; j < 8; ++j) bomb += ", " + last;
+    bomb += "]\n";
+  }
+  CHECK(has(refused(bomb), "counting each use of an alias"));
+}
+
+TEST_CASE("aliases of a long text are refused before they fill memory") {
+  const std::string text = "a: &a " + std::string(500'000, 'x') + "\nb: [" + repeated("*a, ", 100'000) + "]\n";
+  CHECK(has(refused(text), "more than 4 MiB of text"));
+}
+
+TEST_CASE("anchors within anchors are refused before they fill memory") {
+  std::string text = "a: ";
+  for (int i = 0; i < 60; ++i) text += "&a" + std::to_string(i) + " [";
+  text += repeated("1,", 90'000) + repeated("]", 60);
+  CHECK(has(refused(text), "more than 100000 values"));
+}
+
+TEST_CASE("100 MB are refused without being read") {
+  CHECK(has(refused(std::string(100'000'000, 'a')), "larger than 1 MiB"));
+  const std::string path = "/dev/zero";
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS(load_experiment(path), ConfigError);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+}
+
+TEST_CASE("binary data is refused with its first bad byte") {
+  CHECK(has(refused(std::string("model: a\n\0b", 11)), "hostile.yaml:2:1: error: byte 0x00 at offset 9 is not text"));
+  CHECK(has(refused("model: \xFF\xFE"), "byte 0xff at offset 7"));
+  CHECK(has(refused("a: \xC0\xAF"), "byte 0xc0 at offset 3"));
+  CHECK(has(refused("a: \xED\xA0\x80"), "byte 0xed at offset 3"));
+  std::string noise;
+  for (std::uint32_t i = 0, word = 1; i < 100'000; ++i) {
+    word = word * 1664525 + 1013904223;
+    noise += static_cast<char>(word >> 24);
+  }
+  CHECK_FALSE(refused(noise).empty());
+  CHECK_FALSE(refused("", {"name=\xFF"}).empty());
+}
+
+TEST_CASE("random text of YAML's own characters never crashes or hangs the reader") {
+  constexpr std::string_view letters = "[]{}:,-?&*!|>'\"%@`#~ \n\n  ab01.$<=\t";
+  std::uint32_t word = 12345;
+  for (int round = 0; round < 3'000; ++round) {
+    std::string text;
+    for (int i = 0; i < 60; ++i) {
+      word = word * 1664525 + 1013904223;
+      text += letters[(word >> 16) % letters.size()];
+    }
+    CHECK_THROWS_AS(parse_experiment(text, "random.yaml"), ConfigError);
+  }
+}
+
+TEST_CASE("thousands of mistakes are counted, not told") {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "batch_sizes" + std::to_string(i) + ": 1\n";
+  CHECK_FALSE(refused(text).empty());
+  std::string list = "model: {layers: [" + repeated("liner, ", 90'000) + "]}";
+  const std::string message = refused(list);
+  CHECK(has(message, "and 180 more errors, where reading stopped"));
+  CHECK_FALSE(refused("name: \"" + repeated("${nothing}", 90'000) + "\"").empty());
+}
+
+TEST_CASE("numbers beyond any machine are refused by name") {
+  const std::string start = "model: {layers: [flatten]}\n";
+  CHECK(has(refused(start + "optimizer: {lr: .NaN}"), "'.NaN' is not finite"));
+  CHECK(has(refused(start + "optimizer: {lr: 1e309}"), "'1e309' is not finite"));
+  CHECK(has(refused(start + "train: {batch_size: 1e308}"), "'1e308' is not an integer"));
+  CHECK(has(refused(start + "train: {batch_size: " + std::string(100'000, '9') + "}"), "too long for a number"));
+  CHECK(has(refused(start + "memory: {limit: -1}"), "'-1' is negative"));
+  CHECK(has(refused(start + "memory: {limit: 99999999999TiB}"), "is not a size"));
+  CHECK(has(refused("model: {layers: [linear: {out: -5}]}"), "'-5' is below 1"));
+  CHECK(has(refused(start + "data: {type: synthetic, shape: [2000000000, 2000000000, 3], classes: 2, samples: 1}"),
+            "more than 10^12 elements"));
+}
+
+TEST_CASE("repeats of repeats are counted before they are written out") {
+  CHECK(has(refused("model: {layers: [repeat: {times: 2000000000, layers: [repeat: {times: 2000000000, layers: "
+                    "[relu]}]}]}"),
+            "more than 100000 layers once every repeat is written out"));
+}
+
+TEST_CASE("one line of a mebibyte is shown in part") {
+  const std::string text = "model: {layers: [flatten]}\nname: [" + std::string(900'000, 'x') + "]";
+  CHECK(refused(text).size() < 1'000);
+}
+
+}  // namespace trainer

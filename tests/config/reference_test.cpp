@@ -1,0 +1,342 @@
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/config/config_reference.h"
+#include "engine/config/diagnostic.h"
+#include "engine/config/experiment_fields.h"
+#include "engine/config/layer_fields.h"
+#include "engine/config/load_experiment.h"
+#include "engine/config/nearest_word.h"
+#include "engine/config/number_text.h"
+#include "engine/config/templates.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string layers = "model: {layers: [flatten, linear: {out: 10}]}\n";
+
+/// A configuration of every type with all of its keys away from their defaults.
+const std::vector<std::string> full_configs{
+    R"(
+name: "odd ${seed} \"name\" with: signs # and \\ $${x}"
+seed: 9223372036854775807
+device: {type: cuda:3, threads: 5}
+memory: {limit: 1.5GiB, preflight: off}
+data: {type: idx, root: "some where", train: a, validation: b, train_labels: c, validation_labels: d, shuffle: false,
+       drop_last: true, normalize: {mean: 0.1, std: 0.30000000000000004}, shape: [28, 28, 1], classes: 10, samples: 5,
+       validation_samples: 3}
+model:
+  init: xavier_normal
+  layers:
+    - conv2d: {out: 8, kernel: [3, 5], stride: 2, padding: [0, 1], dilation: 2, groups: 4, bias: false, init: zeros, name: a}
+    - batchnorm2d: {eps: 1e-3, momentum: 0.5, affine: false}
+    - gelu: {approximate: tanh}
+    - relu: {name: "on"}
+    - maxpool2d: {kernel: 3, stride: 2, padding: 1}
+    - avgpool2d: {kernel: 3, count_include_pad: false}
+    - residual: {layers: [silu, tanh], shortcut: [sigmoid], name: b}
+    - repeat: {times: 3, layers: [sequential: {layers: [layernorm: {eps: 0.1}, dropout: {p: 0.1}]}]}
+    - global_avgpool
+    - flatten
+    - linear: {out: 10, init: normal}
+loss: {cross_entropy: {label_smoothing: 0.1, class_weights: [1, 2.5, 0, 1, 1, 1, 1, 1, 1, 1]}}
+optimizer: {type: sgd, lr: 1e-7, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_norms_and_biases: true}
+schedule: {type: one_cycle, warmup_fraction: 0.3, start_divisor: 10, final_divisor: 1e4}
+train: {batch_size: all, epochs: 3, steps: 0, clip_norm: 1.5, eval_batch_size: 7, eval_every: 9,
+        early_stopping: {patience: 3, min_delta: 0.01}, log_every: 4}
+checkpoint: {every: 2ep, keep: 5, best: accuracy}
+output: "runs/no"
+)",
+    layers +
+        "data: {type: csv, train: a.csv, split: 0.25, target: \"3\", target_type: numeric, header: false, delimiter: "
+        "\"\\t\"}\nloss: mse\noptimizer: {type: adamw, betas: [0.8, 0.95], eps: 1e-6}\nschedule: {type: step, "
+        "every: 3ep, gamma: 0.5, warmup_steps: 3}\n",
+    layers +
+        "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "
+        "cosine, final_factor: 0.1}\noptimizer: adam\n",
+    layers,
+};
+
+/// Checks a value against the parts of JSON Schema that ours is made of.
+bool holds(const Json& schema, const Json& value, const Json& root) {
+  if (schema.contains("$ref")) {
+    const auto& name = schema["$ref"].get_ref<const std::string&>();
+    REQUIRE(name.substr(0, 8) == "#/$defs/");
+    REQUIRE(root["$defs"].contains(name.substr(8)));
+    return holds(root["$defs"][name.substr(8)], value, root);
+  }
+  if (schema.contains("anyOf")) {
+    const auto& forms = schema["anyOf"];
+    return std::any_of(forms.begin(), forms.end(), [&](const Json& form) { return holds(form, value, root); });
+  }
+  if (schema.contains("const")) return schema["const"] == value;
+  if (schema.contains("enum")) {
+    return std::find(schema["enum"].begin(), schema["enum"].end(), value) != schema["enum"].end();
+  }
+  REQUIRE(schema.contains("type"));
+  const auto is_type = [&](const std::string& type) {
+    if (type == "object") return value.is_object();
+    if (type == "array") return value.is_array();
+    if (type == "string") return value.is_string();
+    if (type == "integer") return value.is_number_integer();
+    if (type == "number") return value.is_number();
+    if (type == "boolean") return value.is_boolean();
+    REQUIRE(type == "null");
+    return value.is_null();
+  };
+  const Json types = schema["type"].is_array() ? schema["type"] : Json::array({schema["type"]});
+  if (std::none_of(types.begin(), types.end(), [&](const Json& type) { return is_type(type); })) return false;
+  if (value.is_string() && schema.contains("pattern")) {
+    return std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>()));
+  }
+  if (value.is_number() && schema.contains("minimum") && value < schema["minimum"]) return false;
+  if (value.is_array()) {
+    if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return false;
+    return std::all_of(value.begin(), value.end(),
+                       [&](const Json& item) { return holds(schema["items"], item, root); });
+  }
+  if (!value.is_object()) return true;
+  if (schema.contains("required")) {
+    for (const Json& key : schema["required"]) {
+      if (!value.contains(key.get<std::string>())) return false;
+    }
+  }
+  REQUIRE(schema["additionalProperties"] == false);
+  for (const auto& [key, item] : value.items()) {
+    if (!schema["properties"].contains(key) || !holds(schema["properties"][key], item, root)) return false;
+  }
+  return true;
+}
+
+std::string read(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("what is shown reads back to the same experiment") {
+  for (const std::string& text : full_configs) {
+    const Experiment experiment = parse_experiment(text, "x.yaml");
+    const std::string shown = resolved_yaml(experiment);
+    INFO(shown);
+    const Experiment again = parse_experiment(shown, "y.yaml");
+    CHECK(resolved_yaml(again) == shown);
+    CHECK(again.resolved_json == experiment.resolved_json);
+    CHECK(again.name == experiment.name);
+    // JSON is YAML, so this is a second way back, but for text that looks like a reference.
+    if (shown.find("$${") == std::string::npos)
+      CHECK(parse_experiment(resolved_json(experiment, 2), "z.json").resolved_json == experiment.resolved_json);
+  }
+}
+
+TEST_CASE("strings, large integers and small numbers survive being shown") {
+  const Experiment first = parse_experiment(resolved_yaml(parse_experiment(full_configs[0], "x.yaml")), "y.yaml");
+  CHECK(first.name == "odd 9223372036854775807 \"name\" with: signs # and \\ ${x}");
+  CHECK(first.seed == 9223372036854775807U);
+  CHECK(first.data.std == std::vector<double>{0.30000000000000004});
+  CHECK(first.optimizer.lr == 1e-7);
+  CHECK(first.layers.at(3).name == "on");
+  CHECK(first.train.steps == 0);
+  CHECK(parse_experiment(resolved_yaml(parse_experiment(full_configs[1], "x.yaml")), "y.yaml").data.delimiter == "\t");
+}
+
+TEST_CASE("the resolved JSON holds every key that applies, nested") {
+  const Json json = Json::parse(parse_experiment(layers, "x.yaml").resolved_json);
+  CHECK(json["train"]["batch_size"] == 32);
+  CHECK(json["train"]["early_stopping"]["patience"] == 0);
+  CHECK(json["train"]["amp"] == "off");
+  CHECK(json["memory"]["preflight"] == true);
+  CHECK(json["optimizer"]["momentum"] == 0);
+  CHECK_FALSE(json["optimizer"].contains("betas"));
+  CHECK(json["model"]["layers"] == Json::parse(R"(["flatten", {"linear": {"out": 10, "bias": true}}])"));
+}
+
+TEST_CASE("an experiment that was changed after loading shows the change") {
+  Experiment experiment = parse_experiment(layers, "x.yaml");
+  experiment.train.batch_size = 48;
+  experiment.optimizer.type = OptimizerType::adam;
+  CHECK(resolved_yaml(experiment).find("batch_size: 48") != std::string::npos);
+  CHECK(Json::parse(resolved_json(experiment))["optimizer"]["betas"] == Json::parse("[0.9, 0.999]"));
+}
+
+TEST_CASE("a file that says nothing gives the struct's own defaults") {
+  const Experiment parsed = parse_experiment(layers, "x.yaml");
+  const Experiment initial;
+  for (const ExperimentField& field : experiment_fields()) {
+    if (!field.get || field.key == "name" || field.key == "output") continue;
+    INFO(field.key);
+    CHECK(node_of(field.get(parsed)).text == node_of(field.get(initial)).text);
+  }
+}
+
+TEST_CASE("every field reads its own default back, and no key is there twice") {
+  std::set<std::string> keys;
+  for (const ExperimentField& field : experiment_fields()) {
+    INFO(field.key);
+    CHECK(keys.insert(field.key).second);
+    CHECK(find_section(section_of(field.key)) != nullptr);
+    CHECK(field.help.back() != '.');
+    if (!field.get) continue;
+    const Node node = node_of(field.get(Experiment{}));
+    if (node.kind == NodeKind::null) continue;
+    SourceSet sources;
+    sources.add_file("default", "");
+    CHECK(read_value(node, field.rule, field.key, sources).has_value());
+  }
+}
+
+TEST_CASE("the schema is of draft 2020-12, refers only to what it defines, and knows every key and layer") {
+  const Json schema = Json::parse(config_json_schema());
+  CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
+  CHECK(schema["additionalProperties"] == false);
+  for (const ExperimentField& field : experiment_fields()) {
+    const Json* node = &schema;
+    std::istringstream parts(field.key);
+    for (std::string part; std::getline(parts, part, '.');) {
+      if (node->contains("anyOf")) node = &(*node)["anyOf"][0];
+      INFO(field.key);
+      REQUIRE((*node)["properties"].contains(part));
+      node = &(*node)["properties"][part];
+    }
+    CHECK((*node)["description"] == field.help);
+  }
+  for (const LayerKind& kind : layer_kinds()) CHECK(schema["$defs"].contains(kind.name));
+}
+
+TEST_CASE("the schema accepts what the reader accepts and refuses what it refuses") {
+  const Json schema = Json::parse(config_json_schema());
+  for (const std::string& text : full_configs) {
+    const Experiment experiment = parse_experiment(text, "x.yaml");
+    INFO(experiment.resolved_json);
+    CHECK(holds(schema, Json::parse(experiment.resolved_json), schema));
+  }
+  for (
+      const char* good :
+      {R"({"extends": "a.yaml", "device": "cpu", "loss": {"mse": null}, "schedule": "cosine"})",
+       R"({"memory": {"limit": "2GiB"}, "train": {"batch_size": "${seed}", "amp": "off"}, "checkpoint": {"every": "1ep"}})",
+       R"({"model": {"layers": ["relu", {"repeat": {"times": 2, "layers": ["flatten"]}}]}})"}) {
+    INFO(good);
+    CHECK(holds(schema, Json::parse(good), schema));
+  }
+  for (const char* bad :
+       {R"({"colour": 1})", R"({"train": {"batch_size": 0}})", R"({"loss": {"mse": {"label_smoothing": 0}}})",
+        R"({"model": {"layers": ["linear"]}})", R"({"model": {"layers": [{"conv2d": {"out": 3}}]}})",
+        R"({"model": {"layers": [{"relu": {}, "linear": {"out": 3}}]}})", R"({"seed": "one"})"}) {
+    INFO(bad);
+    CHECK_FALSE(holds(schema, Json::parse(bad), schema));
+  }
+}
+
+TEST_CASE("every key, section and layer is explained, with an example that loads") {
+  for (const ExperimentField& field : experiment_fields()) {
+    const std::string text = explain_key(field.key);
+    INFO(text);
+    CHECK(text.find(field.help) != std::string::npos);
+    CHECK(text.find("default:") != std::string::npos);
+    CHECK(text.find("example:") != std::string::npos);
+  }
+  for (const Section& section : sections()) CHECK_FALSE(explain_key(section.key).empty());
+  for (const LayerKind& kind : layer_kinds()) {
+    CHECK(explain_key(kind.name).find(kind.help) != std::string::npos);
+    CHECK_NOTHROW(parse_experiment("model:\n  layers:\n    - " + kind.example + "\n", "x.yaml"));
+    for (const auto& field : kind.fields) {
+      CHECK(explain_key(kind.name + "." + field.key).find(field.help) != std::string::npos);
+      CHECK(explain_key("model.layers." + kind.name + "." + field.key) == explain_key(kind.name + "." + field.key));
+    }
+  }
+  CHECK(explain_key("optimizer.lr").find("default:  0.01; 0.001 for adam; 0.001 for adamw") != std::string::npos);
+}
+
+TEST_CASE("an unknown key to explain gets the nearest one") {
+  const auto error = [](std::string_view key) -> std::string {
+    try {
+      explain_key(key);
+    } catch (const ConfigError& wrong) {
+      return wrong.what();
+    }
+    return "no error";
+  };
+  CHECK(error("train.batchsize").find("did you mean 'train.batch_size'?") != std::string::npos);
+  CHECK(error("learning_rate").find("did you mean 'optimizer.lr'?") != std::string::npos);
+  CHECK(error("conv2d.kernle").find("did you mean 'conv2d.kernel'?") != std::string::npos);
+  CHECK(error("xyzzy").find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("configs/README.md carries the reference of the program as it is") {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/README.md";
+  const std::string begin = "<!-- reference: begin -->\n";
+  const std::string end = "<!-- reference: end -->";
+  std::string page = read(path);
+  const std::size_t from = page.find(begin);
+  const std::size_t to = page.find(end);
+  REQUIRE(from != std::string::npos);
+  REQUIRE(to != std::string::npos);
+  // TRAINER_UPDATE_GOLDENS=1 writes it anew.
+  if (std::getenv("TRAINER_UPDATE_GOLDENS") != nullptr) {
+    page = page.substr(0, from + begin.size()) + config_reference_markdown() + page.substr(to);
+    std::ofstream(path, std::ios::binary) << page;
+  }
+  const std::string now = read(path);
+  const std::size_t start = now.find(begin) + begin.size();
+  CHECK(now.substr(start, now.find(end) - start) == config_reference_markdown());
+}
+
+TEST_CASE("every template loads and is found by its name") {
+  CHECK(config_templates().size() == 4);
+  for (const ConfigTemplate& each : config_templates()) {
+    INFO(each.name);
+    CHECK_NOTHROW(parse_experiment(each.text, std::string(each.name) + ".yaml"));
+    CHECK(config_template(each.name).text == each.text);
+    CHECK(each.text.find("# ") == 0);
+  }
+  CHECK_THROWS_WITH(config_template("resnt"), Catch::Contains("did you mean 'resnet'?"));
+}
+
+TEST_CASE("the nearest word is found across swaps, omissions and case, and not beyond a third of the word") {
+  const std::vector<std::string> words{"batch_size", "epochs", "steps", "run", "plan"};
+  CHECK(nearest("batch_sise", words) == "batch_size");
+  CHECK(nearest("bacth_size", words) == "batch_size");
+  CHECK(nearest("Epoch", words) == "epochs");
+  CHECK(nearest("rnu", words) == "run");
+  CHECK(nearest("paln", words) == "plan");
+  CHECK(nearest("colour", words).empty());
+  CHECK(nearest("x", words).empty());
+  CHECK(nearest("", words).empty());
+  CHECK(nearest(std::string(100'000, 'a'), words).empty());
+}
+
+TEST_CASE("numbers are decimal and finite, and their text reads back exactly") {
+  CHECK(std::get<std::int64_t>(read_integer("-12")) == -12);
+  CHECK(std::get<std::int64_t>(read_integer("+0")) == 0);
+  CHECK(std::get<NumberMistake>(read_integer("007")).expectation == "7");
+  CHECK(std::get<NumberMistake>(read_integer("-00")).expectation == "-0");
+  CHECK(std::get<NumberMistake>(read_integer("1_000")).expectation == "1000");
+  CHECK(std::get<NumberMistake>(read_integer("1e3")).expectation == "1000");
+  CHECK(std::holds_alternative<NumberMistake>(read_integer("9223372036854775808")));
+  CHECK(std::holds_alternative<NumberMistake>(read_integer("")));
+  CHECK(std::get<double>(read_number(".5")) == 0.5);
+  CHECK(std::get<double>(read_number("1.")) == 1.0);
+  CHECK(std::get<double>(read_number("-2E-3")) == -0.002);
+  CHECK(std::get<double>(read_number("1e-400")) == 0.0);
+  for (const char* wrong : {"", ".", "e5", "1e", "1e+", "1.2.3", "1 2", "0x1p3", "nan", "-inf", "1e999", "١"}) {
+    INFO(wrong);
+    CHECK(std::holds_alternative<NumberMistake>(read_number(wrong)));
+  }
+  for (const double number : {0.1, 1e-7, 1.0 / 3.0, 5e-324, 1.7976931348623157e308, 100000.0, -0.0}) {
+    CHECK(std::get<double>(read_number(number_text(number))) == number);
+  }
+}
+
+}  // namespace trainer
