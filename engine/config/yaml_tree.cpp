@@ -62,9 +62,10 @@ class TreeBuilder : public YAML::EventHandler {
     add(std::move(node), anchor);
   }
 
-  void OnScalar(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor,
+  void OnScalar(const YAML::Mark& begin, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    refuse_tag(at, tag);
+    refuse_tag(begin, tag);
+    const YAML::Mark at = after_anchor(begin, anchor);
     Node node;
     node.kind = NodeKind::scalar;
     node.quoted = tag == "!";
@@ -114,6 +115,16 @@ class TreeBuilder : public YAML::EventHandler {
     std::size_t num_nodes = 0;
     std::size_t num_bytes = 0;
   };
+
+  /// The library's mark of an anchored value is that of the anchor.
+  YAML::Mark after_anchor(YAML::Mark at, YAML::anchor_t anchor) const {
+    const std::string_view rest = rest_of_line(at);
+    if (anchor == 0 || !rest.starts_with('&')) return at;
+    const std::size_t blank = std::min(rest.find_first_of(" \t"), rest.size());
+    const std::size_t value = rest.find_first_not_of(" \t", blank);
+    if (value != std::string_view::npos) at.column += static_cast<int>(value);
+    return at;
+  }
 
   /// Marks mostly come from left to right, so counting goes on from the last one: else a long line takes quadratic
   /// time.

@@ -156,6 +156,12 @@ TEST_CASE("anchors and aliases stand for values") {
       "model:\n  layers:\n    - &block {sequential: {layers: [linear: {out: 4}, relu]}}\n    - *block\n", "x.yaml");
   REQUIRE(experiment.layers.size() == 2);
   CHECK(std::get<SequentialSpec>(experiment.layers.at(1).spec).layers.size() == 2);
+  const Experiment scalars =
+      parse("optimizer: {lr: &rate 0.5, weight_decay: *rate}\nname: &name \"a b\"\noutput: *name\n");
+  CHECK(scalars.optimizer.weight_decay == 0.5);
+  CHECK(scalars.output == "a b");
+  CHECK(error_of("seed: &seed one\n").find("test.yaml:2:13: error: 'seed': 'one' is not an integer") !=
+        std::string::npos);
 }
 
 TEST_CASE("the warmup schedule is a constant one with a rise before it") {
