@@ -30,6 +30,8 @@ double step_flops(const Program& program, const RunSchedule& schedule) {
          flops_of(program.update);
 }
 
+constexpr std::int64_t mebibyte = 1024 * 1024;
+
 struct Verdict {
   MemoryPlan plan;
   double flops = 0;
@@ -117,8 +119,8 @@ class FixSearch {
     try_optimizer();
     try_batch_with_optimizer();
     try_model(experiment_, {}, "");
-    try_combinations();
     try_limit();
+    try_combinations();
     std::stable_sort(fixes_.begin(), fixes_.end(), [](const Fix& a, const Fix& b) {
       return a.fits != b.fits ? a.fits : a.same_result > b.same_result;
     });
@@ -142,9 +144,10 @@ class FixSearch {
   /// Plans `changed` and keeps it as a fix, also where it does not fit.
   bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, bool same_result,
                std::optional<std::int64_t> capacity = std::nullopt) {
-    const auto verdict = plan_changed(changed, data_, device_, capacity.value_or(capacity_));
-    if (!verdict) return false;
     Fix fix;
+    fix.capacity = capacity.value_or(capacity_);
+    const auto verdict = plan_changed(changed, data_, device_, fix.capacity);
+    if (!verdict) return false;
     fix.set = std::move(set);
     fix.what = std::move(what);
     fix.fits = verdict->plan.fits;
@@ -301,26 +304,31 @@ class FixSearch {
     }
   }
 
+  bool has_enough() const {
+    return std::count_if(fixes_.begin(), fixes_.end(), [](const Fix& fix) { return fix.fits; }) >= 3;
+  }
+
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
   void try_combinations() {
-    const auto num_fitting = std::count_if(fixes_.begin(), fixes_.end(), [](const Fix& fix) { return fix.fits; });
-    if (num_fitting >= 3) return;
-    try_narrower_model(experiment_, {}, "");
+    if (!has_enough()) try_narrower_model(experiment_, {}, "");
     Experiment base = with_batch(1);
     std::vector<std::string> set = {"train.batch_size=1"};
     std::string what;
     lighten_optimizer(base, set, what);
-    try_model(base, set, "the smallest batch, and ");
-    try_narrower_model(base, set, "the smallest batch, and ");
+    if (!has_enough()) try_narrower_model(base, set, "the smallest batch, and ");
+    if (!has_enough()) try_model(base, set, "the smallest batch, and ");
   }
 
   void try_limit() {
     if (!experiment_.memory.limit) return;
     const auto unbounded = plan_changed(experiment_, data_, device_, unlimited_capacity);
     Experiment changed = experiment_;
-    changed.memory.limit = unbounded->plan.peak_reserved;
-    propose(changed, {fmt::format("memory.limit={}", *changed.memory.limit)},
-            "a higher memory.limit, if the device has it", true, changed.memory.limit);
+    // Segments are whole MiB.
+    const std::int64_t limit_mib = (unbounded->plan.peak_reserved + mebibyte - 1) / mebibyte;
+    if (limit_mib * mebibyte > device_capacity_) return;
+    changed.memory.limit = limit_mib * mebibyte;
+    propose(changed, {fmt::format("memory.limit={}MiB", limit_mib)}, "a higher limit: the device has the memory", true,
+            changed.memory.limit);
   }
 
   void drop_failures_beyond_three() {
@@ -330,7 +338,7 @@ class FixSearch {
   const Experiment& experiment_;
   const DataDescription& data_;
   const DeviceModel& device_;
-  std::int64_t capacity_;
+  std::int64_t capacity_, device_capacity_;
   std::int64_t batch_size_ = 0, accumulation_steps_ = 1, eval_batch_size_ = 0, largest_batch_ = 0;
   double base_flops_ = 0;
   std::vector<Fix> fixes_;
@@ -339,13 +347,13 @@ class FixSearch {
 }  // namespace
 
 std::vector<Fix> find_fixes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                            std::int64_t capacity) {
-  return FixSearch(experiment, data, device, capacity).find();
+                            std::int64_t capacity, std::int64_t device_capacity) {
+  return FixSearch(experiment, data, device, capacity, device_capacity).find();
 }
 
 std::int64_t largest_fitting_batch_size(const Experiment& experiment, const DataDescription& data,
                                         const DeviceModel& device, std::int64_t capacity, std::int64_t limit) {
-  return FixSearch(experiment, data, device, capacity).largest_batch(limit);
+  return FixSearch(experiment, data, device, capacity, 0).largest_batch(limit);
 }
 
 }  // namespace trainer

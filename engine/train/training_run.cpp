@@ -74,7 +74,7 @@ void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, co
 /// has less: at most what would have made that segment fail.
 std::int64_t real_capacity(const AllocationFailure& failure) {
   const std::int64_t asked = failure.statistics.reserved_bytes.all.current + failure.segment_bytes;
-  return std::min(failure.capacity, asked - 1);
+  return std::min(failure.capacity, std::max<std::int64_t>(asked - 1, 0));
 }
 
 /// One run from its options to its end event.
@@ -136,7 +136,8 @@ class TrainingRun {
     const MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_);
     if (plan.fits) return true;
     require_internal(plan.failure.has_value(), "a plan that does not fit tells where");
-    OutOfMemoryEvent event{*plan.failure, find_fixes(experiment_, data_.description, device_, capacity_)};
+    OutOfMemoryEvent event{*plan.failure,
+                           find_fixes(experiment_, data_.description, device_, capacity_, device_.available_bytes())};
     event.context.planned = true;
     events_.on_out_of_memory(event);
     return false;
@@ -167,7 +168,8 @@ class TrainingRun {
       }
       take_numbers();
       events_.on_out_of_memory(
-          {error.context(), find_fixes(experiment_, data_.description, device_, real_capacity(error.failure()))});
+          {error.context(), find_fixes(experiment_, data_.description, device_, real_capacity(error.failure()),
+                                       device_.available_bytes())});
     }
     return status;
   }
