@@ -100,8 +100,9 @@ std::int64_t largest_that(std::int64_t limit, const std::function<bool(std::int6
 
 class FixSearch {
  public:
-  FixSearch(const Experiment& experiment, const DataDescription& data, const DeviceModel& device, std::int64_t capacity)
-      : experiment_(experiment), data_(data), device_(device), capacity_(capacity) {
+  FixSearch(const Experiment& experiment, const DataDescription& data, const DeviceModel& device, std::int64_t capacity,
+            std::int64_t device_capacity)
+      : experiment_(experiment), data_(data), device_(device), capacity_(capacity), device_capacity_(device_capacity) {
     const RunSchedule schedule(experiment, data);
     batch_size_ = schedule.batch_size();
     accumulation_steps_ = schedule.step(1).num_micro_batches;
