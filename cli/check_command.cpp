@@ -44,9 +44,10 @@ ExitCode check(const CheckArguments& arguments) {
   fmt::print("  model     {}, {}\n",
              format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
              format_number_of(num_trainable_parameters(compiled.program), "parameter"));
-  fmt::print("  data      {} for training and {} for validation, each {}, {}\n",
-             format_number_of(data.num_train, "sample"), format_count(data.num_validation), data.sample.to_string(),
-             format_number_of(data.num_outputs, data.categorical ? "class" : "output"));
+  fmt::print(
+      "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
+      format_count(data.num_validation), data.sample.to_string(),
+      data.categorical ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
   fmt::print("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
              format_count(schedule.steps_per_epoch()), compiled.device->kind(), compiled.device->name());
   if (plan.fits)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help_formatter.h"
 #include "cli/terminal.h"
 #include "cli/usage_error.h"
 #include "engine/errors.h"
@@ -35,7 +36,7 @@ void print_error(const std::string& message) {
 
 /// Located diagnostics say "error" themselves, after the file's name.
 void print_config_error(const std::string& message) {
-  if (message.find(": error: ") != std::string::npos)
+  if (message.starts_with("error: ") || message.find(": error: ") != std::string::npos)
     fmt::print(stderr, "{}\n", message);
   else
     print_error(message);
@@ -44,11 +45,7 @@ void print_config_error(const std::string& message) {
 ExitCode run_command_line(int argc, const char* const* argv) {
   CLI::App app{introduction, "trainer"};
   app.set_version_flag("--version", std::string("trainer ") + TRAINER_VERSION, "Print the version");
-  app.get_version_ptr()->group("Options");
-  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.get_formatter()->label("Subcommands", "Commands");
-  app.get_formatter()->label("OPTIONS", "FLAGS");
-  app.get_formatter()->column_width(26);
+  app.formatter(make_help_formatter());
   app.set_help_flag("-h,--help", "Print this");
   app.footer(more_help);
   app.require_subcommand(1);
@@ -61,6 +58,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_config_command(app, action);
   add_init_command(app, action);
   add_doctor_command(app, action);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) command->group("Commands");
 
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {

@@ -49,7 +49,8 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
   findings.plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes);
   if (!findings.plan.fits) {
     findings.unbounded = make_memory_plan(compiled.program, schedule, unlimited_capacity);
-    findings.fixes = find_fixes(experiment, compiled.data, *compiled.device, capacity.num_bytes);
+    findings.fixes = find_fixes(experiment, compiled.data, *compiled.device, capacity.num_bytes,
+                                arguments.capacity.empty() ? compiled.device->available_bytes() : 0);
     findings.largest_batch_size = largest_fitting_batch_size(experiment, compiled.data, *compiled.device,
                                                              capacity.num_bytes, schedule.batch_size());
   }

@@ -90,8 +90,10 @@ void add_run_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Train, and tell what memory it holds at every step");
   arguments->experiment.add_to(*command);
-  command->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
-                    "Continue from the newest checkpoint of the output, or from --resume=PATH");
+  command
+      ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
+                 "Continue from the newest checkpoint of the output, or from PATH")
+      ->option_text(" [=PATH]");
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: where the newest checkpoint is damaged, use the one before");
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");

@@ -49,6 +49,7 @@ Json fixes_of(const std::vector<Fix>& fixes) {
     json.push_back({{"set", fix.set},
                     {"what", fix.what},
                     {"peak_reserved", fix.peak_reserved},
+                    {"capacity", fix.capacity},
                     {"fits", fix.fits},
                     {"same_result", fix.same_result},
                     {"relative_step_time", fix.relative_step_time}});

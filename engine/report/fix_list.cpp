@@ -10,29 +10,48 @@ namespace {
 
 std::string time_of(const Fix& fix) {
   if (fix.relative_step_time > 0.99 && fix.relative_step_time < 1.01) return "about the same time a step";
-  return fmt::format("about {:.2f} times the time a step", fix.relative_step_time);
+  return fmt::format("{:.2g} times the time a step", fix.relative_step_time);
+}
+
+/// The overrides over several lines where one is too narrow, continued as a shell wants it.
+std::string pasted(const std::vector<std::string>& overrides, std::size_t width, const std::string& indent) {
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& override_text : overrides) {
+    const std::string word = paste_overrides({override_text});
+    const std::size_t columns = display_width(word);
+    if (text.empty()) {
+      column = columns;
+    } else if (column + 1 + columns + 2 <= width) {
+      text += ' ';
+      column += 1 + columns;
+    } else {
+      text += " \\\n" + indent;
+      column = columns;
+    }
+    text += word;
+  }
+  return text;
 }
 
 }  // namespace
 
-std::string fix_list(const std::vector<Fix>& fixes, std::int64_t capacity, const Style& style) {
+std::string fix_list(const std::vector<Fix>& fixes, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   if (fixes.empty())
-    return wrap(
-               "  No change of the batch size makes this fit: the parameters and what the optimizer keeps for them "
-               "need more than the capacity. Use a smaller model or more memory.",
-               width, "  ") +
-           "\n";
+    return "  No change was found. The model itself needs more than the capacity: use a smaller one,\n"
+           "  or more memory.\n";
   std::string text;
   for (std::size_t i = 0; i < fixes.size(); ++i) {
     const Fix& fix = fixes[i];
     const std::string number = fmt::format("  {}. ", i + 1);
     const std::string indent(number.size(), ' ');
-    text += number + paint(style, Ink::bold, paste_overrides(fix.set)) + '\n';
+    text += number + paint(style, Ink::bold, pasted(fix.set, width - number.size(), indent)) + '\n';
     const std::string verdict = fix.fits ? paint(style, Ink::green, "fits") : paint(style, Ink::red, "does not fit");
     const std::string line =
-        fmt::format("{}: {}, peak {} reserved of {}; {}; {}", fix.what, verdict, format_bytes(fix.peak_reserved),
-                    format_bytes(capacity), fix.same_result ? "same result" : "changes the result", time_of(fix));
+        fmt::format("{}: peak {} reserved of {}; {}; {}", verdict, format_bytes(fix.peak_reserved),
+                    format_bytes(fix.capacity), fix.same_result ? "same result" : "changes the result", time_of(fix));
+    text += indent + wrap(fix.what, width - indent.size(), indent) + '\n';
     text += indent + wrap(line, width - indent.size(), indent) + '\n';
   }
   return text;

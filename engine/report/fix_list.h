@@ -9,7 +9,8 @@
 
 namespace trainer {
 
-/// The changes, numbered, each with what to paste, its peak against the capacity, and what it costs.
-std::string fix_list(const std::vector<Fix>& fixes, std::int64_t capacity, const Style& style);
+/// The changes, numbered, each with what to paste, its peak against the capacity it was planned under, and what it
+/// costs.
+std::string fix_list(const std::vector<Fix>& fixes, const Style& style);
 
 }  // namespace trainer

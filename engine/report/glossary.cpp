@@ -14,11 +14,11 @@ std::string memory_glossary(const Style& style) {
       {"allocated", "requested, rounded to blocks of 512 B: what live buffers occupy"},
       {"reserved", "segments held from the device: allocated + cached; this is what must fit"},
       {"cached", "reserved but not allocated: ready for the next request"},
-      {"capacity", "what may be reserved: the device's free memory at the start, or memory.limit if lower"},
+      {"capacity", "what may be reserved: free device memory at the start, or memory.limit"},
       {"free", "capacity − reserved: what could still be asked of the device"},
       {"largest free block", "the largest request that the cache can serve"},
       {"fragmentation", "share of the cache that one request cannot use: 1 − largest free block / cached"},
-      {"used", "the device's own count for this process; used − reserved is outside the allocator"},
+      {"used", "the device's count for this process; used − reserved is outside the allocator"},
   }};
   std::string text;
   for (const Entry& entry : entries) {

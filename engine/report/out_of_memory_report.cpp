@@ -92,7 +92,7 @@ std::string out_of_memory_report(const OutOfMemoryContext& context, const std::v
   if (!chart.empty()) text += heading(style, "The step until then (allocated)") + chart;
 
   text += heading(style, "What to change, each planned again");
-  text += fix_list(fixes, failure.capacity, style);
+  text += fix_list(fixes, style);
   if (!fixes.empty() && fixes.front().fits)
     text +=
         fmt::format("  For example:  trainer run {} {}\n", options.config_path.empty() ? "CONFIG" : options.config_path,

@@ -94,7 +94,7 @@ std::string changes(const PlanFindings& findings, const Style& style) {
                         format_count(findings.batch_size));
   else
     text += "  No batch size fits, not even 1.\n";
-  return text + fix_list(findings.fixes, findings.capacity, style);
+  return text + fix_list(findings.fixes, style);
 }
 
 }  // namespace

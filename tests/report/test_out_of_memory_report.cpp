@@ -1,0 +1,87 @@
+#include <catch2/catch.hpp>
+
+#include "engine/report/out_of_memory_report.h"
+#include "tests/report/report_samples.h"
+
+using namespace trainer;
+
+namespace {
+
+std::string sample_report(const Style& style = {}) {
+  const std::vector<std::string> labels = {"0 (linear)", "2 (conv2d)"};
+  return out_of_memory_report(sample_context(), sample_fixes(), {"cpu", labels, "mnist.yaml"}, style);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the message has the words of PyTorch's and names the segment, not the request") {
+  CHECK(out_of_memory_message(sample_context().failure, "cpu") ==
+        "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of 8.00 MiB of which 6.00 MiB is "
+        "free. 32.00 KiB is allocated, and 1.97 MiB is reserved but unallocated.");
+}
+
+TEST_CASE("the report tells where, how much, who, and what to change") {
+  const std::string report = sample_report();
+  CHECK(report.starts_with("Out of memory. Tried to allocate 20.00 MiB. Device cpu"));
+  for (const char* part :
+       {"  step                3\n", "  phase               backward\n", "  layer               2 (conv2d)\n",
+        "  op                  conv2d_backward_weight\n", "  buffer              2.weight.grad (gradient)\n",
+        "  found               while running\n",
+        "  request             19.07 MiB, rounded to 19.07 MiB, asked for as a segment of 20.00 MiB\n",
+        "  capacity            8.00 MiB\n", "  reserved            2.00 MiB\n", "  free                6.00 MiB\n",
+        "  allocated           32.00 KiB (requested 31.25 KiB)\n", "  cached              1.97 MiB\n",
+        "  largest free block  1008.00 KiB\n", "  fragmentation       50.0 %\n"})
+    CHECK_THAT(report, Catch::Contains(part));
+  CHECK(has(report, "unaccounted for        0 B"));
+  CHECK(has(report, "0.output"));
+  CHECK(has(report,
+            "  1. train.batch_size=16 train.accumulation_steps=4\n"
+            "     accumulation with the same effective batch\n"
+            "     fits: peak 4.00 MiB reserved of 8.00 MiB; same result; 1.2 times the time a step\n"));
+  CHECK(has(report, "     does not fit: peak 9.00 MiB reserved of 8.00 MiB; changes the result; about the same"));
+  CHECK(has(report, "  For example:  trainer run mnist.yaml train.batch_size=16 train.accumulation_steps=4\n"));
+  CHECK(has(report, "  reserved           segments held from the device"));
+}
+
+TEST_CASE("no line of the report is wider than 100 columns, also with long names and many layers") {
+  OutOfMemoryContext context = sample_context();
+  const std::string name(300, 'x');
+  context.layer = context.buffer = name;
+  for (int i = 0; i < 200; ++i) {
+    context.live.by_layer.push_back({name + std::to_string(i), 512});
+    context.timeline.push_back({Phase::update, i, 100});
+  }
+  context.live.top.assign(10, {name, name, Category::optimizer_state, std::int64_t{1} << 50});
+  context.failure.capacity = std::int64_t{1} << 50;
+  const std::vector<std::string> labels(200, name);
+  std::vector<Fix> fixes = sample_fixes();
+  fixes[0].set.assign(6, "model.layers.2.conv2d.out_with_a_long_name=11");
+  for (const std::string& line : lines_of(out_of_memory_report(context, fixes, {"cpu", labels, "a.yaml"}, {}))) {
+    INFO(line);
+    // A single word cannot be broken.
+    if (!has(line, name) && !has(line, "For example")) CHECK(display_width(line) <= 100);
+  }
+}
+
+TEST_CASE("what the plan found says that nothing was lost") {
+  OutOfMemoryContext context = sample_context();
+  context.planned = true;
+  context.step = 0;
+  context.layer.clear();
+  context.op.clear();
+  const std::string report = out_of_memory_report(context, {}, {"cpu", {}, ""}, {});
+  CHECK(has(report, "by the plan, before the first step"));
+  CHECK(has(report, "loading the model"));
+  CHECK(has(report, "(no layer)"));
+  CHECK(has(report, "No change was found"));
+}
+
+TEST_CASE("colour changes no character of the report") {
+  std::string colored = sample_report({true, 100});
+  CHECK(colored.find('\x1b') != std::string::npos);
+  for (std::size_t at = colored.find('\x1b'); at != std::string::npos; at = colored.find('\x1b'))
+    colored.erase(at, colored.find('m', at) - at + 1);
+  CHECK(colored == sample_report());
+}
