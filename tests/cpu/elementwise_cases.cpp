@@ -1,0 +1,167 @@
+#include <cmath>
+#include <numbers>
+
+#include "engine/philox.h"
+#include "tests/cpu/op_case.h"
+
+namespace trainer {
+
+namespace {
+
+struct NamedFunction {
+  std::string name;
+  ActivationAttributes attributes;
+  double (*f)(double);
+};
+
+std::vector<NamedFunction> functions() {
+  const auto none = GeluApproximation::none;
+  return {
+      {"relu", {Activation::relu, none}, [](double x) { return x > 0 ? x : 0; }},
+      {"gelu", {Activation::gelu, none}, [](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }},
+      {"gelu tanh",
+       {Activation::gelu, GeluApproximation::tanh},
+       [](double x) {
+         return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+       }},
+      {"silu", {Activation::silu, none}, [](double x) { return x / (1 + std::exp(-x)); }},
+      {"tanh", {Activation::tanh, none}, [](double x) { return std::tanh(x); }},
+      {"sigmoid", {Activation::sigmoid, none}, [](double x) { return 1 / (1 + std::exp(-x)); }},
+  };
+}
+
+Reference each(double (*f)(double)) {
+  return [f](const std::vector<Values>& inputs) {
+    Values y;
+    for (const double x : inputs[0]) y.push_back(f(x));
+    return y;
+  };
+}
+
+std::vector<TensorType> shapes() {
+  const DType f32 = DType::f32;
+  return {{f32, {1, 1}}, {f32, {3, 7}}, {f32, {2, 3, 5, 7}}, {f32, {131, 257}}};
+}
+
+Values rounded(Values values) {
+  for (double& value : values) value = static_cast<double>(static_cast<float>(value));
+  return values;
+}
+
+DropoutAttributes dropout_attributes(double p) { return {.p = p, .stream = 3}; }
+StepScalars dropout_scalars() { return {.seed = 0x123456789ABCDEFULL, .pass = 5}; }
+
+Values dropped(const Values& x, double p) {
+  const PhiloxStream stream{dropout_scalars().seed, dropout_attributes(p).stream, dropout_scalars().pass};
+  Values y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool kept = stream.uniform(i) >= static_cast<float>(p);
+    y.push_back(kept ? x[i] / (1 - p) : 0);
+  }
+  return y;
+}
+
+std::vector<OpCase> dropout_cases_of(bool backward) {
+  std::vector<OpCase> cases;
+  for (const double p : {0.0, 0.1, 0.5, 0.75, 1.0}) {
+    for (const TensorType& type : shapes()) {
+      const Values x = random_values(type, 1);
+      const Op forward = dropout_op(type, dropout_attributes(p));
+      // Its gradient is itself: linear, with a diagonal matrix.
+      cases.push_back({"p " + std::to_string(p) + ", " + type.to_string(),
+                       backward ? dropout_backward_op(forward) : forward,
+                       {x},
+                       {{dropped(x, p)}},
+                       dropout_scalars()});
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::vector<OpCase> activation_cases() {
+  std::vector<OpCase> cases;
+  for (const NamedFunction& function : functions()) {
+    for (const TensorType& type : shapes()) {
+      Values x = random_values(type, 1, -12, 12);
+      x[0] = 0;
+      cases.push_back({function.name + ", " + type.to_string(),
+                       activation_op(type, function.attributes),
+                       {x},
+                       {{each(function.f)({x})}}});
+      cases.back().tolerance = 1e-6;
+    }
+    // Far out nothing overflows.
+    const Values x = {-1e30, -200, -104.5, -90, -88, -30, -1e-6, 1e-6, 30, 88, 90, 200, 1e4};
+    const TensorType type{DType::f32, {static_cast<std::int64_t>(x.size())}};
+    const Values exact = rounded(x);
+    cases.push_back({function.name + ", far out",
+                     activation_op(type, function.attributes),
+                     {exact},
+                     {{each(function.f)({exact})}}});
+    cases.back().tolerance = 1e-6;
+  }
+  return cases;
+}
+
+std::vector<OpCase> activation_backward_cases() {
+  std::vector<OpCase> cases;
+  for (const NamedFunction& function : functions()) {
+    for (const TensorType& type : shapes()) {
+      if (type.num_elements() > 1000) continue;
+      const Values x = random_values(type, 1, -6, 6);
+      const Values dy = random_values(type, 9);
+      const Reference f = each(function.f);
+      const Values read = gradient_reads_output(function.attributes.function) ? rounded(f({x})) : x;
+      cases.push_back({function.name + ", " + type.to_string(),
+                       activation_backward_op(type, function.attributes),
+                       {dy, read},
+                       {{finite_difference(f, {x}, 0, dy)}}});
+      cases.back().tolerance = 2e-6;
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> add_cases() {
+  std::vector<OpCase> cases;
+  for (const TensorType& type : shapes()) {
+    for (const bool relu : {false, true}) {
+      const Values a = random_values(type, 1);
+      const Values b = random_values(type, 2);
+      Values y;
+      for (std::size_t i = 0; i < a.size(); ++i) y.push_back(relu && a[i] + b[i] < 0 ? 0 : a[i] + b[i]);
+      cases.push_back({type.to_string() + (relu ? ", relu" : ""), add_op(type, {.relu = relu}), {a, b}, {{y}}});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> dropout_cases() { return dropout_cases_of(false); }
+std::vector<OpCase> dropout_backward_cases() { return dropout_cases_of(true); }
+
+std::vector<OpCase> normalize_pixels_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 5, 7, 3}, Shape{3, 40, 41, 1}, Shape{2, 90, 60, 4}}) {
+    NormalizePixelsAttributes attributes;
+    for (std::int64_t c = 0; c < shape[3]; ++c) {
+      attributes.scale.push_back(0.01F + 0.002F * static_cast<float>(c));
+      attributes.offset.push_back(-0.5F - 0.125F * static_cast<float>(c));
+    }
+    const TensorType type{DType::u8, shape};
+    Values pixels = random_values(type, 1, 0, 256);
+    Values y;
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      pixels[i] = std::floor(pixels[i]);
+      const std::size_t channel = i % attributes.scale.size();
+      y.push_back(pixels[i] * static_cast<double>(attributes.scale[channel]) +
+                  static_cast<double>(attributes.offset[channel]));
+    }
+    cases.push_back({type.to_string(), normalize_pixels_op(type, attributes), {pixels}, {{y}}});
+    cases.back().tolerance = 1e-6;
+  }
+  return cases;
+}
+
+}  // namespace trainer

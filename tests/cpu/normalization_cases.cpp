@@ -1,0 +1,243 @@
+#include <cmath>
+
+#include "tests/cpu/op_case.h"
+
+namespace trainer {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+/// Mean and biased variance over `count` values that lie `stride` apart.
+struct Moments {
+  double mean = 0, variance = 0;
+};
+Moments moments_of(const Values& x, std::int64_t first, std::int64_t stride, std::int64_t count) {
+  Moments m;
+  for (std::int64_t i = 0; i < count; ++i) m.mean += x[at(first + i * stride)] / static_cast<double>(count);
+  for (std::int64_t i = 0; i < count; ++i)
+    m.variance += std::pow(x[at(first + i * stride)] - m.mean, 2) / static_cast<double>(count);
+  return m;
+}
+
+struct BatchNormCase {
+  std::string name;
+  TensorType x;
+  BatchNorm2dAttributes attributes;
+  double offset = 0;  ///< added to x: a mean that is large against the deviation
+};
+
+std::vector<BatchNormCase> batchnorm_cases() {
+  const DType f32 = DType::f32;
+  return {
+      {"one channel", {f32, {2, 1, 1, 1}}, {}},
+      {"odd", {f32, {3, 5, 7, 3}}, {}},
+      {"odd, relu", {f32, {3, 5, 7, 3}}, {.relu = true}},
+      {"no weight", {f32, {2, 3, 3, 5}}, {.affine = false}},
+      {"no weight, relu", {f32, {2, 3, 3, 5}}, {.affine = false, .relu = true}},
+      {"64 channels", {f32, {2, 2, 3, 64}}, {.eps = 1e-3, .momentum = 0.3, .relu = true}},
+      {"67 channels", {f32, {2, 2, 2, 67}}, {.relu = true}},
+      {"many rows", {f32, {5, 29, 17, 2}}, {}},
+      {"mean large against the deviation", {f32, {4, 5, 5, 2}}, {}, 1000},
+  };
+}
+
+Op forward_op(const BatchNormCase& c) { return batchnorm2d_op(c.x, c.attributes); }
+
+/// x, running mean, running variance[, weight, bias]
+std::vector<Values> inputs_of(const BatchNormCase& c) {
+  std::vector<Values> inputs = {random_values(c.x, 1)};
+  for (double& value : inputs[0]) value = static_cast<double>(static_cast<float>(value + c.offset));
+  inputs.push_back(random_values(c.x.shape[3], 2));
+  inputs.push_back(random_values(c.x.shape[3], 3, 0.5, 2));
+  if (c.attributes.affine) {
+    inputs.push_back(random_values(c.x.shape[3], 4, 0.5, 1.5));
+    inputs.push_back(random_values(c.x.shape[3], 5));
+  }
+  return inputs;
+}
+
+std::int64_t rows_of(const BatchNormCase& c) { return c.x.num_elements() / c.x.shape[3]; }
+
+Values apply_batchnorm(const BatchNormCase& c, const std::vector<Values>& inputs, const std::vector<Moments>& moments) {
+  Values y;
+  const std::int64_t channels = c.x.shape[3];
+  for (std::size_t i = 0; i < inputs[0].size(); ++i) {
+    const std::size_t channel = i % at(channels);
+    double value = (inputs[0][i] - moments[channel].mean) / std::sqrt(moments[channel].variance + c.attributes.eps);
+    if (c.attributes.affine) value = value * inputs[3][channel] + inputs[4][channel];
+    y.push_back(c.attributes.relu && value < 0 ? 0 : value);
+  }
+  return y;
+}
+
+std::vector<Moments> batch_moments(const BatchNormCase& c, const Values& x) {
+  std::vector<Moments> moments;
+  for (std::int64_t channel = 0; channel < c.x.shape[3]; ++channel)
+    moments.push_back(moments_of(x, channel, c.x.shape[3], rows_of(c)));
+  return moments;
+}
+
+Reference training_reference(const BatchNormCase& c) {
+  return [c](const std::vector<Values>& inputs) { return apply_batchnorm(c, inputs, batch_moments(c, inputs[0])); };
+}
+
+struct LayerNormCase {
+  std::string name;
+  TensorType x;
+  LayerNormAttributes attributes;
+};
+
+std::vector<LayerNormCase> layernorm_shapes() {
+  const DType f32 = DType::f32;
+  return {{"one row of two", {f32, {1, 2}}, {}},
+          {"odd", {f32, {5, 7}}, {}},
+          {"no weight", {f32, {5, 7}}, {.affine = false}},
+          {"three dimensions", {f32, {2, 3, 65}}, {.eps = 1e-3}},
+          {"many rows", {f32, {301, 3}}, {}}};
+}
+
+std::vector<Values> inputs_of(const LayerNormCase& c) {
+  std::vector<Values> inputs = {random_values(c.x, 1)};
+  if (c.attributes.affine) {
+    inputs.push_back(random_values(c.x.shape[-1], 2, 0.5, 1.5));
+    inputs.push_back(random_values(c.x.shape[-1], 3));
+  }
+  return inputs;
+}
+
+std::vector<Moments> row_moments(const LayerNormCase& c, const Values& x) {
+  std::vector<Moments> moments;
+  const std::int64_t columns = c.x.shape[-1];
+  for (std::int64_t row = 0; row < c.x.num_elements() / columns; ++row)
+    moments.push_back(moments_of(x, row * columns, 1, columns));
+  return moments;
+}
+
+Reference reference_of(const LayerNormCase& c) {
+  return [c](const std::vector<Values>& inputs) {
+    const auto moments = row_moments(c, inputs[0]);
+    const std::size_t columns = at(c.x.shape[-1]);
+    Values y;
+    for (std::size_t i = 0; i < inputs[0].size(); ++i) {
+      const Moments& m = moments[i / columns];
+      double value = (inputs[0][i] - m.mean) / std::sqrt(m.variance + c.attributes.eps);
+      if (c.attributes.affine) value = value * inputs[1][i % columns] + inputs[2][i % columns];
+      y.push_back(value);
+    }
+    return y;
+  };
+}
+
+Values means_of(const std::vector<Moments>& moments) {
+  Values means;
+  for (const Moments& m : moments) means.push_back(m.mean);
+  return means;
+}
+Values rstds_of(const std::vector<Moments>& moments, double eps) {
+  Values rstds;
+  for (const Moments& m : moments) rstds.push_back(1 / std::sqrt(m.variance + eps));
+  return rstds;
+}
+/// As an f32 buffer would hold them.
+Values rounded(Values values) {
+  for (double& value : values) value = static_cast<double>(static_cast<float>(value));
+  return values;
+}
+
+}  // namespace
+
+std::vector<OpCase> batchnorm2d_cases() {
+  std::vector<OpCase> cases;
+  for (const BatchNormCase& c : batchnorm_cases()) {
+    const auto inputs = inputs_of(c);
+    const auto moments = batch_moments(c, inputs[0]);
+    Expected expected{{training_reference(c)(inputs), means_of(moments), rstds_of(moments, c.attributes.eps)}};
+    Values running_mean, running_var;
+    const auto rows = static_cast<double>(rows_of(c));
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+      const double m = c.attributes.momentum;
+      running_mean.push_back((1 - m) * inputs[1][i] + m * moments[i].mean);
+      running_var.push_back((1 - m) * inputs[2][i] + m * moments[i].variance * rows / (rows - 1));
+    }
+    expected.changed_inputs = {{1, running_mean}, {2, running_var}};
+    cases.push_back({c.name, forward_op(c), inputs, expected});
+    // Around 1000, one unit of f32 is 6e-5.
+    if (c.offset > 0) cases.back().tolerance = 3e-4;
+  }
+  return cases;
+}
+
+std::vector<OpCase> batchnorm2d_inference_cases() {
+  std::vector<OpCase> cases;
+  for (const BatchNormCase& c : batchnorm_cases()) {
+    if (c.offset > 0) continue;
+    const auto inputs = inputs_of(c);
+    std::vector<Moments> moments;
+    for (std::size_t i = 0; i < inputs[1].size(); ++i) moments.push_back({inputs[1][i], inputs[2][i]});
+    cases.push_back(
+        {c.name, batchnorm2d_inference_op(c.x, c.attributes), inputs, {{apply_batchnorm(c, inputs, moments)}}});
+  }
+  return cases;
+}
+
+std::vector<OpCase> batchnorm2d_backward_cases() {
+  std::vector<OpCase> cases;
+  for (const BatchNormCase& c : batchnorm_cases()) {
+    if (c.x.num_elements() > 1000) continue;  // the differences would take seconds
+    const auto inputs = inputs_of(c);
+    const auto moments = batch_moments(c, inputs[0]);
+    const Values dy = random_values(c.x, 9);
+    const Reference f = training_reference(c);
+    std::vector<Values> backward = {dy, inputs[0], rounded(means_of(moments)),
+                                    rounded(rstds_of(moments, c.attributes.eps))};
+    Expected expected{{finite_difference(f, inputs, 0, dy)}};
+    if (c.attributes.affine) {
+      backward.push_back(inputs[3]);
+      expected.outputs.push_back(finite_difference(f, inputs, 3, dy));
+      expected.outputs.push_back(finite_difference(f, inputs, 4, dy));
+    }
+    if (c.attributes.relu) backward.push_back(rounded(f(inputs)));
+    cases.push_back({c.name, batchnorm2d_backward_op(forward_op(c)), backward, expected});
+    cases.back().tolerance = c.offset > 0 ? 1e-3 : 1e-4;
+  }
+  return cases;
+}
+
+std::vector<OpCase> layernorm_cases() {
+  std::vector<OpCase> cases;
+  for (const LayerNormCase& c : layernorm_shapes()) {
+    const auto inputs = inputs_of(c);
+    const auto moments = row_moments(c, inputs[0]);
+    cases.push_back({c.name,
+                     layernorm_op(c.x, c.attributes),
+                     inputs,
+                     {{reference_of(c)(inputs), means_of(moments), rstds_of(moments, c.attributes.eps)}}});
+    cases.back().tolerance = 1e-4;
+  }
+  return cases;
+}
+
+std::vector<OpCase> layernorm_backward_cases() {
+  std::vector<OpCase> cases;
+  for (const LayerNormCase& c : layernorm_shapes()) {
+    const auto inputs = inputs_of(c);
+    const auto moments = row_moments(c, inputs[0]);
+    const Values dy = random_values(c.x, 9);
+    const Reference f = reference_of(c);
+    std::vector<Values> backward = {dy, inputs[0], rounded(means_of(moments)),
+                                    rounded(rstds_of(moments, c.attributes.eps))};
+    Expected expected{{finite_difference(f, inputs, 0, dy)}};
+    if (c.attributes.affine) {
+      backward.push_back(inputs[1]);
+      expected.outputs.push_back(finite_difference(f, inputs, 1, dy));
+      expected.outputs.push_back(finite_difference(f, inputs, 2, dy));
+    }
+    cases.push_back({c.name, layernorm_backward_op(layernorm_op(c.x, c.attributes)), backward, expected});
+    // A row of three nearly equal numbers has a large rstd.
+    cases.back().tolerance = 5e-4;
+  }
+  return cases;
+}
+
+}  // namespace trainer

@@ -1,0 +1,136 @@
+#include <cmath>
+
+#include "tests/cpu/op_case.h"
+
+namespace trainer {
+
+namespace {
+
+/// Parameters of one update; the last is larger than what one thread takes at a time.
+std::vector<TensorType> parameters() {
+  const DType f32 = DType::f32;
+  return {{f32, {1}}, {f32, {3, 5}}, {f32, {17, 13, 3, 3}}, {f32, {131, 257}}};
+}
+
+const Values norm_and_factor = {4, 0.25};
+
+/// torch.optim.SGD with dampening 0, one element; m is the momentum buffer.
+double sgd_step(double w, double g, double& m, const SgdUpdateAttributes& a, double lr, bool first) {
+  g += a.weight_decay * w;
+  if (a.momentum > 0) {
+    m = first ? g : a.momentum * m + g;
+    g = a.nesterov ? g + a.momentum * m : m;
+  }
+  return w - lr * g;
+}
+
+/// torch.optim.Adam and AdamW, one element.
+double adam_step(double w, double g, double& m, double& v, const AdamUpdateAttributes& a, double lr, double update) {
+  if (a.decoupled)
+    w -= lr * a.weight_decay * w;
+  else
+    g += a.weight_decay * w;
+  m = a.beta1 * m + (1 - a.beta1) * g;
+  v = a.beta2 * v + (1 - a.beta2) * g * g;
+  const double m_hat = m / (1 - std::pow(a.beta1, update));
+  const double v_hat = v / (1 - std::pow(a.beta2, update));
+  return w - lr * m_hat / (std::sqrt(v_hat) + a.eps);
+}
+
+}  // namespace
+
+std::vector<OpCase> gradient_norm_cases() {
+  std::vector<OpCase> cases;
+  for (const double clip_norm : {0.5, 1e6}) {
+    const auto types = parameters();
+    std::vector<Values> gradients;
+    double sum = 0;
+    for (const TensorType& type : types) {
+      gradients.push_back(random_values(type, static_cast<int>(gradients.size())));
+      for (const double g : gradients.back()) sum += g * g;
+    }
+    const double norm = std::sqrt(sum);
+    cases.push_back({"clip " + std::to_string(clip_norm),
+                     gradient_norm_op(types, {.clip_norm = clip_norm}),
+                     gradients,
+                     {{{norm, std::min(1.0, clip_norm / (norm + 1e-6))}}}});
+    cases.back().tolerance = 1e-6;
+  }
+  return cases;
+}
+
+std::vector<OpCase> sgd_update_cases() {
+  const std::vector<std::pair<std::string, SgdUpdateAttributes>> all = {
+      {"plain", {}},
+      {"weight decay", {.weight_decay = 0.1}},
+      {"momentum", {.momentum = 0.9}},
+      {"momentum and weight decay, clipped", {.momentum = 0.9, .weight_decay = 0.1, .clip = true}},
+      {"nesterov", {.momentum = 0.8, .nesterov = true, .weight_decay = 0.01}},
+      {"clipped", {.clip = true}},
+  };
+  std::vector<OpCase> cases;
+  for (const auto& [name, a] : all) {
+    for (const std::int64_t update : {1, 2}) {
+      const auto types = parameters();
+      OpCase c{name + ", update " + std::to_string(update), sgd_update_op(types, a), {}, {}};
+      c.scalars.learning_rate = 0.05;
+      c.scalars.update = update;
+      c.tolerance = 1e-6;
+      if (a.clip) c.inputs.push_back(norm_and_factor);
+      for (const TensorType& type : types) {
+        const auto at = static_cast<int>(c.inputs.size());
+        Values w = random_values(type, 10 * at + 1);
+        const Values g = random_values(type, 10 * at + 2);
+        Values m = random_values(type, 10 * at + 3);
+        c.inputs.insert(c.inputs.end(), {w, g});
+        if (a.momentum > 0) c.inputs.push_back(m);
+        for (std::size_t i = 0; i < w.size(); ++i)
+          w[i] = sgd_step(w[i], g[i] * (a.clip ? norm_and_factor[1] : 1), m[i], a, 0.05, update == 1);
+        c.expected.changed_inputs[at] = w;
+        if (a.momentum > 0) c.expected.changed_inputs[at + 2] = m;
+      }
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> adam_update_cases() {
+  const std::vector<std::pair<std::string, AdamUpdateAttributes>> all = {
+      {"Adam", {}},
+      {"Adam, weight decay", {.weight_decay = 0.1}},
+      {"AdamW", {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1, .decoupled = true}},
+      {"AdamW, clipped", {.weight_decay = 0.01, .decoupled = true, .clip = true}},
+      {"large eps", {.eps = 0.1}},
+  };
+  std::vector<OpCase> cases;
+  for (const auto& [name, a] : all) {
+    for (const std::int64_t update : {1, 7}) {
+      const auto types = parameters();
+      OpCase c{name + ", update " + std::to_string(update), adam_update_op(types, a), {}, {}};
+      c.scalars.learning_rate = 0.05;
+      c.scalars.update = update;
+      c.tolerance = 2e-6;
+      if (a.clip) c.inputs.push_back(norm_and_factor);
+      for (const TensorType& type : types) {
+        const auto at = static_cast<int>(c.inputs.size());
+        Values w = random_values(type, 10 * at + 1);
+        const Values g = random_values(type, 10 * at + 2);
+        Values m = random_values(type, 10 * at + 3);
+        Values v = random_values(type, 10 * at + 4, 0.1, 1);
+        if (update == 1) m = v = Values(w.size());
+        c.inputs.insert(c.inputs.end(), {w, g, m, v});
+        for (std::size_t i = 0; i < w.size(); ++i)
+          w[i] = adam_step(w[i], g[i] * (a.clip ? norm_and_factor[1] : 1), m[i], v[i], a, 0.05,
+                           static_cast<double>(update));
+        c.expected.changed_inputs[at] = w;
+        c.expected.changed_inputs[at + 2] = m;
+        c.expected.changed_inputs[at + 3] = v;
+      }
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+}  // namespace trainer
