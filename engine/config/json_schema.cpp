@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -46,8 +47,11 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {{{"type", {"string", "number", "boolean"}}}};
     case ValueKind::size:
       return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9.]+ ?([KkMmGgTt][Ii]?)?[Bb]?$"}}};
-    case ValueKind::choice:
-      return {{{"enum", rule.choice_names()}}};
+    case ValueKind::choice: {
+      Json names = rule.choice_names();
+      if (std::find(names.begin(), names.end(), "off") != names.end()) names.push_back(false);
+      return {{{"enum", names}}};
+    }
     case ValueKind::device:
       return {{{"enum", {"auto", "cpu", "cuda"}}}, {{"type", "string"}, {"pattern", "^cuda:[0-9]+$"}}};
     case ValueKind::interval:

@@ -144,6 +144,10 @@ class ValueReader {
     for (const std::string& name : names) {
       if (node.text == name) return Value(name);
     }
+    // To YAML 1.1, and to people, false is another word for off.
+    if (node.text == "false" && !node.quoted && std::find(names.begin(), names.end(), "off") != names.end()) {
+      return Value(std::string("off"));
+    }
     for (const Choice& each : rule_.choices) {
       const auto& words = each.synonyms;
       if (std::find(words.begin(), words.end(), node.text) != words.end())

@@ -1,18 +1,20 @@
 #include <sys/resource.h>
-#include <chrono>
-#include <fstream>
+#include <ctime>
 
 #include <catch2/catch.hpp>
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/load_experiment.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TRAINER_SANITIZED 1
-#endif
-
 namespace trainer {
 namespace {
+
+/// Sanitizers cost time and memory of their own; then only the answer is checked.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool measures = false;
+#else
+constexpr bool measures = true;
+#endif
 
 long peak_resident_kib() {
   rusage usage{};
@@ -23,20 +25,21 @@ long peak_resident_kib() {
 /// Parses, and holds the promise: an error, within a second, and less than 96 MiB beyond what was held before.
 std::string refused(const std::string& text, const std::vector<std::string>& overrides = {}) {
   const long before_kib = peak_resident_kib();
-  const auto start = std::chrono::steady_clock::now();
+  // Time of this process, so that a busy machine does not count.
+  const std::clock_t start = std::clock();
   std::string message;
   try {
     parse_experiment(text, "hostile.yaml", overrides);
   } catch (const ConfigError& error) {
     message = error.what();
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   REQUIRE_FALSE(message.empty());
   CHECK(message.size() < 100'000);
-#ifndef TRAINER_SANITIZED
-  CHECK(seconds.count() < 1.0);
-  CHECK(peak_resident_kib() - before_kib < 96 * 1024);
-#endif
+  if (measures) {
+    CHECK(seconds < 1.0);
+    CHECK(peak_resident_kib() - before_kib < 96 * 1024);
+  }
   return message;
 }
 
@@ -99,9 +102,9 @@ TEST_CASE("anchors within anchors are refused before they fill memory") {
 TEST_CASE("100 MB are refused without being read") {
   CHECK(has(refused(std::string(100'000'000, 'a')), "larger than 1 MiB"));
   const std::string path = "/dev/zero";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   CHECK_THROWS_AS(load_experiment(path), ConfigError);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+  CHECK(std::clock() - start < CLOCKS_PER_SEC);
 }
 
 TEST_CASE("binary data is refused with its first bad byte") {
