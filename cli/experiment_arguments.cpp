@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "engine/config/load_experiment.h"
-#include "engine/report/memory_table.h"
+#include "engine/report/shell_words.h"
 
 namespace trainer {
 
@@ -17,7 +17,7 @@ Experiment ExperimentArguments::load() const { return load_experiment(config_pat
 std::string ExperimentArguments::pasted() const {
   std::vector<std::string> words = {config_path};
   words.insert(words.end(), overrides.begin(), overrides.end());
-  return paste_overrides(words);
+  return shell_words(words);
 }
 
 }  // namespace trainer

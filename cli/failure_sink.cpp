@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "engine/report/out_of_memory_report.h"
@@ -17,12 +18,14 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
   fmt::print(stderr, "\n{}",
-             out_of_memory_report(event.context, event.fixes, {device_, labels, options_.arguments}, options_.style));
+             out_of_memory_report(event.context, event.fixes,
+                                  {device_, labels, options_.config_path, options_.overrides}, options_.style));
 }
 
 void FailureSink::on_diverged(const DivergedEvent& event) {
   std::string message = fmt::format("{} the loss is {} in step {}", paint(options_.style, Ink::red, "Diverged:"),
-                                    event.loss, format_count(event.step));
+                                    std::isnan(event.loss) ? "not a number" : fmt::format("{:.4g}", event.loss),
+                                    format_count(event.step));
   if (!event.layer.empty() || !event.tensor.empty())
     message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
                            event.layer.empty() ? "" : " of layer ", event.layer);

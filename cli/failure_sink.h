@@ -14,7 +14,8 @@ namespace trainer {
 class FailureSink final : public EventSink {
  public:
   struct Options {
-    std::string arguments;  ///< "CONFIG key=value …", to paste
+    std::string config_path;  ///< as the run was started
+    std::vector<std::string> overrides;
     bool brief = false;
     Style style;
     std::function<std::vector<std::string>()> layer_labels;  ///< asked only for a report

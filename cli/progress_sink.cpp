@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/terminal.h"
@@ -20,6 +21,12 @@ std::string format_rate(std::int64_t samples, double seconds) {
   if (seconds <= 0) return "-";
   const double rate = static_cast<double>(samples) / seconds;
   return rate < 100 ? fmt::format("{:.1f}", rate) : format_count(static_cast<std::int64_t>(rate));
+}
+
+/// Four decimals, as losses are compared, but never wider than the column.
+std::string format_loss(double loss) {
+  if (std::isnan(loss)) return "nan";
+  return std::abs(loss) < 1e5 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
 }
 
 std::string bar(double share, std::size_t columns) {
@@ -79,8 +86,8 @@ void ProgressSink::on_step(const StepEvent& event) {
 }
 
 void ProgressSink::on_eval(const EvalEvent& event) {
-  std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {:.4f}", format_count(event.step),
-                                 event.epoch, event.loss);
+  std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {}", format_count(event.step),
+                                 event.epoch, format_loss(event.loss));
   if (event.accuracy) line += fmt::format(", accuracy {:.2f} %", 100 * *event.accuracy);
   if (event.top5) line += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
   if (event.best) line += ", best so far";
@@ -95,16 +102,18 @@ void ProgressSink::on_diverged(const DivergedEvent&) { leave_panel(); }
 
 void ProgressSink::on_end(const EndEvent& event) {
   leave_panel();
-  fmt::print("{}", run_summary(event, options_.event_file, options_.style));
+  fmt::print("{}", run_summary(event, start_.experiment != nullptr ? start_.experiment->checkpoint.best : Metric::loss,
+                               options_.event_file, options_.style));
   std::fflush(stdout);
 }
 
 std::string ProgressSink::step_line(const StepEvent& event) const {
   const StepMemory& memory = event.memory.step;
-  return fmt::format("{:>13} {:>5} {:>10.4f} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}",
-                     fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, event.loss, event.learning_rate,
-                     format_rate(samples_, seconds_), format_bytes(memory.allocated), format_bytes(peak_allocated_),
-                     format_bytes(memory.reserved), format_bytes(event.memory.device_used));
+  return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}",
+                     fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, format_loss(event.loss),
+                     event.learning_rate, format_rate(samples_, seconds_), format_bytes(memory.allocated),
+                     format_bytes(peak_allocated_), format_bytes(memory.reserved),
+                     format_bytes(event.memory.device_used));
 }
 
 void ProgressSink::print_line(const std::string& line) {
@@ -129,8 +138,8 @@ std::string ProgressSink::panel(const StepEvent& event) const {
                            static_cast<double>(total - event.step);
   const std::string before = fmt::format(" step {}/{} ", event.step, start_.total_steps);
   const std::string after =
-      fmt::format(" {:3.0f} % eta {}  loss {:.4f}  lr {:.3g}  {} samples/s", 100 * share, format_clock(remaining),
-                  event.loss, event.learning_rate, format_rate(samples_, seconds_));
+      fmt::format(" {:3.0f} % eta {}  loss {}  lr {:.3g}  {} samples/s", 100 * share, format_clock(remaining),
+                  format_loss(event.loss), event.learning_rate, format_rate(samples_, seconds_));
   const std::size_t used = display_width(before) + display_width(after);
   const std::size_t bar_columns = width > used + 4 ? std::min<std::size_t>(width - used, 40) : 0;
   const std::string first = cut_to_width(before + bar(share, bar_columns) + after, width);

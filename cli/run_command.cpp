@@ -66,7 +66,8 @@ ExitCode run(const RunArguments& arguments) {
   ProgressSink progress({is_terminal(stdout),
                          arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every, style_for(stdout),
                          event_file.path()});
-  FailureSink failure({arguments.experiment.pasted(), arguments.json, style_for(stderr),
+  FailureSink failure({arguments.experiment.config_path, arguments.experiment.overrides, arguments.json,
+                       style_for(stderr),
                        [&] { return layer_labels(compile(experiment, data.description, *device)); }});
   EventFanout events;
   events.add(event_file);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
-#include "engine/report/memory_table.h"
+#include "engine/report/shell_words.h"
 
 namespace trainer {
 namespace {
@@ -11,27 +11,6 @@ namespace {
 std::string time_of(const Fix& fix) {
   if (fix.relative_step_time > 0.99 && fix.relative_step_time < 1.01) return "about the same time a step";
   return fmt::format("{:.2g} times the time a step", fix.relative_step_time);
-}
-
-/// The overrides over several lines where one is too narrow, continued as a shell wants it.
-std::string pasted(const std::vector<std::string>& overrides, std::size_t width, const std::string& indent) {
-  std::string text;
-  std::size_t column = 0;
-  for (const std::string& override_text : overrides) {
-    const std::string word = paste_overrides({override_text});
-    const std::size_t columns = display_width(word);
-    if (text.empty()) {
-      column = columns;
-    } else if (column + 1 + columns + 2 <= width) {
-      text += ' ';
-      column += 1 + columns;
-    } else {
-      text += " \\\n" + indent;
-      column = columns;
-    }
-    text += word;
-  }
-  return text;
 }
 
 }  // namespace
@@ -46,7 +25,7 @@ std::string fix_list(const std::vector<Fix>& fixes, const Style& style) {
     const Fix& fix = fixes[i];
     const std::string number = fmt::format("  {}. ", i + 1);
     const std::string indent(number.size(), ' ');
-    text += number + paint(style, Ink::bold, pasted(fix.set, width - number.size(), indent)) + '\n';
+    text += number + paint(style, Ink::bold, folded_shell_words(fix.set, width - number.size(), indent)) + '\n';
     const std::string verdict = fix.fits ? paint(style, Ink::green, "fits") : paint(style, Ink::red, "does not fit");
     const std::string line =
         fmt::format("{}: peak {} reserved of {}; {}; {}", verdict, format_bytes(fix.peak_reserved),

@@ -90,23 +90,4 @@ std::string category_list(const CategoryBytes& by_category) {
   return text.empty() ? "nothing" : text;
 }
 
-std::string paste_overrides(const std::vector<std::string>& overrides) {
-  std::string text;
-  for (const std::string& word : overrides) {
-    if (!text.empty()) text += ' ';
-    const bool plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
-      return std::isalnum(c) != 0 ||
-             std::string_view("._=-+:/,@%").find(static_cast<char>(c)) != std::string_view::npos;
-    });
-    if (plain) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
-  }
-  return text;
-}
-
 }  // namespace trainer

@@ -24,7 +24,4 @@ std::string buffer_table(const std::vector<LiveMemory::TopBuffer>& top, std::int
 /// "parameter 1.20 MiB, activation 3.40 MiB": the categories that hold something, largest first.
 std::string category_list(const CategoryBytes& by_category);
 
-/// The overrides as one pastes them: an argument that a shell would take apart is quoted.
-std::string paste_overrides(const std::vector<std::string>& overrides);
-
 }  // namespace trainer

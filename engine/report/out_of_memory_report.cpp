@@ -7,6 +7,7 @@
 #include "engine/report/glossary.h"
 #include "engine/report/memory_chart.h"
 #include "engine/report/memory_table.h"
+#include "engine/report/shell_words.h"
 
 namespace trainer {
 namespace {
@@ -93,10 +94,13 @@ std::string out_of_memory_report(const OutOfMemoryContext& context, const std::v
 
   text += heading(style, "What to change, each planned again");
   text += fix_list(fixes, style);
-  if (!fixes.empty() && fixes.front().fits)
-    text +=
-        fmt::format("  For example:  trainer run {} {}\n", options.config_path.empty() ? "CONFIG" : options.config_path,
-                    paste_overrides(fixes.front().set));
+  if (!fixes.empty() && fixes.front().fits) {
+    std::vector<std::string> words = merged_overrides(options.overrides, fixes.front().set);
+    words.insert(words.begin(), {"trainer", "run", options.config_path.empty() ? "CONFIG" : options.config_path});
+    const std::string indent(4, ' ');
+    text += "  For example:\n" + indent +
+            folded_shell_words(words, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';
+  }
 
   text += heading(style, "Words");
   text += memory_glossary(style);

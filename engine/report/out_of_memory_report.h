@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/report/style.h"
 #include "engine/train/events.h"
@@ -12,6 +13,7 @@ struct OutOfMemoryReportOptions {
   std::string device;                         ///< "cpu", "cuda:0"
   std::span<const std::string> layer_labels;  ///< by layer, for the chart; may be empty
   std::string config_path;                    ///< for the line to paste; may be empty
+  std::vector<std::string> overrides;         ///< that the run was started with
 };
 
 /// "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of …": one paragraph without line

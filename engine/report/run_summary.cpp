@@ -26,7 +26,7 @@ std::string outcome(const EndEvent& event, const Style& style) {
 
 }  // namespace
 
-std::string run_summary(const EndEvent& event, const std::string& event_file, const Style& style) {
+std::string run_summary(const EndEvent& event, Metric best, const std::string& event_file, const Style& style) {
   std::string text = fmt::format("\n{} after {} in {}\n", outcome(event, style), format_number_of(event.steps, "step"),
                                  format_duration(event.seconds));
   if (event.accuracy) {
@@ -38,7 +38,12 @@ std::string run_summary(const EndEvent& event, const std::string& event_file, co
     text += line("loss", fmt::format("{:.4f} on the validation data", *event.loss), style);
   }
   if (event.best_value && event.best_step > 0)
-    text += line("best", fmt::format("{:.4f} at step {}", *event.best_value, format_count(event.best_step)), style);
+    text += line("best",
+                 fmt::format("{} at step {}",
+                             best == Metric::accuracy ? fmt::format("accuracy {:.2f} %", 100 * *event.best_value)
+                                                      : fmt::format("loss {:.4f}", *event.best_value),
+                             format_count(event.best_step)),
+                 style);
   if (event.training_seconds > 0)
     text +=
         line("speed",
@@ -47,11 +52,13 @@ std::string run_summary(const EndEvent& event, const std::string& event_file, co
                  format_count(static_cast<std::int64_t>(static_cast<double>(event.samples) / event.training_seconds)),
                  format_number_of(event.samples, "sample"), format_duration(event.training_seconds)),
              style);
-  text += line("peak memory",
-               fmt::format("allocated {}, reserved {}, used {}", format_bytes(event.peak_allocated),
-                           format_bytes(event.peak_reserved), format_bytes(event.peak_used)),
-               style);
-  text += line("held by", category_list(event.peak_by_category), style);
+  if (event.peak_reserved > 0) {
+    std::string peaks =
+        fmt::format("allocated {}, reserved {}", format_bytes(event.peak_allocated), format_bytes(event.peak_reserved));
+    if (event.peak_used > 0) peaks += fmt::format(", used {}", format_bytes(event.peak_used));
+    text += line("peak memory", peaks, style);
+    text += line("held by", category_list(event.peak_by_category), style);
+  }
   if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
   if (!event_file.empty()) text += line("events", event_file, style);
   return text;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 
 namespace trainer {
@@ -25,6 +26,24 @@ std::string_view code_of(Ink ink) {
       return "36";
   }
   return "0";
+}
+
+/// Whether the text begins with the unit of the number before it, which stays on that number's line.
+bool begins_with_unit(std::string_view text) {
+  for (const std::string_view unit : {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "%", "s", "min", "h"}) {
+    if (!text.starts_with(unit)) continue;
+    if (text.size() == unit.size() || std::isalnum(static_cast<unsigned char>(text[unit.size()])) == 0) return true;
+  }
+  return false;
+}
+
+/// End of the word at `begin`: a number and its unit are one word.
+std::size_t end_of_word(std::string_view text, std::size_t begin) {
+  std::size_t end = text.find(' ', begin);
+  while (end != std::string_view::npos && end > begin && std::isdigit(static_cast<unsigned char>(text[end - 1])) != 0 &&
+         begins_with_unit(text.substr(end + 1)))
+    end = text.find(' ', end + 1);
+  return end == std::string_view::npos ? text.size() : end;
 }
 
 }  // namespace
@@ -73,8 +92,7 @@ std::string wrap(std::string_view text, std::size_t width, std::string_view inde
   std::size_t column = 0;
   std::size_t begin = 0;
   while (begin < text.size()) {
-    std::size_t end = text.find(' ', begin);
-    if (end == std::string_view::npos) end = text.size();
+    const std::size_t end = end_of_word(text, begin);
     const std::string_view word = text.substr(begin, end - begin);
     begin = end + 1;
     if (word.empty()) continue;

@@ -29,7 +29,7 @@ std::string pad_right(std::string_view text, std::size_t width);
 std::string pad_left(std::string_view text, std::size_t width);
 
 /// The text broken between words into lines of at most `width` columns; lines after the first start with `indent`.
-/// No newline at the end.
+/// A number and its unit stay together. No newline at the end.
 std::string wrap(std::string_view text, std::size_t width, std::string_view indent = "");
 
 /// "1,234,567": for counts that people read.

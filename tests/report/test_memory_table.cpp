@@ -36,12 +36,6 @@ TEST_CASE("a long list of layers ends in one line for the rest, so that the colu
   CHECK(lines.back().find(" 0 B") != std::string::npos);
 }
 
-TEST_CASE("overrides are quoted where a shell would take them apart") {
-  CHECK(paste_overrides({"train.batch_size=48", "output=runs/a"}) == "train.batch_size=48 output=runs/a");
-  CHECK(paste_overrides({"data.mean=[0.1, 0.2]"}) == "'data.mean=[0.1, 0.2]'");
-  CHECK(paste_overrides({"name=it's"}) == "'name=it'\\''s'");
-}
-
 TEST_CASE("categories are listed largest first") {
   CHECK(category_list(sample_context().live.by_category) == "activation 24.00 KiB, parameter 6.00 KiB, input 2.00 KiB");
   CHECK(category_list({}) == "nothing");

@@ -22,10 +22,10 @@ TEST_CASE("the summary of a run tells accuracy, time, throughput, peaks and file
   end.peak_used = 60 << 20;
   end.peak_by_category[static_cast<std::size_t>(Category::parameter)] = 3 << 20;
   end.last_checkpoint = "runs/digits/checkpoints/step-1200";
-  CHECK(run_summary(end, "runs/digits/events.jsonl", {}) ==
+  CHECK(run_summary(end, Metric::loss, "runs/digits/events.jsonl", {}) ==
         "\nDone after 1,200 steps in 1 min 15 s\n"
         "  accuracy    97.78 %, top-5 100.00 %, loss 0.0987 on the validation data\n"
-        "  best        0.0876 at step 1,100\n"
+        "  best        loss 0.0876 at step 1,100\n"
         "  speed       3,840 samples/s: 38,400 samples in 10.00 s of training\n"
         "  peak memory allocated 3.00 MiB, reserved 22.00 MiB, used 60.00 MiB\n"
         "  held by     parameter 3.00 MiB\n"
@@ -37,9 +37,9 @@ TEST_CASE("a run that ended early says so first") {
   EndEvent end;
   end.status = "interrupted";
   end.steps = 1;
-  CHECK_THAT(run_summary(end, "", {}), Catch::StartsWith("\nInterrupted after 1 step in "));
+  CHECK_THAT(run_summary(end, Metric::accuracy, "", {}), Catch::StartsWith("\nInterrupted after 1 step in "));
   end.status = "oom";
-  CHECK_THAT(run_summary(end, "", {}), Catch::StartsWith("\nOut of memory after 1 step"));
+  CHECK_THAT(run_summary(end, Metric::accuracy, "", {}), Catch::StartsWith("\nOut of memory after 1 step"));
 }
 
 TEST_CASE("the table of layers counts parameters and the activations that training allocates") {

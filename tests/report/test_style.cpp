@@ -28,6 +28,8 @@ TEST_CASE("colour is used only where the style has it") {
 TEST_CASE("wrapping breaks between words and keeps within the width") {
   CHECK(wrap("one two three", 7) == "one two\nthree");
   CHECK(wrap("one two three", 8, "  ") == "one two\n  three");
+  CHECK(wrap("it has 12 MiB, and", 9) == "it has\n12 MiB,\nand");
+  CHECK(wrap("it has 12 MiBs", 9) == "it has 12\nMiBs");
   CHECK(wrap("incomprehensibilities", 5) == "incomprehensibilities");
 }
 
