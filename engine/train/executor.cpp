@@ -45,6 +45,7 @@ void Executor::begin_step(std::int64_t step) {
 void Executor::run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch, CallObserver* observer) {
   prepare(routine);
   start_timeline(routine);
+  num_calls_completed_ = 0;
   std::size_t position = 0;
   try {
     for (; position < routine.instructions.size(); ++position) {
@@ -55,6 +56,7 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
           break;
         case Instruction::Kind::run:
           run_call(instruction.index, scalars);
+          ++num_calls_completed_;
           break;
         case Instruction::Kind::release:
           release(instruction.index);

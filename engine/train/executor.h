@@ -57,6 +57,9 @@ class Executor {
   void run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch = nullptr,
            CallObserver* observer = nullptr);
 
+  /// Calls that the last run() completed, also where it failed.
+  std::int64_t num_calls_completed() const { return num_calls_completed_; }
+
   /// Releases everything that `program.load` did not allocate.
   void release_transient() noexcept;
   /// Releases everything and gives the allocator's cache back.
@@ -95,6 +98,7 @@ class Executor {
   std::vector<char> is_persistent_;  ///< by buffer
 
   std::int64_t step_ = 0;
+  std::int64_t num_calls_completed_ = 0;
   /// Note [Timeline of accumulated steps]
   /// The timeline holds the first micro-batch of a step, its newest further one, and the update: what differs. So its
   /// room is known beforehand, however many micro-batches a step has.

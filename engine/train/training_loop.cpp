@@ -37,7 +37,8 @@ TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data,
       options_(options),
       interruption_(interruption),
       events_(events),
-      sampler_(sampler_options(experiment, data, schedule)) {
+      sampler_(sampler_options(experiment, data, schedule)),
+      device_total_(executor.device().total_bytes()) {
   if (experiment.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
   }
@@ -114,8 +115,10 @@ bool TrainingLoop::train_step() {
     events_.on_diverged(locate_in_step(step, first_scalars, summary.loss));
     return false;
   }
+  is_updating_ = true;
   executor_.run(program_.update, scalars);
   executor_.device().synchronize();
+  is_updating_ = false;
 
   statistics_are_kept_ = false;
   state_.step = number;
@@ -241,6 +244,7 @@ std::int32_t TrainingLoop::write_checkpoint() {
 
 void TrainingLoop::save_after_failure() {
   reader_.reset();
+  if (is_updating_ && executor_.num_calls_completed() > 0) return;
   if (statistics_are_kept_) {
     const std::byte* from = running_statistics_.data();
     for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
@@ -322,7 +326,7 @@ DeviceMemory TrainingLoop::measure() {
   DeviceMemory memory;
   memory.step = executor_.memory();
   memory.device_used = executor_.device().used_bytes();
-  memory.device_total = executor_.device().total_bytes();
+  memory.device_total = device_total_;
   memory.num_alloc_retries = executor_.allocator().statistics().num_alloc_retries;
   peak_used_ = std::max(peak_used_, memory.device_used);
   return memory;

@@ -37,7 +37,7 @@ class TrainingLoop {
   /// ProgramOutOfMemory, DataError, DeviceError.
   RunStatus run(const TrainingState& state);
 
-  /// After ProgramOutOfMemory: saves what was trained since the last checkpoint. Buffers of `load` are still there.
+  /// After ProgramOutOfMemory: saves what was trained since the last checkpoint, unless an update was half done.
   void save_after_failure();
 
   /// Numbers for the end event.
@@ -94,10 +94,12 @@ class TrainingLoop {
   /// A failed step has moved running statistics; these are the ones it started with, parameter by parameter.
   std::vector<std::byte> running_statistics_;
   bool statistics_are_kept_ = false;
+  bool is_updating_ = false;
 
   std::int64_t trained_samples_ = 0;
   double training_seconds_ = 0;
   std::int64_t peak_used_ = 0;
+  const std::int64_t device_total_;  ///< asked once: it may mean reading files
   std::optional<LossSummary> last_evaluation_;
   double last_loss_ = 0;
 };

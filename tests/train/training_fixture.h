@@ -1,0 +1,131 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "engine/config/load_experiment.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/train/training_run.h"
+
+namespace trainer {
+
+/// A folder of its own for each test, removed at the end.
+class OutputFolder {
+ public:
+  OutputFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "trainer-train-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~OutputFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  std::string path(const std::string& name = "") const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string file_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE(file.good());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Keeps every event; asks for an interruption after one step where told to.
+struct RecordingSink : EventSink {
+  std::vector<StartEvent> starts;
+  std::vector<StepEvent> steps;
+  std::vector<EvalEvent> evaluations;
+  std::vector<CheckpointEvent> checkpoints;
+  std::vector<OutOfMemoryEvent> failures;
+  std::vector<DivergedEvent> divergences;
+  std::vector<EndEvent> ends;
+  Interruption* interruption = nullptr;
+  std::int64_t interrupt_after = -1;
+
+  void on_start(const StartEvent& event) override { starts.push_back(event); }
+  void on_step(const StepEvent& event) override {
+    steps.push_back(event);
+    if (interruption != nullptr && event.step == interrupt_after) ++interruption->requests;
+  }
+  void on_eval(const EvalEvent& event) override { evaluations.push_back(event); }
+  void on_checkpoint(const CheckpointEvent& event) override { checkpoints.push_back(event); }
+  void on_out_of_memory(const OutOfMemoryEvent& event) override { failures.push_back(event); }
+  void on_diverged(const DivergedEvent& event) override { divergences.push_back(event); }
+  void on_end(const EndEvent& event) override { ends.push_back(event); }
+};
+
+/// A small network with everything whose state could be lost: batch norm, dropout, momentum, an odd last batch,
+/// accumulation, evaluation, a schedule.
+inline constexpr const char* small_experiment = R"(
+name: small
+seed: 7
+data: {type: synthetic, shape: [6, 6, 2], classes: 4, samples: 44, validation_samples: 12}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1}
+    - batchnorm2d
+    - relu
+    - dropout: {p: 0.25}
+    - flatten
+    - linear: {out: 4, name: head}
+optimizer: {type: adamw, lr: 0.01, weight_decay: 0.01}
+schedule: {type: cosine, warmup_steps: 3}
+train: {batch_size: 5, accumulation_steps: 2, steps: 40, eval_every: 8}
+)";
+
+struct TestRun {
+  Experiment experiment;
+  LoadedData data;
+  TrainingOptions options;
+  Interruption interruption;
+  RecordingSink events;
+  int num_threads = 1;  ///< small networks gain nothing from more, and lose much on a busy machine
+
+  explicit TestRun(const std::string& yaml, const std::string& output, std::vector<std::string> overrides = {}) {
+    overrides.push_back("output=" + output);
+    experiment = parse_experiment(yaml, "test.yaml", overrides);
+    data = load_data(experiment.data, experiment.seed);
+    options.trainer_version = "test";
+  }
+  RunStatus operator()(Device& device) {
+    events.interruption = &interruption;
+    return run_training(experiment, data, device, options, interruption, events);
+  }
+  RunStatus operator()() {
+    const std::unique_ptr<Device> device = make_cpu_device(num_threads);
+    return (*this)(*device);
+  }
+};
+
+inline std::string checkpoint_file(const std::string& output, int step, const std::string& name) {
+  char folder[32];
+  std::snprintf(folder, sizeof(folder), "/step-%08d/", step);
+  return output + "/checkpoints" + folder + name;
+}
+
+/// Whether two runs under `folder` saved the same bytes. (A comparison of the bytes would print them.)
+inline bool same_file(const OutputFolder& folder, const std::string& run, const std::string& other, int step,
+                      const std::string& name) {
+  return file_bytes(checkpoint_file(folder.path(run), step, name)) ==
+         file_bytes(checkpoint_file(folder.path(other), step, name));
+}
+
+}  // namespace trainer

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/memory/allocator.h"
+
+namespace trainer {
+
+/// A source of less than it says, whose holdings can be asked for while the run that owns it goes on.
+class ShortSource final : public MemorySource {
+ public:
+  ShortSource(std::unique_ptr<MemorySource> inner, std::int64_t real_capacity)
+      : inner_(std::move(inner)), real_capacity_(real_capacity) {}
+  void* acquire(std::int64_t num_bytes) override {
+    return inner_->held() + num_bytes > real_capacity_ ? nullptr : inner_->acquire(num_bytes);
+  }
+  void release(void* address, std::int64_t num_bytes) noexcept override { inner_->release(address, num_bytes); }
+  std::int64_t capacity() const override { return inner_->capacity(); }
+  std::int64_t held() const override { return inner_->held(); }
+
+ private:
+  std::unique_ptr<MemorySource> inner_;
+  std::int64_t real_capacity_;
+};
+
+/// A device that has less memory than it says, or whose kernels of one kind run out of memory at one run.
+class WrappedDevice final : public Device {
+ public:
+  explicit WrappedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
+
+  std::int64_t real_capacity = std::int64_t{1} << 60;
+  /// The run of kernels of `failing_kind`, counted from 1 over all of them, that fails; 0: none.
+  std::int64_t failing_run = 0;
+  OpKind failing_kind{};
+  const MemorySource* source = nullptr;  ///< the last one made
+
+  std::string kind() const override { return inner_->kind(); }
+  std::string name() const override { return inner_->name(); }
+  std::int64_t workspace_bytes(const Op& op) const override { return inner_->workspace_bytes(op); }
+  Kernel& prepare(const Op& op) override {
+    Kernel& kernel = inner_->prepare(op);
+    if (failing_run == 0 || op.kind != failing_kind) return kernel;
+    kernels_.push_back(std::make_unique<FailingKernel>(kernel, *this));
+    return *kernels_.back();
+  }
+  std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
+    auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), real_capacity);
+    source = made.get();
+    return made;
+  }
+  std::int64_t available_bytes() const override { return inner_->available_bytes(); }
+  std::int64_t used_bytes() const override { return inner_->used_bytes(); }
+  std::int64_t total_bytes() const override { return inner_->total_bytes(); }
+  void copy_to_device(void* destination, const void* from, std::int64_t num_bytes) override {
+    inner_->copy_to_device(destination, from, num_bytes);
+  }
+  void copy_to_host(void* destination, const void* from, std::int64_t num_bytes) override {
+    inner_->copy_to_host(destination, from, num_bytes);
+  }
+  void fill_zero(void* destination, std::int64_t num_bytes) override { inner_->fill_zero(destination, num_bytes); }
+  void synchronize() override { inner_->synchronize(); }
+
+ private:
+  class FailingKernel final : public Kernel {
+   public:
+    FailingKernel(Kernel& inner, WrappedDevice& device) : inner_(inner), device_(device) {}
+    void run(const OperandAddresses& addresses, const StepScalars& scalars) override {
+      if (++device_.num_runs_ == device_.failing_run) {
+        AllocationFailure failure;
+        failure.requested = failure.rounded = failure.segment_bytes = failure.capacity = std::int64_t{1} << 30;
+        throw OutOfMemory(failure);
+      }
+      inner_.run(addresses, scalars);
+    }
+
+   private:
+    Kernel& inner_;
+    WrappedDevice& device_;
+  };
+
+  std::unique_ptr<Device> inner_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::int64_t num_runs_ = 0;
+};
+
+}  // namespace trainer
