@@ -268,6 +268,7 @@ def config_text(name, network):
     data = {"type": "synthetic", **network["data"], "shuffle": False}
     data.pop("binary", None)
     if not data["classes"]:
+        data["target_type"] = "numeric"
         del data["classes"]
     lines = ["# Written by scripts/oracle/make_golden.py; trained on data.safetensors, in order.",
              f"name: golden-{name}", "seed: 1", f"data: {yaml_value(data)}", "model:", "  layers:",
