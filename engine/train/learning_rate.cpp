@@ -36,7 +36,8 @@ double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t ste
       return lr;
     case ScheduleType::step: {
       const std::int64_t every = schedule.step_size * (schedule.step_size_in_epochs ? steps_per_epoch : 1);
-      return every > 0 ? lr * std::pow(schedule.gamma, static_cast<double>(done / every)) : lr;
+      const std::int64_t num_decays = every > 0 ? done / every : 0;
+      return lr * std::pow(schedule.gamma, static_cast<double>(num_decays));
     }
     case ScheduleType::cosine: {
       const double position = static_cast<double>(done) / static_cast<double>(total_steps - warmup);

@@ -28,7 +28,7 @@ class NonFiniteSearch final : public CallObserver {
   bool search_parameters();
 
  private:
-  bool holds_non_finite(BufferId buffer);
+  bool holds_non_finite(BufferId id);
 
   Executor& executor_;
   const Routine& routine_;

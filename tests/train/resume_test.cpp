@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -38,6 +39,11 @@ std::string refusal(TestRun& run) {
 
 const std::vector<std::string> killed_run_overrides = {"train.steps=60", "checkpoint.every=4", "train.eval_every=20"};
 constexpr const char* killed_output_variable = "TRAINER_TEST_KILLED_RUN";
+
+std::int64_t newest_step(const std::string& output) {
+  const std::vector<std::int64_t> steps = RunDirectory(output).checkpoint_steps();
+  return steps.empty() ? -1 : steps.back();
+}
 
 void change_byte(const std::string& path, std::size_t position) {
   std::string bytes = file_bytes(path);
@@ -107,19 +113,29 @@ TEST_CASE("A run killed at random moments and resumed ends as if it had not been
   setenv(killed_output_variable, output.c_str(), 1);
   std::mt19937 random(20);
   int num_killed = 0;
+  std::int64_t reached = -1;
   for (int attempt = 0; attempt < 5; ++attempt) {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      std::freopen("/dev/null", "w", stdout);
+      dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
       execl("/proc/self/exe", "test_train", "[.killed-run]", static_cast<char*>(nullptr));
       _exit(127);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 60));
-    kill(child, SIGKILL);
+    // At some moment after it has got further than the one before.
     int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
+    pid_t ended = 0;
+    while (ended == 0 && newest_step(output) <= reached) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ended = waitpid(child, &status, WNOHANG);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+    if (ended == 0) {
+      kill(child, SIGKILL);
+      REQUIRE(waitpid(child, &status, 0) == child);
+    }
     if (WIFSIGNALED(status)) ++num_killed;
+    reached = newest_step(output);
     // Whatever is there under a checkpoint's name is whole.
     for (const std::int64_t step : RunDirectory(output).checkpoint_steps()) {
       CHECK_NOTHROW(read_checkpoint(RunDirectory(output).checkpoint_path(step)));
