@@ -159,7 +159,7 @@ std::vector<std::string> all_keys() {
 }
 
 /// Text in a cell of a Markdown table.
-std::string cell(std::string text) {
+std::string cell(std::string_view text) {
   std::string result;
   for (const char letter : text) {
     if (letter == '|') result += '\\';

@@ -161,12 +161,8 @@ void add_data(Fields& fields) {
 }
 
 void add_model_and_loss(Fields& fields) {
-  ExperimentField layers;
-  layers.key = "model.layers";
-  layers.rule = layer_list();
-  layers.help = "The layers, first to last";
-  layers.layers = [](Experiment& experiment) -> std::vector<LayerSpec>& { return experiment.layers; };
-  fields.push_back(std::move(layers).required());
+  const auto layers = [](auto& experiment) -> auto& { return experiment.layers; };
+  fields.push_back(layers_field<Experiment>("model.layers", layers, "The layers, first to last").required());
   fields.push_back(of(&Experiment::init, "model.init", choice(initialization_choices()),
                       "How weights start, where a layer does not say")
                        .also_called({"initialization", "initializer"}));

@@ -24,8 +24,10 @@ struct Field {
   std::string help;  ///< one sentence without a full stop
   std::function<void(Owner&, const Value&)> set;
   std::function<Value(const Owner&)> get;
-  std::function<std::vector<LayerSpec>&(Owner&)> layers;  ///< instead of set and get where the rule is a layer list
-  std::string default_text;                               ///< told instead of the struct's own default; may be empty
+  /// Instead of set and get where the rule is a layer list.
+  std::function<std::vector<LayerSpec>&(Owner&)> layers;
+  std::function<const std::vector<LayerSpec>&(const Owner&)> const_layers;
+  std::string default_text;  ///< told instead of the struct's own default; may be empty
   bool is_required = false;
   std::vector<std::string> only_for;  ///< values of the section's `type` that have this key; empty: all
   std::vector<std::pair<std::string, std::string>> type_defaults;  ///< (type, YAML) where a type has its own default
@@ -38,17 +40,17 @@ struct Field {
   Field&& required() && {
     return with([](Field& f) { f.is_required = true; });
   }
-  Field&& defaults_to(std::string text) && {
-    return with([&](Field& f) { f.default_text = std::move(text); });
+  Field&& defaults_to(const std::string& text) && {
+    return with([&](Field& f) { f.default_text = text; });
   }
-  Field&& only(std::vector<std::string> types) && {
-    return with([&](Field& f) { f.only_for = std::move(types); });
+  Field&& only(const std::vector<std::string>& types) && {
+    return with([&](Field& f) { f.only_for = types; });
   }
-  Field&& default_for(std::string type, std::string text) && {
-    return with([&](Field& f) { f.type_defaults.emplace_back(std::move(type), std::move(text)); });
+  Field&& default_for(const std::string& type, const std::string& text) && {
+    return with([&](Field& f) { f.type_defaults.emplace_back(type, text); });
   }
-  Field&& also_called(std::vector<std::string> words) && {
-    return with([&](Field& f) { f.synonyms = std::move(words); });
+  Field&& also_called(const std::vector<std::string>& words) && {
+    return with([&](Field& f) { f.synonyms = words; });
   }
 
  private:
@@ -104,6 +106,18 @@ Field<Owner> field(std::string key, const Access& access, Rule rule, std::string
   result.get = [access, rule](const Owner& owner) { return value_of(access(owner), rule); };
   result.rule = std::move(rule);
   result.help = std::move(help);
+  return result;
+}
+
+/// A field that is the list of layers which `access(owner)` refers to.
+template <class Owner, class Access>
+Field<Owner> layers_field(std::string key, const Access& access, std::string help) {
+  Field<Owner> result;
+  result.key = std::move(key);
+  result.rule = layer_list();
+  result.help = std::move(help);
+  result.layers = [access](Owner& owner) -> std::vector<LayerSpec>& { return access(owner); };
+  result.const_layers = [access](const Owner& owner) -> const std::vector<LayerSpec>& { return access(owner); };
   return result;
 }
 

@@ -15,12 +15,8 @@ LayerField of(Member Spec::*member, std::string key, Rule rule, std::string help
 
 template <class Spec>
 LayerField list(std::vector<LayerSpec> Spec::*member, std::string key, std::string help) {
-  LayerField result;
-  result.key = std::move(key);
-  result.rule = layer_list();
-  result.help = std::move(help);
-  result.layers = [member](LayerSpec& layer) -> std::vector<LayerSpec>& { return std::get<Spec>(layer.spec).*member; };
-  return result;
+  const auto access = [member](auto& layer) -> auto& { return std::get<Spec>(layer.spec).*member; };
+  return layers_field<LayerSpec>(std::move(key), access, std::move(help));
 }
 
 LayerKind linear() {
@@ -87,7 +83,7 @@ LayerKind layernorm() {
           }};
 }
 
-LayerKind activation(Activation function, std::string name, std::string help) {
+LayerKind activation(Activation function, const std::string& name, std::string help) {
   ActivationSpec initial;
   initial.function = function;
   LayerKind kind{name, std::move(help), name, initial, {}};

@@ -258,7 +258,7 @@ Node node_of_layer(const LayerSpec& layer) {
   for (const auto& field : kind->fields) {
     Node value;
     if (field.layers) {
-      value = node_of_layers(field.layers(const_cast<LayerSpec&>(layer)));
+      value = node_of_layers(field.const_layers(layer));
       if (value.items.empty()) continue;
     } else {
       value = node_of(field.get(layer));

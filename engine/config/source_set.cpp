@@ -20,7 +20,7 @@ int SourceSet::add_file(std::string name, std::string text) {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-int SourceSet::add_argument(std::string text) {
+int SourceSet::add_argument(const std::string& text) {
   sources_.push_back({text, text, {0}, true});
   return static_cast<int>(sources_.size()) - 1;
 }
@@ -56,6 +56,7 @@ ConfigError SourceSet::error() const {
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const Mistake& a, const Mistake& b) { return a.source < b.source; });
   std::vector<Diagnostic> diagnostics;
+  diagnostics.reserve(ordered.size());
   for (Mistake& mistake : ordered) diagnostics.push_back(std::move(mistake.diagnostic));
   return config_error(std::move(diagnostics));
 }

@@ -14,7 +14,7 @@ class SourceSet {
  public:
   /// Returns the index that marks carry. An argument is one line whose name is its text.
   int add_file(std::string name, std::string text);
-  int add_argument(std::string text);
+  int add_argument(const std::string& text);
 
   const std::string& name(int source) const { return sources_[static_cast<std::size_t>(source)].name; }
   /// The line without its end; "" beyond the last.
