@@ -13,15 +13,16 @@ using Fields = std::vector<ExperimentField>;
 using Keys = std::vector<std::string>;
 
 template <class Member>
-ExperimentField of(Member Experiment::*member, std::string key, Rule rule, std::string help) {
+ExperimentField of(Member Experiment::*member, const std::string& key, Rule rule, const std::string& help) {
   const auto access = [member](auto& experiment) -> auto& { return experiment.*member; };
-  return field<Experiment>(std::move(key), access, std::move(rule), std::move(help));
+  return field<Experiment>(key, access, std::move(rule), help);
 }
 
 template <class Part, class Member>
-ExperimentField of(Part Experiment::*part, Member Part::*member, std::string key, Rule rule, std::string help) {
+ExperimentField of(Part Experiment::*part, Member Part::*member, const std::string& key, Rule rule,
+                   const std::string& help) {
   const auto access = [ part, member ](auto& experiment) -> auto& { return experiment.*part.*member; };
-  return field<Experiment>(std::move(key), access, std::move(rule), std::move(help));
+  return field<Experiment>(key, access, std::move(rule), help);
 }
 
 /// A key that has one value so far: nothing to store.

@@ -99,23 +99,23 @@ Value value_of(const std::optional<Member>& member, const Rule& rule) {
 
 /// A field whose value is what `access(owner)` refers to.
 template <class Owner, class Access>
-Field<Owner> field(std::string key, const Access& access, Rule rule, std::string help) {
+Field<Owner> field(const std::string& key, const Access& access, Rule rule, const std::string& help) {
   Field<Owner> result;
-  result.key = std::move(key);
+  result.key = key;
   result.set = [access, rule](Owner& owner, const Value& value) { assign(access(owner), value, rule); };
   result.get = [access, rule](const Owner& owner) { return value_of(access(owner), rule); };
   result.rule = std::move(rule);
-  result.help = std::move(help);
+  result.help = help;
   return result;
 }
 
 /// A field that is the list of layers which `access(owner)` refers to.
 template <class Owner, class Access>
-Field<Owner> layers_field(std::string key, const Access& access, std::string help) {
+Field<Owner> layers_field(const std::string& key, const Access& access, const std::string& help) {
   Field<Owner> result;
-  result.key = std::move(key);
+  result.key = key;
   result.rule = layer_list();
-  result.help = std::move(help);
+  result.help = help;
   result.layers = [access](Owner& owner) -> std::vector<LayerSpec>& { return access(owner); };
   result.const_layers = [access](const Owner& owner) -> const std::vector<LayerSpec>& { return access(owner); };
   return result;

@@ -8,15 +8,15 @@ namespace {
 using LayerField = Field<LayerSpec>;
 
 template <class Spec, class Member>
-LayerField of(Member Spec::*member, std::string key, Rule rule, std::string help) {
+LayerField of(Member Spec::*member, const std::string& key, Rule rule, const std::string& help) {
   const auto access = [member](auto& layer) -> auto& { return std::get<Spec>(layer.spec).*member; };
-  return field<LayerSpec>(std::move(key), access, std::move(rule), std::move(help));
+  return field<LayerSpec>(key, access, std::move(rule), help);
 }
 
 template <class Spec>
-LayerField list(std::vector<LayerSpec> Spec::*member, std::string key, std::string help) {
+LayerField list(std::vector<LayerSpec> Spec::*member, const std::string& key, const std::string& help) {
   const auto access = [member](auto& layer) -> auto& { return std::get<Spec>(layer.spec).*member; };
-  return layers_field<LayerSpec>(std::move(key), access, std::move(help));
+  return layers_field<LayerSpec>(key, access, help);
 }
 
 LayerKind linear() {
