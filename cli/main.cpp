@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/commands.h"
@@ -102,6 +103,9 @@ int main(int argc, char** argv) {
     code = error.exit_code();
   } catch (const std::bad_alloc&) {
     trainer::print_error("this machine has no memory left for trainer itself (outside the allocator)");
+  } catch (const std::system_error& error) {
+    trainer::print_error(error.what());  // a full disk behind stdout, for one
+    code = ExitCode::data;
   } catch (const std::exception& error) {
     trainer::print_error(fmt::format("unexpected failure: {}", error.what()));
   }

@@ -139,22 +139,25 @@ std::string ProgressSink::panel(const StepEvent& event) const {
   const std::string before = fmt::format(" step {}/{} ", event.step, start_.total_steps);
   const std::string after =
       fmt::format(" {:3.0f} % eta {}  loss {}  lr {:.3g}  {} samples/s", 100 * share, format_clock(remaining),
-                  format_loss(event.loss), event.learning_rate, format_rate(samples_, seconds_));
+                  format_loss(event.loss), event.learning_rate, shown_rate_);
   const std::size_t used = display_width(before) + display_width(after);
   const std::size_t bar_columns = width > used + 4 ? std::min<std::size_t>(width - used, 40) : 0;
   const std::string first = cut_to_width(before + bar(share, bar_columns) + after, width);
 
   const StepMemory& memory = event.memory.step;
-  const std::string second =
-      cut_to_width(fmt::format(" allocated {} (peak {})  reserved {}  used {}", format_bytes(memory.allocated),
-                               format_bytes(std::max(peak_allocated_, memory.peak_allocated)),
-                               format_bytes(memory.reserved), format_bytes(event.memory.device_used)),
-                   width);
+  const std::string second = cut_to_width(
+      fmt::format(" allocated {} (peak {})  reserved {}  used {}", format_bytes(memory.allocated),
+                  format_bytes(shown_peak_), format_bytes(memory.reserved), format_bytes(event.memory.device_used)),
+      width);
   return first + '\n' + second + '\n';
 }
 
 void ProgressSink::draw(const StepEvent& event) {
   erase_panel();
+  if (seconds_ > 0) {
+    shown_rate_ = format_rate(samples_, seconds_);
+    shown_peak_ = peak_allocated_;
+  }
   fmt::print("{}", panel(event));
   std::fflush(stdout);
   panel_lines_ = 2;

@@ -14,7 +14,7 @@ namespace trainer {
 class ProgressSink final : public EventSink {
  public:
   struct Options {
-    bool redraws = false;        ///< stdout is a terminal
+    bool redraws = false;        ///< stdout is a terminal that can
     std::int64_t log_every = 0;  ///< 0: some thirty lines a run, and one whenever ten seconds have passed
     Style style;
     std::string event_file;  ///< named in the summary
@@ -48,6 +48,9 @@ class ProgressSink final : public EventSink {
   // Since the last line or drawing.
   std::int64_t samples_ = 0, peak_allocated_ = 0;
   double seconds_ = 0;
+  // What the panel says of them, also when it is drawn again.
+  std::string shown_rate_ = "-";
+  std::int64_t shown_peak_ = 0;
 };
 
 /// A step count that gives about `lines` lines in `total` steps: 1, 2 or 5 times a power of ten.

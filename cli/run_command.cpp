@@ -63,9 +63,8 @@ ExitCode run(const RunArguments& arguments) {
 
   EventFileSink event_file(experiment.output, TRAINER_VERSION);
   JsonLinesSink json_lines(stdout, TRAINER_VERSION);
-  ProgressSink progress({is_terminal(stdout),
-                         arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every, style_for(stdout),
-                         event_file.path()});
+  ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
+                         style_for(stdout), event_file.path()});
   FailureSink failure({arguments.experiment.config_path, arguments.experiment.overrides, arguments.json,
                        style_for(stderr),
                        [&] { return layer_labels(compile(experiment, data.description, *device)); }});

@@ -11,6 +11,11 @@ namespace trainer {
 
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
 
+bool can_redraw(std::FILE* stream) {
+  const char* term = std::getenv("TERM");
+  return is_terminal(stream) && term != nullptr && std::string_view(term) != "dumb";
+}
+
 int terminal_width(std::FILE* stream) {
   winsize size{};
   if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
@@ -21,8 +26,7 @@ Style style_for(std::FILE* stream) {
   Style style;
   if (!is_terminal(stream)) return style;
   const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  style.color = (no_color == nullptr || *no_color == '\0') && term != nullptr && std::string_view(term) != "dumb";
+  style.color = (no_color == nullptr || *no_color == '\0') && can_redraw(stream);
   style.width = std::clamp(terminal_width(stream), 60, 100);
   return style;
 }

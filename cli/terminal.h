@@ -8,6 +8,9 @@ namespace trainer {
 
 bool is_terminal(std::FILE* stream);
 
+/// Whether lines of the stream can be replaced: a terminal, and not a dumb one.
+bool can_redraw(std::FILE* stream);
+
 /// Columns of the terminal behind the stream now; 100 where there is none.
 int terminal_width(std::FILE* stream);
 

@@ -69,16 +69,16 @@ std::string unknown_command_message(const CLI::App& app, const std::vector<std::
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   std::string message = error.what();
+  // A mistyped flag also leaves what it stood for missing, so it comes first.
   const std::vector<std::string> left_over = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left_over.empty()) {
-    const auto flag = std::find_if(left_over.begin(), left_over.end(),
-                                   [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
-    if (flag != left_over.end())
-      message = unknown("flag", flag->substr(0, flag->find('=')), flags_of(command));
-    else
-      message = fmt::format("unexpected argument '{}'", left_over.front());
+  const auto flag = std::find_if(left_over.begin(), left_over.end(),
+                                 [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
+  if (flag != left_over.end()) {
+    message = unknown("flag", flag->substr(0, flag->find('=')), flags_of(command));
+  } else if (!left_over.empty()) {
+    message = fmt::format("unexpected argument '{}'", left_over.front());
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    message = command.get_subcommands([](const CLI::App*) { return true; }).empty()
+    message = names_of_commands(command).empty()
                   ? fmt::format("{} is missing", message.substr(0, message.find(' ')))
                   : fmt::format("a command is missing; there are: {}", join(names_of_commands(command), ", "));
   } else if (!message.empty() && message.back() == '\n') {

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// A folder of its own for one test, removed with it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "trainer_test_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct ProcessResult {
+  int exit_code = -1;  ///< -signal where a signal ended it
+  std::string out, err;
+};
+
+struct ProcessOptions {
+  std::string folder = TRAINER_SOURCE_DIR;                         ///< to run in
+  std::vector<std::pair<std::string, std::string>> environment{};  ///< added
+  int terminal_columns = 0;                                        ///< > 0: stdout and stderr are a terminal (in `out`)
+  std::function<void(pid_t, const std::string& out)> on_output{};  ///< after each piece of stdout
+};
+
+/// Runs the trainer that was built with these tests. A minute is the most it may take.
+inline ProcessResult run_trainer(const std::vector<std::string>& arguments, const ProcessOptions& options = {}) {
+  std::array<int, 2> out{-1, -1}, err{-1, -1};
+  pid_t child = -1;
+  if (options.terminal_columns > 0) {
+    winsize size{};
+    size.ws_col = static_cast<unsigned short>(options.terminal_columns);
+    size.ws_row = 40;
+    child = forkpty(&out[0], nullptr, nullptr, &size);
+  } else {
+    REQUIRE(pipe2(out.data(), O_CLOEXEC) == 0);
+    REQUIRE(pipe2(err.data(), O_CLOEXEC) == 0);
+    child = fork();
+  }
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (options.terminal_columns == 0) {
+      dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      dup2(err[1], STDERR_FILENO);
+    }
+    unsetenv("NO_COLOR");
+    setenv("TERM", "xterm", 1);
+    setenv("OMP_NUM_THREADS", "2", 1);
+    for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+    if (chdir(options.folder.c_str()) != 0) _exit(126);
+    std::vector<char*> words = {const_cast<char*>(TRAINER_BINARY)};
+    for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execv(TRAINER_BINARY, words.data());
+    _exit(127);
+  }
+  if (out[1] >= 0) close(out[1]);
+  if (err[1] >= 0) close(err[1]);
+
+  ProcessResult result;
+  const auto begin = std::chrono::steady_clock::now();
+  std::array<pollfd, 2> watched = {{{out[0], POLLIN, 0}, {err[0], POLLIN, 0}}};
+  while (watched[0].fd >= 0 || watched[1].fd >= 0) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(60)) kill(child, SIGKILL);
+    if (poll(watched.data(), watched.size(), 1000) <= 0) continue;
+    for (std::size_t i = 0; i < watched.size(); ++i) {
+      if (watched[i].fd < 0 || watched[i].revents == 0) continue;
+      std::array<char, 65536> piece{};
+      const ssize_t count = read(watched[i].fd, piece.data(), piece.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {  // a terminal ends with EIO
+        close(watched[i].fd);
+        watched[i].fd = -1;
+        continue;
+      }
+      (i == 0 ? result.out : result.err).append(piece.data(), static_cast<std::size_t>(count));
+      if (i == 0 && options.on_output) options.on_output(child, result.out);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return result;
+}
+
+/// Every line of stdout as JSON; fails the test where one is not.
+inline std::vector<nlohmann::json> events_of(const std::string& text) {
+  std::vector<nlohmann::json> events;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    INFO(line);
+    REQUIRE(end != std::string::npos);
+    nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
+    REQUIRE(event.is_object());
+    events.push_back(std::move(event));
+    begin = end + 1;
+  }
+  return events;
+}
+
+inline std::vector<nlohmann::json> events_named(const std::vector<nlohmann::json>& events, const std::string& name) {
+  std::vector<nlohmann::json> named;
+  for (const nlohmann::json& event : events)
+    if (event.at("event") == name) named.push_back(event);
+  return named;
+}
+
+}  // namespace trainer

@@ -1,0 +1,125 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using Catch::Contains;
+
+namespace {
+
+std::vector<std::string> short_run(const ScratchFolder& folder, std::vector<std::string> more = {}) {
+  std::vector<std::string> words = {"run", "configs/quickstart.yaml", "train.steps=25",
+                                    "model.layers=[flatten, {linear: {out: 10}}]", "output=" + (folder / "run")};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("without a terminal a run prints plain lines and a summary") {
+  ScratchFolder folder;
+  const ProcessResult result = run_trainer(short_run(folder));
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK(result.out.find('\x1b') == std::string::npos);
+  CHECK(result.out.find('\r') == std::string::npos);
+  for (const char* title : {"step", "loss", "lr", "samples/s", "allocated", "(peak)", "reserved", "used"})
+    CHECK_THAT(result.out, Contains(title));
+  CHECK_THAT(result.out, Contains("evaluation after step 23 (epoch 1)"));
+  CHECK_THAT(result.out, Contains("Done after 25 steps") && Contains("accuracy") && Contains("peak memory") &&
+                             Contains("held by") && Contains(folder / "run/events.jsonl"));
+}
+
+TEST_CASE("--log-every says which steps have a line") {
+  ScratchFolder folder;
+  const ProcessResult result = run_trainer(short_run(folder, {"--log-every", "10"}));
+  for (const char* line : {" 1/25 ", " 10/25 ", " 20/25 ", " 25/25 "}) CHECK(count_of(result.out, line) == 1);
+  CHECK(count_of(result.out, "/25 ") == 4);
+}
+
+TEST_CASE("--quiet prints nothing where nothing is wrong") {
+  ScratchFolder folder;
+  const ProcessResult result = run_trainer(short_run(folder, {"--quiet"}));
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.empty());
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("--verbose tells what is read on stderr") {
+  ScratchFolder folder;
+  const ProcessResult result = run_trainer(short_run(folder, {"--verbose", "--quiet"}));
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, Contains("1437 training and 360 validation samples"));
+}
+
+TEST_CASE("--json prints every event on a line and nothing else, and the file holds the same") {
+  ScratchFolder folder;
+  const ProcessResult result = run_trainer(short_run(folder, {"--json"}));
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  const std::vector<nlohmann::json> events = events_of(result.out);
+  REQUIRE(events.size() >= 28);
+  CHECK(events.front()["event"] == "start");
+  CHECK(events.front()["config"]["train"]["steps"] == 25);
+  CHECK(events_named(events, "step").size() == 25);
+  CHECK(events_named(events, "eval").size() == 2);
+  CHECK(events.back()["event"] == "end");
+  CHECK(events.back()["status"] == "done");
+  std::ifstream file(folder / "run/events.jsonl");
+  std::ostringstream text;
+  text << file.rdbuf();
+  CHECK(text.str() == result.out);
+}
+
+TEST_CASE("on a terminal a bar with what remains is redrawn in place") {
+  ScratchFolder folder;
+  const ProcessResult result = run_trainer(short_run(folder), {.terminal_columns = 110});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("eta ") && Contains("samples/s") && Contains("allocated ") && Contains("(peak ") &&
+                             Contains("reserved ") && Contains("used ") && Contains("100 %") && Contains("█"));
+  CHECK_THAT(result.out, Contains("\x1b[1A\x1b[2K"));
+  CHECK_THAT(result.out, Contains("\x1b[32mDone\x1b[0m after 25 steps"));
+}
+
+TEST_CASE("no drawn line is wider than the terminal") {
+  for (const int columns : {20, 60, 80, 200}) {
+    ScratchFolder folder;
+    const ProcessResult result =
+        run_trainer(short_run(folder), {.environment = {{"NO_COLOR", "1"}}, .terminal_columns = columns});
+    CHECK(result.exit_code == 0);
+    std::string text = result.out;
+    for (const char* move : {"\x1b[1A", "\x1b[2K", "\r"})
+      for (std::size_t at = text.find(move); at != std::string::npos; at = text.find(move))
+        text.erase(at, std::string(move).size());
+    std::istringstream lines(text);
+    std::size_t num_panel_lines = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(" step ", 0) != 0 && line.rfind(" allocated ", 0) != 0) continue;
+      ++num_panel_lines;
+      std::size_t width = 0;
+      for (const char c : line) width += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U ? 1 : 0;
+      CHECK(width < static_cast<std::size_t>(columns));
+    }
+    CHECK(num_panel_lines >= 4);
+  }
+}
+
+TEST_CASE("NO_COLOR and a dumb terminal are respected") {
+  ScratchFolder folder;
+  const ProcessResult plain =
+      run_trainer(short_run(folder), {.environment = {{"NO_COLOR", "1"}}, .terminal_columns = 100});
+  CHECK(plain.out.find("\x1b[3") == std::string::npos);
+  CHECK(plain.out.find("\x1b[0m") == std::string::npos);
+  const ProcessResult dumb =
+      run_trainer(short_run(folder, {"--overwrite"}), {.environment = {{"TERM", "dumb"}}, .terminal_columns = 100});
+  CHECK(dumb.exit_code == 0);
+  CHECK(dumb.out.find('\x1b') == std::string::npos);
+}

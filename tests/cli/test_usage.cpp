@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using Catch::Contains;
+
+TEST_CASE("without arguments the short help is shown") {
+  const ProcessResult result = run_trainer({});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("Usage: trainer"));
+  for (const char* command : {"run", "plan", "summary", "check", "config", "init", "doctor"})
+    CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("every command has a short help with an example") {
+  const std::vector<std::vector<std::string>> commands = {{"run"},
+                                                          {"plan"},
+                                                          {"summary"},
+                                                          {"check"},
+                                                          {"config"},
+                                                          {"init"},
+                                                          {"doctor"},
+                                                          {"config", "show"},
+                                                          {"config", "explain"},
+                                                          {"config", "schema"},
+                                                          {"config", "reference"}};
+  for (std::vector<std::string> words : commands) {
+    words.emplace_back("--help");
+    const ProcessResult result = run_trainer(words);
+    INFO(result.out);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+    CHECK_THAT(result.out, Contains("Usage: trainer " + words.front()));
+    CHECK_THAT(result.out, Contains("Example"));
+    CHECK(std::count(result.out.begin(), result.out.end(), '\n') < 35);
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 110);
+  }
+}
+
+TEST_CASE("the version is one line") {
+  const ProcessResult result = run_trainer({"--version"});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Catch::Matches("trainer [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_CASE("mistyped commands and flags get a suggestion and exit with 2") {
+  struct Mistake {
+    std::vector<std::string> words;
+    std::string said;
+  };
+  const std::vector<Mistake> mistakes = {
+      {{"rnu", "a.yaml"}, "unknown command 'rnu'; did you mean 'run'?"},
+      {{"sumary"}, "unknown command 'sumary'; did you mean 'summary'?"},
+      {{"config", "shwo", "a.yaml"}, "unknown command 'shwo'; did you mean 'show'?"},
+      {{"fly"}, "unknown command 'fly'; there are: run, plan,"},
+      {{"run", "a.yaml", "--jsn"}, "unknown flag '--jsn'; did you mean '--json'?"},
+      {{"run", "a.yaml", "--log-evry=3"}, "unknown flag '--log-evry'; did you mean '--log-every'?"},
+      {{"plan", "a.yaml", "--capcity", "3"}, "unknown flag '--capcity'; did you mean '--capacity'?"},
+      {{"--versoin"}, "unknown flag '--versoin'; did you mean '--version'?"},
+      {{"run"}, "CONFIG is missing"},
+      {{"config"}, "a command is missing; there are: show, explain, schema, reference"},
+      {{"run", "a.yaml", "--log-every", "0"}, "--log-every"},
+      {{"plan", "configs/quickstart.yaml", "--capacity", "12 apples"}, "'12 apples' is not a size"},
+      {{"doctor", "now"}, "unexpected argument 'now'"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const ProcessResult result = run_trainer(mistake.words);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains("error: ") && Contains(mistake.said));
+  }
+}
+
+TEST_CASE("a configuration is shown, explained and described") {
+  const ProcessResult shown = run_trainer({"config", "show", "configs/quickstart.yaml", "optimizer.lr=0.25", "--json"});
+  REQUIRE(shown.exit_code == 0);
+  CHECK(nlohmann::json::parse(shown.out)["optimizer"]["lr"] == 0.25);
+
+  const ProcessResult explained = run_trainer({"config", "explain", "train.batch_size"});
+  CHECK(explained.exit_code == 0);
+  CHECK_THAT(explained.out, Contains("batch_size"));
+  const ProcessResult unknown = run_trainer({"config", "explain", "train.batch_sise"});
+  CHECK(unknown.exit_code == 2);
+  CHECK_THAT(unknown.err, Contains("did you mean 'train.batch_size'?") && !Contains("error: error:"));
+
+  const ProcessResult schema = run_trainer({"config", "schema"});
+  REQUIRE(schema.exit_code == 0);
+  CHECK(nlohmann::json::parse(schema.out).contains("properties"));
+  CHECK_THAT(run_trainer({"config", "reference"}).out, Contains("batch_size"));
+}
+
+TEST_CASE("what config show prints is a configuration that gives the same") {
+  ScratchFolder folder;
+  const ProcessResult shown = run_trainer({"config", "show", "configs/quickstart.yaml"});
+  REQUIRE(shown.exit_code == 0);
+  std::ofstream(folder / "again.yaml") << shown.out;
+  CHECK(run_trainer({"config", "show", folder / "again.yaml"}).out == shown.out);
+}
+
+TEST_CASE("a starter is written once and not over another file") {
+  ScratchFolder folder;
+  const ProcessResult list = run_trainer({"init"});
+  CHECK(list.exit_code == 0);
+  CHECK_THAT(list.out, Contains("mlp"));
+  const ProcessResult wrote = run_trainer({"init", "mlp"}, {.folder = folder.path()});
+  CHECK(wrote.exit_code == 0);
+  CHECK_THAT(wrote.out, Contains("trainer run mlp.yaml"));
+  CHECK(run_trainer({"check", "mlp.yaml"}, {.folder = folder.path()}).exit_code == 0);
+  const ProcessResult again = run_trainer({"init", "mlp"}, {.folder = folder.path()});
+  CHECK(again.exit_code == 6);
+  CHECK_THAT(again.err, Contains("mlp.yaml exists"));
+  CHECK(run_trainer({"init", "mlp", "--overwrite"}, {.folder = folder.path()}).exit_code == 0);
+  CHECK_THAT(run_trainer({"init", "cnn", "-"}).out, Contains("conv2d"));
+  const ProcessResult unknown = run_trainer({"init", "cnm"});
+  CHECK(unknown.exit_code == 2);
+  CHECK_THAT(unknown.err, Contains("cnn"));
+}
+
+TEST_CASE("check tells what it validated, and every mistake with its place") {
+  const ProcessResult valid = run_trainer({"check", "configs/quickstart.yaml"});
+  CHECK(valid.exit_code == 0);
+  CHECK_THAT(valid.out, Contains("is valid") && Contains("1,437 samples for training and 360 for validation"));
+  CHECK(run_trainer({"check", "configs/quickstart.yaml", "--quiet"}).out.empty());
+
+  const ProcessResult wrong =
+      run_trainer({"check", "configs/quickstart.yaml", "train.batch_sise=3", "optimizer.lr=fast"});
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err, Contains("did you mean 'batch_size'?") && Contains("optimizer.lr=fast"));
+
+  const ProcessResult missing = run_trainer({"check", "configs/quickstart.yaml", "data={type: idx, root: /nowhere}"});
+  CHECK(missing.exit_code == 6);
+  CHECK_THAT(missing.err, Contains("missing") && Contains("/nowhere/"));
+}
+
+TEST_CASE("doctor tells the build, the libraries and the devices") {
+  const ProcessResult result = run_trainer({"doctor"});
+  CHECK(result.exit_code == 0);
+  for (const char* what : {"trainer ", "compiler", "oneDNN", "fmt", "cpu", "capacity", "threads"})
+    CHECK_THAT(result.out, Contains(what));
+  const nlohmann::json report = nlohmann::json::parse(run_trainer({"doctor", "--json"}).out);
+  CHECK(report["devices"][0]["kind"] == "cpu");
+  CHECK(report["devices"][0]["capacity"].get<std::int64_t>() > 0);
+}
+
+TEST_CASE("summary lists every layer with its shape and parameters") {
+  const ProcessResult result = run_trainer({"summary", "configs/bench/mlp.yaml"});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("128×2000") && Contains("1,570,000") && Contains("5,592,010"));
+  const nlohmann::json summary =
+      nlohmann::json::parse(run_trainer({"summary", "configs/bench/mlp.yaml", "--json"}).out);
+  CHECK(summary["parameters"] == 5'592'010);
+  std::int64_t sum = 0;
+  for (const nlohmann::json& layer : summary["layers"]) sum += layer["parameters"].get<std::int64_t>();
+  CHECK(sum == 5'592'010);
+}
+
+TEST_CASE("a full disk behind stdout is an error and not silence") {
+  // The shell's redirection stands in for a full disk.
+  const std::string command = std::string(TRAINER_BINARY) + " config reference > /dev/full 2> /dev/null";
+  const int status = std::system(command.c_str());
+  CHECK(WEXITSTATUS(status) == 6);
+}
