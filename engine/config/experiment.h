@@ -34,7 +34,7 @@ struct DataConfig {
   std::string root;               ///< folder of idx and cifar10
   std::string train, validation;  ///< csv: files; idx: image files where their names are not the usual ones
   std::string train_labels, validation_labels;  ///< idx: label files, likewise
-  double split = 0.0;  ///< share of the training samples set aside where validation has no files
+  double split = 0.0;  ///< share of the training samples set aside, instead of validation files found beside them
   bool shuffle = true;
   bool drop_last = false;
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels

@@ -121,7 +121,7 @@ void add_data(Fields& fields) {
       of(data, &DataConfig::validation_labels, "data.validation_labels", text(), "The labels of `data.validation`")
           .only({"idx"}));
   fields.push_back(of(data, &DataConfig::split, "data.split", number_below(0.0, 1.0),
-                      "Share of the training samples set aside for validation where there are no files for it")
+                      "Share of the training samples set aside for validation, instead of validation files beside them")
                        .also_called({"validation_split", "val_split"}));
   fields.push_back(of(data, &DataConfig::shuffle, "data.shuffle", boolean(),
                       "Whether each epoch takes the training samples in a new order"));

@@ -79,7 +79,7 @@ class Rules {
       if (data.classes == 0 && !is_numeric) need("data.classes", "how many classes");
       if (data.samples == 0) need("data.samples", "how many training samples");
     }
-    if (data.shape.size() > 3) {
+    if (data.shape.size() > 3 || data.shape.size() == 2) {
       refuse({"data.shape"}, fmt::format("'data.shape' has {} dimensions", data.shape.size()),
              "[height, width, channels] or [features]");
     }

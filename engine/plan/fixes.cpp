@@ -215,8 +215,11 @@ class FixSearch {
       if (optimizer.nesterov) set.emplace_back("optimizer.nesterov=false");
       what = "no momentum: no optimizer state";
     } else {
-      set.emplace_back("optimizer.type=sgd");
+      // The whole section: keys that only Adam knows would be mistakes beside type sgd.
+      set.push_back(
+          fmt::format("optimizer={{type: sgd, lr: {}, weight_decay: {}}}", optimizer.lr, optimizer.weight_decay));
       what = "SGD: no moments to keep (choose its lr anew)";
+      optimizer.decay_norms_and_biases = false;
     }
     optimizer.type = OptimizerType::sgd;
     optimizer.momentum = 0;

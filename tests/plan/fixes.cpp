@@ -16,7 +16,7 @@ const std::string network =
     "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 512}\n"
     "model: {layers: [{conv2d: {out: 64, kernel: 3}}, relu, {conv2d: {out: 64, kernel: 3}}, relu, flatten,"
     " {linear: {out: 30}}, relu, {linear: {out: 10}}]}\n"
-    "train: {batch_size: 128}\noptimizer: {type: adam}\n";
+    "train: {batch_size: 128}\noptimizer: {type: adam, betas: [0.9, 0.99]}\n";
 
 bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   const DescribedDevice device;
