@@ -1,0 +1,77 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using nlohmann::json;
+
+namespace {
+
+std::vector<std::string> long_run(const ScratchFolder& folder, std::vector<std::string> more) {
+  std::vector<std::string> words = {"run", "tests/runs/digits_mlp.yaml", "train.epochs=100000", "--json",
+                                    "output=" + (folder / "run")};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Sends the signals, one at each further step, once ten steps are done.
+ProcessOptions interrupted_by(std::vector<int> signals) {
+  ProcessOptions options;
+  options.on_output = [signals, sent = std::size_t{0}](pid_t process, const std::string& out) mutable {
+    if (sent >= signals.size() || out.find("\"step\":10,") == std::string::npos) return;
+    kill(process, signals[sent++]);
+  };
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("the first interrupt finishes the step, saves and exits with 75, and the run can go on") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    ScratchFolder folder;
+    const ProcessResult result = run_trainer(long_run(folder, {}), interrupted_by({signal}));
+    INFO(result.err);
+    CHECK(result.exit_code == 75);
+    CHECK_THAT(result.err, Catch::Contains("Continue with:  trainer run tests/runs/digits_mlp.yaml") &&
+                               Catch::Contains("--resume"));
+    const std::vector<json> events = events_of(result.out);
+    CHECK(events.back()["status"] == "interrupted");
+    const std::int64_t last_step = events_named(events, "step").back()["step"];
+    CHECK(last_step >= 10);
+    CHECK(events.back()["steps"] == last_step);
+
+    const ProcessResult resumed =
+        run_trainer(long_run(folder, {"--resume", "train.steps=" + std::to_string(last_step + 3)}), {});
+    INFO(resumed.err);
+    CHECK(resumed.exit_code == 0);
+    const std::vector<json> more = events_of(resumed.out);
+    CHECK(more.front()["first_step"] == last_step + 1);
+    CHECK(events_named(more, "step").size() == 3);
+  }
+}
+
+TEST_CASE("a killed run leaves its checkpoints readable and resumes from the newest") {
+  ScratchFolder folder;
+  const ProcessResult killed = run_trainer(long_run(folder, {"checkpoint.every=3"}), interrupted_by({SIGKILL}));
+  CHECK(killed.exit_code == -SIGKILL);
+  // The last line may be cut off.
+  const std::vector<json> before = events_of(killed.out.substr(0, killed.out.rfind('\n') + 1));
+  const std::int64_t last_step = events_named(before, "step").back()["step"];
+  const ProcessResult resumed =
+      run_trainer(long_run(folder, {"checkpoint.every=3", "--resume", "train.steps=" + std::to_string(last_step + 5)}));
+  INFO(resumed.err);
+  CHECK(resumed.exit_code == 0);
+  const std::vector<json> after = events_of(resumed.out);
+  const std::int64_t first_step = after.front()["first_step"];
+  CHECK(first_step >= 7);
+  CHECK(first_step <= last_step + 1);
+  // What was trained twice came out the same.
+  for (const json& step : events_named(after, "step")) {
+    for (const json& same : events_named(before, "step"))
+      if (same["step"] == step["step"]) CHECK(same["loss"] == step["loss"]);
+  }
+}

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using nlohmann::json;
+
+namespace {
+
+/// Every runnable experiment below configs/, from the repository root.
+std::vector<std::string> shipped_configs() {
+  const std::filesystem::path root = TRAINER_SOURCE_DIR;
+  std::vector<std::string> configs;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "configs")) {
+    const std::string path = entry.path().lexically_relative(root).string();
+    if (entry.path().extension() == ".yaml" && path.rfind("configs/gpus/", 0) != 0) configs.push_back(path);
+  }
+  std::sort(configs.begin(), configs.end());
+  return configs;
+}
+
+/// Two small steps; in place of files that are not part of the repository, random data of the same shape.
+std::vector<std::string> shortened(const std::string& config) {
+  const ProcessResult shown = run_trainer({"config", "show", config, "--json"});
+  INFO(config << ": " << shown.err);
+  REQUIRE(shown.exit_code == 0);
+  const std::string type = json::parse(shown.out)["data"]["type"];
+  std::vector<std::string> words = {config, "train.steps=2", "train.batch_size=8", "train.eval_batch_size=64"};
+  if (type == "idx") words.emplace_back("data={type: synthetic, shape: [28, 28, 1], classes: 10, samples: 40}");
+  if (type == "cifar10") words.emplace_back("data={type: synthetic, shape: [32, 32, 3], classes: 10, samples: 40}");
+  return words;
+}
+
+ProcessResult run_command(const std::string& command, std::vector<std::string> words) {
+  words.insert(words.begin(), command);
+  return run_trainer(words);
+}
+
+}  // namespace
+
+TEST_CASE("every configuration that is shipped runs") {
+  ScratchFolder folder;
+  const std::vector<std::string> configs = shipped_configs();
+  REQUIRE(configs.size() >= 5);
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    std::vector<std::string> words = shortened(configs[i]);
+    CHECK(run_command("check", words).exit_code == 0);
+    words.push_back("output=" + (folder / std::to_string(i)));
+    words.emplace_back("--json");
+    const ProcessResult result = run_command("run", words);
+    INFO(configs[i] << "\n" << result.err);
+    CHECK(result.exit_code == 0);
+    const std::vector<json> events = events_of(result.out);
+    CHECK(events_named(events, "step").size() == 2);
+    CHECK(events.back()["status"] == "done");
+  }
+}
