@@ -59,143 +59,214 @@ ConvolutionShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape
   return s;
 }
 
-dnnl::convolution_forward::primitive_desc describe_forward(const ConvolutionShape& s, const dnnl::engine& engine) {
+using Forward = dnnl::convolution_forward;
+using BackwardInput = dnnl::convolution_backward_data;
+using BackwardWeight = dnnl::convolution_backward_weights;
+
+/// Note [Winograd]. Winograd's minimal filtering F(4×4, 3×3) (Lavin and Gray, 2015) takes a quarter of the
+/// multiplications of a 3×3 convolution. oneDNN has it for AVX-512, on images in its own order (nChw16c), and measured
+/// on Zen 4 it takes 45 % of the direct kernel's time, 55 % with the reorders of both images. The price is workspace,
+/// which is bounded, and rounding errors of some 1e-6 of the largest output, as cuDNN's default has them too.
+constexpr std::int64_t max_winograd_scratchpad_bytes = std::int64_t{64} << 20;
+
+bool winograd_pays(const ConvolutionShape& s) {
+  const auto& x = s.x.data.dims;  // N, C, H, W
+  const auto& y = s.y.data.dims;
+  const auto& w = s.plain_weights.data;
+  const bool is_3x3 = w.ndims == 4 && w.dims[2] == 3 && w.dims[3] == 3;
+  const bool dense = s.strides == dnnl::memory::dims{1, 1} && s.dilates == dnnl::memory::dims{0, 0};
+  // Fewer channels or pixels do not make up for the transforms; a tile has 4×4 outputs.
+  return is_3x3 && dense && x[1] >= 32 && y[1] >= 32 && x[1] % 16 == 0 && y[1] % 16 == 0 && y[2] >= 4 && y[3] >= 4 &&
+         y[0] * y[2] * y[3] >= 256;
+}
+
+template <typename PrimitiveDescription>
+bool is_usable_winograd(const PrimitiveDescription& description) {
+  return description && std::string_view(description.impl_info_str()).starts_with("jit_wino") &&
+         static_cast<std::int64_t>(description.scratchpad_desc().get_size()) <= max_winograd_scratchpad_bytes;
+}
+
+/// The same operands, the images in whatever order oneDNN likes.
+ConvolutionShape any_order(ConvolutionShape s) {
+  const auto in_any_order = [](const Memory& m) { return describe(m.dims(), Tag::any); };
+  s.x = in_any_order(s.x);
+  s.y = in_any_order(s.y);
+  return s;
+}
+
+Forward::primitive_desc describe_forward(const ConvolutionShape& s, dnnl::algorithm algorithm,
+                                         const dnnl::engine& engine) {
   const auto kind = dnnl::prop_kind::forward_training;
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  using Forward = dnnl::convolution_forward;
   const auto description = s.has_bias ? Forward::desc(kind, algorithm, s.x, s.any_weights, s.bias, s.y, s.strides,
                                                       s.dilates, s.padding_before, s.padding_after)
                                       : Forward::desc(kind, algorithm, s.x, s.any_weights, s.y, s.strides, s.dilates,
                                                       s.padding_before, s.padding_after);
-  Forward::primitive_desc chosen(description, user_scratchpad(), engine);
+  Forward::primitive_desc chosen(description, user_scratchpad(), engine, true);
   // Measured on Zen 4: with few input channels (the first layer) the direct kernel takes two thirds of the time of the
-  // one through small matrix products, which oneDNN 2.6 puts first.
+  // one through small matrix products, which oneDNN 2.6 puts first. next_impl reads `description`, so it stands here.
   const auto is_batched_gemm = [&] { return std::string_view(chosen.impl_info_str()).starts_with("brgconv"); };
-  if (s.input_channels_per_group < 16)
+  if (chosen && s.input_channels_per_group < 16)
     while (is_batched_gemm() && chosen.next_impl()) continue;
   return chosen;
 }
 
-dnnl::convolution_backward_data::primitive_desc describe_backward_input(const ConvolutionShape& s,
-                                                                        const dnnl::engine& engine) {
-  using Backward = dnnl::convolution_backward_data;
-  const auto hint = describe_forward(s, engine);
-  return {Backward::desc(dnnl::algorithm::convolution_direct, s.x, s.any_weights, s.y, s.strides, s.dilates,
-                         s.padding_before, s.padding_after),
-          user_scratchpad(), engine, hint};
+BackwardInput::primitive_desc describe_backward_input(const ConvolutionShape& s, dnnl::algorithm algorithm,
+                                                      const dnnl::engine& engine) {
+  const auto hint = describe_forward(s, algorithm, engine);
+  if (!hint) return {};
+  return {
+      BackwardInput::desc(algorithm, s.x, s.any_weights, s.y, s.strides, s.dilates, s.padding_before, s.padding_after),
+      user_scratchpad(), engine, hint, true};
 }
 
-dnnl::convolution_backward_weights::primitive_desc describe_backward_weight(const ConvolutionShape& s,
-                                                                            const dnnl::engine& engine) {
-  using Backward = dnnl::convolution_backward_weights;
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto hint = describe_forward(s, engine);
-  const auto description = s.has_bias ? Backward::desc(algorithm, s.x, s.any_weights, s.bias, s.y, s.strides, s.dilates,
-                                                       s.padding_before, s.padding_after)
-                                      : Backward::desc(algorithm, s.x, s.any_weights, s.y, s.strides, s.dilates,
-                                                       s.padding_before, s.padding_after);
-  return {description, user_scratchpad(), engine, hint};
+BackwardWeight::primitive_desc describe_backward_weight(const ConvolutionShape& s, dnnl::algorithm algorithm,
+                                                        const dnnl::engine& engine) {
+  const auto hint = describe_forward(s, algorithm, engine);
+  if (!hint) return {};
+  const auto description = s.has_bias ? BackwardWeight::desc(algorithm, s.x, s.any_weights, s.bias, s.y, s.strides,
+                                                             s.dilates, s.padding_before, s.padding_after)
+                                      : BackwardWeight::desc(algorithm, s.x, s.any_weights, s.y, s.strides, s.dilates,
+                                                             s.padding_before, s.padding_after);
+  return {description, user_scratchpad(), engine, hint, true};
+}
+
+/// The implementation that is used for a convolution of one direction: the same for the same shape, always.
+template <typename Describe>
+auto choose(const ConvolutionShape& s, const dnnl::engine& engine, Describe&& describe_convolution) {
+  if (winograd_pays(s)) {
+    auto winograd = describe_convolution(any_order(s), dnnl::algorithm::convolution_winograd, engine);
+    if (is_usable_winograd(winograd)) return winograd;
+  }
+  auto direct = describe_convolution(s, dnnl::algorithm::convolution_direct, engine);
+  if (!direct) require_dnnl(dnnl_unimplemented, "convolution");
+  return direct;
 }
 
 dnnl::reorder::primitive_desc describe_reorder(const Memory& from, const Memory& to, const dnnl::engine& engine) {
   return {engine, from, engine, to, user_scratchpad()};
 }
 
-/// Weights in oneDNN's own order take the front of the workspace, behind them the scratchpads of the convolution and
-/// of the reorder, which do not run at the same time, share their bytes.
-struct Workspace {
-  std::int64_t weights_bytes = 0;  ///< 0 where the plain order serves
-  std::int64_t scratchpad_bytes = 0;
+/// An operand of the op and of the convolution, which may want it in another order.
+struct Operand {
+  int argument;
+  Memory plain, chosen;
+  bool is_input;
+  std::size_t position;  ///< among the op's inputs or outputs
 
-  std::int64_t total() const { return weights_bytes + scratchpad_bytes; }
+  bool is_reordered() const { return plain != chosen; }
+  const Memory& from() const { return is_input ? plain : chosen; }
+  const Memory& to() const { return is_input ? chosen : plain; }
 };
 
-Workspace workspace_for(const Memory& weights, const Memory& plain, std::size_t scratchpad_bytes, bool from_plain,
-                        const dnnl::engine& engine) {
-  if (weights == plain) return {0, aligned(scratchpad_bytes)};
-  const auto reorder = from_plain ? describe_reorder(plain, weights, engine) : describe_reorder(weights, plain, engine);
-  return {aligned(weights.get_size()),
-          std::max(aligned(scratchpad_bytes), aligned(reorder.scratchpad_desc().get_size()))};
+/// A chosen convolution, what it takes, and where in the workspace the reordered operands lie, in order, before the
+/// scratchpad that the convolution and the reorders, which do not run at the same time, share.
+struct ConvolutionPlan {
+  dnnl::primitive_desc_base description;
+  std::vector<Operand> operands;
+  std::int64_t reordered_bytes = 0, scratchpad_bytes = 0;
+
+  ConvolutionPlan(const dnnl::primitive_desc_base& chosen, std::vector<Operand> all, const dnnl::engine& engine)
+      : description(chosen), operands(std::move(all)), scratchpad_bytes(aligned(chosen.scratchpad_desc().get_size())) {
+    for (const Operand& operand : operands) {
+      if (!operand.is_reordered()) continue;
+      reordered_bytes += aligned(operand.chosen.get_size());
+      const auto reorder = describe_reorder(operand.from(), operand.to(), engine);
+      scratchpad_bytes = std::max(scratchpad_bytes, aligned(reorder.scratchpad_desc().get_size()));
+    }
+  }
+};
+
+ConvolutionPlan plan_of(const Op& op, const dnnl::engine& engine) {
+  const auto& attributes = attributes_of<Conv2dAttributes>(op);
+  if (op.kind == OpKind::conv2d) {
+    const auto s = shape_of(attributes, op.inputs[0].shape, op.outputs[0].shape);
+    const auto chosen = choose(s, engine, describe_forward);
+    std::vector<Operand> operands = {{DNNL_ARG_SRC, s.x, chosen.src_desc(), true, 0},
+                                     {DNNL_ARG_WEIGHTS, s.plain_weights, chosen.weights_desc(), true, 1},
+                                     {DNNL_ARG_DST, s.y, chosen.dst_desc(), false, 0}};
+    if (s.has_bias) operands.push_back({DNNL_ARG_BIAS, s.bias, s.bias, true, 2});
+    return {chosen, operands, engine};
+  }
+  if (op.kind == OpKind::conv2d_backward_input) {
+    auto s = shape_of(attributes, op.outputs[0].shape, op.inputs[0].shape);
+    s.has_bias = false;
+    const auto chosen = choose(s, engine, describe_backward_input);
+    return {chosen,
+            {{DNNL_ARG_DIFF_DST, s.y, chosen.diff_dst_desc(), true, 0},
+             {DNNL_ARG_WEIGHTS, s.plain_weights, chosen.weights_desc(), true, 1},
+             {DNNL_ARG_DIFF_SRC, s.x, chosen.diff_src_desc(), false, 0}},
+            engine};
+  }
+  const auto s = shape_of(attributes, op.inputs[1].shape, op.inputs[0].shape);
+  const auto chosen = choose(s, engine, describe_backward_weight);
+  std::vector<Operand> operands = {{DNNL_ARG_DIFF_DST, s.y, chosen.diff_dst_desc(), true, 0},
+                                   {DNNL_ARG_SRC, s.x, chosen.src_desc(), true, 1},
+                                   {DNNL_ARG_DIFF_WEIGHTS, s.plain_weights, chosen.diff_weights_desc(), false, 0}};
+  if (s.has_bias) operands.push_back({DNNL_ARG_DIFF_BIAS, s.bias, s.bias, false, 1});
+  return {chosen, operands, engine};
 }
 
-/// A convolution of any direction: the operands in the op's order, the weights in between being reordered.
+/// A convolution of any direction, reorders included.
 class ConvolutionKernel final : public Kernel {
  public:
-  template <typename PrimitiveDescription>
-  ConvolutionKernel(const PrimitiveDescription& description, const Memory& weights, const Memory& plain_weights,
-                    bool weights_are_input, const CpuContext& context, const dnnl::engine& engine)
-      : context_(context),
-        workspace_(
-            workspace_for(weights, plain_weights, description.scratchpad_desc().get_size(), weights_are_input, engine)),
-        weights_are_input_(weights_are_input),
-        convolution_(description.get()) {
-    convolution_.add_argument(weights_are_input ? DNNL_ARG_WEIGHTS : DNNL_ARG_DIFF_WEIGHTS, weights.data, context_);
-    convolution_.add_argument(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc().data, context_);
-    if (workspace_.weights_bytes == 0) return;
-    const Memory& from = weights_are_input ? plain_weights : weights;
-    const Memory& to = weights_are_input ? weights : plain_weights;
-    const auto reorder = describe_reorder(from, to, engine);
-    reorder_ = DnnlCall(reorder.get());
-    reorder_.add_argument(DNNL_ARG_FROM, from.data, context_);
-    reorder_.add_argument(DNNL_ARG_TO, to.data, context_);
-    reorder_.add_argument(DNNL_ARG_SCRATCHPAD, reorder.scratchpad_desc().data, context_);
+  ConvolutionKernel(const Op& op, const ConvolutionPlan& plan, const CpuContext& context, const dnnl::engine& engine)
+      : context_(context), scratchpad_offset_(plan.reordered_bytes), convolution_(plan.description.get()) {
+    std::int64_t offset = 0;
+    for (const Operand& operand : plan.operands) {
+      convolution_.add_argument(operand.argument, operand.chosen.data, context);
+      Binding binding{operand.is_input, operand.position, -1, {}};
+      if (operand.is_reordered()) {
+        const auto reorder = describe_reorder(operand.from(), operand.to(), engine);
+        binding.offset = offset;
+        binding.reorder = DnnlCall(reorder.get());
+        binding.reorder.add_argument(DNNL_ARG_FROM, operand.from().data, context);
+        binding.reorder.add_argument(DNNL_ARG_TO, operand.to().data, context);
+        binding.reorder.add_argument(DNNL_ARG_SCRATCHPAD, reorder.scratchpad_desc().data, context);
+        offset += aligned(operand.chosen.get_size());
+      }
+      bindings_.push_back(std::move(binding));
+    }
+    convolution_.add_argument(DNNL_ARG_SCRATCHPAD, plan.description.scratchpad_desc().data, context);
+    if (op.kind == OpKind::conv2d && attributes_of<Conv2dAttributes>(op).relu)
+      relu_elements_ = op.outputs[0].num_elements();
   }
-
-  /// The further operands, in the order in which run_convolution gets their addresses.
-  void add_operand(int argument, const Memory& memory) { convolution_.add_argument(argument, memory.data, context_); }
-
-  /// Which of the op's inputs and outputs the weights are, and the others in the order of add_operand.
-  struct Position {
-    bool is_input = true;
-    std::size_t index = 0;
-  };
-  void set_positions(Position weights, std::vector<Position> others) {
-    weights_position_ = weights;
-    other_positions_ = std::move(others);
-  }
-
-  /// Ends with ReLU over the first output.
-  void append_relu(std::int64_t num_elements) { relu_elements_ = num_elements; }
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
-    const auto address_of = [&](Position p) {
-      return p.is_input ? addresses.inputs[p.index] : addresses.outputs[p.index];
-    };
-    void* const plain_weights = address_of(weights_position_);
     char* const workspace = static_cast<char*>(addresses.workspace);
-    const bool reordered = workspace_.weights_bytes > 0;
-    void* const scratchpad = workspace_.scratchpad_bytes > 0 ? workspace + workspace_.weights_bytes : nullptr;
-    void* const weights = reordered ? workspace : plain_weights;
-    if (reordered) {
-      reorder_.set_address(0, weights_are_input_ ? plain_weights : weights);
-      reorder_.set_address(1, weights_are_input_ ? weights : plain_weights);
-      reorder_.set_address(2, scratchpad);
+    void* const scratchpad = workspace == nullptr ? nullptr : workspace + scratchpad_offset_;
+    for (std::size_t i = 0; i < bindings_.size(); ++i) {
+      Binding& binding = bindings_[i];
+      void* const plain = binding.is_input ? addresses.inputs[binding.position] : addresses.outputs[binding.position];
+      convolution_.set_address(i, binding.offset < 0 ? plain : workspace + binding.offset);
+      if (binding.offset < 0) continue;
+      binding.reorder.set_address(binding.is_input ? 0 : 1, plain);
+      binding.reorder.set_address(binding.is_input ? 1 : 0, workspace + binding.offset);
+      binding.reorder.set_address(2, scratchpad);
+      if (binding.is_input) binding.reorder.execute(context_);
     }
-    convolution_.set_address(0, weights);
-    convolution_.set_address(1, scratchpad);
-    for (std::size_t i = 0; i < other_positions_.size(); ++i)
-      convolution_.set_address(2 + i, address_of(other_positions_[i]));
-    if (reordered && weights_are_input_) reorder_.execute(context_);
+    convolution_.set_address(bindings_.size(), scratchpad);
     convolution_.execute(context_);
-    if (reordered && !weights_are_input_) reorder_.execute(context_);
+    for (const Binding& binding : bindings_)
+      if (binding.offset >= 0 && !binding.is_input) binding.reorder.execute(context_);
     if (relu_elements_ > 0)
       relu_in_place(static_cast<float*>(addresses.outputs[0]), relu_elements_, context_.num_threads);
   }
 
  private:
+  struct Binding {
+    bool is_input;
+    std::size_t position;
+    std::int64_t offset;  ///< of the reordered operand in the workspace; −1 where the plain order serves
+    DnnlCall reorder;
+  };
   const CpuContext& context_;
-  Workspace workspace_;
-  bool weights_are_input_;
-  DnnlCall convolution_, reorder_;
-  Position weights_position_;
-  std::vector<Position> other_positions_;
+  std::int64_t scratchpad_offset_;
+  DnnlCall convolution_;
+  std::vector<Binding> bindings_;
   std::int64_t relu_elements_ = 0;
 };
 
-constexpr ConvolutionKernel::Position input_at(std::size_t index) { return {true, index}; }
-constexpr ConvolutionKernel::Position output_at(std::size_t index) { return {false, index}; }
-
-/// oneDNN's exceptions become ours.
+/// Calls function(engine); oneDNN's exceptions become ours.
 template <typename Function>
 auto with_engine(const CpuContext& context, Function&& function) {
   try {
@@ -206,85 +277,29 @@ auto with_engine(const CpuContext& context, Function&& function) {
   }
 }
 
-ConvolutionShape forward_shape(const Op& op) {
-  return shape_of(attributes_of<Conv2dAttributes>(op), op.inputs[0].shape, op.outputs[0].shape);
-}
-ConvolutionShape backward_input_shape(const Op& op) {
-  ConvolutionShape shape = shape_of(attributes_of<Conv2dAttributes>(op), op.outputs[0].shape, op.inputs[0].shape);
-  shape.has_bias = false;
-  return shape;
-}
-ConvolutionShape backward_weight_shape(const Op& op) {
-  return shape_of(attributes_of<Conv2dAttributes>(op), op.inputs[1].shape, op.inputs[0].shape);
+std::unique_ptr<Kernel> make_convolution_kernel(const Op& op, const CpuContext& context) {
+  return with_engine(context, [&](const dnnl::engine& engine) -> std::unique_ptr<Kernel> {
+    return std::make_unique<ConvolutionKernel>(op, plan_of(op, engine), context, engine);
+  });
 }
 
 }  // namespace
 
 std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context) {
   return with_engine(context, [&](const dnnl::engine& engine) {
-    if (op.kind == OpKind::conv2d) {
-      const auto shape = forward_shape(op);
-      const auto p = describe_forward(shape, engine);
-      return workspace_for(p.weights_desc(), shape.plain_weights, p.scratchpad_desc().get_size(), true, engine).total();
-    }
-    if (op.kind == OpKind::conv2d_backward_input) {
-      const auto shape = backward_input_shape(op);
-      const auto p = describe_backward_input(shape, engine);
-      return workspace_for(p.weights_desc(), shape.plain_weights, p.scratchpad_desc().get_size(), true, engine).total();
-    }
-    const auto shape = backward_weight_shape(op);
-    const auto p = describe_backward_weight(shape, engine);
-    return workspace_for(p.diff_weights_desc(), shape.plain_weights, p.scratchpad_desc().get_size(), false, engine)
-        .total();
+    const ConvolutionPlan plan = plan_of(op, engine);
+    return plan.reordered_bytes + plan.scratchpad_bytes;
   });
 }
 
 std::unique_ptr<Kernel> make_conv2d_kernel(const Op& op, CpuContext& context) {
-  return with_engine(context, [&](const dnnl::engine& engine) -> std::unique_ptr<Kernel> {
-    const auto shape = forward_shape(op);
-    const auto description = describe_forward(shape, engine);
-    auto kernel = std::make_unique<ConvolutionKernel>(description, description.weights_desc(), shape.plain_weights,
-                                                      true, context, engine);
-    kernel->add_operand(DNNL_ARG_SRC, shape.x);
-    kernel->add_operand(DNNL_ARG_DST, shape.y);
-    if (attributes_of<Conv2dAttributes>(op).relu) kernel->append_relu(op.outputs[0].num_elements());
-    if (shape.has_bias) kernel->add_operand(DNNL_ARG_BIAS, shape.bias);
-    if (shape.has_bias)
-      kernel->set_positions(input_at(1), {input_at(0), output_at(0), input_at(2)});
-    else
-      kernel->set_positions(input_at(1), {input_at(0), output_at(0)});
-    return kernel;
-  });
+  return make_convolution_kernel(op, context);
 }
-
 std::unique_ptr<Kernel> make_conv2d_backward_input_kernel(const Op& op, CpuContext& context) {
-  return with_engine(context, [&](const dnnl::engine& engine) -> std::unique_ptr<Kernel> {
-    const auto shape = backward_input_shape(op);
-    const auto description = describe_backward_input(shape, engine);
-    auto kernel = std::make_unique<ConvolutionKernel>(description, description.weights_desc(), shape.plain_weights,
-                                                      true, context, engine);
-    kernel->add_operand(DNNL_ARG_DIFF_DST, shape.y);
-    kernel->add_operand(DNNL_ARG_DIFF_SRC, shape.x);
-    kernel->set_positions(input_at(1), {input_at(0), output_at(0)});
-    return kernel;
-  });
+  return make_convolution_kernel(op, context);
 }
-
 std::unique_ptr<Kernel> make_conv2d_backward_weight_kernel(const Op& op, CpuContext& context) {
-  return with_engine(context, [&](const dnnl::engine& engine) -> std::unique_ptr<Kernel> {
-    const auto shape = backward_weight_shape(op);
-    const auto description = describe_backward_weight(shape, engine);
-    auto kernel = std::make_unique<ConvolutionKernel>(description, description.diff_weights_desc(), shape.plain_weights,
-                                                      false, context, engine);
-    kernel->add_operand(DNNL_ARG_DIFF_DST, shape.y);
-    kernel->add_operand(DNNL_ARG_SRC, shape.x);
-    if (shape.has_bias) kernel->add_operand(DNNL_ARG_DIFF_BIAS, shape.bias);
-    if (shape.has_bias)
-      kernel->set_positions(output_at(0), {input_at(0), input_at(1), output_at(1)});
-    else
-      kernel->set_positions(output_at(0), {input_at(0), input_at(1)});
-    return kernel;
-  });
+  return make_convolution_kernel(op, context);
 }
 
 }  // namespace trainer

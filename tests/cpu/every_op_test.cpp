@@ -13,26 +13,31 @@ struct NamedCases {
   std::vector<OpCase> cases;
 };
 
-std::vector<NamedCases> cases_of_every_op() {
-  return {
+/// Made once: their central differences take seconds.
+const std::vector<NamedCases>& cases_of_every_op() {
+  static const std::vector<NamedCases> cases = {
 #define TRAINER_OP(name, attributes) {#name, name##_cases()},
       TRAINER_OPS(TRAINER_OP)
 #undef TRAINER_OP
   };
+  return cases;
 }
 
 void check_close(const Values& actual, const Values& expected, double tolerance, const std::string& what) {
   REQUIRE(actual.size() == expected.size());
   std::size_t worst = 0;
   double excess = 0;
+  std::size_t num_compared = 0;
   for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (std::isnan(expected[i])) continue;
+    ++num_compared;
     const double error = std::fabs(actual[i] - expected[i]) / (1 + std::fabs(expected[i]));
     if (error <= excess) continue;  // false for NaN
     excess = error;
     worst = i;
     if (std::isnan(error)) break;
   }
-  if (actual.empty()) return;
+  CHECK(num_compared > 0);
   INFO(what << ": element " << worst << " of " << actual.size() << " is " << actual[worst] << ", expected "
             << expected[worst]);
   CHECK(excess <= tolerance);

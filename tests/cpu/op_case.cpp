@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -150,8 +151,14 @@ Values finite_difference(const Reference& f, std::vector<Values> inputs, std::si
     for (std::size_t i = 0; i < y.size(); ++i) sum += gradient[i] * y[i];
     return sum;
   };
+  // Beyond a thousand numbers every so many: the others are NaN, not compared.
+  const std::size_t every = 1 + inputs[position].size() / 1000 * 37;
   Values result;
   for (double& value : inputs[position]) {
+    if (result.size() % every != 0) {
+      result.push_back(std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
     const double original = value;
     value = original + step;
     const double above = objective();

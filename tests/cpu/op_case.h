@@ -15,7 +15,7 @@ using Values = std::vector<double>;
 
 /// What an op must compute.
 struct Expected {
-  std::vector<Values> outputs;             ///< empty Values: not compared
+  std::vector<Values> outputs;             ///< NaN: not compared
   std::map<int, Values> changed_inputs{};  ///< the inputs that the op modifies
 };
 
@@ -58,7 +58,8 @@ inline Values random_values(const TensorType& type, int seed, double low = -1, d
 /// A forward computation in double: the first output as a function of the inputs.
 using Reference = std::function<Values(const std::vector<Values>&)>;
 
-/// d(Σ gradient · f(inputs)) / d(inputs[position]) by central differences.
+/// d(Σ gradient · f(inputs)) / d(inputs[position]) by central differences; of more than a thousand numbers some, the
+/// others being NaN.
 Values finite_difference(const Reference& f, std::vector<Values> inputs, std::size_t position, const Values& gradient);
 
 }  // namespace trainer
