@@ -30,7 +30,7 @@ std::string format_loss(double loss) {
 }
 
 std::string bar(double share, std::size_t columns) {
-  const auto filled = static_cast<std::size_t>(share * static_cast<double>(columns) + 0.5);
+  const auto filled = static_cast<std::size_t>(std::lround(share * static_cast<double>(columns)));
   std::string text;
   for (std::size_t i = 0; i < columns; ++i) text += i < filled ? "█" : "░";
   return text;
@@ -38,7 +38,7 @@ std::string bar(double share, std::size_t columns) {
 
 /// "0:42", "1:02:03"
 std::string format_clock(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
+  const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole % 3600 / 60, whole % 60);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/bytes.h"
 
@@ -24,7 +25,7 @@ std::vector<Stretch> phases_of(std::span<const TimelinePoint> timeline) {
 
 std::string bar_of(std::int64_t part, std::int64_t whole, std::size_t columns) {
   const double share = whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-  auto length = static_cast<std::size_t>(share * static_cast<double>(columns) + 0.5);
+  auto length = static_cast<std::size_t>(std::lround(share * static_cast<double>(columns)));
   if (part > 0 && length == 0) length = 1;
   std::string bar;
   for (std::size_t i = 0; i < std::min(length, columns); ++i) bar += "█";

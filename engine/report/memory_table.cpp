@@ -70,6 +70,7 @@ std::string category_table(const CategoryBytes& by_category, std::int64_t alloca
 std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std::int64_t allocated, const Style& style,
                         std::size_t most_rows) {
   std::vector<Holder> holders;
+  holders.reserve(by_layer.size());
   for (const auto& layer : by_layer) holders.push_back({layer.layer, layer.num_bytes});
   return holder_table("by layer", largest_first(std::move(holders)), allocated, most_rows, style);
 }
