@@ -61,7 +61,11 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_doctor_command(app, action);
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) command->group("Commands");
 
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {  // "help run" is "run --help"
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   if (words.empty()) {
     fmt::print("{}", app.help());
     return ExitCode::done;
@@ -71,7 +75,8 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     return ExitCode::config;
   }
   try {
-    app.parse(argc, argv);
+    // CLI11 takes the words last first.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     // Help and version are parse "errors" with code 0, which CLI11 prints.
     if (error.get_exit_code() == 0) {

@@ -99,7 +99,11 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");
   command->add_option("--log-every", arguments->log_every, "Steps between lines; a sensible number if not given")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        std::int64_t number = 0;
+        const bool positive = CLI::detail::lexical_cast(text, number) && number > 0;
+        return positive ? std::string() : fmt::format("'{}' is not an integer of at least 1", text);
+      });
   command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");

@@ -43,6 +43,12 @@ TEST_CASE("every command has a short help with an example") {
   }
 }
 
+TEST_CASE("help is also a word") {
+  CHECK(run_trainer({"help"}).out == run_trainer({"--help"}).out);
+  CHECK(run_trainer({"help", "config", "show"}).out == run_trainer({"config", "show", "--help"}).out);
+  CHECK(run_trainer({"help", "rnu"}).exit_code == 2);
+}
+
 TEST_CASE("the version is one line") {
   const ProcessResult result = run_trainer({"--version"});
   CHECK(result.exit_code == 0);
@@ -65,7 +71,8 @@ TEST_CASE("mistyped commands and flags get a suggestion and exit with 2") {
       {{"--versoin"}, "unknown flag '--versoin'; did you mean '--version'?"},
       {{"run"}, "CONFIG is missing"},
       {{"config"}, "a command is missing; there are: show, explain, schema, reference"},
-      {{"run", "a.yaml", "--log-every", "0"}, "--log-every"},
+      {{"run", "a.yaml", "--log-every", "0"}, "--log-every: '0' is not an integer of at least 1"},
+      {{"run", "a.yaml", "--log-every", "x"}, "--log-every: 'x' is not an integer of at least 1"},
       {{"plan", "configs/quickstart.yaml", "--capacity", "12 apples"}, "'12 apples' is not a size"},
       {{"doctor", "now"}, "unexpected argument 'now'"},
   };

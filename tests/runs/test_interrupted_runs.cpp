@@ -1,8 +1,9 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/cli/process.h"
 
@@ -52,6 +53,28 @@ TEST_CASE("the first interrupt finishes the step, saves and exits with 75, and t
     CHECK(more.front()["first_step"] == last_step + 1);
     CHECK(events_named(more, "step").size() == 3);
   }
+}
+
+TEST_CASE("a second interrupt ends the process at once") {
+  ScratchFolder folder;
+  ProcessOptions options;
+  options.on_output = [sent = false](pid_t process, const std::string& out) mutable {
+    if (sent || out.find("\"event\":\"start\"") == std::string::npos) return;
+    sent = true;
+    kill(process, SIGINT);
+    // Two at once would arrive as one.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kill(process, SIGINT);
+  };
+  // Its first step takes much longer than the signals.
+  const ProcessResult result =
+      run_trainer({"run", "tests/runs/digits_mlp.yaml", "--json", "output=" + (folder / "run"),
+                   "data={type: synthetic, shape: [4000], classes: 10, samples: 4096}", "train.batch_size=4096",
+                   "model.layers=[{linear: {out: 4000}}, relu, {linear: {out: 4000}}, relu, {linear: {out: 10}}]"},
+                  options);
+  CHECK(result.exit_code == 128 + SIGINT);
+  CHECK_THAT(result.err, Catch::Contains("once more to stop at once"));
+  CHECK(events_named(events_of(result.out), "end").empty());
 }
 
 TEST_CASE("a killed run leaves its checkpoints readable and resumes from the newest") {
