@@ -169,6 +169,11 @@ void ProgressSink::draw(const StepEvent& event) {
 }
 
 void ProgressSink::erase_panel() {
+  // The note of the signal handler stands below the panel now.
+  if (!interrupted_ && options_.interruption != nullptr && options_.interruption->requests > 0) {
+    interrupted_ = true;
+    panel_lines_ = 0;
+  }
   // Up one line at a time, each cleared: leaves the cursor where the panel began.
   for (; panel_lines_ > 0; --panel_lines_) fmt::print("\x1b[1A\x1b[2K");
   fmt::print("{}", options_.redraws ? "\r" : "");

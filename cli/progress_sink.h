@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/report/style.h"
-#include "engine/train/events.h"
+#include "engine/train/training_run.h"
 
 namespace trainer {
 
@@ -17,7 +17,8 @@ class ProgressSink final : public EventSink {
     bool redraws = false;        ///< stdout is a terminal that can
     std::int64_t log_every = 0;  ///< 0: some thirty lines a run, and one whenever ten seconds have passed
     Style style;
-    std::string event_file;  ///< named in the summary
+    const Interruption* interruption = nullptr;  ///< whose note on the terminal is not drawn over; may be null
+    std::string event_file;                      ///< named in the summary
   };
   explicit ProgressSink(Options options) : options_(std::move(options)) {}
 
@@ -43,6 +44,7 @@ class ProgressSink final : public EventSink {
   Clock::time_point start_time_, last_draw_, last_line_;
   std::int64_t log_every_ = 1;
   bool titled_ = false;
+  bool interrupted_ = false;
   int panel_lines_ = 0;  ///< of the panel that stands above the cursor
   StepEvent last_step_;
   // Since the last line or drawing.

@@ -61,10 +61,11 @@ ExitCode run(const RunArguments& arguments) {
   options.resume = !arguments.resume.empty();
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
 
+  Interruption interruption;
   EventFileSink event_file(experiment.output, TRAINER_VERSION);
   JsonLinesSink json_lines(stdout, TRAINER_VERSION);
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
-                         style_for(stdout), event_file.path()});
+                         style_for(stdout), &interruption, event_file.path()});
   FailureSink failure({arguments.experiment.config_path, arguments.experiment.overrides, arguments.json,
                        style_for(stderr),
                        [&] { return layer_labels(compile(experiment, data.description, *device)); }});
@@ -76,7 +77,6 @@ ExitCode run(const RunArguments& arguments) {
     events.add(progress);
   events.add(failure);
 
-  Interruption interruption;
   const InterruptSignals signals(interruption);
   const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
   if (status == RunStatus::interrupted)

@@ -123,3 +123,25 @@ TEST_CASE("NO_COLOR and a dumb terminal are respected") {
   CHECK(dumb.exit_code == 0);
   CHECK(dumb.out.find('\x1b') == std::string::npos);
 }
+
+TEST_CASE("the note of an interrupt is not drawn over") {
+  ScratchFolder folder;
+  ProcessOptions options;
+  options.environment = {{"NO_COLOR", "1"}};
+  options.terminal_columns = 100;
+  options.on_output = [sent = false](pid_t process, const std::string& out) mutable {
+    if (!sent && out.find("samples/s") != std::string::npos) {
+      sent = true;
+      kill(process, SIGINT);
+    }
+  };
+  const ProcessResult result = run_trainer(short_run(folder, {"train.steps=1000000"}), options);
+  CHECK(result.exit_code == 75);
+  const std::string note = "once more to stop at once.";
+  const std::size_t at = result.out.find(note);
+  REQUIRE(at != std::string::npos);
+  const std::string after = result.out.substr(at + note.size());
+  // The panel that is drawn next stands below the note, and goes up by its own two lines only from then on.
+  CHECK(after.find("allocated ") < after.find("\x1b[1A"));
+  CHECK_THAT(after, Contains("Interrupted after") && Contains("--resume"));
+}
