@@ -33,7 +33,7 @@ struct LiveMemory {
 
 LiveMemory describe_live_memory(const Program& program, const LiveBuffers& live);
 
-/// Everything known at a failed allocation, as data; the report is made from it (engine/report/oom_report.h).
+/// Everything known at a failed allocation, as data; the report is made from it (engine/report/out_of_memory_report.h).
 struct OutOfMemoryContext {
   AllocationFailure failure;
   std::int64_t step = 0;  ///< 0: while loading

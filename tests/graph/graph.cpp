@@ -27,8 +27,8 @@ std::vector<std::string> parameter_names(const Graph& graph) {
 }
 
 int count(const Graph& graph, OpKind kind) {
-  return static_cast<int>(
-      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) { return node.op.kind == kind; }));
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const GraphNode& node) { return node.op.kind == kind; }));
 }
 
 }  // namespace
