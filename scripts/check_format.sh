@@ -4,5 +4,5 @@ set -euo pipefail
 cd "${BASH_SOURCE[0]%/*}/.."
 mode=(--dry-run -Werror)
 [[ ${1-} != --fix ]] || mode=(-i)
-find cli engine cuda datasets tests -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu' \) -print0 |
+git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' |
   xargs -0 -r -P "$(nproc)" -n 8 clang-format "${mode[@]}"

@@ -129,8 +129,8 @@ class RoutineSchedule {
     auto release = [&](ValueId value) {
       routine_.instructions.push_back({Kind::release, buffers_[value], node.layer, phase});
     };
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId input = root(node.inputs[i]);
+    for (ValueId operand : node.inputs) {
+      const ValueId input = root(operand);
       if (last_use_[input] != static_cast<std::int64_t>(n)) continue;
       last_use_[input] = -1;  // an operand that appears twice dies once
       bool is_taken = false;
