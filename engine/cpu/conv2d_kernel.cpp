@@ -67,8 +67,17 @@ using BackwardWeight = dnnl::convolution_backward_weights;
 /// multiplications of a 3×3 convolution. oneDNN has it for AVX-512, on images in its own order (nChw16c). Measured on
 /// Zen 4 it takes 45 % of the direct kernel's time, 55 % with the reorders of both images. Its results are as close to
 /// the exact ones (relative, root mean square: 1e-6 forward, 7e-7 for weight gradients; direct: 7e-7 and 3e-6). The
-/// price is workspace, which is bounded here: a layer that would need more takes the direct kernel.
+/// price is workspace. It is bounded here, and every byte of it must save enough: small layers take the direct kernel.
 constexpr std::int64_t max_winograd_scratchpad_bytes = std::int64_t{64} << 20;
+constexpr double min_winograd_flops_per_scratchpad_byte = 40;
+
+std::int64_t max_winograd_scratchpad(const ConvolutionShape& s) {
+  const auto& w = s.plain_weights.data.dims;
+  const auto& y = s.y.data.dims;
+  const double flops = 2.0 * static_cast<double>(y[0] * y[1] * y[2] * y[3]) * static_cast<double>(w[1] * w[2] * w[3]);
+  return std::min(max_winograd_scratchpad_bytes,
+                  static_cast<std::int64_t>(flops / min_winograd_flops_per_scratchpad_byte));
+}
 
 bool winograd_pays(const ConvolutionShape& s) {
   const auto& x = s.x.data.dims;  // N, C, H, W
@@ -82,9 +91,9 @@ bool winograd_pays(const ConvolutionShape& s) {
 }
 
 template <typename PrimitiveDescription>
-bool is_usable_winograd(const PrimitiveDescription& description) {
+bool is_usable_winograd(const PrimitiveDescription& description, std::int64_t max_scratchpad_bytes) {
   return description && std::string_view(description.impl_info_str()).starts_with("jit_wino") &&
-         static_cast<std::int64_t>(description.scratchpad_desc().get_size()) <= max_winograd_scratchpad_bytes;
+         static_cast<std::int64_t>(description.scratchpad_desc().get_size()) <= max_scratchpad_bytes;
 }
 
 /// The same operands, the images in whatever order oneDNN likes.
@@ -136,7 +145,7 @@ template <typename Describe>
 auto choose(const ConvolutionShape& s, const dnnl::engine& engine, Describe&& describe_convolution) {
   if (winograd_pays(s)) {
     auto winograd = describe_convolution(any_order(s), dnnl::algorithm::convolution_winograd, engine);
-    if (is_usable_winograd(winograd)) return winograd;
+    if (is_usable_winograd(winograd, max_winograd_scratchpad(s))) return winograd;
   }
   auto direct = describe_convolution(s, dnnl::algorithm::convolution_direct, engine);
   if (!direct) require_dnnl(dnnl_unimplemented, "convolution");

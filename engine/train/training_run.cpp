@@ -154,6 +154,7 @@ class TrainingRun {
       end_.peak_allocated = executor.run_peak().peak_allocated;
       end_.peak_reserved = executor.run_peak().peak_reserved;
       end_.peak_by_category = executor.peak_by_category();
+      end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
       executor.release_all();
     };
     RunStatus status = RunStatus::out_of_memory;
