@@ -18,7 +18,7 @@ namespace {
 std::int64_t window_flops(const Op& op) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   const TensorType& pooled = op.kind == OpKind::avgpool2d ? op.outputs[0] : op.inputs[0];
-  return pooled.num_elements() * attributes.kernel[0] * attributes.kernel[1];
+  return flops_product(pooled.num_elements(), attributes.kernel[0], attributes.kernel[1]);
 }
 
 void differentiate_avgpool2d(GradientScope& scope) {

@@ -47,7 +47,7 @@ namespace {
 
 /// Each element of y costs one multiply-add for every weight of its output channel; both backward products as many.
 std::int64_t conv2d_flops(const TensorType& y, const TensorType& weight) {
-  return 2 * y.num_elements() * (weight.num_elements() / weight.shape[0]);
+  return flops_product(2, y.num_elements(), weight.num_elements() / weight.shape[0]);
 }
 std::int64_t forward_flops(const Op& op) { return conv2d_flops(op.outputs[0], op.inputs[1]); }
 std::int64_t backward_input_flops(const Op& op) { return conv2d_flops(op.inputs[0], op.inputs[1]); }

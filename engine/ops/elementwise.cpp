@@ -2,9 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/ops/loss_statistics.h"
 
 namespace trainer {
+
+std::int64_t flops_product(std::int64_t a, std::int64_t b, std::int64_t c) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || __builtin_mul_overflow(product, c, &product)) return most;
+  return std::min(product, most);
+}
 
 void require_image(const TensorType& x, const char* layer) {
   if (x.shape.rank() == 4) return;

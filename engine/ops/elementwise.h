@@ -10,10 +10,13 @@ namespace trainer {
 inline constexpr std::array<InPlace, 1> in_place_over_first = {{{.output = 0, .input = 0}}};
 inline constexpr std::array<InPlace, 2> in_place_over_either = {{{.output = 0, .input = 0}, {.output = 0, .input = 1}}};
 
+/// a · b · c for FLOPs, at most 2^53: shapes that no machine computes must not overflow the sums over layers.
+std::int64_t flops_product(std::int64_t a, std::int64_t b, std::int64_t c);
+
 /// FLOPs of ops that spend `per_element` operations on each element of their first input.
 template <std::int64_t per_element>
 std::int64_t flops_per_input_element(const Op& op) {
-  return per_element * op.inputs[0].num_elements();
+  return flops_product(per_element, op.inputs[0].num_elements(), 1);
 }
 
 /// Throws ShapeError unless x is an image batch (N, H, W, C).

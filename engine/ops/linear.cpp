@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/ops/activation.h"
-#include "engine/ops/op_definition.h"
+#include "engine/ops/elementwise.h"
 
 namespace trainer {
 
@@ -34,7 +34,7 @@ namespace {
 
 /// All three products are rows × in × out multiply-adds.
 std::int64_t linear_flops(const TensorType& features, std::int64_t other) {
-  return 2 * features.num_elements() * other;
+  return flops_product(2, features.num_elements(), other);
 }
 std::int64_t forward_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
 std::int64_t backward_input_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }

@@ -44,7 +44,7 @@ namespace {
 
 std::int64_t window_flops(const Op& op) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
-  return op.outputs[0].num_elements() * attributes.kernel[0] * attributes.kernel[1];
+  return flops_product(op.outputs[0].num_elements(), attributes.kernel[0], attributes.kernel[1]);
 }
 
 void differentiate_maxpool2d(GradientScope& scope) {

@@ -49,16 +49,28 @@ std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDesc
   }
 }
 
-bool normalises_over_batch(const std::vector<LayerSpec>& layers) {
-  return std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
-    if (std::holds_alternative<BatchNorm2dSpec>(layer.spec)) return true;
-    if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec))
-      return normalises_over_batch(residual->layers) || normalises_over_batch(residual->shortcut);
-    if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
-      return normalises_over_batch(sequential->layers);
-    if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) return normalises_over_batch(repeat->layers);
-    return false;
+/// Calls `visit` for every layer, those inside composites too.
+template <typename Visit>
+void for_each_layer(const std::vector<LayerSpec>& layers, Visit&& visit) {
+  for (const LayerSpec& layer : layers) {
+    visit(layer);
+    if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec)) {
+      for_each_layer(residual->layers, visit);
+      for_each_layer(residual->shortcut, visit);
+    }
+    if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec)) for_each_layer(sequential->layers, visit);
+    if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) for_each_layer(repeat->layers, visit);
+  }
+}
+
+/// Whether a sample's result depends on how the batch is cut: batch norm reads its neighbours, dropout its place.
+bool depends_on_batch(const std::vector<LayerSpec>& layers) {
+  bool depends = false;
+  for_each_layer(layers, [&](const LayerSpec& layer) {
+    const auto* dropout = std::get_if<DropoutSpec>(&layer.spec);
+    depends = depends || std::holds_alternative<BatchNorm2dSpec>(layer.spec) || (dropout != nullptr && dropout->p > 0);
   });
+  return depends;
 }
 
 /// A number in the model that can be lowered: how wide a layer is, or how often layers repeat.
@@ -189,6 +201,15 @@ class FixSearch {
     try_accumulation();
   }
 
+  /// Whether each update sees the same samples as before; drop_last may drop others.
+  bool keeps_samples(const Experiment& changed) const {
+    const RunSchedule before(experiment_, data_);
+    const RunSchedule after(changed, data_);
+    if (before.steps_per_epoch() != after.steps_per_epoch()) return false;
+    const std::int64_t last = before.steps_per_epoch();
+    return before.step(last).num_samples == after.step(last).num_samples;
+  }
+
   /// The same samples an update in more, smaller micro-batches; an even split where one fits.
   void try_accumulation() {
     const std::int64_t fewest = (batch_size_ + largest_batch_ - 1) / largest_batch_;
@@ -201,7 +222,7 @@ class FixSearch {
               {fmt::format("train.batch_size={}", changed.train.batch_size),
                fmt::format("train.accumulation_steps={}", changed.train.accumulation_steps)},
               fmt::format("accumulation: still {} samples an update", batch_size_ * accumulation_steps_),
-              !normalises_over_batch(experiment_.layers));
+              keeps_samples(changed) && !depends_on_batch(experiment_.layers));
       return;
     }
   }

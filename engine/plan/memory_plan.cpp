@@ -9,9 +9,8 @@
 #include "engine/plan/step_routines.h"
 
 namespace trainer {
-namespace {
 
-StepMemory read_memory(const MemoryStatistics& statistics) {
+StepMemory step_memory(const MemoryStatistics& statistics) {
   return {.peak_requested = statistics.requested_bytes.all.peak,
           .peak_allocated = statistics.allocated_bytes.all.peak,
           .peak_reserved = statistics.reserved_bytes.all.peak,
@@ -19,6 +18,8 @@ StepMemory read_memory(const MemoryStatistics& statistics) {
           .allocated = statistics.allocated_bytes.all.current,
           .reserved = statistics.reserved_bytes.all.current};
 }
+
+namespace {
 
 /// Where the highest allocated value was seen.
 struct PeakPlace {
@@ -43,7 +44,7 @@ class Simulation {
       walk_everything();
     } catch (const Stopped&) {
     }
-    plan_.num_alloc_retries = allocator_.statistics().num_alloc_retries;
+    plan_.num_alloc_retries = num_retries();
   }
 
   MemoryPlan& plan() { return plan_; }
@@ -54,27 +55,35 @@ class Simulation {
 
   void walk_everything() {
     walk_step(0, false, [&] { walk(program_.load); });
-    std::map<std::pair<std::uint64_t, std::int64_t>, std::int64_t> epoch_starts;  // memory, phase → step
+    struct EpochStart {
+      std::int64_t step, num_retries;
+    };
+    std::map<std::pair<std::uint64_t, std::int64_t>, EpochStart> epoch_starts;  // by memory and phase
     const std::int64_t last_step = schedule_.total_steps();
     std::int64_t step = 1;
+    bool has_whole_step = false;
     while (step <= last_step) {
       const RunSchedule::Step shape = schedule_.step(step);
       if (shape.first_batch == 0 && plan_.cycle_num_steps == 0) {
+        const EpochStart here{step, num_retries()};
         const auto [earlier, is_new] =
-            epoch_starts.try_emplace({allocator_.fingerprint(), schedule_.evaluation_phase(step)}, step);
+            epoch_starts.try_emplace({allocator_.fingerprint(), schedule_.evaluation_phase(step)}, here);
         // The same memory at the start of the same sequence: the run repeats itself. Whole cycles are skipped, so that
         // the last steps, with the evaluation at the end, are walked.
-        if (!is_new && skip_cycles(earlier->second, step)) continue;
+        if (!is_new && skip_cycles(earlier->second.step, earlier->second.num_retries, step)) continue;
       }
       const std::uint64_t before = allocator_.fingerprint();
+      const std::int64_t retries_before = num_retries();
       walk_step(step, false,
                 [&] { for_each_step_routine(program_, shape, [&](const Routine& routine) { walk(routine); }); });
       if (step == 1) plan_.first_step = plan_.steps.back().memory;
-      if (!shape.last_is_odd) plan_.steady_step = plan_.steps.back().memory;
+      if (!shape.last_is_odd || !has_whole_step) plan_.steady_step = plan_.steps.back().memory;
+      has_whole_step = has_whole_step || !shape.last_is_odd;
       if (shape.evaluates) walk_step(step, true, [&] { walk_evaluation(); });
       ++step;
       if (!shape.evaluates && allocator_.fingerprint() == before) {
         const std::int64_t num_alike = schedule_.num_steps_alike(step - 1);
+        skipped_retries_ += num_alike * (num_retries() - retries_before);
         plan_.steps.back().count += num_alike;
         step += num_alike;
       }
@@ -82,16 +91,20 @@ class Simulation {
   }
 
   /// Moves `step` over as many whole cycles as lie before the last step; false where there is none.
-  bool skip_cycles(std::int64_t cycle_start, std::int64_t& step) {
+  bool skip_cycles(std::int64_t cycle_start, std::int64_t retries_at_start, std::int64_t& step) {
     const std::int64_t cycle = step - cycle_start;
     const std::int64_t num_cycles = (schedule_.total_steps() - step) / cycle;
     if (num_cycles == 0) return false;
     plan_.cycle_first_step = cycle_start;
     plan_.cycle_num_steps = cycle;
     plan_.cycle_end = step + num_cycles * cycle;
+    skipped_retries_ += num_cycles * (num_retries() - retries_at_start);
     step = plan_.cycle_end;
     return true;
   }
+
+  /// Also those of the steps that were not walked because they equal walked ones.
+  std::int64_t num_retries() const { return allocator_.statistics().num_alloc_retries + skipped_retries_; }
 
   template <typename Body>
   void walk_step(std::int64_t step, bool evaluation, Body&& body) {
@@ -100,7 +113,7 @@ class Simulation {
     evaluation_ = evaluation;
     allocator_.reset_peaks();
     body();
-    const StepMemory memory = read_memory(allocator_.statistics());
+    const StepMemory memory = step_memory(allocator_.statistics());
     note_peaks(memory);
     if (memory.peak_allocated > peak_place_.allocated)
       peak_place_ = {.allocated = memory.peak_allocated, .step = step, .evaluation = evaluation};
@@ -111,7 +124,8 @@ class Simulation {
   void append(const PlannedSteps& entry) {
     if (!plan_.steps.empty()) {
       PlannedSteps& last = plan_.steps.back();
-      if (last.first_step > 0 && !last.evaluation && !entry.evaluation && last.memory == entry.memory) {
+      const bool is_next = last.first_step > 0 && last.first_step + last.count == entry.first_step;
+      if (is_next && !last.evaluation && !entry.evaluation && last.memory == entry.memory) {
         ++last.count;
         return;
       }
@@ -173,7 +187,7 @@ class Simulation {
   }
 
   [[noreturn]] void fail(const Routine& routine, std::size_t i, const OutOfMemory& error) {
-    const StepMemory memory = read_memory(allocator_.statistics());
+    const StepMemory memory = step_memory(allocator_.statistics());
     note_peaks(memory);
     // The failing step counts as one that reached what it reached, so that the second walk stops in it.
     if (memory.peak_allocated > peak_place_.allocated)
@@ -192,7 +206,7 @@ class Simulation {
   LiveBuffers live_;
   MemoryPlan plan_;
   PeakPlace peak_place_, watched_;
-  std::int64_t step_ = 0;
+  std::int64_t step_ = 0, skipped_retries_ = 0;
   bool evaluation_ = false, is_watched_ = false;
 };
 
@@ -218,6 +232,14 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
   plan.peak = std::move(closer.plan().peak);
   if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan);
   return plan;
+}
+
+std::int64_t MemoryPlan::num_occurrences(const PlannedSteps& entry) const {
+  if (cycle_num_steps == 0) return entry.count;
+  const std::int64_t num_repetitions = (cycle_end - cycle_first_step) / cycle_num_steps - 1;
+  const std::int64_t begin = std::max(entry.first_step, cycle_first_step);
+  const std::int64_t end = std::min(entry.first_step + entry.count, cycle_first_step + cycle_num_steps);
+  return entry.count + num_repetitions * std::max<std::int64_t>(end - begin, 0);
 }
 
 const StepMemory* MemoryPlan::find(std::int64_t step, bool evaluation) const {

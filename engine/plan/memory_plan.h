@@ -16,6 +16,9 @@ struct StepMemory {
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
+/// What an allocator's counters say of the step since its peaks were reset.
+StepMemory step_memory(const MemoryStatistics& statistics);
+
 /// Steps that behave alike, one after the other.
 struct PlannedSteps {
   std::int64_t first_step = 0;  ///< 0: loading
@@ -40,7 +43,7 @@ struct MemoryPlan {
   std::int64_t capacity = 0;
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;  ///< over the run
   std::int64_t num_alloc_retries = 0;
-  StepMemory first_step, steady_step;  ///< the first step, and the last whole-batch step
+  StepMemory first_step, steady_step;  ///< the first step, and the last one of whole batches (any, if there is none)
   /// Run-length list over load, steps and evaluations, in order, without the cycles below.
   std::vector<PlannedSteps> steps;
   /// Once a whole number of epochs leaves the memory as it found it, the run repeats itself: the steps behind
@@ -51,6 +54,8 @@ struct MemoryPlan {
   std::optional<OutOfMemoryContext> failure;  ///< where it does not fit
   bool failure_in_evaluation = false;         ///< in the evaluation after failure->step
 
+  /// How many steps (or evaluations) of the run an entry of `steps` stands for, repeated cycles included.
+  std::int64_t num_occurrences(const PlannedSteps& entry) const;
   /// What is predicted of a step, or of the evaluation after it; null where the plan ended before it.
   const StepMemory* find(std::int64_t step, bool evaluation) const;
 };

@@ -41,7 +41,6 @@ struct Routine {
   std::int64_t batch_size = 0;  ///< 0: none
   std::vector<Instruction> instructions;
   BufferId batch = -1, targets = -1;  ///< where the host's data goes, after their allocate and before the first run
-  BufferId prediction = -1;           ///< what predict reads, before its release
 };
 
 /// What the optimizer keeps for one parameter, by parameter.

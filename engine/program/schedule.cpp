@@ -39,7 +39,6 @@ class RoutineSchedule {
       if (adds_gradients) add_to_gradients(node, parameter_gradients, phase);
       release_dead(node, n, phase);
     }
-    routine_.prediction = buffer_of(graph_.prediction);
   }
 
  private:

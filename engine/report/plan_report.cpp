@@ -39,7 +39,7 @@ std::string stage_table(const MemoryPlan& plan, const Style& style) {
       table.add_row(memory_row("loading", steps.memory));
     } else if (steps.memory != plan.first_step && steps.memory != plan.steady_step) {
       other = other ? highest(*other, steps.memory) : steps.memory;
-      num_other += steps.count;
+      num_other += plan.num_occurrences(steps);
     }
   }
   const bool has_steps = std::any_of(plan.steps.begin(), plan.steps.end(), [](const PlannedSteps& steps) {
@@ -89,11 +89,12 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
 
 std::string changes(const PlanFindings& findings, const Style& style) {
   std::string text = heading(style, "What to change, each planned again");
-  if (findings.largest_batch_size > 0)
+  if (findings.largest_batch_size > 0) {
     text += fmt::format("  The largest batch that fits is {} (now {}).\n", format_count(findings.largest_batch_size),
                         format_count(findings.batch_size));
-  else
+  } else if (!findings.plan.failure_in_evaluation) {
     text += "  No batch size fits, not even 1.\n";
+  }
   return text + fix_list(findings.fixes, style);
 }
 

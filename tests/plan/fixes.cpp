@@ -76,3 +76,26 @@ TEST_CASE("accumulation keeps the samples of an update") {
   }
   CHECK(found);
 }
+
+TEST_CASE("accumulation promises the same result only where the cut of the batch does not matter") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  auto promises = [&](const std::string& layer, const std::string& rest, const DataDescription& described) {
+    const std::string text =
+        "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 512" + rest +
+        "}\nmodel: {layers: [{conv2d: {out: 64, kernel: 3}}, relu, " + layer +
+        ", {conv2d: {out: 64, kernel: 3}}, relu, flatten, {linear: {out: 30}}, relu, {linear: {out: 10}}]}\n"
+        "train: {batch_size: 128}\noptimizer: {type: adam}\n";
+    const Experiment experiment = parse_experiment(text, "test.yaml");
+    for (const Fix& fix : find_fixes(experiment, described, DescribedDevice(), 56 * 1024 * 1024)) {
+      if (fix.set.size() == 2 && fix.set[1].rfind("train.accumulation_steps=", 0) == 0) return fix.same_result;
+    }
+    FAIL("no accumulation was offered");
+    return false;
+  };
+  CHECK(promises("silu", "", data));
+  CHECK_FALSE(promises("batchnorm2d", "", data));
+  CHECK_FALSE(promises("{dropout: {p: 0.5}}", "", data));
+  CHECK_FALSE(promises("{sequential: {layers: [{dropout: {p: 0.5}}]}}", "", data));
+  // 480 = 3 × 128 + 96: whole batches alone see 384 samples, halves of them 448.
+  CHECK_FALSE(promises("silu", ", drop_last: true", described_data({16, 16, 3}, 10, 480)));
+}

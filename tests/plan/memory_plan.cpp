@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "engine/config/load_experiment.h"
@@ -104,53 +106,99 @@ TEST_CASE("by category and by layer both sum to the peak") {
   CHECK(highest == plan.peak_allocated);
 }
 
+namespace {
+
+/// Every single step of a run through an allocator of its own, held against what the plan says of it. Returns how often
+/// the cache was given back; nothing where the run does not fit `share_of_peak` of what the plan would cache.
+std::optional<std::int64_t> check_against_plain_walk(const std::string& rest, std::int64_t num_train,
+                                                     std::int64_t num_validation, double share_of_peak = 0) {
+  const Experiment experiment = experiment_of(
+      "model: {layers: [{conv2d: {out: 64, kernel: 3}}, batchnorm2d, relu, {conv2d: {out: 96, kernel: 3}},"
+      " gelu, flatten, {linear: {out: 400}}, {linear: {out: 10}}]}\n"
+      "optimizer: {type: adam}\n" +
+      rest);
+  INFO(rest);
+  const DataDescription data = described_data({16, 16, 3}, 10, num_train, num_validation);
+  const Program program = compile(experiment, data, DescribedDevice(3'000'000));
+  const RunSchedule schedule(experiment, data);
+  std::int64_t capacity = unlimited_capacity;
+  if (share_of_peak > 0) {
+    const MemoryPlan unbounded = make_memory_plan(program, schedule, capacity);
+    capacity = unbounded.peak_allocated +
+               static_cast<std::int64_t>(share_of_peak *
+                                         static_cast<double>(unbounded.peak_reserved - unbounded.peak_allocated));
+  }
+  const MemoryPlan plan = make_memory_plan(program, schedule, capacity);
+  if (!plan.fits) return std::nullopt;
+
+  SimulatedSource source(capacity);
+  CachingAllocator allocator(source);
+  LiveBuffers live(program, allocator);
+  auto walk = [&](const Routine& routine) {
+    for (const Instruction& instruction : routine.instructions) {
+      if (instruction.kind == Instruction::Kind::allocate) live.allocate(instruction.index);
+      if (instruction.kind == Instruction::Kind::release) live.release(instruction.index);
+    }
+  };
+  auto check = [&](std::int64_t step, bool evaluation) {
+    const StepMemory* planned = plan.find(step, evaluation);
+    INFO("step " << step << (evaluation ? ", evaluation" : ""));
+    REQUIRE(planned != nullptr);
+    const MemoryStatistics& statistics = allocator.statistics();
+    CHECK(planned->peak_requested == statistics.requested_bytes.all.peak);
+    CHECK(planned->peak_allocated == statistics.allocated_bytes.all.peak);
+    CHECK(planned->peak_reserved == statistics.reserved_bytes.all.peak);
+    CHECK(planned->reserved == statistics.reserved_bytes.all.current);
+  };
+  std::int64_t num_evaluations = 0;
+  walk(program.load);
+  for (std::int64_t step = 1; step <= schedule.total_steps(); ++step) {
+    allocator.reset_peaks();
+    for_each_step_routine(program, schedule.step(step), walk);
+    check(step, false);
+    if (!schedule.step(step).evaluates) continue;
+    ++num_evaluations;
+    allocator.reset_peaks();
+    for_each_evaluation_routine(program, schedule, [&](const Routine& routine, std::int64_t times) {
+      for (std::int64_t i = 0; i < times; ++i) walk(routine);
+    });
+    check(step, true);
+  }
+  CHECK(plan.num_alloc_retries == allocator.statistics().num_alloc_retries);
+  std::int64_t planned_steps = 0, planned_evaluations = 0;
+  for (const PlannedSteps& entry : plan.steps) {
+    if (entry.first_step == 0) continue;
+    (entry.evaluation ? planned_evaluations : planned_steps) += plan.num_occurrences(entry);
+  }
+  CHECK(planned_steps == schedule.total_steps());
+  CHECK(planned_evaluations == num_evaluations);
+  return plan.num_alloc_retries;
+}
+
+}  // namespace
+
 TEST_CASE("a plan with skipped repetitions equals a walk through every single step") {
   for (const char* train : {"train: {batch_size: 7, epochs: 9}\n", "train: {batch_size: 7, epochs: 5, eval_every: 4}\n",
                             "train: {batch_size: 5, steps: 61, accumulation_steps: 3}\n",
                             "train: {batch_size: all, epochs: 40}\n", "train: {batch_size: 64, steps: 1}\n"}) {
-    const Experiment experiment = experiment_of(
-        std::string(
-            "model: {layers: [{conv2d: {out: 64, kernel: 3}}, batchnorm2d, relu, {conv2d: {out: 96, kernel: 3}},"
-            " gelu, flatten, {linear: {out: 400}}, {linear: {out: 10}}]}\n"
-            "optimizer: {type: adam}\n") +
-        train);
-    const DataDescription data = described_data({16, 16, 3}, 10, 64, 20);
-    const Program program = compile(experiment, data, DescribedDevice(3'000'000));
-    const RunSchedule schedule(experiment, data);
-    const MemoryPlan plan = make_memory_plan(program, schedule, unlimited_capacity);
-
-    SimulatedSource source(unlimited_capacity);
-    CachingAllocator allocator(source);
-    LiveBuffers live(program, allocator);
-    auto walk = [&](const Routine& routine) {
-      for (const Instruction& instruction : routine.instructions) {
-        if (instruction.kind == Instruction::Kind::allocate) live.allocate(instruction.index);
-        if (instruction.kind == Instruction::Kind::release) live.release(instruction.index);
-      }
-    };
-    auto check = [&](std::int64_t step, bool evaluation) {
-      const StepMemory* planned = plan.find(step, evaluation);
-      INFO("step " << step << (evaluation ? ", evaluation" : ""));
-      REQUIRE(planned != nullptr);
-      const MemoryStatistics& statistics = allocator.statistics();
-      CHECK(planned->peak_requested == statistics.requested_bytes.all.peak);
-      CHECK(planned->peak_allocated == statistics.allocated_bytes.all.peak);
-      CHECK(planned->peak_reserved == statistics.reserved_bytes.all.peak);
-      CHECK(planned->reserved == statistics.reserved_bytes.all.current);
-    };
-    walk(program.load);
-    for (std::int64_t step = 1; step <= schedule.total_steps(); ++step) {
-      allocator.reset_peaks();
-      for_each_step_routine(program, schedule.step(step), walk);
-      check(step, false);
-      if (!schedule.step(step).evaluates) continue;
-      allocator.reset_peaks();
-      for_each_evaluation_routine(program, schedule, [&](const Routine& routine, std::int64_t times) {
-        for (std::int64_t i = 0; i < times; ++i) walk(routine);
-      });
-      check(step, true);
-    }
+    CHECK(check_against_plain_walk(train, 64, 20));
+    CHECK(check_against_plain_walk(train, 64, 0));
   }
+  CHECK(check_against_plain_walk("train: {batch_size: 16, epochs: 10}\n", 80, 0));
+}
+
+TEST_CASE("a plan that must give the cache back counts every retry of the run") {
+  // Training and evaluation take turns in pushing each other's segments out, in every epoch.
+  const auto retries =
+      check_against_plain_walk("train: {batch_size: 40, eval_batch_size: 30, epochs: 12}\n", 72, 1000, 0.95);
+  CHECK(retries.value_or(0) >= 12);
+}
+
+TEST_CASE("where every step ends in the odd batch it is the steady one") {
+  const Experiment experiment = experiment_of(
+      "model: {layers: [flatten, {linear: {out: 10}}]}\ntrain: {batch_size: 64, accumulation_steps: 2, epochs: 3}\n");
+  const MemoryPlan plan = plan_of(experiment, described_data({8, 8, 3}, 10, 100));
+  CHECK(plan.steady_step.peak_requested > 0);
 }
 
 TEST_CASE("the plan fits at its own peak and fails one block below, and says where") {

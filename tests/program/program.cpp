@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <chrono>
 #include <set>
 #include <string>
 
