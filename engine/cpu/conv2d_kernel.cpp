@@ -1,7 +1,9 @@
-#include <oneapi/dnnl/dnnl.hpp>
+#include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "engine/cpu/dnnl_call.h"
+#include "engine/cpu/dnnl_exceptions.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/relu.h"
 
@@ -59,6 +61,15 @@ ConvolutionShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape
   return s;
 }
 
+ConvolutionShape shape_of(const Op& op) {
+  const auto& attributes = attributes_of<Conv2dAttributes>(op);
+  if (op.kind == OpKind::conv2d) return shape_of(attributes, op.inputs[0].shape, op.outputs[0].shape);
+  if (op.kind == OpKind::conv2d_backward_weight) return shape_of(attributes, op.inputs[1].shape, op.inputs[0].shape);
+  auto s = shape_of(attributes, op.outputs[0].shape, op.inputs[0].shape);
+  s.has_bias = false;  // the input's gradient does not depend on it
+  return s;
+}
+
 using Forward = dnnl::convolution_forward;
 using BackwardInput = dnnl::convolution_backward_data;
 using BackwardWeight = dnnl::convolution_backward_weights;
@@ -67,16 +78,18 @@ using BackwardWeight = dnnl::convolution_backward_weights;
 /// multiplications of a 3×3 convolution. oneDNN has it for AVX-512, on images in its own order (nChw16c). Measured on
 /// Zen 4 it takes 45 % of the direct kernel's time, 55 % with the reorders of both images. Its results are as close to
 /// the exact ones (relative, root mean square: 1e-6 forward, 7e-7 for weight gradients; direct: 7e-7 and 3e-6). The
-/// price is workspace. It is bounded here, and every byte of it must save enough: small layers take the direct kernel.
-constexpr std::int64_t max_winograd_scratchpad_bytes = std::int64_t{64} << 20;
-constexpr double min_winograd_flops_per_scratchpad_byte = 40;
+/// price is workspace: oneDNN's own, and copies of both images. It is bounded here, and every byte of it must save
+/// enough, so that small layers take the direct kernel. At batch 64 and with two threads ResNet-18's convolutions have
+/// 68 to 117 FLOPs a byte, of 32 to 64 channels on 28×28 pixels 64; on 8×8 pixels 13.
+constexpr std::int64_t max_winograd_workspace_bytes = std::int64_t{96} << 20;
+constexpr double min_winograd_flops_per_workspace_byte = 30;
 
-std::int64_t max_winograd_scratchpad(const ConvolutionShape& s) {
+std::int64_t max_winograd_workspace(const ConvolutionShape& s) {
   const auto& w = s.plain_weights.data.dims;
   const auto& y = s.y.data.dims;
   const double flops = 2.0 * static_cast<double>(y[0] * y[1] * y[2] * y[3]) * static_cast<double>(w[1] * w[2] * w[3]);
-  return std::min(max_winograd_scratchpad_bytes,
-                  static_cast<std::int64_t>(flops / min_winograd_flops_per_scratchpad_byte));
+  return std::min(max_winograd_workspace_bytes,
+                  static_cast<std::int64_t>(flops / min_winograd_flops_per_workspace_byte));
 }
 
 bool winograd_pays(const ConvolutionShape& s) {
@@ -88,12 +101,6 @@ bool winograd_pays(const ConvolutionShape& s) {
   // Fewer channels or pixels do not make up for the transforms; a tile has 4×4 outputs.
   return is_3x3 && dense && x[1] >= 32 && y[1] >= 32 && x[1] % 16 == 0 && y[1] % 16 == 0 && y[2] >= 4 && y[3] >= 4 &&
          y[0] * y[2] * y[3] >= 256;
-}
-
-template <typename PrimitiveDescription>
-bool is_usable_winograd(const PrimitiveDescription& description, std::int64_t max_scratchpad_bytes) {
-  return description && std::string_view(description.impl_info_str()).starts_with("jit_wino") &&
-         static_cast<std::int64_t>(description.scratchpad_desc().get_size()) <= max_scratchpad_bytes;
 }
 
 /// The same operands, the images in whatever order oneDNN likes.
@@ -140,23 +147,13 @@ BackwardWeight::primitive_desc describe_backward_weight(const ConvolutionShape& 
   return {description, user_scratchpad(), engine, hint, true};
 }
 
-/// The implementation that is used for a convolution of one direction: the same for the same shape, always.
-template <typename Describe>
-auto choose(const ConvolutionShape& s, const dnnl::engine& engine, Describe&& describe_convolution) {
-  if (winograd_pays(s)) {
-    auto winograd = describe_convolution(any_order(s), dnnl::algorithm::convolution_winograd, engine);
-    if (is_usable_winograd(winograd, max_winograd_scratchpad(s))) return winograd;
-  }
-  auto direct = describe_convolution(s, dnnl::algorithm::convolution_direct, engine);
-  if (!direct) require_dnnl(dnnl_unimplemented, "convolution");
-  return direct;
-}
-
 dnnl::reorder::primitive_desc describe_reorder(const Memory& from, const Memory& to, const dnnl::engine& engine) {
   return {engine, from, engine, to, user_scratchpad()};
 }
 
-/// An operand of the op and of the convolution, which may want it in another order.
+/// An operand of the op and of the convolution, which may want it in another order. Then it is copied each time the op
+/// runs, weights too: forward and backward want them in different orders, and no copy outlives its op. So a step
+/// reorders the weights of a convolution once in each direction and micro-batch.
 struct Operand {
   int argument;
   Memory plain, chosen;
@@ -168,12 +165,14 @@ struct Operand {
   const Memory& to() const { return is_input ? chosen : plain; }
 };
 
-/// A chosen convolution, what it takes, and where in the workspace the reordered operands lie, in order, before the
-/// scratchpad that the convolution and the reorders, which do not run at the same time, share.
+/// A convolution by one algorithm, what it takes, and where in the workspace the reordered operands lie, in order,
+/// before the scratchpad that the convolution and the reorders, which do not run at the same time, share.
 struct ConvolutionPlan {
   dnnl::primitive_desc_base description;
   std::vector<Operand> operands;
   std::int64_t reordered_bytes = 0, scratchpad_bytes = 0;
+
+  std::int64_t workspace_bytes() const { return reordered_bytes + scratchpad_bytes; }
 
   ConvolutionPlan(const dnnl::primitive_desc_base& chosen, std::vector<Operand> all, const dnnl::engine& engine)
       : description(chosen), operands(std::move(all)), scratchpad_bytes(aligned(chosen.scratchpad_desc().get_size())) {
@@ -186,34 +185,49 @@ struct ConvolutionPlan {
   }
 };
 
-ConvolutionPlan plan_of(const Op& op, const dnnl::engine& engine) {
-  const auto& attributes = attributes_of<Conv2dAttributes>(op);
+/// Nothing where oneDNN does not have the algorithm for this shape.
+std::optional<ConvolutionPlan> plan_by(dnnl::algorithm algorithm, const Op& op, const ConvolutionShape& plain,
+                                       const dnnl::engine& engine) {
+  const ConvolutionShape s = algorithm == dnnl::algorithm::convolution_winograd ? any_order(plain) : plain;
   if (op.kind == OpKind::conv2d) {
-    const auto s = shape_of(attributes, op.inputs[0].shape, op.outputs[0].shape);
-    const auto chosen = choose(s, engine, describe_forward);
-    std::vector<Operand> operands = {{DNNL_ARG_SRC, s.x, chosen.src_desc(), true, 0},
-                                     {DNNL_ARG_WEIGHTS, s.plain_weights, chosen.weights_desc(), true, 1},
-                                     {DNNL_ARG_DST, s.y, chosen.dst_desc(), false, 0}};
-    if (s.has_bias) operands.push_back({DNNL_ARG_BIAS, s.bias, s.bias, true, 2});
-    return {chosen, operands, engine};
+    const auto chosen = describe_forward(s, algorithm, engine);
+    if (!chosen) return std::nullopt;
+    std::vector<Operand> operands = {{DNNL_ARG_SRC, plain.x, chosen.src_desc(), true, 0},
+                                     {DNNL_ARG_WEIGHTS, plain.plain_weights, chosen.weights_desc(), true, 1},
+                                     {DNNL_ARG_DST, plain.y, chosen.dst_desc(), false, 0}};
+    if (plain.has_bias) operands.push_back({DNNL_ARG_BIAS, plain.bias, plain.bias, true, 2});
+    return ConvolutionPlan(chosen, std::move(operands), engine);
   }
   if (op.kind == OpKind::conv2d_backward_input) {
-    auto s = shape_of(attributes, op.outputs[0].shape, op.inputs[0].shape);
-    s.has_bias = false;
-    const auto chosen = choose(s, engine, describe_backward_input);
-    return {chosen,
-            {{DNNL_ARG_DIFF_DST, s.y, chosen.diff_dst_desc(), true, 0},
-             {DNNL_ARG_WEIGHTS, s.plain_weights, chosen.weights_desc(), true, 1},
-             {DNNL_ARG_DIFF_SRC, s.x, chosen.diff_src_desc(), false, 0}},
-            engine};
+    const auto chosen = describe_backward_input(s, algorithm, engine);
+    if (!chosen) return std::nullopt;
+    return ConvolutionPlan(chosen,
+                           {{DNNL_ARG_DIFF_DST, plain.y, chosen.diff_dst_desc(), true, 0},
+                            {DNNL_ARG_WEIGHTS, plain.plain_weights, chosen.weights_desc(), true, 1},
+                            {DNNL_ARG_DIFF_SRC, plain.x, chosen.diff_src_desc(), false, 0}},
+                           engine);
   }
-  const auto s = shape_of(attributes, op.inputs[1].shape, op.inputs[0].shape);
-  const auto chosen = choose(s, engine, describe_backward_weight);
-  std::vector<Operand> operands = {{DNNL_ARG_DIFF_DST, s.y, chosen.diff_dst_desc(), true, 0},
-                                   {DNNL_ARG_SRC, s.x, chosen.src_desc(), true, 1},
-                                   {DNNL_ARG_DIFF_WEIGHTS, s.plain_weights, chosen.diff_weights_desc(), false, 0}};
-  if (s.has_bias) operands.push_back({DNNL_ARG_DIFF_BIAS, s.bias, s.bias, false, 1});
-  return {chosen, operands, engine};
+  const auto chosen = describe_backward_weight(s, algorithm, engine);
+  if (!chosen) return std::nullopt;
+  std::vector<Operand> operands = {{DNNL_ARG_DIFF_DST, plain.y, chosen.diff_dst_desc(), true, 0},
+                                   {DNNL_ARG_SRC, plain.x, chosen.src_desc(), true, 1},
+                                   {DNNL_ARG_DIFF_WEIGHTS, plain.plain_weights, chosen.diff_weights_desc(), false, 0}};
+  if (plain.has_bias) operands.push_back({DNNL_ARG_DIFF_BIAS, plain.bias, plain.bias, false, 1});
+  return ConvolutionPlan(chosen, std::move(operands), engine);
+}
+
+/// How an op is computed: the same for the same op, always.
+ConvolutionPlan plan_of(const Op& op, const dnnl::engine& engine) {
+  const ConvolutionShape s = shape_of(op);
+  if (winograd_pays(s)) {
+    auto winograd = plan_by(dnnl::algorithm::convolution_winograd, op, s, engine);
+    if (winograd && std::string_view(winograd->description.impl_info_str()).starts_with("jit_wino") &&
+        winograd->workspace_bytes() <= max_winograd_workspace(s))
+      return *std::move(winograd);
+  }
+  auto direct = plan_by(dnnl::algorithm::convolution_direct, op, s, engine);
+  if (!direct) require_dnnl(dnnl_unimplemented, "convolution");
+  return *std::move(direct);
 }
 
 /// A convolution of any direction, reorders included.
@@ -276,19 +290,9 @@ class ConvolutionKernel final : public Kernel {
   std::int64_t relu_elements_ = 0;
 };
 
-/// Calls function(engine); oneDNN's exceptions become ours.
-template <typename Function>
-auto with_engine(const CpuContext& context, Function&& function) {
-  try {
-    return function(dnnl::engine(context.engine, true));
-  } catch (const dnnl::error& error) {
-    require_dnnl(error.status, error.what());
-    throw InternalError("internal error: oneDNN raised an error with status success");
-  }
-}
-
 std::unique_ptr<Kernel> make_convolution_kernel(const Op& op, const CpuContext& context) {
-  return with_engine(context, [&](const dnnl::engine& engine) -> std::unique_ptr<Kernel> {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
+    const dnnl::engine engine(context.engine, true);
     return std::make_unique<ConvolutionKernel>(op, plan_of(op, engine), context, engine);
   });
 }
@@ -296,10 +300,7 @@ std::unique_ptr<Kernel> make_convolution_kernel(const Op& op, const CpuContext& 
 }  // namespace
 
 std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context) {
-  return with_engine(context, [&](const dnnl::engine& engine) {
-    const ConvolutionPlan plan = plan_of(op, engine);
-    return plan.reordered_bytes + plan.scratchpad_bytes;
-  });
+  return translating_dnnl_exceptions([&] { return plan_of(op, dnnl::engine(context.engine, true)).workspace_bytes(); });
 }
 
 std::unique_ptr<Kernel> make_conv2d_kernel(const Op& op, CpuContext& context) {

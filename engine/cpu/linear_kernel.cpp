@@ -1,6 +1,5 @@
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "engine/cpu/dnnl_call.h"
+#include "engine/cpu/dnnl_exceptions.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/relu.h"
@@ -117,37 +116,27 @@ class LinearKernel final : public Kernel {
   DnnlCall matmul_;
 };
 
-template <typename Function>
-auto translating_errors(Function&& function) {
-  try {
-    return function();
-  } catch (const dnnl::error& error) {
-    require_dnnl(error.status, error.what());
-    throw InternalError("internal error: oneDNN raised an error with status success");
-  }
-}
-
 }  // namespace
 
 std::int64_t linear_workspace_bytes(const Op& op, CpuContext& context) {
-  return translating_errors(
+  return translating_dnnl_exceptions(
       [&] { return static_cast<std::int64_t>(describe(product_of(op), context).scratchpad_desc().get_size()); });
 }
 
 std::unique_ptr<Kernel> make_linear_kernel(const Op& op, CpuContext& context) {
-  return translating_errors([&]() -> std::unique_ptr<Kernel> {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
     return std::make_unique<LinearKernel>(product_of(op), shape_of(op.inputs[0], op.outputs[0]), false, context);
   });
 }
 
 std::unique_ptr<Kernel> make_linear_backward_input_kernel(const Op& op, CpuContext& context) {
-  return translating_errors([&]() -> std::unique_ptr<Kernel> {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
     return std::make_unique<LinearKernel>(product_of(op), shape_of(op.outputs[0], op.inputs[0]), false, context);
   });
 }
 
 std::unique_ptr<Kernel> make_linear_backward_weight_kernel(const Op& op, CpuContext& context) {
-  return translating_errors([&]() -> std::unique_ptr<Kernel> {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
     return std::make_unique<LinearKernel>(product_of(op), shape_of(op.inputs[1], op.inputs[0]), op.outputs.size() > 1,
                                           context);
   });
