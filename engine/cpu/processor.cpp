@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <thread>
 
+#include "engine/memory/control_groups.h"
+
 namespace trainer {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
@@ -27,7 +26,7 @@ int affinity_threads() {
 double ratio(double quota, double period) { return quota > 0 && period > 0 ? quota / period : unlimited; }
 
 /// CPUs that one group may use on average; infinity where it has no limit.
-double group_quota(const fs::path& folder) {
+double group_quota(const std::filesystem::path& folder) {
   double quota = 0;
   double period = 0;
   // Version 2: "max 100000" or "150000 100000".
@@ -41,20 +40,8 @@ double group_quota(const fs::path& folder) {
 /// The tightest quota on the way from the process's groups up to the root.
 double control_group_quota() {
   double lowest = unlimited;
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool version2 = controllers == ",,";
-    if (!version2 && controllers.find(",cpu,") == std::string::npos) continue;
-    const fs::path mount = version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
-    fs::path group = fs::path(line.substr(second + 1)).relative_path().lexically_normal();
-    for (; !group.empty() && group != "."; group = group.parent_path())
-      lowest = std::min(lowest, group_quota(mount / group));
-    lowest = std::min(lowest, group_quota(mount));
-  }
+  for (const ControlGroupFolder& folder : control_group_folders("cpu"))
+    lowest = std::min(lowest, group_quota(folder.path));
   return lowest;
 }
 

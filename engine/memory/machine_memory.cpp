@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/memory/control_groups.h"
+
 namespace trainer {
 
 namespace {
@@ -61,18 +63,6 @@ void lower_to_group(const fs::path& folder, const ControlGroupFiles& files, Mach
   memory.available = std::min(memory.available, std::max<std::int64_t>(*limit - used, 0));
 }
 
-/// A limit anywhere up to the root binds. In a container the group may be known under a path that is not mounted here;
-/// then the mount's root is the container's own group.
-void lower_to_groups(const fs::path& mount, std::string_view group, const ControlGroupFiles& files,
-                     MachineMemory& memory) {
-  fs::path relative = fs::path(group).relative_path().lexically_normal();
-  while (!relative.empty() && relative != ".") {
-    lower_to_group(mount / relative, files, memory);
-    relative = relative.parent_path();
-  }
-  lower_to_group(mount, files, memory);
-}
-
 }  // namespace
 
 MachineMemory machine_memory(const fs::path& root) {
@@ -83,18 +73,8 @@ MachineMemory machine_memory(const fs::path& root) {
   };
   MachineMemory memory{kibibytes("MemTotal:"), kibibytes("MemAvailable:")};
 
-  // Lines are "number:controllers:path"; version 2 has the number 0 and no controllers.
-  std::ifstream groups(root / "proc/self/cgroup");
-  const fs::path mount = root / "sys/fs/cgroup";
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string_view group = std::string_view(line).substr(second + 1);
-    if (controllers == ",,") lower_to_groups(mount, group, version2, memory);
-    if (controllers.find(",memory,") != std::string::npos) lower_to_groups(mount / "memory", group, version1, memory);
-  }
+  for (const ControlGroupFolder& folder : control_group_folders("memory", root))
+    lower_to_group(folder.path, folder.version == 2 ? version2 : version1, memory);
   if (memory.total == unlimited) memory.total = 0;
   if (memory.available == unlimited) memory.available = memory.total;
   return memory;
