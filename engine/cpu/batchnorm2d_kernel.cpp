@@ -164,31 +164,27 @@ class BatchNorm2dKernel final : public Kernel {
 class BatchNorm2dInferenceKernel final : public Kernel {
  public:
   BatchNorm2dInferenceKernel(const Op& op, const CpuContext& context)
-      : context_(context),
-        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
-        shape_(channels_of(op.inputs[0])),
-        scale_(static_cast<std::size_t>(shape_.channels)),
-        offset_(static_cast<std::size_t>(shape_.channels)) {}
+      : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(channels_of(op.inputs[0])) {}
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const float* const running_mean = input(addresses, 1);
     const float* const running_var = input(addresses, 2);
-    for (std::size_t c = 0; c < scale_.size(); ++c) {
+    auto* const scale = static_cast<float*>(addresses.workspace);
+    float* const offset = scale + shape_.channels;
+    for (std::int64_t c = 0; c < shape_.channels; ++c) {
       const double reciprocal = 1 / std::sqrt(static_cast<double>(running_var[c]) + attributes_.eps);
       const double slope = attributes_.affine ? static_cast<double>(input(addresses, 3)[c]) * reciprocal : reciprocal;
       const double bias = attributes_.affine ? static_cast<double>(input(addresses, 4)[c]) : 0.0;
-      scale_[c] = static_cast<float>(slope);
-      offset_[c] = static_cast<float>(bias - static_cast<double>(running_mean[c]) * slope);
+      scale[c] = static_cast<float>(slope);
+      offset[c] = static_cast<float>(bias - static_cast<double>(running_mean[c]) * slope);
     }
-    scale_all_rows(context_, shape_, attributes_.relu, input(addresses, 0), scale_.data(), offset_.data(),
-                   output(addresses, 0));
+    scale_all_rows(context_, shape_, attributes_.relu, input(addresses, 0), scale, offset, output(addresses, 0));
   }
 
  private:
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   Channels shape_;
-  std::vector<float> scale_, offset_;
 };
 
 /// As sum_moments: of g, and of g · (x − mean), where g is dy, or dy where y > 0 if y is given.
@@ -319,6 +315,7 @@ class BatchNorm2dBackwardKernel final : public Kernel {
 
 std::int64_t batchnorm2d_workspace_bytes(const Op& op) {
   const Channels shape = channels_of(op.inputs[0]);
+  if (op.kind == OpKind::batchnorm2d_inference) return 2 * shape.channels * static_cast<std::int64_t>(sizeof(float));
   return workspace_elements_f64(shape) * static_cast<std::int64_t>(sizeof(double)) +
          3 * shape.channels * static_cast<std::int64_t>(sizeof(float));
 }

@@ -91,11 +91,13 @@ struct CrossEntropy {
   double weight_of(std::int64_t target) const {
     return weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<std::size_t>(target)]);
   }
-  bool is_class(std::int64_t target) const { return target >= 0 && target < classes; }
 
-  [[noreturn]] void refuse_target(std::int64_t target) const {
-    throw DeviceError("cross_entropy: a target lies outside the model's classes 0 to " + std::to_string(classes - 1) +
-                      ": " + std::to_string(target));
+  /// What reads the labels has refused those that are no classes.
+  void require_classes(const std::int32_t* targets) const {
+    for (std::int64_t sample = 0; sample < samples; ++sample)
+      if (targets[sample] < 0 || targets[sample] >= classes)
+        throw InternalError("internal error: cross_entropy: a target lies outside the model's classes 0 to " +
+                            std::to_string(classes - 1) + ": " + std::to_string(targets[sample]));
   }
 };
 
@@ -122,8 +124,7 @@ std::unique_ptr<Kernel> make_cross_entropy_kernel(const Op& op, CpuContext& cont
   return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars&) {
     const float* const logits = input(addresses, 0);
     const auto* const targets = input<std::int32_t>(addresses, 1);
-    for (std::int64_t sample = 0; sample < loss.samples; ++sample)
-      if (!loss.is_class(targets[sample])) loss.refuse_target(targets[sample]);
+    loss.require_classes(targets);
     sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2),
                    [&](LossPart& part, std::int64_t begin, std::int64_t end) {
                      for (std::int64_t sample = begin; sample < end; ++sample)
@@ -138,8 +139,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward_kernel(const Op& op, CpuCont
     const auto* const targets = input<std::int32_t>(addresses, 1);
     float* const gradients = output(addresses, 0);
     const auto scale = static_cast<double>(scalars.gradient_scale);
-    for (std::int64_t sample = 0; sample < loss.samples; ++sample)
-      if (!loss.is_class(targets[sample])) loss.refuse_target(targets[sample]);
+    loss.require_classes(targets);
     parallel_tasks(loss.num_threads, loss.parts.num_parts, [&](std::int64_t part) {
       for (std::int64_t sample = loss.parts.begin(part); sample < loss.parts.end(part); ++sample) {
         const float* const row = logits + sample * loss.classes;

@@ -14,6 +14,7 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::conv2d_backward_weight:
       return conv2d_workspace_bytes(op, context);
     case OpKind::batchnorm2d:
+    case OpKind::batchnorm2d_inference:
     case OpKind::batchnorm2d_backward:
       return batchnorm2d_workspace_bytes(op);
     case OpKind::layernorm_backward:
@@ -25,7 +26,6 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::gradient_norm:
       return gradient_norm_workspace_bytes(op);
     case OpKind::normalize_pixels:
-    case OpKind::batchnorm2d_inference:
     case OpKind::layernorm:
     case OpKind::activation:
     case OpKind::activation_backward:
