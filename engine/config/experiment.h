@@ -23,6 +23,8 @@ enum class OnOutOfMemory : std::uint8_t { report };
 struct MemoryConfig {
   std::optional<std::int64_t> limit;  ///< memory.limit, bytes; absent: what the device has free
   AllocatorKind allocator = AllocatorKind::caching;
+  /// memory.workspace_limit: a kernel that needs more scratch is not chosen where another serves.
+  std::int64_t workspace_limit = std::int64_t{96} << 20;
   bool preflight = true;  ///< memory.preflight: refuse to start what the plan shows not to fit
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };

@@ -82,6 +82,10 @@ void add_memory(Fields& fields) {
                       "The most that the allocator may reserve")
                        .defaults_to("what the device has free")
                        .also_called({"max", "capacity", "size"}));
+  fields.push_back(of(&Experiment::memory, &MemoryConfig::workspace_limit, "memory.workspace_limit", size_of_memory(0),
+                      "The most scratch a convolution may ask for where a kernel with less serves too")
+                       .defaults_to("96 MiB")
+                       .also_called({"workspace", "scratch"}));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::allocator, "memory.allocator",
                       choice({{"caching", "keeps freed blocks for reuse, as PyTorch's does"}}),
                       "How blocks are placed"));
@@ -237,7 +241,7 @@ void add_schedule(Fields& fields) {
                             choice({{"constant", "the same learning rate throughout"},
                                     {"step", "times `gamma` every `every`"},
                                     {"cosine", "half a cosine down to `final_factor`"},
-                                    {"one_cycle", "up and down again, with momentum the other way round"},
+                                    {"one_cycle", "up from a small learning rate, and down to a smaller one"},
                                     {"warmup", "constant after `warmup_steps` of rise"}}),
                             "How the learning rate changes")
                              .also_called({"name", "policy"});
@@ -309,11 +313,11 @@ void add_train(Fields& fields) {
                        .also_called({"eval_steps", "eval_interval"}));
   ExperimentField patience = field<Experiment>(
       "train.early_stopping.patience", [](auto& e) -> auto& { return e.train.early_stopping.patience; }, integer(0),
-      "Ends the run after so many evaluations without a better loss; 0: never");
+      "Ends the run after so many evaluations in which the metric of `checkpoint.best` got no better; 0: never");
   fields.push_back(std::move(patience));
   ExperimentField min_delta = field<Experiment>(
       "train.early_stopping.min_delta", [](auto& e) -> auto& { return e.train.early_stopping.min_delta; },
-      number_at_least(0.0), "By how much the loss must fall to count as better");
+      number_at_least(0.0), "By how much the metric of `checkpoint.best` must improve to count as better");
   fields.push_back(std::move(min_delta));
   fields.push_back(of(train, &TrainConfig::log_every, "train.log_every", integer(0),
                       "Steps between lines of output; 0: a number that suits the run")

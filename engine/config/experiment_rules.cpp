@@ -68,10 +68,9 @@ class Rules {
     if (data.type == DataType::csv && data.train.empty()) need("data.train", "a CSV file");
     if (data.type == DataType::cifar10 && data.root.empty()) need("data.root", "the folder of data_batch_1.bin");
     if (data.type == DataType::idx) {
-      const bool has_files = !data.train.empty() && !data.train_labels.empty();
-      if (data.root.empty() && !has_files) need("data.root", "the folder of train-images-idx3-ubyte");
-      check_pair("data.train", data.train, "data.train_labels", data.train_labels);
-      check_pair("data.validation", data.validation, "data.validation_labels", data.validation_labels);
+      if (data.root.empty() && data.train.empty()) need("data.root", "the folder of train-images-idx3-ubyte");
+      check_labels("data.train_labels", data.train_labels, "data.train", data.train);
+      check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
     }
     if (data.type == DataType::synthetic) {
       const bool is_numeric = data.target_type == TaskTarget::numeric;
@@ -92,9 +91,11 @@ class Rules {
     refuse({key, "data.type"}, fmt::format("'{}' is missing", key), std::string(what));
   }
 
-  void check_pair(std::string_view first, const std::string& a, std::string_view second, const std::string& b) {
-    if (!a.empty() && b.empty()) refuse({first, second}, fmt::format("'{}' needs '{}'", first, second), "both files");
-    if (a.empty() && !b.empty()) refuse({second, first}, fmt::format("'{}' needs '{}'", second, first), "both files");
+  /// Labels without a name are found beside their images.
+  void check_labels(std::string_view labels_key, const std::string& labels, std::string_view images_key,
+                    const std::string& images) {
+    if (labels.empty() || !images.empty()) return;
+    refuse({labels_key, images_key}, fmt::format("'{}' needs '{}'", labels_key, images_key), "both files");
   }
 
   void check_validation() {
@@ -133,7 +134,7 @@ class Rules {
   std::size_t known_channels() const {
     const DataConfig& data = experiment_.data;
     if (data.type == DataType::cifar10) return 3;
-    if (data.type == DataType::digits || data.type == DataType::idx) return 1;
+    if (data.type == DataType::digits) return 1;
     return data.shape.size() == 3 ? static_cast<std::size_t>(data.shape[2]) : 0;
   }
 

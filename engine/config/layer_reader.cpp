@@ -45,6 +45,9 @@ class LayerReader {
         sources_.report(name_mark_, fmt::format("two layers of this list are called '{}'", layer.name),
                         "a name of its own");
       }
+      if (key == "model.layers" && (layer.name == "input" || layer.name == "loss")) {
+        sources_.report(name_mark_, fmt::format("the model's {0} is already called '{0}'", layer.name), "another name");
+      }
       layers.push_back(std::move(layer));
     }
     return layers;

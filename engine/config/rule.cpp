@@ -80,9 +80,9 @@ Rule fraction(double maximum) {
   return rule;
 }
 Rule text() { return rule_of(ValueKind::text); }
-Rule size_of_memory() {
+Rule size_of_memory(double minimum) {
   Rule rule = rule_of(ValueKind::size);
-  rule.minimum = 1;
+  rule.minimum = minimum;
   return rule;
 }
 Rule choice(std::vector<Choice> choices) {

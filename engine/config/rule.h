@@ -54,7 +54,7 @@ Rule number_below(double minimum, double maximum);
 /// In (0, maximum].
 Rule fraction(double maximum = 1.0);
 Rule text();
-Rule size_of_memory();
+Rule size_of_memory(double minimum = 1);
 Rule choice(std::vector<Choice> choices);
 Rule device_name();
 Rule interval();

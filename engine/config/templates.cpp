@@ -78,7 +78,7 @@ schedule: cosine              # down to 0 at the end of the run
 train:
   batch_size: 64
   epochs: 15
-  early_stopping: {patience: 5}        # evaluations without a better loss
+  early_stopping: {patience: 5}        # evaluations in which the metric of checkpoint.best gets no better
 
 checkpoint: {every: 5ep, keep: 2, best: accuracy}
 output: runs/${name}

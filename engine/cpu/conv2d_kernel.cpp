@@ -33,6 +33,7 @@ struct ConvolutionShape {
   dnnl::memory::dims strides, dilates, padding_before, padding_after;
   bool has_bias = false;
   std::int64_t input_channels_per_group = 0;
+  std::int64_t workspace_limit = 0;
 };
 
 ConvolutionShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
@@ -43,6 +44,7 @@ ConvolutionShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape
   s.has_bias = a.bias;
   if (a.bias) s.bias = describe({a.out}, Tag::a);
   s.input_channels_per_group = channels / a.groups;
+  s.workspace_limit = a.workspace_limit;
   dnnl::memory::dims weights = {a.out, channels / a.groups, a.kernel[0], a.kernel[1]};
   if (a.groups > 1) weights = {a.groups, a.out / a.groups, channels / a.groups, a.kernel[0], a.kernel[1]};
   s.plain_weights = describe(weights, a.groups > 1 ? Tag::goihw : Tag::oihw);
@@ -78,18 +80,16 @@ using BackwardWeight = dnnl::convolution_backward_weights;
 /// multiplications of a 3×3 convolution. oneDNN has it for AVX-512, on images in its own order (nChw16c). Measured on
 /// Zen 4 it takes 45 % of the direct kernel's time, 55 % with the reorders of both images. Its results are as close to
 /// the exact ones (relative, root mean square: 1e-6 forward, 7e-7 for weight gradients; direct: 7e-7 and 3e-6). The
-/// price is workspace: oneDNN's own, and copies of both images. It is bounded here, and every byte of it must save
-/// enough, so that small layers take the direct kernel. At batch 64 and with two threads ResNet-18's convolutions have
-/// 68 to 117 FLOPs a byte, of 32 to 64 channels on 28×28 pixels 64; on 8×8 pixels 13.
-constexpr std::int64_t max_winograd_workspace_bytes = std::int64_t{96} << 20;
+/// price is workspace: oneDNN's own, and copies of both images. memory.workspace_limit bounds it, and every byte of it
+/// must save enough, so that small layers take the direct kernel. At batch 64 and with two threads ResNet-18's
+/// convolutions have 68 to 117 FLOPs a byte, of 32 to 64 channels on 28×28 pixels 64; on 8×8 pixels 13.
 constexpr double min_winograd_flops_per_workspace_byte = 30;
 
 std::int64_t max_winograd_workspace(const ConvolutionShape& s) {
   const auto& w = s.plain_weights.data.dims;
   const auto& y = s.y.data.dims;
   const double flops = 2.0 * static_cast<double>(y[0] * y[1] * y[2] * y[3]) * static_cast<double>(w[1] * w[2] * w[3]);
-  return std::min(max_winograd_workspace_bytes,
-                  static_cast<std::int64_t>(flops / min_winograd_flops_per_workspace_byte));
+  return std::min(s.workspace_limit, static_cast<std::int64_t>(flops / min_winograd_flops_per_workspace_byte));
 }
 
 bool winograd_pays(const ConvolutionShape& s) {

@@ -103,7 +103,7 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   Graph graph;
   graph.mode = mode;
   graph.batch_size = batch_size;
-  GraphBuilder builder(graph, experiment.init);
+  GraphBuilder builder(graph, experiment.init, experiment.memory.workspace_limit);
   const ValueId input = add_input(builder, graph, data, experiment.data.location);
   graph.prediction = build_layers(builder, experiment.layers, "", input);
   add_loss(builder, graph, experiment, data);

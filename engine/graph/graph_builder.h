@@ -11,10 +11,12 @@ namespace trainer {
 /// Grows a graph layer by layer: the vocabulary that engine/graph/layers.cpp translates layers with.
 class GraphBuilder {
  public:
-  GraphBuilder(Graph& graph, Initialization default_init) : graph_(graph), default_init_(default_init) {}
+  GraphBuilder(Graph& graph, Initialization default_init, std::int64_t workspace_limit)
+      : graph_(graph), default_init_(default_init), workspace_limit_(workspace_limit) {}
 
   bool training() const { return graph_.mode == GraphMode::training; }
   Initialization default_init() const { return default_init_; }
+  std::int64_t workspace_limit() const { return workspace_limit_; }
   const TensorType& type(ValueId value) const { return graph_.values[value].type; }
 
   /// Starts a layer; everything added until the next call belongs to it.
@@ -35,6 +37,7 @@ class GraphBuilder {
  private:
   Graph& graph_;
   Initialization default_init_;
+  std::int64_t workspace_limit_;
   LayerId layer_ = no_layer;
   std::uint32_t num_random_streams_ = 0;
 };

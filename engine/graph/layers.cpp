@@ -65,7 +65,8 @@ struct LeafTranslation {
                                         .padding = spec.padding,
                                         .dilation = spec.dilation,
                                         .groups = spec.groups,
-                                        .bias = spec.bias});
+                                        .bias = spec.bias,
+                                        .workspace_limit = builder.workspace_limit()});
     const Shape& weight = op.inputs[1].shape;
     const std::int64_t window = weight[2] * weight[3];
     const std::int64_t fan_in = weight[1] * window;

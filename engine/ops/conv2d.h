@@ -16,6 +16,8 @@ struct Conv2dAttributes {
   std::int64_t groups = 1;
   bool bias = true;
   bool relu = false;  ///< forward only
+  /// A kernel that needs more scratch than this is not chosen where another serves.
+  std::int64_t workspace_limit = std::int64_t{96} << 20;
   friend bool operator==(const Conv2dAttributes&, const Conv2dAttributes&) = default;
 };
 

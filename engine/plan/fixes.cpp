@@ -130,7 +130,7 @@ class FixSearch {
     try_evaluation_batch();
     try_batch();
     try_optimizer();
-    try_batch_with_optimizer();
+    try_workspace();
     try_model(experiment_, {}, "");
     try_limit();
     try_combinations();
@@ -255,14 +255,30 @@ class FixSearch {
     if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), false);
   }
 
-  /// Where no batch alone fits: the smallest one and the lighter optimizer together.
+  /// Kernels with less scratch; where all of them need it, the plan does not change and nothing is offered.
+  void try_workspace() {
+    if (experiment_.memory.workspace_limit == 0) return;
+    Experiment changed = experiment_;
+    changed.memory.workspace_limit = 0;
+    if (fits(changed))
+      propose(changed, {"memory.workspace_limit=0"}, "kernels that need the least scratch; they can be slower", true);
+  }
+
+  /// The largest batch together with the lightest optimizer.
   void try_batch_with_optimizer() {
-    if (largest_batch_ > 0 || batch_size_ <= 1) return;
-    Experiment changed = with_batch(1);
-    std::vector<std::string> set = {"train.batch_size=1"};
+    Experiment changed = experiment_;
+    std::vector<std::string> set;
     std::string what;
     if (!lighten_optimizer(changed, set, what)) return;
-    propose(changed, std::move(set), "the smallest batch, and " + what, false);
+    changed.train.batch_size_all = false;
+    const std::int64_t largest = largest_that(batch_size_ - 1, [&](std::int64_t batch_size) {
+      changed.train.batch_size = batch_size;
+      return fits(changed);
+    });
+    if (largest == 0) return;
+    changed.train.batch_size = largest;
+    set.insert(set.begin(), fmt::format("train.batch_size={}", largest));
+    propose(changed, std::move(set), "a smaller batch, and " + what, false);
   }
 
   /// Lowers one number of the model, on top of the changes in `base`.
@@ -311,7 +327,8 @@ class FixSearch {
     }
   }
 
-  /// Every layer but the last divided by the same power of two, the smallest that fits.
+  /// Every layer but the last divided by the same power of two, the smallest that fits; only for models of few layers,
+  /// whose overrides can still be read.
   void try_narrower_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
     for (std::int64_t divisor = 2; divisor <= 64; divisor *= 2) {
       Experiment changed = base;
@@ -323,7 +340,8 @@ class FixSearch {
         *numbers[i].value = std::max<std::int64_t>(*numbers[i].value / divisor, 1);
         set.push_back(fmt::format("{}={}", numbers[i].key, *numbers[i].value));
       }
-      if (numbers.size() < 2 || !fits(changed)) continue;
+      if (numbers.size() < 2 || numbers.size() > 9) return;
+      if (!fits(changed)) continue;
       propose(changed, std::move(set), also + fmt::format("all layers 1/{} as wide", divisor), false);
       return;
     }
@@ -335,6 +353,7 @@ class FixSearch {
 
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
   void try_combinations() {
+    if (!has_enough()) try_batch_with_optimizer();
     if (!has_enough()) try_narrower_model(experiment_, {}, "");
     Experiment base = with_batch(1);
     std::vector<std::string> set = {"train.batch_size=1"};

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <string>
 
 #include "engine/config/load_experiment.h"
@@ -98,4 +99,25 @@ TEST_CASE("accumulation promises the same result only where the cut of the batch
   CHECK_FALSE(promises("{sequential: {layers: [{dropout: {p: 0.5}}]}}", "", data));
   // 480 = 3 × 128 + 96: whole batches alone see 384 samples, halves of them 448.
   CHECK_FALSE(promises("silu", ", drop_last: true", described_data({16, 16, 3}, 10, 480)));
+}
+
+TEST_CASE("less scratch is offered where scratch is what does not fit") {
+  // A device whose convolutions take all the scratch they may.
+  class GreedyDevice : public DescribedDevice {
+   public:
+    std::int64_t workspace_bytes(const Op& op) const override {
+      const auto* conv2d = std::get_if<Conv2dAttributes>(&op.attributes);
+      return conv2d == nullptr ? 0 : std::min<std::int64_t>(conv2d->workspace_limit, 40 * 1024 * 1024);
+    }
+  };
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  const Experiment experiment = parse_experiment(network, "test.yaml");
+  const std::vector<Fix> fixes = find_fixes(experiment, data, GreedyDevice(), 96 * 1024 * 1024);
+  const auto fix = std::find_if(fixes.begin(), fixes.end(), [](const Fix& each) {
+    return each.set == std::vector<std::string>{"memory.workspace_limit=0"};
+  });
+  REQUIRE(fix != fixes.end());
+  CHECK(fix->fits);
+  const Experiment changed = parse_experiment(network, "test.yaml", fix->set);
+  CHECK(changed.memory.workspace_limit == 0);
 }
