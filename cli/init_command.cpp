@@ -1,14 +1,11 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include "cli/commands.h"
 #include "engine/config/templates.h"
+#include "engine/train/durable_file.h"
 
 namespace trainer {
 namespace {
@@ -24,25 +21,6 @@ std::string list_of_templates() {
   return text;
 }
 
-void write_file(const std::string& path, std::string_view text, bool overwrite) {
-  // O_EXCL: a file that another process makes at the same time is not lost either.
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (overwrite ? O_TRUNC : O_EXCL), 0666);
-  if (file < 0 && errno == EEXIST)
-    throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", path));
-  if (file < 0) throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int reason = errno;
-      close(file);
-      throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(reason)));
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (close(file) != 0) throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-}
-
 ExitCode init(const InitArguments& arguments) {
   if (arguments.name.empty()) {
     fmt::print("{}\nStart from one:\n  trainer init {}\n", list_of_templates(), config_templates().front().name);
@@ -54,7 +32,10 @@ ExitCode init(const InitArguments& arguments) {
     return ExitCode::done;
   }
   const std::string path = arguments.path.empty() ? fmt::format("{}.yaml", chosen.name) : arguments.path;
-  write_file(path, chosen.text, arguments.overwrite);
+  if (arguments.overwrite)
+    write_file_durably(path, chosen.text);
+  else if (!write_new_file_durably(path, chosen.text))
+    throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", path));
   fmt::print("Wrote {}. Next:\n  trainer check {}\n  trainer run {}\n", path, path, path);
   return ExitCode::done;
 }

@@ -56,7 +56,7 @@ EventFileSink::~EventFileSink() {
 }
 
 void EventFileSink::on_start(const StartEvent& event) {
-  if (stream_ == nullptr) open(event.first_step > 1);
+  if (stream_ == nullptr) open(event.first_step > 1 || event.leaves_former_run);
   JsonLinesSink::on_start(event);
 }
 

@@ -11,7 +11,7 @@
 namespace trainer {
 
 /// Writes each event as a line of JSON to a stream that stays the caller's, and flushes it.
-/// A stream that takes nothing more (a closed pipe) is left alone from then on.
+/// A stream that takes nothing more (a closed pipe, a full disk) is left alone from then on.
 class JsonLinesSink : public EventSink {
  public:
   JsonLinesSink(std::FILE* stream, std::string version) : version_(std::move(version)), stream_(stream) {}
@@ -35,8 +35,8 @@ class JsonLinesSink : public EventSink {
 
 /// Writes <directory>/events.jsonl. Opened by the first event, since only then the run has claimed its directory: a
 /// run that starts at step 1 begins the file anew; a resumed one appends, after removing a line that a killed run
-/// left unfinished. Lines of steps are flushed every second, all others at once.
-/// Throws DataError that names the file where it cannot be written.
+/// left unfinished, and so does one that leaves the former run as it is. Lines of steps are flushed every second, all
+/// others at once. Throws DataError that names the file where it cannot be written.
 class EventFileSink final : public JsonLinesSink {
  public:
   EventFileSink(std::string directory, std::string version);

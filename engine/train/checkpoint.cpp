@@ -91,16 +91,12 @@ std::optional<double> optional_number(const Json& value) {
   return value.is_null() ? std::nullopt : std::optional<double>(value.get<double>());
 }
 
-Json to_json(const TrainingState& state, const Experiment& experiment) {
+Json to_json(const TrainingState& state) {
   return {{"step", state.step},
           {"pass", state.pass},
           {"samples", state.samples},
           {"evaluated", state.evaluated},
-          {"sampler",
-           {{"seed", experiment.seed},
-            {"epoch", state.epoch},
-            {"next_batch", state.next_batch},
-            {"num_samples", state.num_samples}}},
+          {"num_samples", state.num_samples},
           {"best", {{"value", optional_number(state.best_value)}, {"step", state.best_step}}},
           {"early_stopping",
            {{"value", optional_number(state.stopping_value)},
@@ -113,10 +109,7 @@ TrainingState state_of(const Json& json) {
   state.pass = json.at("pass").get<std::int64_t>();
   state.samples = json.at("samples").get<std::int64_t>();
   state.evaluated = json.at("evaluated").get<bool>();
-  const Json& sampler = json.at("sampler");
-  state.epoch = sampler.at("epoch").get<std::int64_t>();
-  state.next_batch = sampler.at("next_batch").get<std::int64_t>();
-  state.num_samples = sampler.at("num_samples").get<std::int64_t>();
+  state.num_samples = json.at("num_samples").get<std::int64_t>();
   state.best_value = optional_number(json.at("best").at("value"));
   state.best_step = json.at("best").at("step").get<std::int64_t>();
   const Json& stopping = json.at("early_stopping");
@@ -208,12 +201,12 @@ class TemporaryDirectory {
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
                                 const std::string& trainer_version, Executor& executor) try {
   const std::string name = fmt::format("step-{:08}", state.step);
-  fs::create_directories(directory);
+  make_directories_durably(directory);
   const TemporaryDirectory temporary(fmt::format("{}/.{}.{}.tmp", directory, name, getpid()));
   const Program& program = executor.program();
   SavedCheckpoint saved;
 
-  Json json = to_json(state, experiment);
+  Json json = to_json(state);
   json["format"] = format_name;
   json["format_version"] = checkpoint_format_version;
   json["trainer_version"] = trainer_version;
@@ -256,7 +249,7 @@ Checkpoint read_checkpoint(const std::string& path) {
       throw damaged(path, fmt::format("the contents of {} have changed since they were written", state_file));
     }
     for (const char* name : {model_file, optimizer_file}) verify_file(path, name, json.at("files").at(name));
-    return {path, state_of(json), json.at("config").dump(), json.at("trainer_version").get<std::string>()};
+    return {path, state_of(json), json.at("config").dump()};
   } catch (const Json::exception&) {
     throw damaged(path, fmt::format("{} lacks a value or has one of the wrong type", state_file));
   }

@@ -28,8 +28,6 @@ struct TrainingState {
   std::int64_t pass = 0;         ///< micro-batches completed: keys dropout
   std::int64_t samples = 0;      ///< trained on
   bool evaluated = true;         ///< the evaluation due after `step` is done
-  std::int64_t epoch = 0;        ///< of the next micro-batch, from 0
-  std::int64_t next_batch = 0;   ///< the next micro-batch in that epoch
   std::int64_t num_samples = 0;  ///< in the training data
   std::optional<double> best_value;
   std::int64_t best_step = 0;
@@ -42,7 +40,6 @@ struct Checkpoint {
   std::string path;
   TrainingState state;
   std::string config_json;  ///< resolved
-  std::string trainer_version;
 };
 
 /// Result of saving: a path, or the parameter that keeps it from being worth saving.

@@ -6,8 +6,9 @@
 namespace trainer {
 
 /// Keys that differ between two resolved configurations (JSON) and would change what a resumed run computes, as
-/// "train.batch_size (was 32, is 64)". What may change: name, output, device, memory and checkpoint settings, the
-/// length of the run, evaluation, early stopping and logging.
+/// "train.batch_size (was 32, is 64)". What may change: name, output, device and memory settings, where the data lies,
+/// when checkpoints are written and how many are kept, evaluation, early stopping and logging; and the length of the
+/// run, unless the learning rates follow it (schedules cosine and one_cycle).
 std::vector<std::string> find_config_drift(const std::string& saved_json, const std::string& current_json);
 
 }  // namespace trainer

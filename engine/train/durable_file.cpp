@@ -34,10 +34,7 @@ class Descriptor {
   int value_;
 };
 
-}  // namespace
-
-void write_file_durably(const std::string& path, std::string_view text) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+void write_durably(const Descriptor& file, const std::string& path, std::string_view text) {
   if (file.get() < 0) throw failed("write", path, errno);
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
@@ -45,7 +42,32 @@ void write_file_durably(const std::string& path, std::string_view text) {
     if (written < 0) throw failed("write", path, errno);
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (::fsync(file.get()) != 0) throw failed("write", path, errno);
+  // What is no file on a disk, such as a pipe, says EINVAL.
+  if (::fsync(file.get()) != 0 && errno != EINVAL) throw failed("write", path, errno);
+}
+
+}  // namespace
+
+void write_file_durably(const std::string& path, std::string_view text) {
+  write_durably(Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), path, text);
+}
+
+bool write_new_file_durably(const std::string& path, std::string_view text) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() < 0 && errno == EEXIST) return false;
+  write_durably(file, path, text);
+  return true;
+}
+
+void make_directories_durably(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (path.empty() || fs::is_directory(path, error)) return;
+  const std::string parent = fs::path(path).parent_path().string();
+  if (parent != path) make_directories_durably(parent);
+  const bool is_new = fs::create_directory(path, error);
+  if (error) throw failed("make the folder", path, error.value());
+  if (is_new) sync_directory(parent.empty() ? "." : parent);
 }
 
 void sync_directory(const std::string& path) {
@@ -76,9 +98,13 @@ void replace_durably(const std::string& from, const std::string& to) {
 }
 
 void point_link(const std::string& link, const std::string& target) {
-  const std::string fresh = link + ".tmp";
+  const std::filesystem::path path(link);
+  const std::string fresh = (path.parent_path() / ("." + path.filename().string() + ".tmp")).string();
   ::unlink(fresh.c_str());
-  if (::symlink(target.c_str(), fresh.c_str()) != 0) throw failed("make the link", fresh, errno);
+  if (::symlink(target.c_str(), fresh.c_str()) != 0) {
+    if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) return;
+    throw failed("make the link", fresh, errno);
+  }
   if (::rename(fresh.c_str(), link.c_str()) != 0) throw failed("make the link", link, errno);
 }
 

@@ -8,6 +8,12 @@ namespace trainer {
 /// Writes a file and flushes it to the disk. Throws DataError with the path and the system's reason.
 void write_file_durably(const std::string& path, std::string_view text);
 
+/// The same for a file that is new: false, and nothing done, where the path exists.
+bool write_new_file_durably(const std::string& path, std::string_view text);
+
+/// Makes a directory and those above it that are missing, and flushes the entries made. Throws DataError.
+void make_directories_durably(const std::string& path);
+
 /// Flushes a directory's entries (names made, renamed and removed in it) to the disk.
 void sync_directory(const std::string& path);
 
@@ -15,7 +21,8 @@ void sync_directory(const std::string& path);
 /// exchanged; what was at `to` is removed. The parent directory is flushed.
 void replace_durably(const std::string& from, const std::string& to);
 
-/// Makes `link` a symbolic link to `target`, in one step where it exists already.
+/// Makes `link` a symbolic link to `target`, in one step where it exists already. On the way there is a hidden file
+/// that ends with .tmp beside it. Does nothing on a file system without such links.
 void point_link(const std::string& link, const std::string& target);
 
 /// The file's whole text. Throws DataError where it cannot be read or has more than `max_bytes`.

@@ -139,8 +139,12 @@ void Executor::release_all() noexcept {
 }
 
 void Executor::read(BufferId buffer, void* to) {
-  device_.copy_to_host(to, live_.address(buffer), program_.buffers[buffer].num_bytes);
+  queue_read(buffer, to);
   device_.synchronize();
+}
+
+void Executor::queue_read(BufferId buffer, void* to) {
+  device_.copy_to_host(to, live_.address(buffer), program_.buffers[buffer].num_bytes);
 }
 
 void Executor::write(BufferId buffer, const void* from) {
@@ -150,15 +154,7 @@ void Executor::write(BufferId buffer, const void* from) {
 
 void Executor::clear(BufferId buffer) { device_.fill_zero(live_.address(buffer), program_.buffers[buffer].num_bytes); }
 
-StepMemory Executor::memory() const {
-  const MemoryStatistics& statistics = allocator_.statistics();
-  return {.peak_requested = statistics.requested_bytes.all.peak,
-          .peak_allocated = statistics.allocated_bytes.all.peak,
-          .peak_reserved = statistics.reserved_bytes.all.peak,
-          .requested = statistics.requested_bytes.all.current,
-          .allocated = statistics.allocated_bytes.all.current,
-          .reserved = statistics.reserved_bytes.all.current};
-}
+StepMemory Executor::memory() const { return step_memory(allocator_.statistics()); }
 
 const StepMemory& Executor::run_peak() const {
   const StepMemory now = memory();

@@ -65,8 +65,10 @@ class Executor {
   /// Releases everything and gives the allocator's cache back.
   void release_all() noexcept;
 
-  /// Copies whole buffers and waits for the copy; clear() only queues.
+  /// Copies whole buffers and waits for the copy; queue_read() and clear() only queue, until the device is
+  /// synchronised.
   void read(BufferId buffer, void* to);
+  void queue_read(BufferId buffer, void* to);
   void write(BufferId buffer, const void* from);
   void clear(BufferId buffer);
 

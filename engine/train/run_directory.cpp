@@ -42,9 +42,8 @@ bool RunDirectory::holds_run() const {
 }
 
 void RunDirectory::prepare() const {
+  make_directories_durably(path_);
   std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) throw DataError(fmt::format("cannot make the output folder {}: {}", path_, error.message()));
   for (const auto& entry : fs::directory_iterator(checkpoints_path(), error)) {
     const std::string name = entry.path().filename().string();
     std::error_code ignored;

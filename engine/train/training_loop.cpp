@@ -96,7 +96,9 @@ bool TrainingLoop::train_step() {
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   scalars.pass = static_cast<std::uint32_t>(state_.pass);
-  scalars.gradient_scale = static_cast<float>(1.0 / loss_weight_of_step(step));
+  // Where all samples are of classes of weight 0 there is nothing to learn from.
+  const double loss_weight = loss_weight_of_step(step);
+  scalars.gradient_scale = loss_weight > 0 ? static_cast<float>(1.0 / loss_weight) : 0.0F;
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
                                         schedule_.steps_per_epoch());
   scalars.update = number;
@@ -124,8 +126,6 @@ bool TrainingLoop::train_step() {
   state_.step = number;
   state_.pass += step.num_micro_batches;
   state_.samples += step.num_samples;
-  state_.epoch = step.ends_epoch ? step.epoch + 1 : step.epoch;
-  state_.next_batch = step.ends_epoch ? 0 : step.first_batch + step.num_micro_batches;
   trained_samples_ += step.num_samples;
   last_loss_ = summary.loss;
 
@@ -146,14 +146,18 @@ bool TrainingLoop::train_step() {
   return true;
 }
 
+BatchReader TrainingLoop::read_validation() const {
+  const Sampler sampler({.num_samples = data_.validation->size(), .batch_size = schedule_.eval_batch_size()});
+  BatchReaderOptions options;
+  options.endless = false;
+  return BatchReader(*data_.validation, sampler, options);
+}
+
 bool TrainingLoop::evaluate() {
   const Clock::time_point begin = Clock::now();
   executor_.begin_step(state_.step);
   executor_.clear(program_.loss_statistics);
-  const Sampler sampler({.num_samples = data_.validation->size(), .batch_size = schedule_.eval_batch_size()});
-  BatchReaderOptions reader_options;
-  reader_options.endless = false;
-  BatchReader reader(*data_.validation, sampler, reader_options);
+  BatchReader reader = read_validation();
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   std::int64_t samples = 0;
@@ -260,9 +264,10 @@ void TrainingLoop::keep_running_statistics() {
   std::byte* to = running_statistics_.data();
   for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
     if (program_.parameters[i].trainable) continue;
-    executor_.read(program_.parameter_buffers[i], to);
+    executor_.queue_read(program_.parameter_buffers[i], to);
     to += program_.parameters[i].type.num_bytes();
   }
+  if (to != running_statistics_.data()) executor_.device().synchronize();
   statistics_are_kept_ = true;
 }
 
@@ -312,7 +317,8 @@ TrainingLoop::Statistics TrainingLoop::read_statistics() {
 
 LossSummary TrainingLoop::summarize(const Statistics& statistics) const {
   LossSummary summary;
-  summary.loss = statistics[loss_sum] / statistics[loss_weight];
+  const double weight = statistics[loss_weight];
+  summary.loss = weight == 0 ? 0 * statistics[loss_sum] : statistics[loss_sum] / weight;  // what is not finite stays so
   const double counted = statistics[num_counted];
   if (experiment_.loss.type == LossType::mse || counted <= 0) return summary;
   summary.accuracy = statistics[num_correct] / counted;
@@ -356,10 +362,7 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
 
 DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   DivergedEvent event{.step = state_.step, .loss = loss, .layer = "loss", .tensor = "loss"};
-  const Sampler sampler({.num_samples = data_.validation->size(), .batch_size = schedule_.eval_batch_size()});
-  BatchReaderOptions reader_options;
-  reader_options.endless = false;
-  BatchReader reader(*data_.validation, sampler, reader_options);
+  BatchReader reader = read_validation();
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_first = true;

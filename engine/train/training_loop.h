@@ -49,6 +49,8 @@ class TrainingLoop {
   RunStatus run_steps();
   bool train_step();
   bool evaluate();
+  /// Reads the validation data once.
+  BatchReader read_validation() const;
   bool save();
   /// Returns the parameter that is not finite, or -1.
   std::int32_t write_checkpoint();

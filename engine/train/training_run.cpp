@@ -32,8 +32,8 @@ bool is_inside(const std::string& path, const std::string& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// Where the run starts; an output folder that holds another run is refused.
-Start choose_start(const RunDirectory& directory, const TrainingOptions& options) {
+/// Where the run starts; an output folder that holds another run, or the configuration itself, is refused.
+Start choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options) {
   Start start;
   bool continues_own = false;
   if (!options.resume_from.empty()) {
@@ -46,7 +46,13 @@ Start choose_start(const RunDirectory& directory, const TrainingOptions& options
     start.checkpoint = directory.newest(options.accept_previous);
     continues_own = true;
   }
-  if (continues_own || !directory.holds_run()) return start;
+  if (continues_own) return start;
+  std::error_code ignored;
+  if (fs::equivalent(config_path, directory.path() + "/config.yaml", ignored)) {
+    throw DataError(
+        fmt::format("the run would replace its own configuration {}; output=FOLDER writes elsewhere", config_path));
+  }
+  if (!directory.holds_run()) return start;
   if (!options.overwrite) {
     throw DataError(
         fmt::format("{} already holds a run; --resume continues it, --overwrite replaces it, "
@@ -93,16 +99,19 @@ class TrainingRun {
         schedule_(experiment, data.description) {}
 
   RunStatus run() {
-    const Start start = choose_start(directory_, options_);
+    const Start start = choose_start(directory_, experiment_.config_path, options_);
     const std::optional<Checkpoint>& checkpoint = start.checkpoint;
     if (checkpoint) refuse_drift(*checkpoint, experiment_, data_);
-    if (start.replaces_run) directory_.remove_run();
-    directory_.prepare();
     capacity_ = run_capacity(experiment_, device_);
-    emit_start(checkpoint);
+    const std::optional<OutOfMemoryContext> failure = planned_failure();
+    if (start.replaces_run && !failure) directory_.remove_run();
+    directory_.prepare();
+    emit_start(checkpoint, start.replaces_run && failure);
     end_.output = directory_.path();
+    if (checkpoint) end_.steps = checkpoint->state.step;
     try {
-      const RunStatus status = fits() ? train(checkpoint) : RunStatus::out_of_memory;
+      if (failure) tell_of(*failure);
+      const RunStatus status = failure ? RunStatus::out_of_memory : train(checkpoint);
       emit_end(status);
       return status;
     } catch (const std::exception& error) {
@@ -114,7 +123,7 @@ class TrainingRun {
   }
 
  private:
-  void emit_start(const std::optional<Checkpoint>& checkpoint) {
+  void emit_start(const std::optional<Checkpoint>& checkpoint, bool leaves_former_run) {
     StartEvent start;
     start.experiment = &experiment_;
     start.device_kind = device_.kind();
@@ -125,22 +134,25 @@ class TrainingRun {
     }
     start.total_steps = schedule_.total_steps();
     start.steps_per_epoch = schedule_.steps_per_epoch();
+    start.leaves_former_run = leaves_former_run;
     start.first_step = (checkpoint ? checkpoint->state.step : 0) + 1;
     start.outside_allocator_bytes = device_.used_bytes();
     events_.on_start(start);
   }
 
-  /// Asks the plan; tells what it found where it does not fit.
-  bool fits() {
-    if (!experiment_.memory.preflight) return true;
-    const MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_);
-    if (plan.fits) return true;
-    require_internal(plan.failure.has_value(), "a plan that does not fit tells where");
-    OutOfMemoryEvent event{*plan.failure,
+  /// Where the plan shows that the run does not fit.
+  std::optional<OutOfMemoryContext> planned_failure() const {
+    if (!experiment_.memory.preflight) return std::nullopt;
+    MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_);
+    require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
+    return plan.fits ? std::nullopt : std::move(plan.failure);
+  }
+
+  void tell_of(const OutOfMemoryContext& failure) {
+    OutOfMemoryEvent event{failure,
                            find_fixes(experiment_, data_.description, device_, capacity_, device_.available_bytes())};
     event.context.planned = true;
     events_.on_out_of_memory(event);
-    return false;
   }
 
   RunStatus train(const std::optional<Checkpoint>& checkpoint) {

@@ -9,8 +9,9 @@ using namespace trainer;
 
 namespace {
 
-std::vector<std::string> drift_of(const std::vector<std::string>& overrides) {
-  const std::string before = resolved_json(parse_experiment(small_experiment, "a.yaml"));
+std::vector<std::string> drift_of(std::vector<std::string> overrides, const std::vector<std::string>& of_both = {}) {
+  const std::string before = resolved_json(parse_experiment(small_experiment, "a.yaml", of_both));
+  overrides.insert(overrides.begin(), of_both.begin(), of_both.end());
   return find_config_drift(before, resolved_json(parse_experiment(small_experiment, "b.yaml", overrides)));
 }
 
@@ -18,10 +19,41 @@ std::vector<std::string> drift_of(const std::vector<std::string>& overrides) {
 
 TEST_CASE("What does not change the result may change between a run and its resumption") {
   CHECK(drift_of({}).empty());
-  CHECK(drift_of({"train.steps=99", "train.epochs=3", "train.log_every=1", "output=elsewhere", "name=other",
-                  "checkpoint.every=1", "checkpoint.keep=9", "device.threads=1", "memory.limit=1GiB",
-                  "memory.preflight=off", "train.eval_every=4", "train.early_stopping.patience=3"})
+  CHECK(drift_of({"train.epochs=3", "train.log_every=1", "output=elsewhere", "name=other", "checkpoint.every=1",
+                  "checkpoint.keep=9", "device.threads=1", "memory.limit=1GiB", "memory.preflight=off",
+                  "train.eval_every=4", "train.early_stopping.patience=3"})
             .empty());
+}
+
+TEST_CASE("The length of a run may change where no learning rate follows it") {
+  const std::string kind = GENERATE("schedule=constant", "schedule={type: step, every: 1ep}");
+  CHECK(drift_of({"train.steps=99", "train.epochs=3"}, {kind}).empty());
+  CHECK(drift_of({"train.epochs=3"}, {kind, "train.steps=null"}).empty());
+}
+
+TEST_CASE("Another length of the run is refused where learning rates follow it") {
+  const std::string kind = GENERATE("cosine", "one_cycle");
+  const std::vector<std::string> drift = drift_of({"train.steps=99"}, {"schedule=" + kind});
+  REQUIRE(drift.size() == 1);
+  CHECK(drift[0] ==
+        "train.steps (was 40, is 99; the learning rates of schedule " + kind + " follow the length of the run)");
+  CHECK(drift_of({"train.epochs=3"}, {"schedule=" + kind, "train.steps=null"}).size() == 1);
+  CHECK(drift_of({"train.steps=null"}, {"schedule=" + kind}).size() == 1);
+}
+
+TEST_CASE("Data may have moved between a run and its resumption") {
+  const std::vector<std::string> at_home = {"data={type: csv, train: a.csv, validation: b.csv}"};
+  CHECK(drift_of({"data={type: csv, train: d/a.csv, validation: d/b.csv}"}, at_home).empty());
+  CHECK(drift_of({"data.target=0"}, at_home).size() == 1);
+  const std::vector<std::string> images = {"data={type: idx, root: a, train: i, train_labels: l}"};
+  CHECK(drift_of({"data={type: idx, root: b, train: j, train_labels: k, validation: v, validation_labels: w}"}, images)
+            .empty());
+}
+
+TEST_CASE("The metric of the best checkpoint may not change in a run") {
+  const std::vector<std::string> drift = drift_of({"checkpoint.best=accuracy"});
+  REQUIRE(drift.size() == 1);
+  CHECK(drift[0] == "checkpoint.best (was \"loss\", is \"accuracy\")");
 }
 
 TEST_CASE("Every key that changes the result is named with both values") {

@@ -197,13 +197,14 @@ TEST_CASE("Checkpoints are written in steps or epochs, and at the end in any cas
 
 TEST_CASE("Zero steps save the initial weights, from which a run with those weights starts") {
   const OutputFolder folder;
-  TestRun initial(small_experiment, folder.path("initial"), {"train.steps=0"});
+  const std::string constant = "schedule=constant";
+  TestRun initial(small_experiment, folder.path("initial"), {"train.steps=0", constant});
   REQUIRE(initial() == RunStatus::done);
   CHECK(initial.events.steps.empty());
-  TestRun resumed(small_experiment, folder.path("initial"));
+  TestRun resumed(small_experiment, folder.path("initial"), {constant});
   resumed.options.resume = true;
   REQUIRE(resumed() == RunStatus::done);
-  TestRun loaded(small_experiment, folder.path("loaded"), {"seed=7"});
+  TestRun loaded(small_experiment, folder.path("loaded"), {constant});
   loaded.options.initial_weights = checkpoint_file(folder.path("copy"), 0, "model.safetensors");
   std::filesystem::create_directories(folder.path("copy") + "/checkpoints/step-00000000");
   TestRun again(small_experiment, folder.path("again"), {"train.steps=0"});
@@ -211,7 +212,7 @@ TEST_CASE("Zero steps save the initial weights, from which a run with those weig
   write_bytes(loaded.options.initial_weights,
               file_bytes(checkpoint_file(folder.path("again"), 0, "model.safetensors")));
   REQUIRE(loaded() == RunStatus::done);
-  TestRun plain(small_experiment, folder.path("plain"));
+  TestRun plain(small_experiment, folder.path("plain"), {constant});
   REQUIRE(plain() == RunStatus::done);
   CHECK(same_file(folder, "initial", "plain", 40, "model.safetensors"));
   CHECK(same_file(folder, "loaded", "plain", 40, "model.safetensors"));
@@ -235,16 +236,67 @@ TEST_CASE("An output folder that holds a run is not written to unless asked") {
   CHECK_THAT(refusal(third), Contains("no checkpoint"));
 }
 
-TEST_CASE("A resumption refuses a configuration or data that would change the result") {
+TEST_CASE("A run that is to replace another but does not fit leaves that one as it is") {
   const OutputFolder folder;
   const std::string output = folder.path("run");
   TestRun first(small_experiment, output, {"train.steps=3"});
   REQUIRE(first() == RunStatus::done);
-  TestRun other(small_experiment, output, {"train.batch_size=6", "optimizer.lr=0.02"});
+  const std::string config = file_bytes(output + "/config.yaml");
+  TestRun second(small_experiment, output,
+                 {"memory.limit=4MiB", "model.layers.5.linear.out=100000", "data.classes=100000"});
+  second.options.overwrite = true;
+  REQUIRE(second() == RunStatus::out_of_memory);
+  CHECK(second.events.steps.empty());
+  CHECK(second.events.starts.at(0).leaves_former_run);
+  CHECK(RunDirectory(output).checkpoint_steps() == std::vector<std::int64_t>{3});
+  CHECK(file_bytes(output + "/config.yaml") == config);
+}
+
+TEST_CASE("A resumed run that no longer fits ends after the steps of its checkpoint") {
+  const OutputFolder folder;
+  TestRun first(small_experiment, folder.path("run"));
+  first.events.interrupt_after = 3;
+  REQUIRE(first() == RunStatus::interrupted);
+  TestRun second(small_experiment, folder.path("run"), {"memory.limit=1KiB"});
+  second.options.resume = true;
+  REQUIRE(second() == RunStatus::out_of_memory);
+  CHECK(second.events.ends.at(0).steps == 3);
+}
+
+TEST_CASE("A run does not replace the configuration it was started with") {
+  const OutputFolder folder;
+  const std::string config = folder.path("config.yaml");
+  write_bytes(config, small_experiment);
+  TestRun run(small_experiment, folder.path(), {"train.steps=3"});
+  run.experiment.config_path = config;
+  run.options.overwrite = GENERATE(false, true);
+  CHECK_THAT(refusal(run), Contains(config) && Contains("output=FOLDER"));
+  CHECK(file_bytes(config) == small_experiment);
+}
+
+TEST_CASE("A run goes on from the configuration that it wrote") {
+  const OutputFolder folder;
+  TestRun first(small_experiment, folder.path("run"));
+  first.events.interrupt_after = 3;
+  REQUIRE(first() == RunStatus::interrupted);
+  const std::string config = folder.path("run") + "/config.yaml";
+  TestRun second(file_bytes(config), folder.path("run"));
+  second.experiment.config_path = config;
+  second.options.resume = true;
+  CHECK(second() == RunStatus::done);
+}
+
+TEST_CASE("A resumption refuses a configuration or data that would change the result") {
+  const OutputFolder folder;
+  const std::string output = folder.path("run");
+  TestRun first(small_experiment, output, {"train.steps=3", "schedule=constant"});
+  REQUIRE(first() == RunStatus::done);
+  TestRun other(small_experiment, output, {"train.batch_size=6", "optimizer.lr=0.02", "schedule=constant"});
   other.options.resume = true;
   CHECK_THAT(refusal(other),
              Contains("train.batch_size (was 5, is 6)") && Contains("optimizer.lr (was 0.01, is 0.02)"));
-  TestRun longer(small_experiment, output, {"train.steps=6", "checkpoint.keep=9", "device.threads=1"});
+  TestRun longer(small_experiment, output,
+                 {"train.steps=6", "checkpoint.keep=9", "device.threads=1", "schedule=constant"});
   longer.options.resume = true;
   CHECK(longer() == RunStatus::done);
 }
@@ -252,7 +304,8 @@ TEST_CASE("A resumption refuses a configuration or data that would change the re
 TEST_CASE("A damaged or foreign checkpoint is refused with the reason, the previous one taken only when asked") {
   const OutputFolder folder;
   const std::string output = folder.path("run");
-  TestRun first(small_experiment, output, {"train.steps=6", "checkpoint.every=3", "data.validation_samples=0"});
+  TestRun first(small_experiment, output,
+                {"train.steps=6", "checkpoint.every=3", "data.validation_samples=0", "schedule=constant"});
   REQUIRE(first() == RunStatus::done);
   const std::string newest = RunDirectory(output).checkpoint_path(6);
 
@@ -293,7 +346,7 @@ TEST_CASE("A damaged or foreign checkpoint is refused with the reason, the previ
   }));
   INFO(damage.name);
   damage.damage(newest);
-  TestRun resumed(small_experiment, output, {"train.steps=9", "data.validation_samples=0"});
+  TestRun resumed(small_experiment, output, {"train.steps=9", "data.validation_samples=0", "schedule=constant"});
   resumed.options.resume = true;
   CHECK_THAT(refusal(resumed), Contains(newest) && Contains(damage.reason) && Contains("--accept-previous"));
   resumed.options.accept_previous = true;
@@ -303,15 +356,16 @@ TEST_CASE("A damaged or foreign checkpoint is refused with the reason, the previ
 
 TEST_CASE("A run continues from a checkpoint elsewhere and leaves it as it is") {
   const OutputFolder folder;
-  TestRun first(small_experiment, folder.path("a"), {"train.steps=40", "checkpoint.every=10", "checkpoint.keep=9"});
+  TestRun first(small_experiment, folder.path("a"), {"checkpoint.every=10", "checkpoint.keep=9", "schedule=constant"});
   REQUIRE(first() == RunStatus::done);
-  TestRun second(small_experiment, folder.path("b"));
+  TestRun second(small_experiment, folder.path("b"), {"schedule=constant"});
   second.options.resume_from = RunDirectory(folder.path("a")).checkpoint_path(20);
   REQUIRE(second() == RunStatus::done);
   CHECK(second.events.starts.front().first_step == 21);
   CHECK(same_file(folder, "a", "b", 40, "model.safetensors"));
   // Inside its own folder: what came after the checkpoint is replaced.
-  TestRun third(small_experiment, folder.path("a"), {"checkpoint.every=10", "train.steps=30", "checkpoint.keep=9"});
+  TestRun third(small_experiment, folder.path("a"),
+                {"checkpoint.every=10", "train.steps=30", "checkpoint.keep=9", "schedule=constant"});
   third.options.resume_from = RunDirectory(folder.path("a")).checkpoint_path(20);
   REQUIRE(third() == RunStatus::done);
   CHECK(RunDirectory(folder.path("a")).checkpoint_steps().back() == 30);

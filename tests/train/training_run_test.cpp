@@ -160,6 +160,23 @@ TEST_CASE("A loss that is not finite stops the run before the update and names w
   CHECK(steps.back() < event.step);
 }
 
+TEST_CASE("A step whose samples all have weight 0 teaches nothing and the run goes on") {
+  const OutputFolder folder;
+  const std::string yaml = R"(
+name: weights
+data: {type: synthetic, shape: [3], classes: 2, samples: 12, validation_samples: 4}
+model: {layers: [{linear: {out: 2}}]}
+loss: {type: cross_entropy, class_weights: [1, 0]}
+train: {batch_size: 1}
+)";
+  TestRun run(yaml, folder.path("run"));
+  REQUIRE(run() == RunStatus::done);
+  const auto is_zero = [](const StepEvent& step) { return step.loss == 0; };
+  const std::ptrdiff_t num_zero = std::count_if(run.events.steps.begin(), run.events.steps.end(), is_zero);
+  CHECK(num_zero > 0);
+  CHECK(num_zero < 12);
+}
+
 namespace {
 
 /// Two features and a number; sample `bad` is not finite.
