@@ -83,7 +83,7 @@ void BatchReader::read_batches() {
         dataset_.read(indices[at], buffer->samples.get() + at * sample_bytes,
                       buffer->targets.get() + at * target_bytes);
       }
-      buffer->batch = {buffer->samples.get(), buffer->targets.get(), num_samples, epoch, index};
+      buffer->batch = {buffer->samples.get(), buffer->targets.get(), num_samples};
       {
         const std::lock_guard lock(mutex_);
         ++num_filled_;

@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <span>
 #include <thread>
 #include <vector>
 
@@ -21,13 +20,6 @@ struct HostBatch {
   const std::byte* samples = nullptr;  ///< (num_samples, sample shape), 64-byte aligned
   const std::byte* targets = nullptr;  ///< (num_samples, target shape), 64-byte aligned
   std::int64_t num_samples = 0;
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;  ///< of the batch in its epoch
-
-  /// Targets of categorical data.
-  std::span<const std::int32_t> classes() const {
-    return {reinterpret_cast<const std::int32_t*>(targets), static_cast<std::size_t>(num_samples)};
-  }
 };
 
 /// Where reading starts: a batch of an epoch, both from 0.

@@ -22,16 +22,11 @@ constexpr std::int64_t record_bytes = 1 + image_bytes;
 constexpr int num_classes = 10;
 constexpr int num_train_files = 5;
 
-bool is_there(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 /// `data.root` itself or the folder that the archive unpacks to below it.
 fs::path folder(const DataConfig& config) {
   if (config.root.empty()) throw data_config_error(config, "data.root is missing", "the folder of data_batch_1.bin");
   const fs::path unpacked = fs::path(config.root) / "cifar-10-batches-bin";
-  return is_there(unpacked.string()) ? unpacked : fs::path(config.root);
+  return file_exists(unpacked.string()) ? unpacked : fs::path(config.root);
 }
 
 std::vector<std::string> train_files(const DataConfig& config) {
@@ -44,7 +39,7 @@ std::vector<std::string> train_files(const DataConfig& config) {
 /// Empty: no validation files.
 std::vector<std::string> validation_files(const DataConfig& config) {
   std::string file = (folder(config) / "test_batch.bin").string();
-  if (config.split > 0 || !is_there(file)) return {};
+  if (config.split > 0 || !file_exists(file)) return {};
   return {std::move(file)};
 }
 
@@ -103,7 +98,6 @@ DatasetContents load_cifar10(const DataConfig& config, std::uint64_t /*seed*/) {
   contents.train = load_files(train_files(config));
   const std::vector<std::string> validation = validation_files(config);
   if (!validation.empty()) contents.validation = load_files(validation);
-  contents.class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
   return contents;
 }
 

@@ -79,7 +79,7 @@ class ClassTable {
     const auto found = class_of_text_.find(label);
     return found == class_of_text_.end() ? std::nullopt : std::optional(found->second);
   }
-  const std::vector<std::string>& names() const { return names_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(names_.size()); }
 
  private:
   bool numeric_ = false;
@@ -219,8 +219,6 @@ std::vector<std::string> required_files(const DataConfig& config) {
   return files;
 }
 
-bool is_categorical(const DataConfig& config) { return config.target_type == TaskTarget::categorical; }
-
 void check_same_columns(const std::string& train, const Columns& columns, const std::string& validation,
                         const Columns& others) {
   if (columns.count != others.count)
@@ -242,7 +240,7 @@ DatasetHeader inspect_csv(const DataConfig& config) {
   header.source = files[0];
   header.sample = {DType::f32, Shape{static_cast<std::int64_t>(train.columns().count) - 1}};
   header.categorical = is_categorical(config);
-  header.num_outputs = header.categorical ? static_cast<std::int64_t>(ClassTable(labels.labels()).names().size()) : 1;
+  header.num_outputs = header.categorical ? ClassTable(labels.labels()).size() : 1;
   header.num_train = train.num_rows();
   if (files.size() > 1) {
     CsvTable validation(config, files[1]);
@@ -357,7 +355,6 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
   DatasetContents contents;
   contents.train = make_dataset(std::move(train), standard, categorical);
   if (validation) contents.validation = make_dataset(std::move(*validation), standard, categorical);
-  if (categorical) contents.class_names = classes.names();
   return contents;
 }
 

@@ -8,6 +8,7 @@
 
 #include "datasets/dataset_format.h"
 #include "datasets/dataset_list.h"
+#include "datasets/input_file.h"
 #include "datasets/split.h"
 #include "engine/config/diagnostic.h"
 
@@ -29,8 +30,6 @@ DatasetFormat format_of(DataType type) {
   }
   throw InternalError("data.type has no format");
 }
-
-bool is_categorical(const DataConfig& config) { return config.target_type == TaskTarget::categorical; }
 
 void check_keys(const DataConfig& config, const DatasetFormat& format) {
   if (!is_categorical(config) && !format.numeric_targets)
@@ -154,6 +153,15 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   return description;
 }
 
+/// A file may be replaced between a look at it and its loading.
+void check_unchanged(const DatasetHeader& header, const DatasetContents& contents) {
+  const std::int64_t num_validation = contents.validation ? contents.validation->size() : 0;
+  const bool same_type = contents.train->sample_type() == header.sample &&
+                         (!contents.validation || contents.validation->sample_type() == header.sample);
+  if (same_type && contents.train->size() == header.num_train && num_validation == header.num_validation) return;
+  throw DataError(fmt::format("{}: the data was changed while it was read; start again", header.source));
+}
+
 }  // namespace
 
 ConfigError data_config_error(const DataConfig& config, const std::string& message, const std::string& expectation) {
@@ -168,8 +176,7 @@ std::string data_path(const DataConfig& config, const std::string& path) {
 std::vector<std::string> missing_data_files(const DataConfig& config) {
   std::vector<std::string> missing;
   for (std::string& file : format_of(config.type).required_files(config)) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored)) missing.push_back(std::move(file));
+    if (!file_exists(file)) missing.push_back(std::move(file));
   }
   return missing;
 }
@@ -202,10 +209,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   data.description = describe(config, format, header, num_aside);
 
   DatasetContents contents = format.load(config, seed);
-  require_internal(contents.train->size() == header.num_train, "a dataset loads as many samples as its header says");
-  require_internal((contents.validation ? contents.validation->size() : 0) == header.num_validation,
-                   "a dataset loads as many validation samples as its header says");
-  data.class_names = std::move(contents.class_names);
+  check_unchanged(header, contents);
   if (num_aside == 0) {
     data.train = std::move(contents.train);
     data.validation = std::move(contents.validation);

@@ -46,7 +46,6 @@ struct LoadedData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  ///< null: no evaluation
   DataDescription description;                ///< equals describe_data() of the same configuration
-  std::vector<std::string> class_names;       ///< by class; empty where the data names none
 };
 
 /// What the configuration's data will look like, from declared keys, file headers and file sizes. A csv whose keys do

@@ -9,6 +9,8 @@
 
 namespace trainer {
 
+inline bool is_categorical(const DataConfig& config) { return config.target_type == TaskTarget::categorical; }
+
 /// What a format can tell without loading the samples.
 struct DatasetHeader {
   std::string source;  ///< what messages name: a file, or the format itself
@@ -23,7 +25,6 @@ struct DatasetHeader {
 struct DatasetContents {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
-  std::vector<std::string> class_names;
 };
 
 /// One kind of dataset. A new one is a file that defines `<name>_format()` and a line in dataset_list.h.

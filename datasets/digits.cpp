@@ -70,7 +70,6 @@ DatasetContents load_digits(const DataConfig& config, std::uint64_t /*seed*/) {
   DatasetContents contents;
   contents.train = std::make_shared<MemoryDataset>(header.sample, TensorType{DType::i32, Shape{}}, std::move(pixels),
                                                    targets_of_labels(labels));
-  for (int digit = 0; digit < 10; ++digit) contents.class_names.push_back(std::to_string(digit));
   return contents;
 }
 

@@ -17,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 /// The images and labels of training or validation.
 struct FilePair {
   std::string images, labels;
@@ -32,7 +27,7 @@ std::string usual_file(const DataConfig& config, const std::string& stem, const 
   for (const char* separator : {"-", "."}) {
     for (const char* suffix : {"", ".gz"}) {
       std::string path = data_path(config, stem + separator + kind + suffix);
-      if (is_there(path)) return path;
+      if (file_exists(path)) return path;
     }
   }
   return data_path(config, stem + "-" + kind);
@@ -65,7 +60,7 @@ std::optional<FilePair> validation_files(const DataConfig& config) {
   if (!config.validation.empty()) return named_files(config, config.validation, config.validation_labels, "validation");
   if (config.split > 0 || !config.train.empty()) return std::nullopt;
   FilePair files = {usual_file(config, "t10k-images", "idx3-ubyte"), usual_file(config, "t10k-labels", "idx1-ubyte")};
-  if (!is_there(files.images) && !is_there(files.labels)) return std::nullopt;
+  if (!file_exists(files.images) && !file_exists(files.labels)) return std::nullopt;
   return files;
 }
 

@@ -21,6 +21,11 @@ bool is_gzip(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+bool file_exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 struct InputFile::Inflater {
   z_stream stream{};
   bool ended = false;  ///< the last member is complete

@@ -11,6 +11,8 @@
 
 namespace trainer {
 
+bool file_exists(const std::string& path);
+
 /// A data file read forwards, unpacked on the way where it is gzip (told by its first bytes, not its name).
 /// Offsets count unpacked bytes. Every failure is a DataError that names the file and the offset.
 class InputFile {

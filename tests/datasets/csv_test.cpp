@@ -29,7 +29,6 @@ TEST_CASE("A csv gives standardised features and classes sorted by name") {
   CHECK(data.description.sample == TensorType{DType::f32, Shape{2}});
   CHECK(data.description.num_outputs == 3);
   CHECK(data.description.mean.empty());
-  CHECK(data.class_names == std::vector<std::string>{"apple", "fig, dried", "pear"});
   CHECK(classes_of(*data.train) == std::vector<int>{2, 0, 1});
   // Mean 2 and population standard deviation √(2/3); the constant column becomes 0.
   const float unit = 1 / std::sqrt(2.0F / 3.0F);
@@ -42,7 +41,6 @@ TEST_CASE("A csv gives standardised features and classes sorted by name") {
 TEST_CASE("Labels that are numbers are ordered as numbers and equal as numbers") {
   const DataFolder folder;
   const LoadedData data = load_data(csv_config(folder, "x,y\n1,10\n2,9\n3,-1\n4,9.0\n"), 1);
-  CHECK(data.class_names == std::vector<std::string>{"-1", "9", "10"});
   CHECK(classes_of(*data.train) == std::vector<int>{2, 1, 0, 1});
 }
 
@@ -65,10 +63,12 @@ TEST_CASE("Numeric targets stay as they are") {
 TEST_CASE("The target column is found by name, by index, or is the last") {
   const DataFolder folder;
   DataConfig config = csv_config(folder, "kind,a,2\nx,1,7\ny,2,8\n");
-  config.target = "kind";
-  CHECK(load_data(config, 1).class_names == std::vector<std::string>{"x", "y"});
-  config.target = "0";
-  CHECK(load_data(config, 1).class_names == std::vector<std::string>{"x", "y"});
+  for (const char* target : {"kind", "0"}) {
+    config.target = target;
+    const LoadedData data = load_data(config, 1);
+    CHECK(data.description.sample.shape == Shape{2});
+    CHECK(classes_of(*data.train) == std::vector<int>{0, 1});
+  }
   config.target = "2";  // a name before an index
   CHECK_THAT(load_error(config), Contains("train.csv:2:1: 'x' in column 'kind', expected a finite number"));
   config.target = "colour";
@@ -92,7 +92,7 @@ TEST_CASE("Quotes, line ends, blank lines, a byte order mark and spaces are read
       "\n"
       "7,8,plain";
   const LoadedData data = load_data(csv_config(folder, text), 1);
-  CHECK(data.class_names == std::vector<std::string>{"plain", "say \"hi\"", "two\nlines"});
+  CHECK(data.description.num_outputs == 3);
   CHECK(classes_of(*data.train) == std::vector<int>{1, 2, 0, 0});
   DataConfig config = csv_config(folder, text);
   config.target = "b";
