@@ -13,13 +13,13 @@ void FailureSink::on_start(const StartEvent& event) { device_ = event.device_kin
 
 void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
   if (options_.brief) {
-    fmt::print(stderr, "{}\n", out_of_memory_message(event.context.failure, device_));
+    std::fputs((out_of_memory_message(event.context.failure, device_) + '\n').c_str(), stderr);
     return;
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
-  fmt::print(stderr, "\n{}",
-             out_of_memory_report(event.context, event.fixes,
-                                  {device_, labels, options_.config_path, options_.overrides}, options_.style));
+  const std::string report = out_of_memory_report(
+      event.context, event.fixes, {device_, labels, options_.config_path, options_.overrides}, options_.style);
+  std::fputs(('\n' + report).c_str(), stderr);
 }
 
 void FailureSink::on_diverged(const DivergedEvent& event) {
@@ -29,7 +29,8 @@ void FailureSink::on_diverged(const DivergedEvent& event) {
   if (!event.layer.empty() || !event.tensor.empty())
     message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
                            event.layer.empty() ? "" : " of layer ", event.layer);
-  fmt::print(stderr, "\n{}\nTry a lower optimizer.lr, schedule.warmup_steps, or train.clip_norm=1.\n", message);
+  message += "\nTry a lower optimizer.lr, schedule.warmup_steps, or train.clip_norm=1.\n";
+  std::fputs(('\n' + message).c_str(), stderr);
 }
 
 }  // namespace trainer

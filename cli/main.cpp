@@ -32,13 +32,14 @@ Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 out of mem
 4 planned and does not fit, 5 diverged, 6 data or file, 7 device not available, 75 interrupted, resumable)";
 
 void print_error(const std::string& message) {
-  fmt::print(stderr, "{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message);
+  // Unlike fmt::print this throws nothing where nobody listens any more.
+  std::fputs(fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message).c_str(), stderr);
 }
 
 /// Located diagnostics say "error" themselves, after the file's name.
 void print_config_error(const std::string& message) {
   if (message.starts_with("error: ") || message.find(": error: ") != std::string::npos)
-    fmt::print(stderr, "{}\n", message);
+    std::fputs((message + '\n').c_str(), stderr);
   else
     print_error(message);
 }
@@ -87,7 +88,9 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     return ExitCode::config;
   }
   const ExitCode code = action();
-  if (std::fflush(stdout) != 0) throw DataError("cannot write to the standard output");
+  // Who closed a pipe has read enough; a full disk has lost something.
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (failed && !is_pipe(stdout)) throw DataError("cannot write to the standard output");
   return code;
 }
 

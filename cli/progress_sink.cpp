@@ -57,13 +57,14 @@ void ProgressSink::on_start(const StartEvent& event) {
   start_time_ = last_line_ = Clock::now();
   log_every_ =
       options_.log_every > 0 ? options_.log_every : sensible_log_interval(event.total_steps - event.first_step + 1);
-  fmt::print("{}\n", wrap(fmt::format("{} on {} ({}): {}, {}, capacity {}",
-                                      event.experiment != nullptr ? event.experiment->name : "run", event.device_kind,
-                                      event.device_name, format_number_of(event.num_parameters, "parameter"),
-                                      format_number_of(event.total_steps, "step"), format_bytes(event.capacity)),
-                          static_cast<std::size_t>(options_.style.width)));
-  if (event.first_step > 1) fmt::print("resumed after step {}\n", format_count(event.first_step - 1));
-  std::fflush(stdout);
+  write(wrap(fmt::format("{} on {} ({}): {}, {}, capacity {}",
+                         event.experiment != nullptr ? event.experiment->name : "run", event.device_kind,
+                         event.device_name, format_number_of(event.num_parameters, "parameter"),
+                         format_number_of(event.total_steps, "step"), format_bytes(event.capacity)),
+             static_cast<std::size_t>(options_.style.width)) +
+        '\n');
+  if (event.first_step > 1) write(fmt::format("resumed after step {}\n", format_count(event.first_step - 1)));
+  flush();
 }
 
 void ProgressSink::on_step(const StepEvent& event) {
@@ -92,9 +93,9 @@ void ProgressSink::on_eval(const EvalEvent& event) {
   if (event.top5) line += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
   if (event.best) line += ", best so far";
   erase_panel();
-  fmt::print("{}\n", paint(options_.style, Ink::cyan, line));
+  write(paint(options_.style, Ink::cyan, line) + '\n');
   if (options_.redraws && last_step_.step > 0) draw(last_step_);
-  std::fflush(stdout);
+  flush();
 }
 
 void ProgressSink::on_out_of_memory(const OutOfMemoryEvent&) { leave_panel(); }
@@ -102,9 +103,9 @@ void ProgressSink::on_diverged(const DivergedEvent&) { leave_panel(); }
 
 void ProgressSink::on_end(const EndEvent& event) {
   leave_panel();
-  fmt::print("{}", run_summary(event, start_.experiment != nullptr ? start_.experiment->checkpoint.best : Metric::loss,
-                               options_.event_file, options_.style));
-  std::fflush(stdout);
+  write(run_summary(event, start_.experiment != nullptr ? start_.experiment->checkpoint.best : Metric::loss,
+                    options_.event_file, options_.style));
+  flush();
 }
 
 std::string ProgressSink::step_line(const StepEvent& event) const {
@@ -119,14 +120,14 @@ std::string ProgressSink::step_line(const StepEvent& event) const {
 void ProgressSink::print_line(const std::string& line) {
   erase_panel();
   if (!titled_) {
-    fmt::print("{}\n",
-               paint(options_.style, Ink::bold,
-                     fmt::format("{:>13} {:>5} {:>10} {:>9} {:>10} {:>11} {:>11} {:>11} {:>11}", "step", "epoch",
-                                 "loss", "lr", "samples/s", "allocated", "(peak)", "reserved", "used")));
+    write(paint(options_.style, Ink::bold,
+                fmt::format("{:>13} {:>5} {:>10} {:>9} {:>10} {:>11} {:>11} {:>11} {:>11}", "step", "epoch", "loss",
+                            "lr", "samples/s", "allocated", "(peak)", "reserved", "used")) +
+          '\n');
     titled_ = true;
   }
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  write(line + '\n');
+  flush();
 }
 
 std::string ProgressSink::panel(const StepEvent& event) const {
@@ -158,8 +159,8 @@ void ProgressSink::draw(const StepEvent& event) {
     shown_rate_ = format_rate(samples_, seconds_);
     shown_peak_ = peak_allocated_;
   }
-  fmt::print("{}", panel(event));
-  std::fflush(stdout);
+  write(panel(event));
+  flush();
   panel_lines_ = 2;
   last_draw_ = Clock::now();
   if (options_.log_every == 0) {
@@ -175,8 +176,16 @@ void ProgressSink::erase_panel() {
     panel_lines_ = 0;
   }
   // Up one line at a time, each cleared: leaves the cursor where the panel began.
-  for (; panel_lines_ > 0; --panel_lines_) fmt::print("\x1b[1A\x1b[2K");
-  fmt::print("{}", options_.redraws ? "\r" : "");
+  for (; panel_lines_ > 0; --panel_lines_) write("\x1b[1A\x1b[2K");
+  if (options_.redraws) write("\r");
+}
+
+void ProgressSink::write(std::string_view text) {
+  if (!is_closed_) is_closed_ = std::fwrite(text.data(), 1, text.size(), stdout) != text.size();
+}
+
+void ProgressSink::flush() {
+  if (!is_closed_) is_closed_ = std::fflush(stdout) != 0;
 }
 
 void ProgressSink::leave_panel() {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "engine/report/style.h"
 #include "engine/train/training_run.h"
@@ -10,7 +11,8 @@
 namespace trainer {
 
 /// The run as it goes on, on stdout. On a terminal a bar with what remains, redrawn in place; elsewhere a line every
-/// `log_every` steps. Both tell step, loss, learning rate, samples/s, allocated (and its peak), reserved and used.
+/// `log_every` steps; nothing more once stdout cannot be written, since a run does not end with its reader. Both tell
+/// step, loss, learning rate, samples/s, allocated (and its peak), reserved and used.
 class ProgressSink final : public EventSink {
  public:
   struct Options {
@@ -38,6 +40,8 @@ class ProgressSink final : public EventSink {
   void draw(const StepEvent& event);
   void erase_panel();
   void leave_panel();
+  void write(std::string_view text);
+  void flush();
 
   Options options_;
   StartEvent start_;
@@ -45,6 +49,7 @@ class ProgressSink final : public EventSink {
   std::int64_t log_every_ = 1;
   bool titled_ = false;
   bool interrupted_ = false;
+  bool is_closed_ = false;
   int panel_lines_ = 0;  ///< of the panel that stands above the cursor
   StepEvent last_step_;
   // Since the last line or drawing.

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
 #include <memory>
 
 #include "cli/commands.h"
@@ -77,10 +79,11 @@ ExitCode run(const RunArguments& arguments) {
     events.add(progress);
   events.add(failure);
 
+  std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
   const InterruptSignals signals(interruption);
   const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
   if (status == RunStatus::interrupted)
-    fmt::print(stderr, "Continue with:  trainer run {} --resume\n", arguments.experiment.pasted());
+    std::fputs(fmt::format("Continue with:  trainer run {} --resume\n", arguments.experiment.pasted()).c_str(), stderr);
   return exit_code_of(status);
 }
 
@@ -90,10 +93,15 @@ void add_run_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Train, and tell what memory it holds at every step");
   arguments->experiment.add_to(*command);
+  CLI::Option* resume = command
+                            ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
+                                       "Continue from the newest checkpoint of the output, or from PATH")
+                            ->option_text(" [=PATH]");
   command
-      ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
-                 "Continue from the newest checkpoint of the output, or from PATH")
-      ->option_text(" [=PATH]");
+      ->add_option("--weights", arguments->options.initial_weights,
+                   "Start from the weights of a safetensors file, such as a checkpoint's")
+      ->type_name("FILE")
+      ->excludes(resume);
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: where the newest checkpoint is damaged, use the one before");
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");

@@ -1,6 +1,7 @@
 #include "cli/terminal.h"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,11 @@
 namespace trainer {
 
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
+
+bool is_pipe(std::FILE* stream) {
+  struct stat status {};
+  return fstat(fileno(stream), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
 
 bool can_redraw(std::FILE* stream) {
   const char* term = std::getenv("TERM");

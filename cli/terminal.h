@@ -8,6 +8,9 @@ namespace trainer {
 
 bool is_terminal(std::FILE* stream);
 
+/// A pipe or socket: a write fails only where nobody reads any more.
+bool is_pipe(std::FILE* stream);
+
 /// Whether lines of the stream can be replaced: a terminal, and not a dumb one.
 bool can_redraw(std::FILE* stream);
 

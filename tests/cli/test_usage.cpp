@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "tests/cli/process.h"
@@ -167,9 +168,57 @@ TEST_CASE("summary lists every layer with its shape and parameters") {
   CHECK(sum == 5'592'010);
 }
 
+TEST_CASE("a run goes on when nobody reads what it prints any more") {
+  const std::string flags = GENERATE("--log-every 1", "--json", "--log-every 1 memory.limit=1KiB 2>&1");
+  ScratchFolder folder;
+  const std::string command =
+      std::string("{ ") + TRAINER_BINARY +
+      " run " TRAINER_SOURCE_DIR "/configs/quickstart.yaml train.epochs=5 output=" + (folder / "run") + " " + flags +
+      "; echo $? > " + (folder / "status") + "; } 2> /dev/null | head -n 1 > /dev/null";
+  REQUIRE(std::system(command.c_str()) == 0);
+  int status = -1;
+  std::ifstream(folder / "status") >> status;
+  const bool fits = flags.find("limit") == std::string::npos;
+  CHECK(status == (fits ? 0 : 3));
+  std::ifstream file(folder / "run/events.jsonl");
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  CHECK(nlohmann::json::parse(last).at("status") == (fits ? "done" : "oom"));
+}
+
+TEST_CASE("a run can start from the weights of a file") {
+  ScratchFolder folder;
+  const auto save = [&](const std::string& name, std::vector<std::string> more) {
+    std::vector<std::string> words = {"run", "configs/quickstart.yaml", "train.steps=0", "-q",
+                                      "output=" + (folder / name)};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = run_trainer(words);
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    return folder / (name + "/checkpoints/step-00000000/model.safetensors");
+  };
+  const auto bytes = [](const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string first = save("first", {"seed=1"});
+  CHECK((bytes(save("other", {"seed=2"})) != bytes(first)));
+  CHECK((bytes(save("loaded", {"seed=2", "--weights", first})) == bytes(first)));
+  const ProcessResult both = run_trainer({"run", "configs/quickstart.yaml", "--weights", first, "--resume"});
+  CHECK(both.exit_code == 2);
+  CHECK_THAT(both.err, Contains("--weights") && Contains("--resume"));
+  const ProcessResult missing =
+      run_trainer({"run", "configs/quickstart.yaml", "--weights", folder / "none", "output=" + (folder / "missing")});
+  CHECK(missing.exit_code == 6);
+  CHECK_THAT(missing.err, Contains(folder / "none"));
+}
+
 TEST_CASE("a full disk behind stdout is an error and not silence") {
+  ScratchFolder folder;
+  const std::string run = "run " TRAINER_SOURCE_DIR "/configs/quickstart.yaml train.steps=3 output=" + (folder / "run");
+  const std::string words = GENERATE_COPY(std::string("config reference"), run, run + " --json");
   // The shell's redirection stands in for a full disk.
-  const std::string command = std::string(TRAINER_BINARY) + " config reference > /dev/full 2> /dev/null";
+  const std::string command = std::string(TRAINER_BINARY) + " " + words + " > /dev/full 2> /dev/null";
   const int status = std::system(command.c_str());
   CHECK(WEXITSTATUS(status) == 6);
 }
