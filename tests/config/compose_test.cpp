@@ -139,6 +139,23 @@ TEST_CASE("the defaults of learning rate and weight decay follow the optimizer")
   CHECK(parse("optimizer: {type: adamw, lr: 3, weight_decay: 0}\n").optimizer.weight_decay == 0.0);
 }
 
+TEST_CASE("files of images may have any number of channels") {
+  const std::string data =
+      "model: {layers: [flatten, linear: {out: 10}]}\ndata: {type: idx, root: a, normalize: {mean: "
+      "[0.1, 0.2, 0.3], std: 1}";
+  CHECK(parse_experiment(data + "}", "a.yaml").data.mean.size() == 3);
+  CHECK(parse_experiment(data + ", shape: [4, 4, 3]}", "a.yaml").data.mean.size() == 3);
+  CHECK_THROWS_AS(parse_experiment(data + ", shape: [4, 4, 2]}", "a.yaml"), ConfigError);
+}
+
+TEST_CASE("labels need not be named where the images are") {
+  const Experiment experiment = parse_experiment(
+      "model: {layers: [flatten, linear: {out: 10}]}\ndata: {type: idx, train: a-images, validation: b-images}",
+      "a.yaml");
+  CHECK(experiment.data.train == "a-images");
+  CHECK(experiment.data.train_labels.empty());
+}
+
 TEST_CASE("layers keep their kind, name and place in the file") {
   const Experiment experiment =
       parse_experiment("model:\n  layers:\n    - flatten\n    - linear: {out: 3, name: head-1}\n", "x.yaml");
