@@ -21,6 +21,11 @@ for argument in "$@"; do
 done
 ((${#batch_sizes[@]})) || { echo "No batch size is given." >&2; usage >&2; exit 2; }
 
+# shellcheck source=scripts/setup.sh
+source "$scripts/setup.sh"
+require_packages python3
+"$scripts/trainer" --version >/dev/null  # builds where that is due, and tells so
+
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
