@@ -5,7 +5,8 @@
 
 namespace trainer {
 
-/// Calls `visit(routine)` for each routine of a step, in order: what the plan walks and the training loop runs.
+/// Calls `visit(routine)` for each routine of a step, in the order in which the training loop runs them; the loop
+/// itself chooses them by the batches that its reader delivers, and may end a step before the update.
 template <typename Visit>
 void for_each_step_routine(const Program& program, const RunSchedule::Step& step, Visit&& visit) {
   for (std::int64_t m = 0; m < step.num_micro_batches; ++m) {
