@@ -3,7 +3,7 @@
 
 readonly RUN_PACKAGES="g++ cmake ninja-build libcli11-dev libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libdnnl-dev zlib1g-dev"
-readonly TEST_PACKAGES="catch2 clang-format clang-tidy python3"
+readonly TEST_PACKAGES="catch2 clang-format clang-tidy git python3"
 
 say() { printf '%s\n' "$*" >&2; }
 
