@@ -11,7 +11,7 @@ enum class Category : std::uint8_t {
   parameter,        ///< weights, biases, running statistics
   gradient,         ///< gradients of parameters
   optimizer_state,  ///< momentum, moments
-  activation,       ///< forward results kept for backward or the next layer, and their gradients' storage
+  activation,       ///< forward results; a gradient that is written over one stays here
   input,            ///< the batch: images or features, targets
   workspace,        ///< scratch of one op while it runs
   temporary,        ///< gradients of activations, loss statistics, norms

@@ -265,7 +265,7 @@ class TreeBuilder : public YAML::EventHandler {
 
 /// The library's words where they do not tell what to do.
 struct Explanation {
-  std::string_view library;
+  std::string_view original;
   std::string_view message;
   std::string_view expectation;
 };
@@ -287,7 +287,7 @@ void report_library_error(SourceSet& sources, const TreeBuilder& builder, const 
   std::string message = error.msg;
   std::string expectation;
   for (const Explanation& explanation : explanations) {
-    if (message.starts_with(explanation.library)) {
+    if (message.starts_with(explanation.original)) {
       message = explanation.message;
       expectation = explanation.expectation;
       break;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/ops/op_definition.h"
+#include "engine/plan/model_numbers.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
@@ -46,56 +47,6 @@ std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDesc
     return Verdict{make_memory_plan(program, schedule, capacity), step_flops(program, schedule)};
   } catch (const ConfigError&) {
     return std::nullopt;
-  }
-}
-
-/// Calls `visit` for every layer, those inside composites too.
-template <typename Visit>
-void for_each_layer(const std::vector<LayerSpec>& layers, Visit&& visit) {
-  for (const LayerSpec& layer : layers) {
-    visit(layer);
-    if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec)) {
-      for_each_layer(residual->layers, visit);
-      for_each_layer(residual->shortcut, visit);
-    }
-    if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec)) for_each_layer(sequential->layers, visit);
-    if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) for_each_layer(repeat->layers, visit);
-  }
-}
-
-/// Whether a sample's result depends on how the batch is cut: batch norm reads its neighbours, dropout its place.
-bool depends_on_batch(const std::vector<LayerSpec>& layers) {
-  bool depends = false;
-  for_each_layer(layers, [&](const LayerSpec& layer) {
-    const auto* dropout = std::get_if<DropoutSpec>(&layer.spec);
-    depends = depends || std::holds_alternative<BatchNorm2dSpec>(layer.spec) || (dropout != nullptr && dropout->p > 0);
-  });
-  return depends;
-}
-
-/// A number in the model that can be lowered: how wide a layer is, or how often layers repeat.
-struct ModelNumber {
-  std::string key;  ///< "model.layers.1.linear.out"
-  std::int64_t* value = nullptr;
-  bool is_width = true;
-};
-
-void collect_numbers(std::vector<LayerSpec>& layers, const std::string& key, std::vector<ModelNumber>& numbers) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    LayerSpec& layer = layers[i];
-    const std::string here = fmt::format("{}.{}.{}", key, i, layer.kind);
-    if (auto* linear = std::get_if<LinearSpec>(&layer.spec)) numbers.push_back({here + ".out", &linear->out, true});
-    if (auto* conv2d = std::get_if<Conv2dSpec>(&layer.spec)) numbers.push_back({here + ".out", &conv2d->out, true});
-    if (auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
-      collect_numbers(sequential->layers, here + ".layers", numbers);
-    if (auto* residual = std::get_if<ResidualSpec>(&layer.spec)) {
-      collect_numbers(residual->layers, here + ".layers", numbers);
-      collect_numbers(residual->shortcut, here + ".shortcut", numbers);
-    }
-    if (auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) {
-      numbers.push_back({here + ".times", &repeat->times, false});
-      collect_numbers(repeat->layers, here + ".layers", numbers);
-    }
   }
 }
 
@@ -284,8 +235,7 @@ class FixSearch {
   /// Lowers one number of the model, on top of the changes in `base`.
   void try_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
     Experiment changed = base;
-    std::vector<ModelNumber> numbers;
-    collect_numbers(changed.layers, "model.layers", numbers);
+    std::vector<ModelNumber> numbers = numbers_of_model(changed.layers);
     // The last width is the number of classes.
     std::int64_t* classes = nullptr;
     for (const ModelNumber& number : numbers)
@@ -333,8 +283,7 @@ class FixSearch {
     for (std::int64_t divisor = 2; divisor <= 64; divisor *= 2) {
       Experiment changed = base;
       std::vector<std::string> set = base_set;
-      std::vector<ModelNumber> numbers;
-      collect_numbers(changed.layers, "model.layers", numbers);
+      std::vector<ModelNumber> numbers = numbers_of_model(changed.layers);
       std::erase_if(numbers, [](const ModelNumber& number) { return !number.is_width; });
       for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
         *numbers[i].value = std::max<std::int64_t>(*numbers[i].value / divisor, 1);

@@ -54,22 +54,22 @@ TEST_CASE("Without control groups, what the machine has available counts") {
 
 TEST_CASE("A limit of a control group version 2 lowers both figures") {
   FakeRoot root;
-  root.write("proc/self/cgroup", "0::/work/job\n");
-  root.write("sys/fs/cgroup/work/job/memory.max", "max\n");
-  root.write("sys/fs/cgroup/work/job/memory.current", "1048576\n");
+  root.write("proc/self/cgroup", "0::/batch/job\n");
+  root.write("sys/fs/cgroup/batch/job/memory.max", "max\n");
+  root.write("sys/fs/cgroup/batch/job/memory.current", "1048576\n");
   CHECK(root.read().available == 12288 * mib);
 
   // The limit stands at the parent; its file pages can be dropped.
-  root.write("sys/fs/cgroup/work/memory.max", std::to_string(4096 * mib) + "\n");
-  root.write("sys/fs/cgroup/work/memory.current", std::to_string(3000 * mib) + "\n");
+  root.write("sys/fs/cgroup/batch/memory.max", std::to_string(4096 * mib) + "\n");
+  root.write("sys/fs/cgroup/batch/memory.current", std::to_string(3000 * mib) + "\n");
   CHECK(root.read().total == 4096 * mib);
   CHECK(root.read().available == 1096 * mib);
-  root.write("sys/fs/cgroup/work/memory.stat", "anon 5\ninactive_file " + std::to_string(1000 * mib) +
+  root.write("sys/fs/cgroup/batch/memory.stat", "anon 5\ninactive_file " + std::to_string(1000 * mib) +
                                                    "\nactive_file " + std::to_string(500 * mib) + "\nslab 1\n");
   CHECK(root.read().available == 2596 * mib);
 
-  root.write("sys/fs/cgroup/work/job/memory.max", std::to_string(100 * mib) + "\n");
-  root.write("sys/fs/cgroup/work/job/memory.current", std::to_string(130 * mib) + "\n");
+  root.write("sys/fs/cgroup/batch/job/memory.max", std::to_string(100 * mib) + "\n");
+  root.write("sys/fs/cgroup/batch/job/memory.current", std::to_string(130 * mib) + "\n");
   CHECK(root.read().total == 100 * mib);
   CHECK(root.read().available == 0);
 }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/config/layer_spec.h"
+
+namespace trainer {
+
+/// A number in the model that can be lowered: how wide a layer is, or how often layers repeat.
+struct ModelNumber {
+  std::string key;  ///< "model.layers.1.linear.out"
+  std::int64_t* value = nullptr;
+  bool is_width = true;
+};
+
+/// All of them, in the order of the model; the values point into `layers`.
+std::vector<ModelNumber> numbers_of_model(std::vector<LayerSpec>& layers);
+
+/// Whether a sample's result depends on how the batch is cut: batch norm reads its neighbours, dropout its place.
+bool depends_on_batch(const std::vector<LayerSpec>& layers);
+
+}  // namespace trainer
