@@ -65,7 +65,7 @@ TEST_CASE("A limit of a control group version 2 lowers both figures") {
   CHECK(root.read().total == 4096 * mib);
   CHECK(root.read().available == 1096 * mib);
   root.write("sys/fs/cgroup/batch/memory.stat", "anon 5\ninactive_file " + std::to_string(1000 * mib) +
-                                                   "\nactive_file " + std::to_string(500 * mib) + "\nslab 1\n");
+                                                    "\nactive_file " + std::to_string(500 * mib) + "\nslab 1\n");
   CHECK(root.read().available == 2596 * mib);
 
   root.write("sys/fs/cgroup/batch/job/memory.max", std::to_string(100 * mib) + "\n");
