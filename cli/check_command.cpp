@@ -34,6 +34,7 @@ ExitCode check(const CheckArguments& arguments) {
   require_data_files(experiment.data);
   const CompiledExperiment compiled = compile_experiment(experiment);
   const DataDescription& data = compiled.data;
+  load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
   const RunSchedule schedule(experiment, data);
   const Capacity capacity = capacity_of(experiment, *compiled.device);
   const MemoryPlan plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes);

@@ -63,6 +63,8 @@ void ProgressSink::on_start(const StartEvent& event) {
                          format_number_of(event.total_steps, "step"), format_bytes(event.capacity)),
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
+  if (!event.skipped_checkpoint.empty())
+    write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (event.first_step > 1) write(fmt::format("resumed after step {}\n", format_count(event.first_step - 1)));
   flush();
 }

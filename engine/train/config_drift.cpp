@@ -61,6 +61,12 @@ std::string shown(const nlohmann::json* value) {
 void compare(const nlohmann::json* saved, const nlohmann::json* current, const std::string& key,
              std::vector<std::string>& drift) {
   if (is_harmless(key)) return;
+  const bool arrays = saved != nullptr && current != nullptr && saved->is_array() && current->is_array();
+  if (arrays && saved->size() == current->size()) {
+    for (std::size_t i = 0; i < saved->size(); ++i)
+      compare(&(*saved)[i], &(*current)[i], fmt::format("{}.{}", key, i), drift);
+    return;
+  }
   const bool objects = saved != nullptr && current != nullptr && saved->is_object() && current->is_object();
   if (!objects) {
     if (!are_equal(saved, current))

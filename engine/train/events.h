@@ -16,7 +16,8 @@ struct StartEvent {
   std::int64_t capacity = 0;
   std::int64_t num_parameters = 0;
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
-  bool leaves_former_run = false;            ///< one that was to be replaced stays, since this one does not fit
+  std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
+  bool leaves_former_run = false;  ///< one that was to be replaced stays, since this one does not fit
   std::int64_t outside_allocator_bytes = 0;  ///< used by the process before the first allocation
 };
 

@@ -41,8 +41,9 @@ bool RunDirectory::holds_run() const {
   return fs::exists(path_ + "/config.yaml", ignored) || !checkpoint_steps().empty();
 }
 
+void RunDirectory::make() const { make_directories_durably(path_); }
+
 void RunDirectory::prepare() const {
-  make_directories_durably(path_);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(checkpoints_path(), error)) {
     const std::string name = entry.path().filename().string();
@@ -86,7 +87,9 @@ Checkpoint RunDirectory::newest(bool accept_previous) const {
     const std::int64_t step = steps.back();
     steps.pop_back();
     try {
-      return read_checkpoint(checkpoint_path(step));
+      Checkpoint checkpoint = read_checkpoint(checkpoint_path(step));
+      checkpoint.skipped = problem;
+      return checkpoint;
     } catch (const DataError& error) {
       if (problem.empty()) problem = error.what();
       if (accept_previous) continue;

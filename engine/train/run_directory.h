@@ -18,7 +18,8 @@ class RunDirectory {
 
   /// Whether a run left something behind: a config.yaml or a checkpoint.
   bool holds_run() const;
-  /// Makes the folder, and removes what a killed run was writing.
+  void make() const;
+  /// Removes what a killed run was writing.
   void prepare() const;
   /// Removes the run: its configuration, events and checkpoints, nothing else.
   void remove_run() const;

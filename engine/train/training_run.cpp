@@ -12,6 +12,7 @@
 #include "engine/program/compile.h"
 #include "engine/train/config_drift.h"
 #include "engine/train/parameter_init.h"
+#include "engine/train/run_lock.h"
 #include "engine/train/training_loop.h"
 
 namespace trainer {
@@ -102,6 +103,8 @@ class TrainingRun {
     const Start start = choose_start(directory_, experiment_.config_path, options_);
     const std::optional<Checkpoint>& checkpoint = start.checkpoint;
     if (checkpoint) refuse_drift(*checkpoint, experiment_, data_);
+    directory_.make();
+    const RunLock lock(directory_.path());
     capacity_ = run_capacity(experiment_, device_);
     const std::optional<OutOfMemoryContext> failure = planned_failure();
     if (start.replaces_run && !failure) directory_.remove_run();
@@ -135,6 +138,7 @@ class TrainingRun {
     start.total_steps = schedule_.total_steps();
     start.steps_per_epoch = schedule_.steps_per_epoch();
     start.leaves_former_run = leaves_former_run;
+    if (checkpoint) start.skipped_checkpoint = checkpoint->skipped;
     start.first_step = (checkpoint ? checkpoint->state.step : 0) + 1;
     start.outside_allocator_bytes = device_.used_bytes();
     events_.on_start(start);
@@ -183,6 +187,9 @@ class TrainingRun {
       events_.on_out_of_memory(
           {error.context(), find_fixes(experiment_, data_.description, device_, real_capacity(error.failure()),
                                        device_.available_bytes())});
+    } catch (const Error&) {
+      take_numbers();  // a full disk, a broken device: the end event tells how far the run came
+      throw;
     }
     return status;
   }
