@@ -40,7 +40,7 @@ struct Checkpoint {
   std::string path;
   TrainingState state;
   std::string config_json;  ///< resolved
-  std::string skipped;      ///< what was wrong with a newer one that was passed over; empty where none was
+  std::string skipped{};    ///< what was wrong with a newer one that was passed over; empty where none was
 };
 
 /// Result of saving: a path, or the parameter that keeps it from being worth saving.
