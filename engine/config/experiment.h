@@ -16,6 +16,9 @@ struct DeviceConfig {
   DeviceType type = DeviceType::automatic;  ///< device.type: auto | cpu | cuda | cuda:N
   int index = 0;
   int threads = 0;  ///< device.threads; 0: as many as the process may use
+  bool tf32 = false;       ///< device.tf32: products of f32 operands may round them to 10 bits of mantissa (CUDA)
+  bool autotune = false;   ///< device.autotune: time the kernels of a convolution and keep the fastest (CUDA)
+  bool cuda_graph = true;  ///< device.cuda_graph: replay steps that repeat themselves as one launch (CUDA)
 };
 
 enum class AllocatorKind : std::uint8_t { caching };
@@ -25,6 +28,8 @@ struct MemoryConfig {
   AllocatorKind allocator = AllocatorKind::caching;
   /// memory.workspace_limit: a kernel that needs more scratch is not chosen where another serves.
   std::int64_t workspace_limit = std::int64_t{96} << 20;
+  /// memory.expandable_segments: segments grow in place instead of being acquired one by one.
+  bool expandable_segments = false;
   bool preflight = true;  ///< memory.preflight: refuse to start what the plan shows not to fit
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };

@@ -75,6 +75,14 @@ void add_device(Fields& fields) {
   fields.push_back(of(&Experiment::device, &DeviceConfig::threads, "device.threads", integer(0, 4096),
                       "CPU threads; 0: as many as the process may use")
                        .also_called({"num_threads", "workers", "num_workers"}));
+  fields.push_back(of(&Experiment::device, &DeviceConfig::tf32, "device.tf32", boolean(),
+                      "CUDA: let matrix products and convolutions round f32 operands to TF32, faster and less exact")
+                       .also_called({"allow_tf32"}));
+  fields.push_back(of(&Experiment::device, &DeviceConfig::autotune, "device.autotune", boolean(),
+                      "CUDA: time the kernels that fit each convolution once and keep the fastest")
+                       .also_called({"benchmark", "cudnn_benchmark"}));
+  fields.push_back(of(&Experiment::device, &DeviceConfig::cuda_graph, "device.cuda_graph", boolean(),
+                      "CUDA: replay a step that repeats itself as one launch"));
 }
 
 void add_memory(Fields& fields) {
@@ -89,6 +97,8 @@ void add_memory(Fields& fields) {
   fields.push_back(of(&Experiment::memory, &MemoryConfig::allocator, "memory.allocator",
                       choice({{"caching", "keeps freed blocks for reuse, as PyTorch's does"}}),
                       "How blocks are placed"));
+  fields.push_back(of(&Experiment::memory, &MemoryConfig::expandable_segments, "memory.expandable_segments", boolean(),
+                      "Let segments grow in place, as PyTorch's expandable segments: less is reserved where sizes vary"));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::preflight, "memory.preflight", boolean(),
                       "Refuse to start what the plan shows not to fit"));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::on_oom, "memory.on_oom",
