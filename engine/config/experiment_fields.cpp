@@ -97,8 +97,9 @@ void add_memory(Fields& fields) {
   fields.push_back(of(&Experiment::memory, &MemoryConfig::allocator, "memory.allocator",
                       choice({{"caching", "keeps freed blocks for reuse, as PyTorch's does"}}),
                       "How blocks are placed"));
-  fields.push_back(of(&Experiment::memory, &MemoryConfig::expandable_segments, "memory.expandable_segments", boolean(),
-                      "Let segments grow in place, as PyTorch's expandable segments: less is reserved where sizes vary"));
+  fields.push_back(
+      of(&Experiment::memory, &MemoryConfig::expandable_segments, "memory.expandable_segments", boolean(),
+         "Let segments grow in place, as PyTorch's expandable segments: less is reserved where sizes vary"));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::preflight, "memory.preflight", boolean(),
                       "Refuse to start what the plan shows not to fit"));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::on_oom, "memory.on_oom",

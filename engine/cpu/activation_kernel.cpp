@@ -77,7 +77,7 @@ ActivationLoops loops_of(const ActivationAttributes& attributes) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_activation_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_activation_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loop = loops_of(attributes_of<ActivationAttributes>(op)).forward,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
@@ -87,7 +87,7 @@ std::unique_ptr<Kernel> make_activation_kernel(const Op& op, CpuContext& context
   });
 }
 
-std::unique_ptr<Kernel> make_activation_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_activation_backward_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loop = loops_of(attributes_of<ActivationAttributes>(op)).backward,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {

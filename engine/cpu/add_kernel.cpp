@@ -21,7 +21,7 @@ TRAINER_SIMD void add_relu_loop(const float* a, const float* b, float* y, std::i
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_add_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loop = attributes_of<AddAttributes>(op).relu ? add_relu_loop : add_loop,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {

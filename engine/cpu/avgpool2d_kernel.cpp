@@ -58,7 +58,7 @@ TRAINER_SIMD void avgpool_backward_row(const Pool2dWindow& w, bool count_include
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_avgpool2d_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_avgpool2d_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.inputs[0].shape, op.outputs[0].shape),
                       include = attributes.count_include_pad, count = op.inputs[0].num_elements(),
@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> make_avgpool2d_kernel(const Op& op, CpuContext& context)
   });
 }
 
-std::unique_ptr<Kernel> make_avgpool2d_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_avgpool2d_backward_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.outputs[0].shape, op.inputs[0].shape),
                       include = attributes.count_include_pad, count = op.outputs[0].num_elements(),

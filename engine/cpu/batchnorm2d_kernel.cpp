@@ -108,7 +108,7 @@ void scale_all_rows(const CpuContext& context, const Channels& shape, bool relu,
 /// Parts of the sums, then two f32 vectors over the channels.
 std::int64_t workspace_elements_f64(const Channels& shape) { return parts_of(shape).num_parts * 2 * shape.channels; }
 
-class BatchNorm2dKernel final : public Kernel {
+class BatchNorm2dKernel final : public CpuKernel {
  public:
   BatchNorm2dKernel(const Op& op, const CpuContext& context)
       : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(channels_of(op.inputs[0])) {}
@@ -161,7 +161,7 @@ class BatchNorm2dKernel final : public Kernel {
   Channels shape_;
 };
 
-class BatchNorm2dInferenceKernel final : public Kernel {
+class BatchNorm2dInferenceKernel final : public CpuKernel {
  public:
   BatchNorm2dInferenceKernel(const Op& op, const CpuContext& context)
       : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(channels_of(op.inputs[0])) {}
@@ -254,7 +254,7 @@ TRAINER_SIMD void combine_rows(const float* dy, const float* x, const float* y, 
   }
 }
 
-class BatchNorm2dBackwardKernel final : public Kernel {
+class BatchNorm2dBackwardKernel final : public CpuKernel {
  public:
   BatchNorm2dBackwardKernel(const Op& op, const CpuContext& context)
       : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(channels_of(op.inputs[0])) {}
@@ -320,13 +320,13 @@ std::int64_t batchnorm2d_workspace_bytes(const Op& op) {
          3 * shape.channels * static_cast<std::int64_t>(sizeof(float));
 }
 
-std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_batchnorm2d_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<BatchNorm2dKernel>(op, context);
 }
-std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_batchnorm2d_inference_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<BatchNorm2dInferenceKernel>(op, context);
 }
-std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_batchnorm2d_backward_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<BatchNorm2dBackwardKernel>(op, context);
 }
 

@@ -21,7 +21,7 @@ TRAINER_SIMD void bce_gradients(const float* logits, const float* targets, float
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_bce_with_logits_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_bce_with_logits_kernel(const Op& op, CpuContext& context) {
   return make_kernel(
       [parts = loss_parts(op), threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
         const float* const logits = input(addresses, 0);
@@ -40,7 +40,7 @@ std::unique_ptr<Kernel> make_bce_with_logits_kernel(const Op& op, CpuContext& co
       });
 }
 
-std::unique_ptr<Kernel> make_bce_with_logits_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_bce_with_logits_backward_kernel(const Op& op, CpuContext& context) {
   return make_kernel([count = op.inputs[0].num_elements(), threads = context.num_threads](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
     const float* const logits = input(addresses, 0);

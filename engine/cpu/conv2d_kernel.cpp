@@ -231,7 +231,7 @@ ConvolutionPlan plan_of(const Op& op, const dnnl::engine& engine) {
 }
 
 /// A convolution of any direction, reorders included.
-class ConvolutionKernel final : public Kernel {
+class ConvolutionKernel final : public CpuKernel {
  public:
   ConvolutionKernel(const Op& op, const ConvolutionPlan& plan, const CpuContext& context, const dnnl::engine& engine)
       : context_(context), scratchpad_offset_(plan.reordered_bytes), convolution_(plan.description.get()) {
@@ -290,8 +290,8 @@ class ConvolutionKernel final : public Kernel {
   std::int64_t relu_elements_ = 0;
 };
 
-std::unique_ptr<Kernel> make_convolution_kernel(const Op& op, const CpuContext& context) {
-  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
+std::unique_ptr<CpuKernel> make_convolution_kernel(const Op& op, const CpuContext& context) {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<CpuKernel> {
     const dnnl::engine engine(context.engine, true);
     return std::make_unique<ConvolutionKernel>(op, plan_of(op, engine), context, engine);
   });
@@ -303,13 +303,13 @@ std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context) {
   return translating_dnnl_exceptions([&] { return plan_of(op, dnnl::engine(context.engine, true)).workspace_bytes(); });
 }
 
-std::unique_ptr<Kernel> make_conv2d_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_conv2d_kernel(const Op& op, CpuContext& context) {
   return make_convolution_kernel(op, context);
 }
-std::unique_ptr<Kernel> make_conv2d_backward_input_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_conv2d_backward_input_kernel(const Op& op, CpuContext& context) {
   return make_convolution_kernel(op, context);
 }
-std::unique_ptr<Kernel> make_conv2d_backward_weight_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_conv2d_backward_weight_kernel(const Op& op, CpuContext& context) {
   return make_convolution_kernel(op, context);
 }
 

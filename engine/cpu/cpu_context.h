@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include "engine/device/step_scalars.h"
 
 struct dnnl_engine;
 struct dnnl_stream;
@@ -12,6 +12,7 @@ struct CpuContext {
   int num_threads = 1;
   dnnl_engine* engine = nullptr;
   dnnl_stream* stream = nullptr;
+  StepScalars scalars;  ///< of the running pass
 };
 
 }  // namespace trainer

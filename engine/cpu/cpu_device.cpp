@@ -23,7 +23,7 @@ struct DestroyStream {
   void operator()(dnnl_stream* stream) const noexcept { dnnl_stream_destroy(stream); }
 };
 
-std::unique_ptr<Kernel> make_kernel_of(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context) {
   switch (op.kind) {
 #define TRAINER_OP(name, attributes) \
   case OpKind::name:                 \
@@ -42,6 +42,31 @@ void require_supported_types(const Op& op) {
                           type.to_string());
 }
 
+/// A CPU kernel under the scalars of the device's running pass.
+class BoundKernel final : public Kernel {
+ public:
+  BoundKernel(std::unique_ptr<CpuKernel> kernel, const CpuContext& context)
+      : kernel_(std::move(kernel)), context_(context) {}
+  void run(const OperandAddresses& addresses) override { kernel_->run(addresses, context_.scalars); }
+
+ private:
+  std::unique_ptr<CpuKernel> kernel_;
+  const CpuContext& context_;
+};
+
+class AlignedHostMemory final : public HostMemory {
+ public:
+  explicit AlignedHostMemory(std::int64_t num_bytes)
+      : bytes_(new (std::align_val_t{64}) std::byte[static_cast<std::size_t>(num_bytes)]) {}
+  std::byte* data() override { return bytes_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, std::align_val_t{64}); }
+  };
+  std::unique_ptr<std::byte[], Free> bytes_;
+};
+
 /// Kernels run in the calling thread before run() returns, so nothing is ever queued.
 class CpuDevice final : public Device {
  public:
@@ -53,7 +78,10 @@ class CpuDevice final : public Device {
     dnnl_stream_t stream = nullptr;
     require_dnnl(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "create a stream");
     stream_.reset(stream);
-    context_ = {num_threads, engine, stream};
+    context_.num_threads = num_threads;
+    context_.engine = engine;
+    context_.stream = stream;
+    outside_bytes_ = resident_bytes();
   }
 
   std::string kind() const override { return "cpu"; }
@@ -73,7 +101,7 @@ class CpuDevice final : public Device {
     if (known != kernels_.end()) return *known->second;
     require_supported_types(op);
     omp_set_num_threads(context_.num_threads);
-    return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
+    return *kernels_.emplace(op, std::make_unique<BoundKernel>(make_kernel_of(op, context_), context_)).first->second;
   }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
@@ -82,6 +110,19 @@ class CpuDevice final : public Device {
   std::int64_t available_bytes() const override { return machine_memory().available; }
   std::int64_t used_bytes() const override { return resident_bytes(); }
   std::int64_t total_bytes() const override { return machine_memory().total; }
+  std::vector<NamedBytes> outside_allocator() const override { return {{"this process", outside_bytes_}}; }
+
+  std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override {
+    return std::make_unique<AlignedHostMemory>(num_bytes);
+  }
+  void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) override {
+    context_.scalars = scalars;
+    copy_ahead(staged);
+  }
+  void copy_ahead(std::span<const Transfer> transfers) override {
+    for (const Transfer& transfer : transfers) copy(transfer.destination, transfer.source, transfer.num_bytes);
+  }
+  void finish_copy_ahead() override {}
 
   void copy_to_device(void* destination, const void* source, std::int64_t num_bytes) override {
     copy(destination, source, num_bytes);
@@ -105,6 +146,7 @@ class CpuDevice final : public Device {
   mutable CpuContext context_;
   mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
+  std::int64_t outside_bytes_ = 0;
 };
 
 }  // namespace

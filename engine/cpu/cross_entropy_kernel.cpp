@@ -120,7 +120,7 @@ void summarize(const CrossEntropy& loss, const float* logits, std::int64_t targe
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_cross_entropy_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars&) {
     const float* const logits = input(addresses, 0);
     const auto* const targets = input<std::int32_t>(addresses, 1);
@@ -133,7 +133,7 @@ std::unique_ptr<Kernel> make_cross_entropy_kernel(const Op& op, CpuContext& cont
   });
 }
 
-std::unique_ptr<Kernel> make_cross_entropy_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_cross_entropy_backward_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars& scalars) {
     const float* const logits = input(addresses, 0);
     const auto* const targets = input<std::int32_t>(addresses, 1);

@@ -64,7 +64,7 @@ TRAINER_SIMD void drop_loop(const float* x, float* y, std::int64_t begin, std::i
   }
 }
 
-std::unique_ptr<Kernel> make_drop_kernel(const Op& op, const CpuContext& context) {
+std::unique_ptr<CpuKernel> make_drop_kernel(const Op& op, const CpuContext& context) {
   const auto& attributes = attributes_of<DropoutAttributes>(op);
   // uniform(i) ≥ p compares word / 2^24 with p in f32, where p = 1 drops everything.
   const float p = static_cast<float>(attributes.p);
@@ -84,8 +84,10 @@ std::unique_ptr<Kernel> make_drop_kernel(const Op& op, const CpuContext& context
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout_kernel(const Op& op, CpuContext& context) { return make_drop_kernel(op, context); }
-std::unique_ptr<Kernel> make_dropout_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_dropout_kernel(const Op& op, CpuContext& context) {
+  return make_drop_kernel(op, context);
+}
+std::unique_ptr<CpuKernel> make_dropout_backward_kernel(const Op& op, CpuContext& context) {
   return make_drop_kernel(op, context);
 }
 

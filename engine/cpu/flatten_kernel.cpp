@@ -24,8 +24,8 @@ TRAINER_SIMD void transpose(const float* __restrict x, float* __restrict y, std:
 }
 
 /// Transposes each of `images` matrices.
-std::unique_ptr<Kernel> make_transpose_kernel(std::int64_t images, std::int64_t rows, std::int64_t columns,
-                                              const CpuContext& context) {
+std::unique_ptr<CpuKernel> make_transpose_kernel(std::int64_t images, std::int64_t rows, std::int64_t columns,
+                                                 const CpuContext& context) {
   return make_kernel([images, rows, columns, threads = context.num_threads](const OperandAddresses& addresses,
                                                                             const StepScalars&) {
     const float* const x = input(addresses, 0);
@@ -38,13 +38,13 @@ std::unique_ptr<Kernel> make_transpose_kernel(std::int64_t images, std::int64_t 
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_flatten_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_flatten_kernel(const Op& op, CpuContext& context) {
   const Shape& image = op.inputs[0].shape;
   const std::int64_t channels = image.rank() == 4 ? image[3] : 1;
   return make_transpose_kernel(image[0], image.num_elements() / image[0] / channels, channels, context);
 }
 
-std::unique_ptr<Kernel> make_flatten_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_flatten_backward_kernel(const Op& op, CpuContext& context) {
   const Shape& image = op.outputs[0].shape;
   const std::int64_t channels = image.rank() == 4 ? image[3] : 1;
   return make_transpose_kernel(image[0], channels, image.num_elements() / image[0] / channels, context);

@@ -28,7 +28,7 @@ TRAINER_SIMD void spread_image(const float* dy, float* dx, std::int64_t pixels, 
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_global_avgpool_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_global_avgpool_kernel(const Op& op, CpuContext& context) {
   const Shape& shape = op.inputs[0].shape;
   return make_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3],
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
@@ -40,7 +40,7 @@ std::unique_ptr<Kernel> make_global_avgpool_kernel(const Op& op, CpuContext& con
   });
 }
 
-std::unique_ptr<Kernel> make_global_avgpool_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_global_avgpool_backward_kernel(const Op& op, CpuContext& context) {
   const Shape& shape = op.outputs[0].shape;
   return make_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3],
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {

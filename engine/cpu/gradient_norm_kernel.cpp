@@ -26,7 +26,7 @@ std::int64_t gradient_norm_workspace_bytes(const Op& op) {
   return num_blocks * static_cast<std::int64_t>(sizeof(double));
 }
 
-std::unique_ptr<Kernel> make_gradient_norm_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_gradient_norm_kernel(const Op& op, CpuContext& context) {
   std::vector<TensorBlock> blocks;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) append_tensor_blocks(op.inputs[i], i, blocks);
   return make_kernel([blocks = std::move(blocks), clip_norm = attributes_of<GradientNormAttributes>(op).clip_norm,

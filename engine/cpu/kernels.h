@@ -10,8 +10,15 @@
 
 namespace trainer {
 
+/// A kernel of the CPU, which reads the scalars of the running pass where it is called.
+class CpuKernel {
+ public:
+  virtual ~CpuKernel() = default;
+  virtual void run(const OperandAddresses& addresses, const StepScalars& scalars) = 0;
+};
+
 /// One maker for each line of TRAINER_OPS, defined in <op family>_kernel.cpp: a line without one does not link.
-#define TRAINER_OP(name, attributes) std::unique_ptr<Kernel> make_##name##_kernel(const Op& op, CpuContext& context);
+#define TRAINER_OP(name, attributes) std::unique_ptr<CpuKernel> make_##name##_kernel(const Op& op, CpuContext& context);
 TRAINER_OPS(TRAINER_OP)
 #undef TRAINER_OP
 
@@ -28,8 +35,8 @@ std::int64_t gradient_norm_workspace_bytes(const Op& op);
 
 /// A kernel that is one function of addresses and scalars.
 template <std::invocable<const OperandAddresses&, const StepScalars&> Function>
-std::unique_ptr<Kernel> make_kernel(Function function) {
-  class FunctionKernel final : public Kernel {
+std::unique_ptr<CpuKernel> make_kernel(Function function) {
+  class FunctionKernel final : public CpuKernel {
    public:
     explicit FunctionKernel(Function f) : function_(std::move(f)) {}
     void run(const OperandAddresses& addresses, const StepScalars& scalars) override { function_(addresses, scalars); }

@@ -96,7 +96,7 @@ std::int64_t layernorm_backward_workspace_bytes(const Op& op) {
   return parts_of(shape).num_parts * 2 * shape.columns * static_cast<std::int64_t>(sizeof(float));
 }
 
-std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_layernorm_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<LayerNormAttributes>(op);
   const Rows shape = rows_of(op.inputs[0]);
   return make_kernel([shape, affine = attributes.affine, eps = attributes.eps, threads = threads_for(shape, context)](
@@ -114,7 +114,7 @@ std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CpuContext& context)
   });
 }
 
-std::unique_ptr<Kernel> make_layernorm_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_layernorm_backward_kernel(const Op& op, CpuContext& context) {
   const Rows shape = rows_of(op.inputs[0]);
   return make_kernel([shape, affine = attributes_of<LayerNormAttributes>(op).affine,
                       threads = threads_for(shape, context)](const OperandAddresses& addresses, const StepScalars&) {

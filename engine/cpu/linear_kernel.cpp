@@ -74,7 +74,7 @@ TRAINER_SIMD void sum_columns(const float* __restrict x, float* __restrict sums,
   }
 }
 
-class LinearKernel final : public Kernel {
+class LinearKernel final : public CpuKernel {
  public:
   /// `bias_gradient` also sums the first input over its rows into the second output.
   LinearKernel(const MatrixProduct& product, const LinearShape& shape, bool bias_gradient, const CpuContext& context)
@@ -123,20 +123,20 @@ std::int64_t linear_workspace_bytes(const Op& op, CpuContext& context) {
       [&] { return static_cast<std::int64_t>(describe(product_of(op), context).scratchpad_desc().get_size()); });
 }
 
-std::unique_ptr<Kernel> make_linear_kernel(const Op& op, CpuContext& context) {
-  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
+std::unique_ptr<CpuKernel> make_linear_kernel(const Op& op, CpuContext& context) {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<CpuKernel> {
     return std::make_unique<LinearKernel>(product_of(op), shape_of(op.inputs[0], op.outputs[0]), false, context);
   });
 }
 
-std::unique_ptr<Kernel> make_linear_backward_input_kernel(const Op& op, CpuContext& context) {
-  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
+std::unique_ptr<CpuKernel> make_linear_backward_input_kernel(const Op& op, CpuContext& context) {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<CpuKernel> {
     return std::make_unique<LinearKernel>(product_of(op), shape_of(op.outputs[0], op.inputs[0]), false, context);
   });
 }
 
-std::unique_ptr<Kernel> make_linear_backward_weight_kernel(const Op& op, CpuContext& context) {
-  return translating_dnnl_exceptions([&]() -> std::unique_ptr<Kernel> {
+std::unique_ptr<CpuKernel> make_linear_backward_weight_kernel(const Op& op, CpuContext& context) {
+  return translating_dnnl_exceptions([&]() -> std::unique_ptr<CpuKernel> {
     return std::make_unique<LinearKernel>(product_of(op), shape_of(op.inputs[1], op.inputs[0]), op.outputs.size() > 1,
                                           context);
   });

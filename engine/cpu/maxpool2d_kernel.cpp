@@ -98,7 +98,7 @@ TRAINER_SIMD void maxpool_backward_row_apart(const Pool2dWindow& w, const float*
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_maxpool2d_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_maxpool2d_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.inputs[0].shape, op.outputs[0].shape),
                       keeps_indices = op.outputs.size() > 1, count = op.inputs[0].num_elements(),
@@ -114,7 +114,7 @@ std::unique_ptr<Kernel> make_maxpool2d_kernel(const Op& op, CpuContext& context)
   });
 }
 
-std::unique_ptr<Kernel> make_maxpool2d_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_maxpool2d_backward_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.outputs[0].shape, op.inputs[0].shape),
                       count = op.outputs[0].num_elements(),

@@ -23,7 +23,7 @@ TRAINER_SIMD void mse_gradients(const float* prediction, const float* targets, f
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_mse_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_mse_kernel(const Op& op, CpuContext& context) {
   return make_kernel(
       [parts = loss_parts(op), threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
         const float* const prediction = input(addresses, 0);
@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> make_mse_kernel(const Op& op, CpuContext& context) {
       });
 }
 
-std::unique_ptr<Kernel> make_mse_backward_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_mse_backward_kernel(const Op& op, CpuContext& context) {
   return make_kernel([count = op.inputs[0].num_elements(), threads = context.num_threads](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
     const float* const prediction = input(addresses, 0);

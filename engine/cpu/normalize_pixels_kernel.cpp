@@ -29,7 +29,7 @@ std::vector<float> repeated(const std::vector<float>& values) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_normalize_pixels_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_normalize_pixels_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<NormalizePixelsAttributes>(op);
   require_internal(static_cast<std::int64_t>(attributes.scale.size()) == op.inputs[0].shape[-1] &&
                        attributes.offset.size() == attributes.scale.size(),

@@ -94,7 +94,7 @@ struct UpdateLayout {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
   const bool has_momentum = attributes.momentum != 0;
   return make_kernel(
@@ -114,7 +114,7 @@ std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CpuContext& context
       });
 }
 
-std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CpuContext& context) {
+std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
   return make_kernel([a = attributes, layout = UpdateLayout(op, attributes.clip, 4, context)](
                          const OperandAddresses& addresses, const StepScalars& scalars) {

@@ -1,15 +1,25 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/device/step_scalars.h"
 #include "engine/memory/memory_source.h"
 #include "engine/ops/op.h"
 
 namespace trainer {
+
+/// Bytes that a report calls by their name.
+struct NamedBytes {
+  std::string name;
+  std::int64_t num_bytes = 0;
+  friend bool operator==(const NamedBytes&, const NamedBytes&) = default;
+};
 
 /// What a program must know of a device before it runs. Also answerable for a device that is only described.
 class DeviceModel {
@@ -20,6 +30,13 @@ class DeviceModel {
   virtual std::string name() const = 0;  ///< "AMD EPYC, 2 threads"
   /// Scratch that `op` needs while it runs; 0 for most. The same for equal ops, on every call.
   virtual std::int64_t workspace_bytes(const Op& op) const = 0;
+  /// Empty where workspace_bytes is exact; else a sentence that says of what it is an upper bound.
+  virtual std::string workspace_bound() const { return {}; }
+  /// Whether the next batch is copied in while a step runs. The program then holds a staging buffer for it.
+  virtual bool copies_ahead() const { return false; }
+  /// What this process holds of the device besides the allocator's segments (a context, handles, modules), measured
+  /// when the device was made, or estimated for a described one. The sum is what `used` shows before the first segment.
+  virtual std::vector<NamedBytes> outside_allocator() const = 0;
 };
 
 /// Addresses of one call, in the order of the op's operands.
@@ -29,15 +46,45 @@ struct OperandAddresses {
   void* workspace = nullptr;  ///< workspace_bytes(op), 512-byte aligned; null where 0
 };
 
-/// A kernel made for one op: primitives, strides and launch sizes are settled, only addresses and scalars are open.
+/// A kernel made for one op: primitives, strides and launch sizes are settled, only addresses are open.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Queues the kernel on the device's stream. Must not allocate memory. Throws DeviceError where the device fails.
-  virtual void run(const OperandAddresses& addresses, const StepScalars& scalars) = 0;
+  /// Queues the kernel on the device's stream, with the scalars of the last Device::begin_pass. Must not allocate
+  /// memory. Throws DeviceError where the device fails.
+  virtual void run(const OperandAddresses& addresses) = 0;
 };
 
-/// A machine that runs programs. One thread uses it at a time.
+/// Host memory that the device copies from and to at full speed and without waiting: page-locked for a GPU.
+class HostMemory {
+ public:
+  virtual ~HostMemory() = default;
+  virtual std::byte* data() = 0;  ///< 64-byte aligned
+};
+
+struct Transfer {
+  void* destination = nullptr;
+  const void* source = nullptr;
+  std::int64_t num_bytes = 0;
+};
+
+/// Queued work that was recorded once and can be queued again as a whole. Holds on to the addresses it was recorded
+/// with; what begin_pass sets is read anew.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay() = 0;
+};
+
+/// A process that holds memory of the device.
+struct DeviceProcess {
+  std::int64_t pid = 0;
+  std::string name;  ///< empty where the system does not tell
+  std::int64_t num_bytes = 0;
+};
+
+/// A machine that runs programs. One thread uses it at a time. "Queues" means: in order, on the device's one stream of
+/// kernels, without waiting; a device may as well have finished when the call returns.
 class Device : public DeviceModel {
  public:
   /// A kernel for `op`; equal ops share one. The device owns it.
@@ -50,13 +97,42 @@ class Device : public DeviceModel {
   /// The device's own count for this process: resident memory, or what nvidia-smi shows.
   virtual std::int64_t used_bytes() const = 0;
   virtual std::int64_t total_bytes() const = 0;
+  /// Others that hold memory of this device, largest first; empty where that cannot be known.
+  virtual std::vector<DeviceProcess> other_processes() const { return {}; }
 
-  /// Queue copies on the device's stream; the host memory must stay until synchronize().
+  virtual std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) = 0;
+
+  /// Starts a micro-batch, an update or an evaluation batch: queues the scalars for the kernels that follow, and copies
+  /// of what copy_ahead brought (at most two) to where the kernels want it. Waits on the device, not on the host, for
+  /// the last copy_ahead.
+  virtual void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) = 0;
+  /// Copies from host memory beside the kernels that are queued, but not before the last begin_pass has taken what was
+  /// staged. The host memory must stay until finish_copy_ahead().
+  virtual void copy_ahead(std::span<const Transfer> transfers) = 0;
+  /// Waits on the host until the last copy_ahead is done.
+  virtual void finish_copy_ahead() = 0;
+
+  /// Queue copies; the host memory must stay until they are done.
   virtual void copy_to_device(void* destination, const void* source, std::int64_t num_bytes) = 0;
   virtual void copy_to_host(void* destination, const void* source, std::int64_t num_bytes) = 0;
   virtual void fill_zero(void* destination, std::int64_t num_bytes) = 0;
+
+  /// Whether the host can queue a step before the one before it has been computed.
+  virtual bool runs_ahead() const { return false; }
+  /// A mark behind everything queued so far; at most 16 may be waited for later.
+  virtual std::int64_t set_mark() { return 0; }
+  /// Waits until everything before the mark is done; throws DeviceError for a fault in it.
+  virtual void wait_for([[maybe_unused]] std::int64_t mark) { synchronize(); }
   /// Waits until everything queued is done; throws DeviceError for a fault in it.
   virtual void synchronize() = 0;
+
+  /// Records what `queue` queues (kernels, fills and copies on the device; no begin_pass) without running it; null
+  /// where this device does not record.
+  virtual std::unique_ptr<Recording> record([[maybe_unused]] const std::function<void()>& queue) { return nullptr; }
+
+  /// Names what is queued until pop_range, for profilers.
+  virtual void push_range([[maybe_unused]] const char* name) {}
+  virtual void pop_range() {}
 };
 
 }  // namespace trainer

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-void* map(std::size_t num_bytes) {
+void* map_pages(std::size_t num_bytes) {
   void* address = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address != MAP_FAILED) return address;
   if (errno == ENOMEM || errno == EAGAIN) return nullptr;
@@ -27,7 +27,7 @@ void* map_aligned(std::size_t num_bytes) {
   // In whole pages: only these can be unmapped.
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t kept = (num_bytes + page_bytes - 1) / page_bytes * page_bytes;
-  void* mapped = map(kept + huge_page_bytes);
+  void* mapped = map_pages(kept + huge_page_bytes);
   if (mapped == nullptr) return nullptr;
   const std::size_t before =
       (huge_page_bytes - reinterpret_cast<std::uintptr_t>(mapped) % huge_page_bytes) % huge_page_bytes;
@@ -49,7 +49,7 @@ void* HostSource::acquire(std::int64_t num_bytes) {
   require_internal(num_bytes > 0, "a segment has at least one byte");
   if (num_bytes > capacity_ - held_) return nullptr;
   const auto size = static_cast<std::size_t>(num_bytes);
-  void* address = size >= huge_page_bytes ? map_aligned(size) : map(size);
+  void* address = size >= huge_page_bytes ? map_aligned(size) : map_pages(size);
   if (address != nullptr) held_ += num_bytes;
   return address;
 }

@@ -22,8 +22,8 @@
 #include "engine/ops/optimizer_update.h"
 
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
-/// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/cpu walks the list for finite
-/// differences.
+/// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/op_cases has cases for each line and
+/// tests/cpu and tests/cuda walk them.
 #define TRAINER_OPS(X)                              \
   X(normalize_pixels, NormalizePixelsAttributes)    \
   X(linear, LinearAttributes)                       \

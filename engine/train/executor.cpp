@@ -45,6 +45,7 @@ void Executor::begin_step(std::int64_t step) {
 void Executor::run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch, CallObserver* observer) {
   prepare(routine);
   start_timeline(routine);
+  device_.begin_pass(scalars, {});
   num_calls_completed_ = 0;
   std::size_t position = 0;
   try {
@@ -55,7 +56,7 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
           allocate(routine, instruction.index, batch);
           break;
         case Instruction::Kind::run:
-          run_call(instruction.index, scalars);
+          run_call(instruction.index);
           ++num_calls_completed_;
           break;
         case Instruction::Kind::release:
@@ -98,7 +99,7 @@ void Executor::release(std::int32_t buffer) noexcept {
   live_.release(buffer);
 }
 
-void Executor::run_call(std::int32_t index, const StepScalars& scalars) {
+void Executor::run_call(std::int32_t index) {
   const OpCall& call = program_.calls[index];
   std::size_t count = 0;
   for (const BufferId input : call.inputs) operands_[count++] = live_.address(input);
@@ -106,8 +107,7 @@ void Executor::run_call(std::int32_t index, const StepScalars& scalars) {
   const std::span<void* const> operands(operands_.data(), count);
   kernels_[index]->run({.inputs = operands.first(call.inputs.size()),
                         .outputs = operands.subspan(call.inputs.size()),
-                        .workspace = call.workspace >= 0 ? live_.address(call.workspace) : nullptr},
-                       scalars);
+                        .workspace = call.workspace >= 0 ? live_.address(call.workspace) : nullptr});
 }
 
 void Executor::start_timeline(const Routine& routine) {

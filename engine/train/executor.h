@@ -87,7 +87,7 @@ class Executor {
  private:
   void allocate(const Routine& routine, std::int32_t buffer, const HostBatch* batch);
   void release(std::int32_t buffer) noexcept;
-  void run_call(std::int32_t index, const StepScalars& scalars);
+  void run_call(std::int32_t index);
   void start_timeline(const Routine& routine);
   void note(const Instruction& instruction);
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 namespace trainer {
 

@@ -17,6 +17,7 @@ class DescribedDevice : public DeviceModel {
   std::int64_t workspace_bytes(const Op& op) const override {
     return std::holds_alternative<Conv2dAttributes>(op.attributes) ? convolution_workspace_ : 0;
   }
+  std::vector<NamedBytes> outside_allocator() const override { return {}; }
 
  private:
   std::int64_t convolution_workspace_;

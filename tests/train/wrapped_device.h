@@ -56,6 +56,15 @@ class WrappedDevice final : public Device {
   std::int64_t available_bytes() const override { return inner_->available_bytes(); }
   std::int64_t used_bytes() const override { return inner_->used_bytes(); }
   std::int64_t total_bytes() const override { return inner_->total_bytes(); }
+  std::vector<NamedBytes> outside_allocator() const override { return inner_->outside_allocator(); }
+  std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override {
+    return inner_->make_host_memory(num_bytes);
+  }
+  void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) override {
+    inner_->begin_pass(scalars, staged);
+  }
+  void copy_ahead(std::span<const Transfer> transfers) override { inner_->copy_ahead(transfers); }
+  void finish_copy_ahead() override { inner_->finish_copy_ahead(); }
   void copy_to_device(void* destination, const void* from, std::int64_t num_bytes) override {
     inner_->copy_to_device(destination, from, num_bytes);
   }
@@ -69,13 +78,13 @@ class WrappedDevice final : public Device {
   class FailingKernel final : public Kernel {
    public:
     FailingKernel(Kernel& inner, WrappedDevice& device) : inner_(inner), device_(device) {}
-    void run(const OperandAddresses& addresses, const StepScalars& scalars) override {
+    void run(const OperandAddresses& addresses) override {
       if (++device_.num_runs_ == device_.failing_run) {
         AllocationFailure failure;
         failure.requested = failure.rounded = failure.segment_bytes = failure.capacity = std::int64_t{1} << 30;
         throw OutOfMemory(failure);
       }
-      inner_.run(addresses, scalars);
+      inner_.run(addresses);
     }
 
    private:

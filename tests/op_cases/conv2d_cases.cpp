@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/cpu/cpu_device.h"
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 namespace trainer {
 

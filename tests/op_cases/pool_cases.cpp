@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 namespace trainer {
 

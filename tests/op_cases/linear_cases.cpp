@@ -1,4 +1,4 @@
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 namespace trainer {
 

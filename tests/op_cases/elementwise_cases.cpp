@@ -2,7 +2,7 @@
 #include <numbers>
 
 #include "engine/philox.h"
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 namespace trainer {
 

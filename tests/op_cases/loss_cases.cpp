@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 namespace trainer {
 

@@ -1,4 +1,4 @@
-#include "tests/cpu/op_case.h"
+#include "tests/op_cases/op_case.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -76,8 +76,8 @@ OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, InPlace
   const std::int64_t workspace_bytes = device.workspace_bytes(op);
   GuardedBytes workspace(static_cast<std::size_t>(workspace_bytes), poison);
 
-  device.prepare(op).run({input_addresses, output_addresses, workspace_bytes > 0 ? workspace.data() : nullptr},
-                         op_case.scalars);
+  device.begin_pass(op_case.scalars, {});
+  device.prepare(op).run({input_addresses, output_addresses, workspace_bytes > 0 ? workspace.data() : nullptr});
   device.synchronize();
 
   OpResult result;

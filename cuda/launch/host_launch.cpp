@@ -1,0 +1,1 @@
+#include "cuda/launch/host_launch.h"

@@ -1,0 +1,56 @@
+#pragma once
+
+// Note [Kernels on the host]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Every kernel is one source that is compiled twice: by nvcc for the GPU, and by the C++ compiler for tests, where the
+// threads of a block are fibers that run one after the other until a barrier, a shuffle or their end. So each kernel
+// can be compared with the CPU device's op, and looked at by the address and undefined-behaviour sanitizers, on a
+// machine without a GPU. A kernel keeps to what both sides offer:
+//
+//   __global__ __device__ __host__ __forceinline__ __restrict__ __launch_bounds__(n)
+//   threadIdx blockIdx blockDim gridDim, their .x .y .z; warp_size (32)
+//   __syncthreads()                                  every thread of the block must reach the same one
+//   TRAINER_SHARED(T, name, count)                   an array of the block; on the host poisoned and bounds-checked
+//   shuffle_xor(v, mask) shuffle_down(v, delta) shuffle(v, lane)   within the warp, all its threads taking part
+//   atomic_add(p, v)                                 integers only: sums of floats would depend on the order
+//   thread_fence()
+//   sqrtf expf logf tanhf erff fabsf fmaxf fminf … and their double forms (the C library's names)
+//   Pack<T, n>                                       n elements loaded and stored at once, aligned to their size
+//
+// and is started by
+//
+//   launch(kernel<T>, grid, block, stream, arguments…)
+//
+// with Dim3 grid and block. A launch of no blocks does nothing. Blocks of the host run one after the other, in order.
+// Kernels index with 64 bits, check every bound, and give the same bits on every run: no float atomics.
+
+#include <cstdint>
+
+#include "cuda/launch/stream.h"
+
+namespace trainer::cuda {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+inline constexpr int warp_size = 32;
+
+/// n elements that are read or written by one instruction where n · sizeof(T) ≤ 16.
+template <typename T, int n>
+struct alignas(n * sizeof(T)) Pack {
+  T values[n];
+};
+
+/// Blocks of `per_block` that cover `count`.
+constexpr std::int64_t num_blocks(std::int64_t count, std::int64_t per_block) {
+  return (count + per_block - 1) / per_block;
+}
+
+}  // namespace trainer::cuda
+
+#if defined(__CUDACC__)
+#include "cuda/launch/device_launch.h"
+#else
+#include "cuda/launch/host_launch.h"
+#endif

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "cuda/library/convolution.h"
+#include "cuda/library/matmul.h"
+
+namespace trainer::cuda {
+
+/// Prepares calls into the vendor's libraries from their descriptions. On a GPU these are cuBLASLt and cuDNN; tests
+/// interpret the descriptions on the host.
+class Library {
+ public:
+  virtual ~Library() = default;
+  virtual std::unique_ptr<Matmul> prepare(const MatmulCall& call) = 0;
+  virtual std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) = 0;
+  /// The engine that prepare() would choose, and its scratch.
+  virtual ConvolutionPlanner& convolution_planner() = 0;
+};
+
+}  // namespace trainer::cuda

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace trainer::cuda {
+
+/// What the configuration says of a CUDA device; all of it changes what a program needs or computes.
+struct CudaOptions {
+  bool tf32 = false;
+  bool autotune = false;
+  bool expandable_segments = false;
+};
+
+}  // namespace trainer::cuda

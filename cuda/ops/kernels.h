@@ -1,0 +1,75 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "cuda/launch/stream.h"
+#include "cuda/library/library.h"
+#include "engine/device/device.h"
+
+namespace trainer::cuda {
+
+/// What every kernel of one CUDA device shares. The device owns all of it and outlives its kernels.
+struct CudaContext {
+  Stream stream = nullptr;
+  const StepScalars* scalars = nullptr;  ///< in device memory, written by begin_pass: kernels read it when they run
+  Library* library = nullptr;
+  bool tf32 = false;
+};
+
+/// One maker for each line of TRAINER_OPS, defined in <op family>_ops.cpp: a line without one does not link.
+#define TRAINER_OP(name, attributes) std::unique_ptr<Kernel> make_##name##_kernel(const Op& op, CudaContext& context);
+TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+
+/// The maker of op.kind.
+std::unique_ptr<Kernel> make_kernel_of(const Op& op, CudaContext& context);
+
+/// What workspace depends on besides the op.
+struct WorkspaceModel {
+  ConvolutionPlanner* convolutions = nullptr;
+  bool tf32 = false;
+};
+
+/// DeviceModel::workspace_bytes.
+std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
+
+// The families that need workspace, each for forward and backward alike.
+std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model);
+std::int64_t conv2d_workspace_bytes(const Op& op, const WorkspaceModel& model);
+std::int64_t batchnorm2d_workspace_bytes(const Op& op);
+std::int64_t layernorm_backward_workspace_bytes(const Op& op);
+std::int64_t loss_workspace_bytes(const Op& op);
+std::int64_t gradient_norm_workspace_bytes(const Op& op);
+
+/// A kernel that is one function of addresses.
+template <std::invocable<const OperandAddresses&> Function>
+std::unique_ptr<Kernel> make_kernel(Function function) {
+  class FunctionKernel final : public Kernel {
+   public:
+    explicit FunctionKernel(Function f) : function_(std::move(f)) {}
+    void run(const OperandAddresses& addresses) override { function_(addresses); }
+
+   private:
+    Function function_;
+  };
+  return std::make_unique<FunctionKernel>(std::move(function));
+}
+
+template <typename T = void>
+const T* input(const OperandAddresses& addresses, int position) {
+  return static_cast<const T*>(addresses.inputs[static_cast<std::size_t>(position)]);
+}
+/// An input that the op modifies.
+template <typename T = void>
+T* modified_input(const OperandAddresses& addresses, int position) {
+  return static_cast<T*>(addresses.inputs[static_cast<std::size_t>(position)]);
+}
+template <typename T = void>
+T* output(const OperandAddresses& addresses, int position) {
+  return static_cast<T*>(addresses.outputs[static_cast<std::size_t>(position)]);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,64 @@
+#include "cuda/ops/kernels.h"
+
+namespace trainer::cuda {
+
+std::unique_ptr<Kernel> make_kernel_of(const Op& op, CudaContext& context) {
+  switch (op.kind) {
+#define TRAINER_OP(name, attributes) \
+  case OpKind::name:                 \
+    return make_##name##_kernel(op, context);
+    TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+  }
+  throw InternalError("internal error: an op of no known kind");
+}
+
+// No default: the compiler reports an op that is missing here.
+std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) {
+  switch (op.kind) {
+    case OpKind::linear:
+    case OpKind::linear_backward_input:
+    case OpKind::linear_backward_weight:
+      return linear_workspace_bytes(op, model);
+    case OpKind::conv2d:
+    case OpKind::conv2d_backward_input:
+    case OpKind::conv2d_backward_weight:
+      return conv2d_workspace_bytes(op, model);
+    case OpKind::batchnorm2d:
+    case OpKind::batchnorm2d_inference:
+    case OpKind::batchnorm2d_backward:
+      return batchnorm2d_workspace_bytes(op);
+    case OpKind::layernorm_backward:
+      return layernorm_backward_workspace_bytes(op);
+    case OpKind::cross_entropy:
+    case OpKind::mse:
+    case OpKind::bce_with_logits:
+      return loss_workspace_bytes(op);
+    case OpKind::gradient_norm:
+      return gradient_norm_workspace_bytes(op);
+    case OpKind::normalize_pixels:
+    case OpKind::layernorm:
+    case OpKind::activation:
+    case OpKind::activation_backward:
+    case OpKind::maxpool2d:
+    case OpKind::maxpool2d_backward:
+    case OpKind::avgpool2d:
+    case OpKind::avgpool2d_backward:
+    case OpKind::global_avgpool:
+    case OpKind::global_avgpool_backward:
+    case OpKind::flatten:
+    case OpKind::flatten_backward:
+    case OpKind::dropout:
+    case OpKind::dropout_backward:
+    case OpKind::add:
+    case OpKind::cross_entropy_backward:
+    case OpKind::mse_backward:
+    case OpKind::bce_with_logits_backward:
+    case OpKind::sgd_update:
+    case OpKind::adam_update:
+      return 0;
+  }
+  throw InternalError("internal error: an op of no known kind");
+}
+
+}  // namespace trainer::cuda
