@@ -2,17 +2,6 @@
 
 namespace trainer::cuda {
 
-std::unique_ptr<Kernel> make_kernel_of(const Op& op, CudaContext& context) {
-  switch (op.kind) {
-#define TRAINER_OP(name, attributes) \
-  case OpKind::name:                 \
-    return make_##name##_kernel(op, context);
-    TRAINER_OPS(TRAINER_OP)
-#undef TRAINER_OP
-  }
-  throw InternalError("internal error: an op of no known kind");
-}
-
 // No default: the compiler reports an op that is missing here.
 std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) {
   switch (op.kind) {
