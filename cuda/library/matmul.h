@@ -22,28 +22,44 @@ enum class Epilogue : std::uint8_t {
   bias_gradient_a,  ///< the product itself; and the sums of op(A)'s rows over k in bias (m)
 };
 
+constexpr bool reads_bias(Epilogue epilogue) {
+  return epilogue == Epilogue::bias || epilogue == Epilogue::relu_bias || epilogue == Epilogue::gelu_bias_aux ||
+         epilogue == Epilogue::relu_bias_aux;
+}
+/// aux holds the sums before GELU: (m, n) of the call's type, row-major and without gaps.
+constexpr bool has_gelu_aux(Epilogue epilogue) {
+  return epilogue == Epilogue::gelu_bias_aux || epilogue == Epilogue::gelu_aux || epilogue == Epilogue::dgelu;
+}
+/// aux holds bits, (m, relu_mask_row_bytes(n)) of u8 as in engine/ops/linear.h. What the bits behind column n of a row
+/// become is open.
+constexpr bool has_relu_mask(Epilogue epilogue) {
+  return epilogue == Epilogue::drelu || epilogue == Epilogue::relu_bias_aux || epilogue == Epilogue::relu_aux;
+}
+
 /// C (m × n) = epilogue(op(A) (m × k) · op(B) (k × n)), all row-major and without gaps: A is (m, k), or (k, m) where
 /// transpose_a; B is (k, n), or (n, k) where transpose_b. Computed in f32 (TF32 products where allowed).
 /// FLOPs: 2 m n k. Bytes: (m k + k n + m n) · size.
 struct MatmulCall {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  DType type = DType::f32;  ///< of A, B, C and bias
+  DType type = DType::f32;  ///< of A, B, C, bias and the sums before GELU
   Epilogue epilogue = Epilogue::none;
   bool tf32 = false;
   friend bool operator==(const MatmulCall&, const MatmulCall&) = default;
 };
 
+/// All of them 16-byte aligned; null where the call has no such operand.
 struct MatmulOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
   void* bias = nullptr;       ///< read, or written by bias_gradient_a
-  void* aux = nullptr;        ///< see Epilogue; row-major (m, n) or bits
+  void* aux = nullptr;        ///< see has_gelu_aux and has_relu_mask; dgelu and drelu read it
   void* workspace = nullptr;  ///< matmul_workspace_bytes(call)
 };
 
-/// Scratch offered to the library for one product; a rule, not a reading, so that it can be planned without a GPU.
+/// Scratch offered to the library for one product; a rule, not a reading, so that it can be planned without a GPU: see
+/// Note [Scratch of a product] in cuda/ops/matmul_workspace.cpp.
 std::int64_t matmul_workspace_bytes(const MatmulCall& call);
 
 class Matmul {
