@@ -17,8 +17,8 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
     return;
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
-  const std::string report = out_of_memory_report(
-      event.context, event.fixes, {device_, labels, options_.config_path, options_.overrides}, options_.style);
+  const std::string report =
+      out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides}, options_.style);
   std::fputs(('\n' + report).c_str(), stderr);
 }
 

@@ -44,7 +44,7 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
   findings.capacity_origin = capacity.origin;
   findings.batch_size = schedule.batch_size();
   findings.total_steps = schedule.total_steps();
-  findings.outside_allocator_bytes = compiled.device->used_bytes();
+  findings.outside_allocator = compiled.device->outside_allocator();
   findings.layer_labels = layer_labels(compiled.program);
   findings.plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes);
   if (!findings.plan.fits) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/report/outside_allocator.h"
+
 namespace trainer {
 namespace {
 
@@ -56,6 +58,19 @@ Json fixes_of(const std::vector<Fix>& fixes) {
   return json;
 }
 
+Json outside_allocator_of(const std::vector<NamedBytes>& outside) {
+  Json parts = Json::array();
+  for (const NamedBytes& part : outside) parts.push_back({{"name", part.name}, {"bytes", part.num_bytes}});
+  return {{"bytes", sum_of(outside)}, {"parts", std::move(parts)}};
+}
+
+Json processes_of(const std::vector<DeviceProcess>& processes) {
+  Json json = Json::array();
+  for (const DeviceProcess& process : processes)
+    json.push_back({{"pid", process.pid}, {"name", process.name}, {"bytes", process.num_bytes}});
+  return json;
+}
+
 /// The fields of an `oom` event that tell of the failure.
 Json failure_of(const OutOfMemoryContext& context) {
   const AllocationFailure& failure = context.failure;
@@ -105,7 +120,7 @@ std::string start_json(const StartEvent& event, std::string_view version) {
                   {"total_steps", event.total_steps},
                   {"steps_per_epoch", event.steps_per_epoch},
                   {"first_step", event.first_step},
-                  {"outside_allocator", {{"bytes", event.outside_allocator_bytes}}}});
+                  {"outside_allocator", outside_allocator_of(event.outside_allocator)}});
 }
 
 std::string step_json(const StepEvent& event) {
@@ -143,6 +158,9 @@ std::string checkpoint_json(const CheckpointEvent& event) {
 std::string out_of_memory_json(const OutOfMemoryEvent& event) {
   Json json = {{"event", "oom"}};
   json.update(failure_of(event.context));
+  json["outside_allocator"] = outside_allocator_of(event.outside_allocator);
+  json["other_processes"] = processes_of(event.other_processes);
+  json["device_total"] = event.device_total;
   json["fixes"] = fixes_of(event.fixes);
   return line_of(json);
 }
@@ -174,6 +192,7 @@ std::string end_json(const EndEvent& event) {
                {"peak_reserved", event.peak_reserved},
                {"peak_used", event.peak_used},
                {"peak_by_category", by_category_of(event.peak_by_category)},
+               {"outside_allocator", outside_allocator_of(event.outside_allocator)},
                {"output", event.output},
                {"checkpoint", event.last_checkpoint}};
   if (!event.error.empty()) json["error"] = event.error;
@@ -194,6 +213,8 @@ std::string plan_json(const PlanFindings& findings) {
       {"event", "plan"},
       {"name", findings.experiment_name},
       {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
+      {"described", findings.is_described()},
+      {"workspace", findings.workspace_bound.empty() ? "exact" : "bounded"},
       {"fits", findings.plan.fits},
       {"capacity", findings.capacity},
       {"capacity_from", findings.capacity_origin},
@@ -216,7 +237,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"by_category", by_category_of(plan.peak.live.by_category)},
       {"by_layer", by_layer_of(plan.peak.live.by_layer)},
       {"top", top_of(plan.peak.live.top)},
-      {"outside_allocator", {{"bytes", findings.outside_allocator_bytes}}}};
+      {"outside_allocator", outside_allocator_of(findings.outside_allocator)}};
   if (!findings.plan.fits) {
     if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
     json["largest_batch_size"] = findings.largest_batch_size;

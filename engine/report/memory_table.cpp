@@ -16,11 +16,6 @@ struct Holder {
   std::int64_t num_bytes = 0;
 };
 
-std::string share_of(std::int64_t part, std::int64_t whole) {
-  if (whole <= 0) return "";
-  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
 std::vector<Holder> largest_first(std::vector<Holder> holders) {
   std::erase_if(holders, [](const Holder& holder) { return holder.num_bytes == 0; });
   std::stable_sort(holders.begin(), holders.end(),
@@ -62,6 +57,11 @@ std::string holder_table(const std::string& title, const std::vector<Holder>& ho
 }
 
 }  // namespace
+
+std::string share_of(std::int64_t part, std::int64_t whole) {
+  if (whole <= 0) return "";
+  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
 
 std::string category_table(const CategoryBytes& by_category, std::int64_t allocated, const Style& style) {
   return holder_table("by category", categories(by_category), allocated, num_categories, style);

@@ -21,6 +21,9 @@ std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std
 /// The largest live buffers: name, layer, category, bytes.
 std::string buffer_table(const std::vector<LiveMemory::TopBuffer>& top, std::int64_t allocated, const Style& style);
 
+/// "12.5 %"; empty where the whole is nothing.
+std::string share_of(std::int64_t part, std::int64_t whole);
+
 /// "parameter 1.20 MiB, activation 3.40 MiB": the categories that hold something, largest first.
 std::string category_list(const CategoryBytes& by_category);
 

@@ -7,6 +7,7 @@
 #include "engine/report/glossary.h"
 #include "engine/report/memory_chart.h"
 #include "engine/report/memory_table.h"
+#include "engine/report/outside_allocator.h"
 #include "engine/report/shell_words.h"
 
 namespace trainer {
@@ -61,6 +62,21 @@ std::string counters(const AllocationFailure& failure, const Style& style) {
   return text;
 }
 
+std::string outside(const OutOfMemoryEvent& event, const Style& style) {
+  std::string text;
+  for (const NamedBytes& part : event.outside_allocator)
+    text += field(style, "of this process", fmt::format("{}, {}", format_bytes(part.num_bytes), part.name));
+  if (event.device_total > 0) text += field(style, "the device's total", format_bytes(event.device_total));
+  if (!event.other_processes.empty()) {
+    text += '\n' + process_table(event.other_processes, event.device_total, style);
+    text += "  " +
+            wrap("What they hold is missing here: end them, or use another device (device.type=cuda:N).",
+                 static_cast<std::size_t>(style.width) - 2, "  ") +
+            '\n';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string out_of_memory_message(const AllocationFailure& failure, const std::string& device) {
@@ -74,8 +90,10 @@ std::string out_of_memory_message(const AllocationFailure& failure, const std::s
       format_bytes(reserved - allocated));
 }
 
-std::string out_of_memory_report(const OutOfMemoryContext& context, const std::vector<Fix>& fixes,
-                                 const OutOfMemoryReportOptions& options, const Style& style) {
+std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                 const Style& style) {
+  const OutOfMemoryContext& context = event.context;
+  const std::vector<Fix>& fixes = event.fixes;
   const AllocationFailure& failure = context.failure;
   const std::int64_t allocated = failure.statistics.allocated_bytes.all.current;
   const std::string message =
@@ -88,6 +106,9 @@ std::string out_of_memory_report(const OutOfMemoryContext& context, const std::v
   text += category_table(context.live.by_category, allocated, style);
   text += '\n' + layer_table(context.live.by_layer, allocated, style);
   if (!context.live.top.empty()) text += '\n' + buffer_table(context.live.top, allocated, style);
+
+  if (!event.outside_allocator.empty() || !event.other_processes.empty())
+    text += heading(style, "Outside the allocator") + outside(event, style);
 
   const std::string chart = memory_chart(context.timeline, options.layer_labels, style, failure.rounded);
   if (!chart.empty()) text += heading(style, "The step until then (allocated)") + chart;

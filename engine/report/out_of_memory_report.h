@@ -21,8 +21,9 @@ struct OutOfMemoryReportOptions {
 std::string out_of_memory_message(const AllocationFailure& failure, const std::string& device);
 
 /// The whole report: the message; where it happened; the allocator's counters; who holds the memory, by category, by
-/// layer, in the largest buffers; the step so far as a chart; changes that were planned and fit; the words explained.
-std::string out_of_memory_report(const OutOfMemoryContext& context, const std::vector<Fix>& fixes,
-                                 const OutOfMemoryReportOptions& options, const Style& style);
+/// layer, in the largest buffers, and outside the allocator, other processes included; the step so far as a chart;
+/// changes that were planned and fit; the words explained.
+std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                 const Style& style);
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 #include "engine/report/fix_list.h"
 #include "engine/report/memory_chart.h"
 #include "engine/report/memory_table.h"
+#include "engine/report/outside_allocator.h"
 #include "engine/report/text_table.h"
 
 namespace trainer {
@@ -87,6 +88,18 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
   return paint(style, Ink::red, wrap(text, width)) + '\n';
 }
 
+/// What the verdict rests on: bytes that it does not count, and whether scratch is exact.
+std::string premises(const PlanFindings& findings, const Style& style) {
+  const auto width = static_cast<std::size_t>(style.width);
+  std::string text =
+      wrap(fmt::format("Outside the allocator, {}not counted here: {}.",
+                       findings.is_described() ? "an estimate and " : "", named_bytes_text(findings.outside_allocator)),
+           width) +
+      '\n';
+  if (!findings.workspace_bound.empty()) text += wrap(findings.workspace_bound, width) + '\n';
+  return text;
+}
+
 std::string changes(const PlanFindings& findings, const Style& style) {
   std::string text = heading(style, "What to change, each planned again");
   if (findings.largest_batch_size > 0) {
@@ -108,12 +121,14 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
                                       format_number_of(findings.total_steps, "step"), format_count(findings.batch_size),
                                       findings.device_kind, findings.device_name),
                           width) +
-                     "\n\n";
+                     '\n';
+  if (findings.is_described())
+    text += wrap(fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile),
+                 width) +
+            '\n';
+  text += '\n';
   text += verdict(findings, style);
-  text += wrap(fmt::format("Outside the allocator, not counted here: {}, this program and its libraries.",
-                           format_bytes(findings.outside_allocator_bytes)),
-               width) +
-          '\n';
+  text += premises(findings, style);
 
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stage_table(plan, style);

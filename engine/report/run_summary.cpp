@@ -4,6 +4,7 @@
 
 #include "engine/bytes.h"
 #include "engine/report/memory_table.h"
+#include "engine/report/outside_allocator.h"
 
 namespace trainer {
 namespace {
@@ -58,6 +59,8 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
     if (event.peak_used > 0) peaks += fmt::format(", used {}", format_bytes(event.peak_used));
     text += line("peak memory", peaks, style);
     text += line("held by", category_list(event.peak_by_category), style);
+    if (!event.outside_allocator.empty())
+      text += line("outside", named_bytes_text(event.outside_allocator) + "; no allocator's", style);
   }
   if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
   if (!event_file.empty()) text += line("events", event_file, style);

@@ -18,7 +18,7 @@ struct StartEvent {
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
   bool leaves_former_run = false;  ///< one that was to be replaced stays, since this one does not fit
-  std::int64_t outside_allocator_bytes = 0;  ///< used by the process before the first allocation
+  std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
 };
 
 struct DeviceMemory {
@@ -55,6 +55,10 @@ struct CheckpointEvent {
 struct OutOfMemoryEvent {
   OutOfMemoryContext context;
   std::vector<Fix> fixes;
+  // Who holds the rest of the device, as it was just after the failure.
+  std::vector<NamedBytes> outside_allocator{};   ///< of this process
+  std::vector<DeviceProcess> other_processes{};  ///< largest first
+  std::int64_t device_total = 0;
 };
 
 struct DivergedEvent {
@@ -74,6 +78,7 @@ struct EndEvent {
   bool stopped_early = false;
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0, peak_used = 0;
   CategoryBytes peak_by_category{};  ///< at the highest allocated value
+  std::vector<NamedBytes> outside_allocator{};
   std::string output, last_checkpoint, error;
 };
 

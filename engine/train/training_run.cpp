@@ -111,9 +111,10 @@ class TrainingRun {
     directory_.prepare();
     emit_start(checkpoint, start.replaces_run && failure);
     end_.output = directory_.path();
+    end_.outside_allocator = device_.outside_allocator();
     if (checkpoint) end_.steps = checkpoint->state.step;
     try {
-      if (failure) tell_of(*failure);
+      if (failure) tell_of_planned(*failure);
       const RunStatus status = failure ? RunStatus::out_of_memory : train(checkpoint);
       emit_end(status);
       return status;
@@ -140,7 +141,7 @@ class TrainingRun {
     start.leaves_former_run = leaves_former_run;
     if (checkpoint) start.skipped_checkpoint = checkpoint->skipped;
     start.first_step = (checkpoint ? checkpoint->state.step : 0) + 1;
-    start.outside_allocator_bytes = device_.used_bytes();
+    start.outside_allocator = device_.outside_allocator();
     events_.on_start(start);
   }
 
@@ -152,10 +153,16 @@ class TrainingRun {
     return plan.fits ? std::nullopt : std::move(plan.failure);
   }
 
-  void tell_of(const OutOfMemoryContext& failure) {
-    OutOfMemoryEvent event{failure,
-                           find_fixes(experiment_, data_.description, device_, capacity_, device_.available_bytes())};
-    event.context.planned = true;
+  void tell_of_planned(const OutOfMemoryContext& failure) {
+    OutOfMemoryContext context = failure;
+    context.planned = true;
+    tell_of(std::move(context), capacity_);
+  }
+
+  void tell_of(OutOfMemoryContext context, std::int64_t capacity) {
+    OutOfMemoryEvent event{
+        std::move(context), {}, device_.outside_allocator(), device_.other_processes(), device_.total_bytes()};
+    event.fixes = find_fixes(experiment_, data_.description, device_, capacity, device_.available_bytes());
     events_.on_out_of_memory(event);
   }
 
@@ -184,9 +191,7 @@ class TrainingRun {
         end_.error = disk.what();  // the report matters more
       }
       take_numbers();
-      events_.on_out_of_memory(
-          {error.context(), find_fixes(experiment_, data_.description, device_, real_capacity(error.failure()),
-                                       device_.available_bytes())});
+      tell_of(error.context(), real_capacity(error.failure()));
     } catch (const Error&) {
       take_numbers();  // a full disk, a broken device: the end event tells how far the run came
       throw;

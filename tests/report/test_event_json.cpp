@@ -135,7 +135,7 @@ TEST_CASE("a plan event tells the steps, the peak and who holds it; a misfit tel
   PlanFindings findings;
   findings.experiment_name = "digits";
   findings.capacity = 100;
-  findings.outside_allocator_bytes = 7;
+  findings.outside_allocator = {{"context", 5}, {"handles", 2}};
   findings.plan.steps = {{0, 1, false, {1, 2, 3, 1, 2, 3}}, {1, 5, false, {4, 5, 6, 1, 2, 3}}};
   findings.plan.peak.allocated = 32'768;
   findings.plan.peak.step = 1;

@@ -9,7 +9,7 @@ namespace {
 
 std::string sample_report(const Style& style = {}) {
   const std::vector<std::string> labels = {"0 (linear)", "2 (conv2d)"};
-  return out_of_memory_report(sample_context(), sample_fixes(),
+  return out_of_memory_report({sample_context(), sample_fixes()},
                               {"cpu", labels, "mnist.yaml", {"train.batch_size=64", "seed=2"}}, style);
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("no line of the report is wider than 100 columns, also with long names
   const std::vector<std::string> labels(200, name);
   std::vector<Fix> fixes = sample_fixes();
   fixes[0].set.assign(6, "model.layers.2.conv2d.out_with_a_long_name=11");
-  for (const std::string& line : lines_of(out_of_memory_report(context, fixes, {"cpu", labels, "a.yaml", {}}, {}))) {
+  for (const std::string& line : lines_of(out_of_memory_report({context, fixes}, {"cpu", labels, "a.yaml", {}}, {}))) {
     INFO(line);
     // A single word cannot be broken.
     if (!has(line, name)) CHECK(display_width(line) <= 100);
@@ -73,7 +73,7 @@ TEST_CASE("what the plan found says that nothing was lost") {
   context.step = 0;
   context.layer.clear();
   context.op.clear();
-  const std::string report = out_of_memory_report(context, {}, {"cpu", {}, "", {}}, {});
+  const std::string report = out_of_memory_report({context, {}}, {"cpu", {}, "", {}}, {});
   CHECK(has(report, "by the plan, before the first step"));
   CHECK(has(report, "loading the model"));
   CHECK(has(report, "(no layer)"));

@@ -18,7 +18,7 @@ PlanFindings sample_findings() {
   findings.capacity_origin = "memory.limit";
   findings.batch_size = 32;
   findings.total_steps = 12;
-  findings.outside_allocator_bytes = 10 << 20;
+  findings.outside_allocator = {{"this process", 10 << 20}};
   findings.layer_labels = {"0 (linear)", "2 (conv2d)"};
   MemoryPlan& plan = findings.plan;
   plan.peak_requested = 5 << 20;
