@@ -1,0 +1,27 @@
+#include <algorithm>
+
+#include "cuda/library/matmul.h"
+
+namespace trainer::cuda {
+
+// Note [Scratch of a product]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Scratch lets the library split a product over k: parts of the sum are computed by more blocks, kept in f32, and added
+// by a second pass, always in the same order. That pays where C alone has too few tiles to fill a GPU and each part
+// keeps a long enough sum. So there is room for as many copies of C as
+//   - leave each part a sum of 128 or more,
+//   - make no more than 256 tiles of 128 × 128 altogether, about two for each multiprocessor of the largest GPU,
+//   - and are no more than 16,
+// none where that is less than two. It follows that no product asks for more than 256 tiles, 16 MiB. 64 KiB come on
+// top wherever there is work for more than a tile, for the counters and flags that kernels keep there.
+std::int64_t matmul_workspace_bytes(const MatmulCall& call) {
+  constexpr std::int64_t tile = 128, min_sum = 128, max_tiles = 256, max_copies = 16, counters = 64 << 10;
+  const std::int64_t num_tiles = ((call.m + tile - 1) / tile) * ((call.n + tile - 1) / tile);
+  if (num_tiles <= 1 && call.k < 2 * min_sum) return 0;
+  const std::int64_t copies = std::min({call.k / min_sum, max_tiles / std::max(num_tiles, std::int64_t{1}), max_copies});
+  if (copies < 2) return counters;
+  const std::int64_t bytes = counters + copies * call.m * call.n * static_cast<std::int64_t>(sizeof(float));
+  return (bytes + 511) / 512 * 512;
+}
+
+}  // namespace trainer::cuda
