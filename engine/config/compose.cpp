@@ -49,29 +49,15 @@ class Composer {
   explicit Composer(SourceSet& sources) : sources_(sources) {}
 
   Node read(std::string_view text, const std::string& file_name) {
-    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-    const int source = sources_.add_file(file_name, std::string(text.substr(0, most_text_bytes)));
-    std::optional<Node> root = parse_yaml(sources_, source, text);
-    if (!root) sources_.throw_mistakes();
-    if (root->kind == NodeKind::null) {
-      sources_.report({source, 1, 1, 1}, "the file has no keys", "at least model: {layers: [...]}");
-      sources_.throw_mistakes();
-    }
-    if (root->kind != NodeKind::map) {
-      sources_.report(root->mark,
-                      root->kind == NodeKind::scalar ? "this is text, not keys with values"
-                                                     : "this is a list, not keys with values",
-                      "keys with values, such as seed: 1");
-      sources_.throw_mistakes();
-    }
-    expand_short_forms(*root);
-    const auto extends = std::find_if(root->entries.begin(), root->entries.end(),
+    Node root = parse_keys(sources_, text, file_name, "at least model: {layers: [...]}", "seed: 1");
+    expand_short_forms(root);
+    const auto extends = std::find_if(root.entries.begin(), root.entries.end(),
                                       [](const MapEntry& entry) { return entry.key == "extends"; });
-    if (extends == root->entries.end()) return std::move(*root);
+    if (extends == root.entries.end()) return root;
     const Node base_name = std::move(extends->value);
-    root->entries.erase(extends);
+    root.entries.erase(extends);
     Node base = read_base(base_name, file_name);
-    merge_into(base, std::move(*root));
+    merge_into(base, std::move(root));
     return base;
   }
 
@@ -138,6 +124,26 @@ std::string read_config_file(const std::string& path) {
   if (stream.bad()) throw ConfigError(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
+}
+
+Node parse_keys(SourceSet& sources, std::string_view text, const std::string& file_name, const std::string& if_empty,
+                const std::string& example) {
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  const int source = sources.add_file(file_name, std::string(text.substr(0, most_text_bytes)));
+  std::optional<Node> root = parse_yaml(sources, source, text);
+  if (!root) sources.throw_mistakes();
+  if (root->kind == NodeKind::null) {
+    sources.report({source, 1, 1, 1}, "the file has no keys", if_empty);
+    sources.throw_mistakes();
+  }
+  if (root->kind != NodeKind::map) {
+    sources.report(
+        root->mark,
+        root->kind == NodeKind::scalar ? "this is text, not keys with values" : "this is a list, not keys with values",
+        "keys with values, such as " + example);
+    sources.throw_mistakes();
+  }
+  return std::move(*root);
 }
 
 Node compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,

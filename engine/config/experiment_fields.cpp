@@ -395,12 +395,7 @@ const std::vector<Section>& sections() {
   return all;
 }
 
-const ExperimentField* find_field(std::string_view key) {
-  for (const ExperimentField& each : experiment_fields()) {
-    if (each.key == key) return &each;
-  }
-  return nullptr;
-}
+const ExperimentField* find_field(std::string_view key) { return find_field(experiment_fields(), key); }
 
 const Section* find_section(std::string_view key) {
   for (const Section& each : sections()) {
@@ -410,26 +405,7 @@ const Section* find_section(std::string_view key) {
 }
 
 std::vector<std::string> keys_of_section(std::string_view section) {
-  std::vector<std::string> keys;
-  for (const ExperimentField& each : experiment_fields()) {
-    std::string_view rest = each.key;
-    if (!section.empty()) {
-      if (!rest.starts_with(section) || rest.substr(section.size(), 1) != ".") continue;
-      rest.remove_prefix(section.size() + 1);
-    }
-    std::string key(rest.substr(0, rest.find('.')));
-    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(std::move(key));
-  }
-  return keys;
-}
-
-std::string join_key(std::string_view section, std::string_view key) {
-  return section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
-}
-
-std::string_view section_of(std::string_view key) {
-  const std::size_t dot = key.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
+  return keys_of_section(experiment_fields(), section);
 }
 
 }  // namespace trainer

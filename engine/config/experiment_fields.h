@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
-#include "engine/config/field.h"
+#include "engine/config/field_table.h"
 
 namespace trainer {
 
@@ -28,11 +28,5 @@ const Section* find_section(std::string_view key);
 
 /// Names of the keys directly in a section, in order: fields and sections.
 std::vector<std::string> keys_of_section(std::string_view section);
-
-/// "train" and "batch_size" make "train.batch_size"; "" and "name" make "name".
-std::string join_key(std::string_view section, std::string_view key);
-
-/// Everything before the last dot; "" where there is none.
-std::string_view section_of(std::string_view key);
 
 }  // namespace trainer

@@ -13,7 +13,7 @@ namespace {
 
 class Rules {
  public:
-  Rules(const Experiment& experiment, const GivenKeys& given, SourceSet& sources)
+  Rules(const Experiment& experiment, const ExperimentKeys& given, SourceSet& sources)
       : experiment_(experiment), given_(given), sources_(sources) {}
 
   void check() {
@@ -205,13 +205,13 @@ class Rules {
   }
 
   const Experiment& experiment_;
-  const GivenKeys& given_;
+  const ExperimentKeys& given_;
   SourceSet& sources_;
 };
 
 }  // namespace
 
-void check_experiment(const Experiment& experiment, const GivenKeys& given, SourceSet& sources) {
+void check_experiment(const Experiment& experiment, const ExperimentKeys& given, SourceSet& sources) {
   Rules(experiment, given, sources).check();
 }
 

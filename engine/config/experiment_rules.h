@@ -6,6 +6,6 @@ namespace trainer {
 
 /// Reports what no key can tell alone: keys that need or exclude one another. Rules about keys that could not be read
 /// are passed over.
-void check_experiment(const Experiment& experiment, const GivenKeys& given, SourceSet& sources);
+void check_experiment(const Experiment& experiment, const ExperimentKeys& given, SourceSet& sources);
 
 }  // namespace trainer

@@ -50,7 +50,7 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   const Node root = compose_config(sources, text, file_name, overrides);
   Experiment experiment;
   experiment.config_path = file_name;
-  const GivenKeys given = read_experiment(root, experiment, sources);
+  const ExperimentKeys given = read_experiment(root, experiment, sources);
   experiment.data.location = sources.location(given.mark("data"));
   experiment.loss.location = sources.location(given.mark("loss"));
   check_experiment(experiment, given, sources);
