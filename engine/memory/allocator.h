@@ -21,7 +21,7 @@ struct Block {
 struct AllocationFailure {
   std::int64_t requested = 0;
   std::int64_t rounded = 0;        ///< the request in whole blocks
-  std::int64_t segment_bytes = 0;  ///< the segment that was asked of the source
+  std::int64_t segment_bytes = 0;  ///< the segment (or the missing pages of one) that was asked of the source
   std::int64_t capacity = 0;
   MemoryStatistics statistics;
   std::int64_t largest_free_block = 0;  ///< among cached blocks

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/memory/rounding.h"
+
 namespace trainer {
 
 namespace {
@@ -16,12 +18,6 @@ constexpr std::int64_t min_large_alloc_bytes = 10 * mib;  // kMinLargeAlloc
 constexpr std::int64_t round_large_bytes = 2 * mib;       // kRoundLarge
 
 constexpr std::size_t initial_records = 256;
-
-/// Up to the next multiple, or the highest one where that would overflow: no source has that much.
-constexpr std::int64_t round_up(std::int64_t num_bytes, std::int64_t multiple) {
-  const std::int64_t highest = std::numeric_limits<std::int64_t>::max() / multiple * multiple;
-  return num_bytes > highest ? highest : (num_bytes + (multiple - 1)) / multiple * multiple;
-}
 
 std::int64_t segment_bytes_for(std::int64_t rounded) {
   if (rounded <= small_bytes) return small_buffer_bytes;
@@ -49,31 +45,41 @@ void change(PooledCounter& counter, bool small, std::int64_t amount) {
 CachingAllocator::CachingAllocator(MemorySource& source, CachingAllocatorOptions options)
     : source_(source), options_(options) {
   require_internal(options.max_split_bytes > large_buffer_bytes, "max_split_bytes is above 20 MiB");
+  if (options.expandable_segments) {
+    require_internal(options.max_split_bytes == std::numeric_limits<std::int64_t>::max(),
+                     "expandable segments are split everywhere");
+    if (source.granule_bytes() == 0)
+      throw DeviceError("this device cannot map memory piece by piece, as memory.expandable_segments: true asks for");
+    require_internal(small_buffer_bytes % source.granule_bytes() == 0, "a page is whole granules of the source");
+  }
   grow_records();
   segments_.reserve(64);
 }
 
 CachingAllocator::~CachingAllocator() {
-  for (const Segment& segment : segments_) source_.release(segment.address, segment.size);
+  if (options_.expandable_segments)
+    release_ranges();
+  else
+    for (const Segment& segment : segments_) source_.release(segment.address, segment.size);
 }
 
 Block CachingAllocator::allocate(std::int64_t num_bytes) {
   require_internal(num_bytes >= 0, "an allocation has at least 0 bytes");
-  // A segment and the rest of a split take a record each. Made here, before anything changes, as it may throw.
-  if (num_unused_ < 2) grow_records();
+  // Made here, before anything changes, as it may throw.
+  while (lacks_records()) grow_records();
   const std::int64_t rounded = round_up(std::max(num_bytes, min_block_bytes), min_block_bytes);
   const bool small = rounded <= small_bytes;
   std::int32_t id = take_free_block(rounded, small);
-  if (id < 0) id = acquire_segment(num_bytes, rounded, small);
+  if (id < 0)
+    id = options_.expandable_segments ? acquire_pages(num_bytes, rounded, small)
+                                      : acquire_segment(num_bytes, rounded, small);
   return occupy(id, num_bytes, rounded);
 }
 
 void CachingAllocator::free(const Block& block) noexcept {
   require_internal(is_live(block), "only live blocks are freed");
-  std::int32_t id = block.id;
-  Record& freed = records_[id];
+  Record& freed = records_[block.id];
   const bool small = freed.small;
-  FreeBlocks& free_blocks = pool(small);
   freed.live = false;
   decrease(statistics_.allocation, small, 1);
   decrease(statistics_.allocated_bytes, small, freed.size);
@@ -82,39 +88,16 @@ void CachingAllocator::free(const Block& block) noexcept {
   decrease(statistics_.requested_bytes, small, freed.requested);
   freed.requested = 0;
 
-  std::int64_t split_change = 0, split_bytes_change = 0;
-  const auto absorb_next = [&](std::int32_t lower_id) {
-    Record& lower = records_[lower_id];
-    const std::int32_t upper_id = lower.next;
-    const Record& upper = records_[upper_id];
-    lower.size += upper.size;
-    lower.next = upper.next;
-    if (upper.next >= 0) records_[upper.next].previous = lower_id;
-    return_record(upper_id);
-    split_change -= 1;
-  };
-  if (const std::int32_t next = freed.next; next >= 0 && !records_[next].live) {
-    free_blocks.erase(free_block(next));
-    split_bytes_change -= records_[next].size;
-    absorb_next(id);
-  }
-  if (const std::int32_t previous = freed.previous; previous >= 0 && !records_[previous].live) {
-    free_blocks.erase(free_block(previous));
-    split_bytes_change -= records_[previous].size;
-    absorb_next(previous);
-    id = previous;
-  }
-  const FreeBlock merged = free_block(id);
-  free_blocks.insert(merged);
-  if (records_[id].is_split()) {
-    split_change += 1;
-    split_bytes_change += merged.size;
-  }
-  change(statistics_.inactive_split, small, split_change);
-  change(statistics_.inactive_split_bytes, small, split_bytes_change);
+  const Merged merged = merge_with_neighbours(block.id);
+  pool(small).insert(free_block(merged.id));
+  if (options_.expandable_segments) return;
+  const Record& result = records_[merged.id];
+  change(statistics_.inactive_split, small, (result.is_split() ? 1 : 0) - merged.num_absorbed);
+  change(statistics_.inactive_split_bytes, small, (result.is_split() ? result.size : 0) - merged.absorbed_bytes);
 }
 
 void CachingAllocator::release_cached() noexcept {
+  if (options_.expandable_segments) return unmap_free_pages();
   auto kept = segments_.begin();
   for (const Segment& segment : segments_) {
     if (wholly_free(segment))
@@ -153,7 +136,7 @@ std::uint64_t CachingAllocator::fingerprint() const {
     for (std::int32_t id = segment.first; id >= 0; id = records_[id].next) {
       const Record& record = records_[id];
       mix(record.size);
-      mix(record.live ? record.requested : -1);
+      mix(record.live ? record.requested : record.mapped ? -1 : -2);
     }
   }
   return hash;
@@ -163,13 +146,20 @@ MemorySnapshot CachingAllocator::snapshot() const {
   MemorySnapshot result;
   result.segments.reserve(segments_.size());
   for (const Segment& segment : segments_) {
-    SegmentSnapshot& copy = result.segments.emplace_back();
-    copy.address = reinterpret_cast<std::uintptr_t>(segment.address);
-    copy.size = segment.size;
-    copy.small_pool = segment.small;
+    bool continues = false;  // an expandable segment is told of as its mapped parts
     for (std::int32_t id = segment.first; id >= 0; id = records_[id].next) {
       const Record& record = records_[id];
-      copy.blocks.push_back({record.offset, record.size, record.requested, record.live ? id : -1});
+      if (record.mapped) {
+        if (!continues) {
+          SegmentSnapshot& part = result.segments.emplace_back();
+          part.address = reinterpret_cast<std::uintptr_t>(record.address());
+          part.small_pool = segment.small;
+        }
+        SegmentSnapshot& part = result.segments.back();
+        part.blocks.push_back({part.size, record.size, record.requested, record.live ? id : -1});
+        part.size += record.size;
+      }
+      continues = record.mapped;
     }
   }
   return result;
@@ -200,6 +190,14 @@ void CachingAllocator::return_record(std::int32_t id) {
   ++num_unused_;
 }
 
+bool CachingAllocator::lacks_records() const {
+  // Allocating takes at most three (a range, the rest of its pages, the rest of a split) and may give the cache back,
+  // which must not fail and takes two for each block whose inner pages it unmaps.
+  if (!options_.expandable_segments) return num_unused_ < 2;
+  const std::int64_t num_used = static_cast<std::int64_t>(records_.size()) - num_unused_;
+  return num_unused_ < 2 * num_used + 8;
+}
+
 void CachingAllocator::grow_records() {
   const std::size_t num_records = records_.empty() ? initial_records : 2 * records_.size();
   require_internal(num_records <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
@@ -212,10 +210,63 @@ void CachingAllocator::grow_records() {
   for (auto id = static_cast<std::int32_t>(num_records) - 1; id >= old_size; --id) return_record(id);
 }
 
+/// Makes the part of a block behind its first `size` bytes a record of its own, and answers that.
+std::int32_t CachingAllocator::split_off(std::int32_t id, std::int64_t size) {
+  const std::int32_t rest_id = take_record();
+  Record& block = records_[id];
+  Record& rest = records_[rest_id];
+  rest = block;
+  rest.offset += size;
+  rest.size -= size;
+  rest.previous = id;
+  if (rest.next >= 0) records_[rest.next].previous = rest_id;
+  block.next = rest_id;
+  block.size = size;
+  return rest_id;
+}
+
+/// Merges a block that is in no list with the neighbours that are as it is: free, or unmapped.
+CachingAllocator::Merged CachingAllocator::merge_with_neighbours(std::int32_t id) {
+  Merged merged{.id = id};
+  const auto merges = [&](std::int32_t neighbour) {
+    return neighbour >= 0 && !records_[neighbour].live && records_[neighbour].mapped == records_[id].mapped;
+  };
+  const auto take_out = [&](std::int32_t neighbour) {
+    const Record& record = records_[neighbour];
+    if (record.mapped) pool(record.small).erase(free_block(neighbour));
+    merged.num_absorbed += 1;
+    merged.absorbed_bytes += record.size;
+  };
+  const auto absorb_next = [&](std::int32_t lower_id) {
+    Record& lower = records_[lower_id];
+    const std::int32_t upper_id = lower.next;
+    const Record& upper = records_[upper_id];
+    lower.size += upper.size;
+    lower.next = upper.next;
+    if (upper.next >= 0) records_[upper.next].previous = lower_id;
+    return_record(upper_id);
+  };
+  if (const std::int32_t next = records_[id].next; merges(next)) {
+    take_out(next);
+    absorb_next(id);
+  }
+  if (const std::int32_t previous = records_[id].previous; merges(previous)) {
+    take_out(previous);
+    absorb_next(previous);
+    merged.id = previous;
+  }
+  return merged;
+}
+
 std::int32_t CachingAllocator::take_free_block(std::int64_t rounded, bool small) {
   FreeBlocks& free_blocks = pool(small);
-  const std::size_t position = free_blocks.best_fit(rounded);
+  std::size_t position = free_blocks.best_fit(rounded);
   if (position == free_blocks.size()) return -1;
+  if (options_.expandable_segments) {
+    while (position + 1 < free_blocks.size() &&
+           size_with_growth(free_blocks[position + 1]) < size_with_growth(free_blocks[position]))
+      ++position;
+  }
   const FreeBlock found = free_blocks[position];
   const std::int64_t limit = options_.max_split_bytes;
   if (rounded < limit && found.size >= limit) return -1;
@@ -246,7 +297,7 @@ std::int32_t CachingAllocator::acquire_segment(std::int64_t requested, std::int6
   record.small = small;
   segments_.push_back({address, record.segment, size, id, small});
   increase(statistics_.segment, small, 1);
-  increase(statistics_.reserved_bytes, small, size);
+  count_reserved(small, size);
   return id;
 }
 
@@ -255,24 +306,13 @@ Block CachingAllocator::occupy(std::int32_t id, std::int64_t requested, std::int
   const bool small = record.small;
   const bool was_split = record.is_split();
   const std::int64_t rest_bytes = record.size - rounded;
+  const bool splits_fully = small || options_.expandable_segments;
   const bool split =
-      small ? rest_bytes >= min_block_bytes : rest_bytes > small_bytes && rounded < options_.max_split_bytes;
-  if (split) {
-    const std::int32_t rest_id = take_record();
-    Record& rest = records_[rest_id];
-    rest = record;
-    rest.offset += rounded;
-    rest.size = rest_bytes;
-    rest.previous = id;
-    if (rest.next >= 0) records_[rest.next].previous = rest_id;
-    record.next = rest_id;
-    record.size = rounded;
-    pool(small).insert(free_block(rest_id));
-    change(statistics_.inactive_split, small, was_split ? 0 : 1);
-    change(statistics_.inactive_split_bytes, small, was_split ? -rounded : rest_bytes);
-  } else if (was_split) {
-    decrease(statistics_.inactive_split, small, 1);
-    decrease(statistics_.inactive_split_bytes, small, record.size);
+      splits_fully ? rest_bytes >= min_block_bytes : rest_bytes > small_bytes && rounded < options_.max_split_bytes;
+  if (split) pool(small).insert(free_block(split_off(id, rounded)));
+  if (!options_.expandable_segments && (split || was_split)) {
+    change(statistics_.inactive_split, small, (split ? 1 : 0) - (was_split ? 1 : 0));
+    change(statistics_.inactive_split_bytes, small, (split ? rest_bytes : 0) - (was_split ? rest_bytes + rounded : 0));
   }
   record.live = true;
   record.requested = requested;
@@ -321,8 +361,13 @@ void CachingAllocator::release_segment(const Segment& segment) noexcept {
   pool(segment.small).erase(free_block(segment.first));
   return_record(segment.first);
   decrease(statistics_.segment, segment.small, 1);
-  decrease(statistics_.reserved_bytes, segment.small, segment.size);
+  count_reserved(segment.small, -segment.size);
   source_.release(segment.address, segment.size);
+}
+
+/// Counts bytes that the source gave, or took back where negative.
+void CachingAllocator::count_reserved(bool small, std::int64_t num_bytes) {
+  change(statistics_.reserved_bytes, small, num_bytes);
 }
 
 void CachingAllocator::fail(std::int64_t requested, std::int64_t rounded, std::int64_t segment_bytes) {

@@ -33,10 +33,25 @@ namespace trainer {
 // `peak` values are the highest since the peaks were last reset, which happens at the start of each step. The peaks of
 // allocated and reserved need not fall on the same moment: reserved falls only when the cache is given back.
 
+// Note [Expandable segments]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Segments of fixed sizes leave pieces that later requests do not fit in. An expandable segment instead is a range of
+// addresses, one for each pool and 1.125 times as large as the capacity, of which only the pages that are needed have
+// memory behind them: 2 MiB each in the small pool, 20 MiB in the large one. What no free block can serve is placed
+// where unmapped pages make the lowest room for it; the free block right before them, if there is one, is part of that
+// room, so that only what is missing is mapped. Free blocks merge across pages. Giving the cache back unmaps every
+// page that lies wholly in a free block, also between live ones; what is left of such a block are free pieces of pages
+// that hold a live block too. A pool gets a second range only where the first has no room of the length that is wanted.
+//
+// Reserved counts the mapped pages. As in PyTorch, `segment` does not count expandable segments, and `inactive_split`
+// and `inactive_split_bytes` leave their blocks out, since nearly all of a free block can be given back.
+
 struct CachingAllocatorOptions {
   /// PyTorch's max_split_size: blocks of at least this size are never split, serve no smaller request, and serve a
   /// request of at least this size only if less than 20 MiB larger. Above 20 MiB; unlimited by default.
   std::int64_t max_split_bytes = std::numeric_limits<std::int64_t>::max();
+  /// PyTorch's expandable_segments: see Note [Expandable segments]. Not together with max_split_bytes.
+  bool expandable_segments = false;
 };
 
 /// PyTorch's native CUDA caching allocator, as of 2.x (c10/cuda/CUDACachingAllocator.cpp), for one stream:
@@ -52,6 +67,15 @@ struct CachingAllocatorOptions {
 ///   without a live block, in the order of acquisition; then the source is asked once more (num_alloc_retries). If
 ///   that fails too: num_ooms and OutOfMemory, whose statistics are those after the release and count this failure.
 ///
+/// With expandable segments, as there:
+///
+/// - A free block that unmapped pages follow counts for the best fit with these pages: from the smallest block that
+///   suffices on, the next larger one is taken as long as it could grow less.
+/// - The rest of a block is split off if it has at least 512 B in either pool.
+/// - Without a sufficient free block, pages are mapped; see Note [Expandable segments]. Where the source refuses one of
+///   them, those mapped for the same gap are unmapped again, the cache is given back, and the source is asked once
+///   more.
+///
 /// Deterministic: the same calls over sources that fail at the same calls give the same offsets, ids and statistics.
 /// Ids are reused, last freed first, and grow no larger than needed. allocate and free do not touch the system heap
 /// unless the number of blocks or segments reaches a new high or a segment is acquired.
@@ -59,7 +83,8 @@ struct CachingAllocatorOptions {
 /// Statistics count as PyTorch's do: a change of inactive_split by one call is one increase or one decrease.
 class CachingAllocator final : public Allocator {
  public:
-  /// The source must outlive the allocator.
+  /// The source must outlive the allocator. Throws DeviceError where options ask for expandable segments and the
+  /// source has no address ranges.
   explicit CachingAllocator(MemorySource& source, CachingAllocatorOptions options = {});
   /// Gives every segment back, also those with live blocks.
   ~CachingAllocator() override;
@@ -92,6 +117,8 @@ class CachingAllocator final : public Allocator {
     std::int32_t next = -1;
     bool live = false;
     bool small = false;
+    bool mapped =
+        true;  ///< false: pages of an expandable segment without memory; never live, in no list of free blocks
 
     bool is_split() const { return previous >= 0 || next >= 0; }
     /// Not pointer arithmetic: the addresses of a simulated source point to nothing.
@@ -100,7 +127,7 @@ class CachingAllocator final : public Allocator {
   struct Segment {
     void* address = nullptr;
     std::int64_t number = 0;
-    std::int64_t size = 0;
+    std::int64_t size = 0;    ///< of an expandable segment: of its range
     std::int32_t first = -1;  ///< record at offset 0: never changes, since the lower of two merging blocks stays
     bool small = false;
   };
@@ -110,7 +137,14 @@ class CachingAllocator final : public Allocator {
   FreeBlock free_block(std::int32_t id) const;
   std::int32_t take_record();
   void return_record(std::int32_t id);
+  bool lacks_records() const;
   void grow_records();
+  std::int32_t split_off(std::int32_t id, std::int64_t size);
+  struct Merged {
+    std::int32_t id = -1;  ///< the lowest of the merged records
+    std::int64_t num_absorbed = 0, absorbed_bytes = 0;
+  };
+  Merged merge_with_neighbours(std::int32_t id);
 
   std::int32_t take_free_block(std::int64_t rounded, bool small);
   std::int32_t acquire_segment(std::int64_t requested, std::int64_t rounded, bool small);
@@ -118,6 +152,21 @@ class CachingAllocator final : public Allocator {
   bool release_oversize(std::int64_t rounded) noexcept;
   bool wholly_free(const Segment& segment) const;
   void release_segment(const Segment& segment) noexcept;
+
+  // Expandable segments (caching_allocator_expandable.cpp)
+  std::int64_t size_with_growth(const FreeBlock& block) const;
+  std::int32_t acquire_pages(std::int64_t requested, std::int64_t rounded, bool small);
+  std::int32_t expand(std::int64_t rounded, bool small, std::int64_t& refused_bytes);
+  std::int32_t find_room(std::int64_t rounded, bool small) const;
+  std::int32_t reserve_range(std::int64_t rounded, bool small);
+  bool map_room(std::int32_t id, std::int64_t rounded, std::int64_t& refused_bytes);
+  bool map_gap(std::int32_t id, std::int64_t num_bytes, std::int64_t& refused_bytes);
+  void unmap_free_pages() noexcept;
+  std::int32_t unmap_block(std::int32_t id) noexcept;
+  void release_empty_ranges() noexcept;
+  void release_ranges() noexcept;
+
+  void count_reserved(bool small, std::int64_t num_bytes);
   [[noreturn]] void fail(std::int64_t requested, std::int64_t rounded, std::int64_t segment_bytes);
 
   MemorySource& source_;

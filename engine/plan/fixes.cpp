@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/ops/op_definition.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/plan/model_numbers.h"
 #include "engine/program/compile.h"
 
@@ -44,7 +45,8 @@ std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDesc
   try {
     const Program program = compile(experiment, data, device);
     const RunSchedule schedule(experiment, data);
-    return Verdict{make_memory_plan(program, schedule, capacity), step_flops(program, schedule)};
+    return Verdict{make_memory_plan(program, schedule, capacity, allocator_options(experiment)),
+                   step_flops(program, schedule)};
   } catch (const ConfigError&) {
     return std::nullopt;
   }

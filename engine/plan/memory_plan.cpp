@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "engine/memory/caching_allocator.h"
 #include "engine/memory/simulated_source.h"
 #include "engine/plan/step_routines.h"
 
@@ -31,8 +30,13 @@ struct PeakPlace {
 /// Walks a run through the allocator without computing anything.
 class Simulation {
  public:
-  Simulation(const Program& program, const RunSchedule& schedule, std::int64_t capacity)
-      : program_(program), schedule_(schedule), source_(capacity), allocator_(source_), live_(program, allocator_) {
+  Simulation(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+             CachingAllocatorOptions options)
+      : program_(program),
+        schedule_(schedule),
+        source_(capacity),
+        allocator_(source_, options),
+        live_(program, allocator_) {
     plan_.capacity = capacity;
   }
 
@@ -212,8 +216,8 @@ class Simulation {
 
 /// The timeline of the step in which the plan failed: the same walk, watched.
 std::vector<TimelinePoint> timeline_until_failure(const Program& program, const RunSchedule& schedule,
-                                                  const MemoryPlan& plan) {
-  Simulation simulation(program, schedule, plan.capacity);
+                                                  const MemoryPlan& plan, CachingAllocatorOptions options) {
+  Simulation simulation(program, schedule, plan.capacity, options);
   simulation.watch({.allocated = 0, .step = plan.failure->step, .evaluation = plan.failure_in_evaluation});
   simulation.run();
   return std::move(simulation.plan().peak.timeline);
@@ -221,16 +225,17 @@ std::vector<TimelinePoint> timeline_until_failure(const Program& program, const 
 
 }  // namespace
 
-MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity) {
-  Simulation simulation(program, schedule, capacity);
+MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+                            CachingAllocatorOptions options) {
+  Simulation simulation(program, schedule, capacity, options);
   simulation.run();
   MemoryPlan plan = std::move(simulation.plan());
 
-  Simulation closer(program, schedule, capacity);
+  Simulation closer(program, schedule, capacity, options);
   closer.watch(simulation.peak_place());
   closer.run();
   plan.peak = std::move(closer.plan().peak);
-  if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan);
+  if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan, options);
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory/caching_allocator.h"
 #include "engine/plan/out_of_memory_context.h"
 #include "engine/program/run_schedule.h"
 
@@ -61,8 +62,9 @@ struct MemoryPlan {
 };
 
 /// Plans the whole run: every step and evaluation of the schedule. Repeating states are recognised, so the time does
-/// not grow with the number of epochs.
-MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity);
+/// not grow with the number of epochs. For `options` see engine/plan/allocator_options.h.
+MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+                            CachingAllocatorOptions options = {});
 
 /// A capacity no plan reaches.
 inline constexpr std::int64_t unlimited_capacity = std::int64_t{1} << 60;

@@ -2,11 +2,12 @@
 
 #include <catch2/catch.hpp>
 #include <map>
-#include <random>
 #include <sstream>
 
 #include "engine/memory/caching_allocator.h"
+#include "tests/memory/counts_difference.h"
 #include "tests/memory/failing_source.h"
+#include "tests/memory/random_requests.h"
 #include "tests/memory/reference_allocator.h"
 
 namespace trainer::test {
@@ -14,73 +15,6 @@ namespace trainer::test {
 namespace {
 
 constexpr std::int64_t mib = 1 << 20;
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t below(std::int64_t bound) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(bound));
-  }
-  bool chance(int percent) { return below(100) < percent; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-/// Sizes around every threshold of the rules, many of them equal, so that ties are common.
-std::int64_t random_size(Random& random) {
-  switch (random.below(9)) {
-    case 0:
-      return random.below(2000);
-    case 1:
-      return random.below(4) * 512;
-    case 2:
-      return random.below(mib) + 1;
-    case 3:
-      return mib + random.below(3) - 1;
-    case 4:
-      return mib + random.below(9 * mib);
-    case 5:
-      return 10 * mib + random.below(1025) - 512;
-    case 6:
-      return (random.below(6) + 1) * mib;
-    case 7:
-      return 10 * mib + random.below(40 * mib);
-    default:
-      return (random.below(4) + 5) * 4 * mib;
-  }
-}
-
-/// Empty where both agree in everything that can be seen, else what differs.
-std::string difference(const MemoryStatistics& statistics, const ReferenceAllocator& model) {
-  std::ostringstream text;
-  const std::array<std::pair<const PooledCounter*, ReferenceAllocator::Quantity>, 9> pairs = {{
-      {&statistics.allocation, ReferenceAllocator::allocation},
-      {&statistics.segment, ReferenceAllocator::segment},
-      {&statistics.active, ReferenceAllocator::active},
-      {&statistics.inactive_split, ReferenceAllocator::inactive_split},
-      {&statistics.requested_bytes, ReferenceAllocator::requested_bytes},
-      {&statistics.allocated_bytes, ReferenceAllocator::allocated_bytes},
-      {&statistics.reserved_bytes, ReferenceAllocator::reserved_bytes},
-      {&statistics.active_bytes, ReferenceAllocator::active_bytes},
-      {&statistics.inactive_split_bytes, ReferenceAllocator::inactive_split_bytes},
-  }};
-  for (const auto& [counter, quantity] : pairs) {
-    const std::array<const Counter*, 3> pools = {&counter->all, &counter->small_pool, &counter->large_pool};
-    for (int pool = 0; pool < 3; ++pool) {
-      const Counter& actual = *pools[pool];
-      const ReferenceAllocator::Count& expected = model.counts()[quantity][pool];
-      if (actual.current != expected.current || actual.peak != expected.peak ||
-          actual.allocated != expected.allocated || actual.freed != expected.freed)
-        text << "counter " << quantity << " pool " << pool << ": " << actual.current << " " << actual.peak << " "
-             << actual.allocated << " " << actual.freed << ", expected " << expected.current << " " << expected.peak
-             << " " << expected.allocated << " " << expected.freed << "\n";
-    }
-  }
-  if (statistics.num_alloc_retries != model.num_alloc_retries()) text << "num_alloc_retries\n";
-  if (statistics.num_ooms != model.num_ooms()) text << "num_ooms\n";
-  return text.str();
-}
 
 std::string difference(const CachingAllocator& allocator, const FailingSource& source, const ReferenceAllocator& model,
                        const std::map<int, Block>& live) {

@@ -1,0 +1,205 @@
+// Random traces: the caching allocator with expandable segments against the plain model of its rules.
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <sstream>
+
+#include "engine/memory/caching_allocator.h"
+#include "tests/memory/counts_difference.h"
+#include "tests/memory/failing_source.h"
+#include "tests/memory/random_requests.h"
+#include "tests/memory/reference_expandable.h"
+
+namespace trainer::test {
+
+namespace {
+
+constexpr std::int64_t mib = 1 << 20;
+using Stretch = ReferenceExpandable::Stretch;
+
+/// The mapped parts that a model holds, as a snapshot tells of them.
+std::vector<std::vector<Stretch>> mapped_parts(const ReferenceExpandable& model) {
+  std::vector<std::vector<Stretch>> parts;
+  for (const ReferenceExpandable::Range& range : model.ranges()) {
+    bool continues = false;
+    for (const Stretch& stretch : ReferenceExpandable::stretches(range)) {
+      if (stretch.kind != Stretch::unmapped) {
+        if (!continues) parts.emplace_back();
+        parts.back().push_back(stretch);
+      }
+      continues = stretch.kind != Stretch::unmapped;
+    }
+  }
+  return parts;
+}
+
+std::string difference(const CachingAllocator& allocator, const FailingSource& source, const ReferenceExpandable& model,
+                       const std::map<int, Block>& live) {
+  std::ostringstream text;
+  text << difference(allocator.statistics(), model);
+  if (source.num_calls() != model.num_source_calls()) text << "calls of the source\n";
+  if (source.held() != model.held()) text << "bytes held\n";
+  if (source.num_wrong_releases() != 0) text << "wrong map, unmap or release\n";
+  if (source.num_ranges() != model.ranges().size()) text << "number of ranges\n";
+  if (allocator.largest_free_block() != model.largest_free_block()) text << "largest free block\n";
+
+  const MemorySnapshot snapshot = allocator.snapshot();
+  const std::vector<std::vector<Stretch>> parts = mapped_parts(model);
+  if (snapshot.segments.size() != parts.size()) return text.str() + "number of mapped parts\n";
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const SegmentSnapshot& actual = snapshot.segments[p];
+    if (actual.blocks.size() != parts[p].size()) {
+      text << "part " << p << "\n";
+      continue;
+    }
+    std::int64_t offset = 0;
+    for (std::size_t b = 0; b < parts[p].size(); ++b) {
+      const BlockSnapshot& block = actual.blocks[b];
+      const Stretch& wanted = parts[p][b];
+      bool same = block.offset == offset && block.size == wanted.size && block.requested == wanted.requested &&
+                  (block.id >= 0) == (wanted.kind == Stretch::live);
+      if (same && wanted.kind == Stretch::live) {
+        const Block& held = live.at(wanted.handle);
+        const std::uint64_t address = actual.address + static_cast<std::uint64_t>(offset);
+        same = held.id == block.id && held.size == wanted.size && held.requested == wanted.requested &&
+               reinterpret_cast<std::uintptr_t>(held.address) == address && source.is_mapped(held.address) &&
+               source.is_mapped(static_cast<const char*>(held.address) + held.size - 1);
+      }
+      if (!same) text << "part " << p << " block " << b << "\n";
+      offset += wanted.size;
+    }
+    if (actual.size != offset) text << "size of part " << p << "\n";
+  }
+  return text.str();
+}
+
+struct Coverage {
+  std::int64_t num_ooms = 0, num_retries_that_helped = 0, num_gaps = 0, num_second_ranges = 0, num_filled_gaps = 0;
+};
+
+int num_gaps_between(const ReferenceExpandable& model) {
+  int num_gaps = 0;
+  for (const ReferenceExpandable::Range& range : model.ranges()) {
+    const std::vector<Stretch> all = ReferenceExpandable::stretches(range);
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) num_gaps += all[i].kind == Stretch::unmapped ? 1 : 0;
+  }
+  return num_gaps;
+}
+
+/// Runs one trace and answers the first difference.
+std::string run_trace(std::uint64_t seed, int num_events, Coverage& coverage) {
+  Random random(seed);
+  const std::int64_t capacity = (random.below(70) + 1) * 4 * mib;
+  std::set<int> refused_calls;
+  for (int call = 0; call < 60; ++call)
+    if (random.chance(8)) refused_calls.insert(call);
+  const bool small_only = random.chance(25);
+  FailingSource source(capacity, refused_calls);
+  ReferenceExpandable model(capacity, refused_calls);
+  std::map<int, Block> live;
+  {
+    CachingAllocator allocator(source, {.expandable_segments = true});
+    int num_gaps = 0;
+    for (int event = 0; event < num_events; ++event) {
+      std::string problem;
+      const std::int64_t choice = random.below(100);
+      if (choice < 54 || (choice < 90 && live.empty())) {
+        const std::int64_t requested = small_only ? random.below(mib + 1) : random_size(random);
+        const auto expected = model.allocate(event, requested);
+        try {
+          live[event] = allocator.allocate(requested);
+          if (!expected) problem = "an allocation that should fail\n";
+        } catch (const OutOfMemory& error) {
+          ++coverage.num_ooms;
+          const AllocationFailure& failure = error.failure();
+          if (expected) problem = "an allocation that should not fail\n";
+          problem += difference(failure.statistics, model);
+          if (failure.requested != requested) problem += "requested\n";
+          if (failure.rounded != ReferenceAllocator::rounded(requested)) problem += "rounded\n";
+          if (failure.segment_bytes != model.refused_bytes()) problem += "segment_bytes\n";
+          if (failure.largest_free_block != model.largest_free_block()) problem += "largest_free_block\n";
+        }
+      } else if (choice < 90) {
+        auto chosen = live.begin();
+        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
+        const Block block = chosen->second;
+        model.free(chosen->first);
+        live.erase(chosen);
+        allocator.free(block);
+      } else if (choice < 96) {
+        model.release_cached();
+        allocator.release_cached();
+      } else {
+        model.reset_peaks();
+        allocator.reset_peaks();
+      }
+      problem += difference(allocator, source, model, live);
+      if (!problem.empty())
+        return "trace " + std::to_string(seed) + ", event " + std::to_string(event) + ":\n" + problem + model.layout() +
+               "\n";
+      const int num_gaps_now = num_gaps_between(model);
+      coverage.num_gaps += num_gaps_now > num_gaps;
+      coverage.num_filled_gaps += num_gaps_now < num_gaps;
+      num_gaps = num_gaps_now;
+      coverage.num_second_ranges += model.ranges().size() > 2;
+    }
+    coverage.num_retries_that_helped += model.num_alloc_retries() - model.num_ooms();
+  }
+  if (source.held() != 0 || source.num_wrong_releases() != 0 || source.num_ranges() != 0)
+    return "trace " + std::to_string(seed) + ": the destructor does not return everything";
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("Expandable segments do exactly what the rules say on 6,000 random traces over a source that fails") {
+  Coverage coverage;
+  for (std::uint64_t seed = 1; seed <= 6000; ++seed) {
+    const std::string problem = run_trace(seed, 80, coverage);
+    if (!problem.empty()) FAIL(problem);
+  }
+  // The traces would prove little if they did not reach these.
+  CHECK(coverage.num_ooms > 10000);
+  CHECK(coverage.num_retries_that_helped > 1000);
+  CHECK(coverage.num_gaps > 1000);
+  CHECK(coverage.num_filled_gaps > 1000);
+  CHECK(coverage.num_second_ranges > 10);
+}
+
+TEST_CASE("Fingerprints with expandable segments are equal exactly where the layouts are") {
+  std::map<std::string, std::uint64_t> fingerprint_of;
+  std::map<std::uint64_t, std::string> layout_of;
+  std::int64_t num_seen_again = 0;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    Random random(seed);
+    FailingSource source(400 * mib);
+    ReferenceExpandable model(400 * mib, {});
+    CachingAllocator allocator(source, {.expandable_segments = true});
+    std::map<int, Block> live;
+    for (int event = 0; event < 30; ++event) {
+      if (live.empty() || random.chance(50)) {
+        const std::int64_t requested = (random.below(3) + 1) * 700 * 1024;
+        model.allocate(event, requested);
+        live[event] = allocator.allocate(requested);
+      } else if (random.chance(80)) {
+        auto chosen = live.begin();
+        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
+        model.free(chosen->first);
+        allocator.free(chosen->second);
+        live.erase(chosen);
+      } else {
+        model.release_cached();
+        allocator.release_cached();
+      }
+      const auto [known, is_new] = fingerprint_of.try_emplace(model.layout(), allocator.fingerprint());
+      num_seen_again += is_new ? 0 : 1;
+      if (known->second != allocator.fingerprint()) FAIL("two fingerprints of the layout " << model.layout());
+      const std::string& layout = layout_of.try_emplace(allocator.fingerprint(), model.layout()).first->second;
+      if (layout != model.layout()) FAIL("one fingerprint for " << layout << " and " << model.layout());
+    }
+  }
+  CHECK(num_seen_again > 1000);
+  CHECK(fingerprint_of.size() > 1000);
+}
+
+}  // namespace trainer::test
