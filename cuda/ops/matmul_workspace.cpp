@@ -18,7 +18,8 @@ std::int64_t matmul_workspace_bytes(const MatmulCall& call) {
   constexpr std::int64_t tile = 128, min_sum = 128, max_tiles = 256, max_copies = 16, counters = 64 << 10;
   const std::int64_t num_tiles = ((call.m + tile - 1) / tile) * ((call.n + tile - 1) / tile);
   if (num_tiles <= 1 && call.k < 2 * min_sum) return 0;
-  const std::int64_t copies = std::min({call.k / min_sum, max_tiles / std::max(num_tiles, std::int64_t{1}), max_copies});
+  const std::int64_t copies =
+      std::min({call.k / min_sum, max_tiles / std::max(num_tiles, std::int64_t{1}), max_copies});
   if (copies < 2) return counters;
   const std::int64_t bytes = counters + copies * call.m * call.n * static_cast<std::int64_t>(sizeof(float));
   return (bytes + 511) / 512 * 512;

@@ -1,3 +1,4 @@
+#include "engine/cpu/gelu.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/simd.h"
@@ -76,6 +77,17 @@ ActivationLoops loops_of(const ActivationAttributes& attributes) {
 }
 
 }  // namespace
+
+void gelu_tanh(const float* x, float* y, std::int64_t count, int num_threads) {
+  parallel_elements(num_threads, count,
+                    [=](std::int64_t begin, std::int64_t end) { gelu_tanh_forward(x, y, begin, end); });
+}
+
+void gelu_tanh_backward_in_place(float* gradient, const float* x, std::int64_t count, int num_threads) {
+  parallel_elements(num_threads, count, [=](std::int64_t begin, std::int64_t end) {
+    gelu_tanh_backward(gradient, x, gradient, begin, end);
+  });
+}
 
 std::unique_ptr<CpuKernel> make_activation_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loop = loops_of(attributes_of<ActivationAttributes>(op)).forward,

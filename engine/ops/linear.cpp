@@ -7,6 +7,18 @@
 
 namespace trainer {
 
+namespace {
+
+TensorType kept_type(const TensorType& y, const LinearAttributes& attributes) {
+  require_internal(attributes.relu != attributes.gelu, "a linear op keeps something for ReLU or for GELU");
+  if (attributes.gelu) return y;
+  TensorType mask{DType::u8, y.shape};
+  mask.shape[-1] = relu_mask_row_bytes(attributes.out);
+  return mask;
+}
+
+}  // namespace
+
 Op linear_op(const TensorType& x, const LinearAttributes& attributes) {
   if (x.shape.rank() != 2 && x.shape.rank() != 3) {
     throw ShapeError(
@@ -14,14 +26,27 @@ Op linear_op(const TensorType& x, const LinearAttributes& attributes) {
                     "global_avgpool before it",
                     x.shape.to_string()));
   }
+  require_internal(attributes.keeps || !attributes.gelu, "a linear op with GELU keeps the sums before it");
   Op op{OpKind::linear, attributes, {x, {x.dtype, {attributes.out, x.shape[-1]}}}, {x}};
   op.outputs[0].shape[-1] = attributes.out;
   if (attributes.bias) op.inputs.push_back({x.dtype, {attributes.out}});
+  if (attributes.keeps) op.outputs.push_back(kept_type(op.outputs[0], attributes));
   return op;
 }
 
 Op linear_backward_input_op(const Op& linear) {
   return {OpKind::linear_backward_input, linear.attributes, {linear.outputs[0], linear.inputs[1]}, {linear.inputs[0]}};
+}
+
+Op linear_backward_input_op(const Op& linear, const Op& before) {
+  const auto& attributes_before = attributes_of<LinearAttributes>(before);
+  require_internal(attributes_before.keeps && before.outputs[0] == linear.inputs[0],
+                   "a gradient goes back through the activation that made the input");
+  Op op = linear_backward_input_op(linear);
+  std::get<LinearAttributes>(op.attributes).through =
+      attributes_before.relu ? InputActivation::relu : InputActivation::gelu;
+  op.inputs.push_back(before.outputs[1]);
+  return op;
 }
 
 Op linear_backward_weight_op(const Op& linear) {

@@ -127,9 +127,8 @@ class HostMatmul final : public Matmul {
 
 std::unique_ptr<Matmul> make_host_matmul(const MatmulCall& call) {
   std::unique_ptr<Matmul> matmul;
-  with_element_type(call.type, [&](auto type) {
-    matmul = std::make_unique<HostMatmul<typename decltype(type)::type>>(call);
-  });
+  with_element_type(call.type,
+                    [&](auto type) { matmul = std::make_unique<HostMatmul<typename decltype(type)::type>>(call); });
   return matmul;
 }
 

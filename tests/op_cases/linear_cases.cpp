@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/op_cases/op_case.h"
 
 namespace trainer {
@@ -47,6 +49,74 @@ std::vector<Values> inputs_of(const Op& op) {
   return inputs;
 }
 
+// Note [Activations in products] in engine/ops/linear.h.
+
+double gelu_of(double x) { return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+/// Each number of x after ReLU, or after GELU's approximation.
+Values activated(Values x, bool relu) {
+  for (double& value : x) value = relu ? (value > 0 ? value : 0) : gelu_of(value);
+  return x;
+}
+
+/// Whole rows of 128 bits: what pads shorter ones is open.
+Values mask_of(const Values& y) {
+  Values bytes(y.size() / 8, 0);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (y[i] > 0) bytes[i / 8] += 1U << (i % 8);
+  return bytes;
+}
+
+/// A GPU's library approximates tanh in f32 to 2e-4; the gradient has a factor of up to 20 outputs on top.
+constexpr double fused_gelu_tolerance = 1e-3;
+
+std::vector<LinearCase> keeping_cases() {
+  const DType f32 = DType::f32;
+  return {
+      {"relu and its mask", {f32, {7, 13}}, {.out = 128, .relu = true, .keeps = true}},
+      {"relu and its mask, one row", {f32, {1, 5}}, {.out = 384, .relu = true, .keeps = true}},
+      {"relu and its mask, no bias, three dimensions",
+       {f32, {3, 5, 2}},
+       {.out = 256, .bias = false, .relu = true, .keeps = true}},
+      {"gelu and its sums", {f32, {7, 13}}, {.out = 8, .gelu = true, .keeps = true}},
+      {"gelu and its sums, no bias, three dimensions",
+       {f32, {3, 5, 17}},
+       {.out = 24, .bias = false, .gelu = true, .keeps = true}},
+  };
+}
+
+OpCase keeping_case(const LinearCase& c) {
+  LinearCase plain = c;
+  plain.attributes = {.out = c.attributes.out, .bias = c.attributes.bias};
+  const Op op = linear_op(c.x, c.attributes);
+  const auto inputs = inputs_of(op);
+  const Values sums = reference_of(plain)(inputs);
+  const Values y = activated(sums, c.attributes.relu);
+  return {c.name, op,
+          inputs, {{y, c.attributes.relu ? mask_of(y) : sums}},
+          {},     c.attributes.gelu ? fused_gelu_tolerance : 2e-5};
+}
+
+/// The gradient of the sums before an activation, through the linear layer behind it.
+OpCase through_case(const std::string& name, const Shape& x, std::int64_t out, bool relu) {
+  TensorType features{DType::f32, x};
+  const Op before = linear_op(features, {.out = x[-1], .relu = relu, .gelu = !relu, .keeps = true});
+  const Op linear = linear_op(features, {.out = out, .bias = false});
+  const Values sums = random_values(features, 21, -2, 2);
+  const Values weight = random_values(linear.inputs[1], 22);
+  const Values dy = random_values(linear.outputs[0], 23);
+  const Reference forward = [linear_forward = reference_of({name, features, {.out = out, .bias = false}}),
+                             relu](const std::vector<Values>& inputs) {
+    return linear_forward({activated(inputs[0], relu), inputs[1]});
+  };
+  return {name,
+          linear_backward_input_op(linear, before),
+          {dy, weight, relu ? mask_of(sums) : sums},
+          {{finite_difference(forward, {sums, weight}, 0, dy)}},
+          {},
+          relu ? 2e-5 : fused_gelu_tolerance};
+}
+
 /// The forward op without relu, whose gradient is an op of its own.
 LinearCase without_relu(LinearCase c) {
   c.attributes.relu = false;
@@ -62,6 +132,7 @@ std::vector<OpCase> linear_cases() {
     const auto inputs = inputs_of(op);
     cases.push_back({c.name, op, inputs, {{reference_of(c)(inputs)}}});
   }
+  for (const LinearCase& c : keeping_cases()) cases.push_back(keeping_case(c));
   return cases;
 }
 
@@ -77,6 +148,10 @@ std::vector<OpCase> linear_backward_input_cases() {
                      {dy, inputs[1]},
                      {{finite_difference(reference_of(c), inputs, 0, dy)}}});
   }
+  cases.push_back(through_case("through relu", {7, 128}, 11, true));
+  cases.push_back(through_case("through relu, three dimensions", {2, 3, 256}, 5, true));
+  cases.push_back(through_case("through gelu", {7, 16}, 11, false));
+  cases.push_back(through_case("through gelu, three dimensions", {2, 3, 40}, 19, false));
   return cases;
 }
 
