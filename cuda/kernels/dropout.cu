@@ -1,0 +1,48 @@
+#include "cuda/kernels/dropout.h"
+
+#include "cuda/kernels/elementwise.cuh"
+#include "engine/philox.h"
+
+namespace trainer::cuda {
+namespace {
+
+constexpr int words = 4;  // of one Philox block, drawn by one thread
+
+/// `packed`: x and y are aligned to `words` elements.
+template <typename T, bool packed>
+__global__ void __launch_bounds__(elementwise_threads)
+    dropout_kernel(std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
+                   const T* x, T* y, std::int64_t count) {
+  const std::int64_t block = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x;
+  const std::int64_t first = block * words;
+  if (first >= count) return;
+  const PhiloxStream philox{scalars->seed, philox_stream, scalars->pass};
+  const auto drawn = philox.words(static_cast<std::uint64_t>(block));
+  const auto drop = [&](float value, int i) {
+    return (drawn[static_cast<std::size_t>(i)] >> 8) >= threshold ? value * scale : 0.0f;
+  };
+  if (packed && first + words <= count) {
+    Pack<float, words> values = load_floats<words>(x + first);
+    for (int i = 0; i < words; ++i) values.values[i] = drop(values.values[i], i);
+    store_floats(y + first, values);
+    return;
+  }
+  for (int i = 0; i < words && first + i < count; ++i) y[first + i] = from_float<T>(drop(to_float(x[first + i]), i));
+}
+
+}  // namespace
+
+void dropout(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
+             const void* x, void* y, std::int64_t count, Stream stream) {
+  with_element_type(type, [&](auto element) {
+    using T = typename decltype(element)::type;
+    const auto aligned = [](const void* address) {
+      return reinterpret_cast<std::uintptr_t>(address) % alignof(Pack<T, words>) == 0;
+    };
+    launch(aligned(x) && aligned(y) ? dropout_kernel<T, true> : dropout_kernel<T, false>,
+           elementwise_grid(count, words), {elementwise_threads}, stream, philox_stream, threshold, scale, scalars,
+           static_cast<const T*>(x), static_cast<T*>(y), count);
+  });
+}
+
+}  // namespace trainer::cuda
