@@ -1,0 +1,210 @@
+#include "cuda/device/cuda_device.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "cuda/device/cuda_call.h"
+#include "cuda/device/cuda_facts.h"
+#include "cuda/device/kernel_images.h"
+#include "cuda/device/pinned_memory.h"
+#include "cuda/device/profiler_ranges.h"
+#include "cuda/device/recorded_graph.h"
+#include "cuda/kernels/begin_pass.h"
+#include "cuda/kernels/step_scalars_storage.h"
+#include "engine/bytes.h"
+#include "engine/errors.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+/// What is left to CUDA and its libraries: the code of their kernels is loaded when it first runs, and a launch that
+/// finds no room for it fails as a fault would.
+constexpr std::int64_t loaded_later_bytes = std::int64_t{64} << 20;
+
+FreeAndTotal ask_memory() {
+  std::size_t free = 0, total = 0;
+  require_cuda(cudaMemGetInfo(&free, &total), "ask for free memory");
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
+std::optional<NvmlDevice> find_in_nvml(int index) {
+  const NvmlCalls* calls = load_nvml();
+  return calls != nullptr ? NvmlDevice::find(*calls, pci_bus_id(index)) : std::nullopt;
+}
+
+void copy(void* destination, const void* source, std::int64_t num_bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (num_bytes == 0) return;
+  require_cuda(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(num_bytes), kind, stream),
+               kind == cudaMemcpyHostToDevice ? "copy to the GPU" : "copy from the GPU");
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, DeviceUsage usage,
+                       std::shared_ptr<MemoryChanges> changes)
+    : index_(index),
+      name_(std::move(name)),
+      expandable_segments_(options.expandable_segments),
+      usage_(std::move(usage)),
+      changes_(std::move(changes)),
+      library_(options) {
+  const FreeAndTotal at_first = ask_memory();
+  total_bytes_ = at_first.total_bytes;
+  measure("cuBLASLt", [&] { library_.start_matmuls(); });
+  measure("cuDNN", [&] { library_.start_convolutions(); });
+  measure("kernels", [] { load_kernels(); });
+  settle_outside_bytes(at_first.free_bytes);
+
+  scalars_ = step_scalars_storage();
+  if (scalars_ == nullptr) require_cuda(cudaGetLastError(), "find the step's numbers in its memory");
+  require_internal(scalars_ != nullptr, "the step's numbers have a place in the device's memory");
+  context_.stream = compute_.get();
+  context_.scalars = scalars_;
+  context_.library = &library_;
+  context_.tf32 = options.tf32;
+}
+
+CudaDevice::~CudaDevice() {
+  // Kernels own what queued work may still use.
+  cudaStreamSynchronize(compute_.get());
+  cudaStreamSynchronize(copies_.get());
+  cudaGetLastError();
+}
+
+template <typename Function>
+void CudaDevice::measure(const char* name, Function make) {
+  const std::int64_t free_before = ask_memory().free_bytes;
+  make();
+  outside_.push_back({name, std::max<std::int64_t>(0, free_before - ask_memory().free_bytes)});
+}
+
+void CudaDevice::settle_outside_bytes(std::int64_t free_at_first) {
+  usage_.find_this_process();
+  std::int64_t rest = usage_.used_bytes(DeviceUsage::Clock::now());
+  for (const NamedBytes& part : outside_) rest -= part.num_bytes;
+  rest = std::max<std::int64_t>(0, rest);
+  // Where the device's count is of all processes, so is what remains of it.
+  std::int64_t context_bytes = rest;
+  if (!usage_.knows_this_process())
+    context_bytes = usage_.free_before() ? std::clamp<std::int64_t>(*usage_.free_before() - free_at_first, 0, rest) : 0;
+  outside_.insert(outside_.begin(), {"CUDA context", context_bytes});
+  if (!usage_.knows_this_process()) outside_.push_back({"other processes and the driver", rest - context_bytes});
+}
+
+std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
+  const auto known = workspace_bytes_.find(op);
+  if (known != workspace_bytes_.end()) return known->second;
+  const WorkspaceModel model{.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32};
+  const std::int64_t num_bytes = compute_workspace_bytes(op, model);
+  workspace_bytes_.emplace(op, num_bytes);
+  return num_bytes;
+}
+
+Kernel& CudaDevice::prepare(const Op& op) {
+  use_device(index_);
+  const auto known = kernels_.find(op);
+  if (known != kernels_.end()) return *known->second;
+  return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
+}
+
+std::unique_ptr<MemorySource> CudaDevice::make_memory_source(std::int64_t capacity) {
+  use_device(index_);
+  const MemoryCalls calls = memory_calls_of(index_);
+  if (expandable_segments_ && !calls.has_ranges())
+    throw DeviceError(name_ + " and its driver have no virtual memory of their own, which memory.expandable_segments " +
+                      "needs; use memory.expandable_segments=false");
+  return std::make_unique<CudaSource>(index_, capacity, calls, changes_);
+}
+
+std::int64_t CudaDevice::available_bytes() const {
+  use_device(index_);
+  return std::max<std::int64_t>(0, ask_memory().free_bytes - loaded_later_bytes);
+}
+
+std::int64_t CudaDevice::used_bytes() const {
+  use_device(index_);
+  return usage_.used_bytes(DeviceUsage::Clock::now());
+}
+
+std::unique_ptr<HostMemory> CudaDevice::make_host_memory(std::int64_t num_bytes) {
+  use_device(index_);
+  return std::make_unique<PinnedMemory>(num_bytes);
+}
+
+void CudaDevice::begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) {
+  use_device(index_);
+  require_internal(staged.size() <= 2, "a pass takes at most two staged buffers");
+  std::array<StagedCopy, 2> copies{};
+  std::transform(staged.begin(), staged.end(), copies.begin(), [](const Transfer& transfer) {
+    return StagedCopy{transfer.destination, transfer.source, transfer.num_bytes};
+  });
+  staged_.hold_back(compute_.get());
+  cuda::begin_pass(scalars, scalars_, copies[0], copies[1], compute_.get());
+  if (!staged.empty()) taken_.record(compute_.get());
+}
+
+void CudaDevice::copy_ahead(std::span<const Transfer> transfers) {
+  use_device(index_);
+  taken_.hold_back(copies_.get());
+  for (const Transfer& transfer : transfers)
+    copy(transfer.destination, transfer.source, transfer.num_bytes, cudaMemcpyHostToDevice, copies_.get());
+  staged_.record(copies_.get());
+}
+
+void CudaDevice::finish_copy_ahead() { staged_.wait(); }
+
+void CudaDevice::copy_to_device(void* destination, const void* source, std::int64_t num_bytes) {
+  copy(destination, source, num_bytes, cudaMemcpyHostToDevice, compute_.get());
+}
+
+void CudaDevice::copy_to_host(void* destination, const void* source, std::int64_t num_bytes) {
+  copy(destination, source, num_bytes, cudaMemcpyDeviceToHost, compute_.get());
+}
+
+void CudaDevice::fill_zero(void* destination, std::int64_t num_bytes) {
+  if (num_bytes == 0) return;
+  require_cuda(cudaMemsetAsync(destination, 0, static_cast<std::size_t>(num_bytes), compute_.get()),
+               "fill memory of the GPU");
+}
+
+std::int64_t CudaDevice::set_mark() {
+  const std::int64_t mark = next_mark_++;
+  marks_[static_cast<std::size_t>(mark) % marks_.size()].record(compute_.get());
+  return mark;
+}
+
+void CudaDevice::wait_for(std::int64_t mark) {
+  require_internal(mark >= 0 && mark < next_mark_, "a mark is set before it is waited for");
+  // An older mark's event may stand for a later one, which is behind it.
+  marks_[static_cast<std::size_t>(mark) % marks_.size()].wait();
+}
+
+void CudaDevice::synchronize() {
+  require_cuda(cudaStreamSynchronize(compute_.get()), "wait for its kernels");
+  require_cuda(cudaStreamSynchronize(copies_.get()), "wait for its copies");
+}
+
+std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue) {
+  use_device(index_);
+  return record_graph(compute_.get(), queue);
+}
+
+void CudaDevice::push_range(const char* name) { push_profiler_range(name); }
+void CudaDevice::pop_range() { pop_profiler_range(); }
+
+std::unique_ptr<CudaDevice> make_cuda_device(int index, const CudaOptions& options) {
+  CudaDeviceInfo info = describe_device(index);
+  if (!info.problem.empty()) throw DeviceError(info.problem);
+  auto changes = std::make_shared<MemoryChanges>();
+  DeviceUsage usage(find_in_nvml(index), ask_memory, getpid(), changes);
+  use_device(index);
+  require_cuda(cudaFree(nullptr), "start the GPU");
+  return std::make_unique<CudaDevice>(index, info.name, options, std::move(usage), std::move(changes));
+}
+
+}  // namespace trainer::cuda

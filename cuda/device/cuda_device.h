@@ -1,0 +1,93 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/device/cuda_library.h"
+#include "cuda/device/device_usage.h"
+#include "cuda/device/stream_handles.h"
+#include "cuda/model/cuda_options.h"
+#include "cuda/ops/kernels.h"
+#include "engine/device/device.h"
+
+namespace trainer::cuda {
+
+/// A GPU: kernels on one stream, the next batch on another. Used by one thread at a time; a thread begins with
+/// begin_pass, prepare, or what makes memory.
+class CudaDevice final : public Device {
+ public:
+  /// `usage` was made before this process used the device; `scalars` is where its kernels read the step's numbers.
+  CudaDevice(int index, std::string name, const CudaOptions& options, DeviceUsage usage,
+             std::shared_ptr<MemoryChanges> changes);
+  ~CudaDevice() override;
+
+  std::string kind() const override { return "cuda"; }
+  std::string name() const override { return name_; }
+  std::int64_t workspace_bytes(const Op& op) const override;
+  bool copies_ahead() const override { return true; }
+  bool runs_ahead() const override { return true; }
+  std::vector<NamedBytes> outside_allocator() const override { return outside_; }
+
+  Kernel& prepare(const Op& op) override;
+
+  std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override;
+  /// What is free, without what the libraries will take for kernels that they load when they first run.
+  std::int64_t available_bytes() const override;
+  std::int64_t used_bytes() const override;
+  std::int64_t total_bytes() const override { return total_bytes_; }
+  std::vector<DeviceProcess> other_processes() const override { return usage_.other_processes(); }
+  std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override;
+
+  void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) override;
+  void copy_ahead(std::span<const Transfer> transfers) override;
+  void finish_copy_ahead() override;
+
+  void copy_to_device(void* destination, const void* source, std::int64_t num_bytes) override;
+  void copy_to_host(void* destination, const void* source, std::int64_t num_bytes) override;
+  void fill_zero(void* destination, std::int64_t num_bytes) override;
+  std::int64_t set_mark() override;
+  void wait_for(std::int64_t mark) override;
+  void synchronize() override;
+
+  std::unique_ptr<Recording> record(const std::function<void()>& queue) override;
+  void push_range(const char* name) override;
+  void pop_range() override;
+
+  /// What used_bytes counts, in words.
+  std::string used_bytes_origin() const { return usage_.origin(); }
+
+ private:
+  /// Calls `make`, and counts what of the device's memory it took under `name`.
+  template <typename Function>
+  void measure(const char* name, Function make);
+  void settle_outside_bytes(std::int64_t free_at_first);
+
+  int index_;
+  std::string name_;
+  bool expandable_segments_;
+  std::int64_t total_bytes_ = 0;
+  mutable DeviceUsage usage_;
+  std::shared_ptr<MemoryChanges> changes_;
+  std::vector<NamedBytes> outside_;
+
+  OwnedStream compute_, copies_;
+  OwnedEvent staged_;  ///< in copies_: what copy_ahead brought is there
+  OwnedEvent taken_;   ///< in compute_: begin_pass has taken it
+  std::array<OwnedEvent, 16> marks_;
+  std::int64_t next_mark_ = 0;
+
+  CudaLibrary library_;
+  CudaContext context_;
+  StepScalars* scalars_ = nullptr;  ///< in device memory
+  mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;
+  std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
+};
+
+/// Throws DeviceError, a sentence that tells what to do, where the device cannot be used.
+std::unique_ptr<CudaDevice> make_cuda_device(int index, const CudaOptions& options);
+
+}  // namespace trainer::cuda
