@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/device/aligned_memory.h"
+
 namespace trainer {
 
 BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options)
@@ -10,13 +12,14 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
   require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
   require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
   const std::int64_t batch_size = sampler.batch_size();
-  const auto allocate = [](std::int64_t num_bytes) {
-    return AlignedBytes(static_cast<std::byte*>(
-        ::operator new[](static_cast<std::size_t>(std::max<std::int64_t>(1, num_bytes)), std::align_val_t{64})));
+  const auto make_memory = [&](std::int64_t num_bytes) -> std::unique_ptr<HostMemory> {
+    num_bytes = std::max<std::int64_t>(1, num_bytes);
+    if (options.make_memory) return options.make_memory(num_bytes);
+    return std::make_unique<AlignedMemory>(num_bytes);
   };
   for (Buffer& buffer : buffers_) {
-    buffer.samples = allocate(batch_size * dataset.sample_type().num_bytes());
-    buffer.targets = allocate(batch_size * dataset.target_type().num_bytes());
+    buffer.samples = make_memory(batch_size * dataset.sample_type().num_bytes());
+    buffer.targets = make_memory(batch_size * dataset.target_type().num_bytes());
   }
   thread_ = std::thread([this] { read_ahead(); });
 }
@@ -80,10 +83,10 @@ void BatchReader::read_batches() {
       const std::uint32_t* const indices = order.data() + sampler_.begin_of_batch(index);
       for (std::int64_t i = 0; i < num_samples; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        dataset_.read(indices[at], buffer->samples.get() + at * sample_bytes,
-                      buffer->targets.get() + at * target_bytes);
+        dataset_.read(indices[at], buffer->samples->data() + at * sample_bytes,
+                      buffer->targets->data() + at * target_bytes);
       }
-      buffer->batch = {buffer->samples.get(), buffer->targets.get(), num_samples};
+      buffer->batch = {buffer->samples->data(), buffer->targets->data(), num_samples};
       {
         const std::lock_guard lock(mutex_);
         ++num_filled_;

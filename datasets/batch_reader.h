@@ -4,14 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "datasets/dataset.h"
 #include "datasets/sampler.h"
+#include "engine/device/device.h"
 
 namespace trainer {
 
@@ -34,6 +35,8 @@ struct BatchReaderOptions {
   bool endless = true;          ///< go on with the next epoch; else end after the first
   BatchPosition start = {};     ///< the first batch to hand out
   std::size_t num_buffers = 3;  ///< one is with the consumer, the others are filled ahead; at least 2
+  /// Where batches lie, such as Device::make_host_memory; AlignedMemory by default.
+  std::function<std::unique_ptr<HostMemory>(std::int64_t num_bytes)> make_memory = {};
 };
 
 /// Reads batches ahead in a thread of its own, into buffers allocated once. The dataset outlives the reader.
@@ -52,12 +55,8 @@ class BatchReader {
   const Sampler& sampler() const { return sampler_; }
 
  private:
-  struct FreeAligned {
-    void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, std::align_val_t{64}); }
-  };
-  using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
   struct Buffer {
-    AlignedBytes samples, targets;
+    std::unique_ptr<HostMemory> samples, targets;
     HostBatch batch;
   };
 

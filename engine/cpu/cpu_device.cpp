@@ -9,6 +9,7 @@
 #include "engine/cpu/dnnl_call.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/processor.h"
+#include "engine/device/aligned_memory.h"
 #include "engine/memory/host_source.h"
 #include "engine/memory/machine_memory.h"
 
@@ -52,19 +53,6 @@ class BoundKernel final : public Kernel {
  private:
   std::unique_ptr<CpuKernel> kernel_;
   const CpuContext& context_;
-};
-
-class AlignedHostMemory final : public HostMemory {
- public:
-  explicit AlignedHostMemory(std::int64_t num_bytes)
-      : bytes_(new (std::align_val_t{64}) std::byte[static_cast<std::size_t>(num_bytes)]) {}
-  std::byte* data() override { return bytes_.get(); }
-
- private:
-  struct Free {
-    void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, std::align_val_t{64}); }
-  };
-  std::unique_ptr<std::byte[], Free> bytes_;
 };
 
 /// Kernels run in the calling thread before run() returns, so nothing is ever queued.
@@ -113,7 +101,7 @@ class CpuDevice final : public Device {
   std::vector<NamedBytes> outside_allocator() const override { return {{"this process", outside_bytes_}}; }
 
   std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override {
-    return std::make_unique<AlignedHostMemory>(num_bytes);
+    return std::make_unique<AlignedMemory>(num_bytes);
   }
   void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) override {
     context_.scalars = scalars;

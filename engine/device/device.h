@@ -123,7 +123,7 @@ class Device : public DeviceModel {
   virtual std::int64_t set_mark() { return 0; }
   /// Waits until everything before the mark is done; throws DeviceError for a fault in it.
   virtual void wait_for([[maybe_unused]] std::int64_t mark) { synchronize(); }
-  /// Waits until everything queued is done; throws DeviceError for a fault in it.
+  /// Waits until everything queued is done, copies ahead too; throws DeviceError for a fault in it.
   virtual void synchronize() = 0;
 
   /// Records what `queue` queues (kernels, fills and copies on the device; no begin_pass) without running it; null

@@ -1,5 +1,6 @@
 #include "engine/program/compile.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/program/fusion.h"
@@ -37,6 +38,17 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
   program.load.instructions.push_back({Kind::allocate, program.loss_statistics, statistics.layer, Phase::load});
 }
 
+/// A persistent buffer of the type of `value`, for the largest batch that the run will meet.
+BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph, ValueId value, std::int64_t samples) {
+  const Value& info = graph.values[value];
+  TensorType type = info.type;
+  type.shape = type.shape.with_batch(samples);
+  const BufferId buffer = scheduler.add_buffer(graph.layers[info.layer].path + "." + info.role + ".staged", info.layer,
+                                               info.category, type);
+  program.load.instructions.push_back({Kind::allocate, buffer, info.layer, Phase::load});
+  return buffer;
+}
+
 }  // namespace
 
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
@@ -49,7 +61,14 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
   if (schedule.odd_batch_size() > 0) batch_sizes.push_back(schedule.odd_batch_size());
   for (std::int64_t batch_size : batch_sizes) {
     const Graph graph = make_graph(experiment, data, batch_size, GraphMode::training);
-    if (program.layers.empty()) adopt_model(program, scheduler, experiment, graph);
+    if (program.layers.empty()) {
+      adopt_model(program, scheduler, experiment, graph);
+      if (device.copies_ahead()) {
+        const std::int64_t samples = std::max(schedule.batch_size(), schedule.eval_batch_size());
+        program.staged_batch = add_staging(program, scheduler, graph, graph.batch, samples);
+        program.staged_targets = add_staging(program, scheduler, graph, graph.targets, samples);
+      }
+    }
     const std::string suffix = batch_size == schedule.batch_size() ? "" : ", odd last batch";
     Program::MicroBatch micro_batch;
     micro_batch.batch_size = batch_size;

@@ -50,7 +50,7 @@ struct OptimizerBuffers {
 };
 
 /// Shared by training, prediction and diagnosis: the only list of what is held when.
-/// Persistent buffers (parameters, optimizer state, loss statistics) are allocated by `load` and never released.
+/// Persistent buffers (parameters, optimizer state, loss statistics, staging) are allocated by `load` and never released.
 /// Gradients are allocated by the first micro-batch of a step and released by `update`.
 struct Program {
   std::vector<Layer> layers;
@@ -60,6 +60,9 @@ struct Program {
   std::vector<BufferId> parameter_buffers;          ///< by parameter
   std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
   BufferId loss_statistics = -1;
+  /// Where the next batch is copied to while a step runs, of the largest batch size; -1 where the device copies when it
+  /// needs the batch.
+  BufferId staged_batch = -1, staged_targets = -1;
 
   Routine load;
   /// For each of the at most two micro-batch sizes (the whole one first, then the odd last one).

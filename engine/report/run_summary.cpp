@@ -25,6 +25,18 @@ std::string outcome(const EndEvent& event, const Style& style) {
   return paint(style, Ink::red, "Failed");
 }
 
+/// How many steps the device replayed, and why not the others; empty where it replays nothing.
+std::string replay_text(const PassCounts& passes) {
+  if (passes.replayed == 0) {
+    const bool was_switched_off = passes.obstacle.starts_with('-') || passes.obstacle.starts_with("device.");
+    return was_switched_off ? "no pass replayed as a CUDA graph: " + passes.obstacle : "";
+  }
+  std::string text = fmt::format("{} of {} passes replayed", format_count(passes.replayed), format_count(passes.total));
+  if (passes.moved > 0)
+    text += fmt::format("; {} not, because buffers lay elsewhere than in the pass before", format_count(passes.moved));
+  return text;
+}
+
 }  // namespace
 
 std::string run_summary(const EndEvent& event, Metric best, const std::string& event_file, const Style& style) {
@@ -62,6 +74,8 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
     if (!event.outside_allocator.empty())
       text += line("outside", named_bytes_text(event.outside_allocator) + "; no allocator's", style);
   }
+  const std::string replay = replay_text(event.passes);
+  if (!replay.empty()) text += line("CUDA graph", replay, style);
   if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
   if (!event_file.empty()) text += line("events", event_file, style);
   return text;

@@ -7,6 +7,7 @@
 
 #include "engine/plan/fixes.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/train/pass_counts.h"
 
 namespace trainer {
 
@@ -78,6 +79,7 @@ struct EndEvent {
   bool stopped_early = false;
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0, peak_used = 0;
   CategoryBytes peak_by_category{};  ///< at the highest allocated value
+  PassCounts passes{};
   std::vector<NamedBytes> outside_allocator{};
   std::string output, last_checkpoint, error;
 };

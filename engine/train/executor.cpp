@@ -1,19 +1,15 @@
 #include "engine/train/executor.h"
 
 #include <algorithm>
+#include <array>
 
 #include "datasets/batch_reader.h"
 
 namespace trainer {
 
-Executor::Executor(const Program& program, Device& device, Allocator& allocator)
-    : program_(program), device_(device), allocator_(allocator), live_(program, allocator) {
+Executor::Executor(const Program& program, Device& device, Allocator& allocator, ExecutorOptions options)
+    : program_(program), device_(device), allocator_(allocator), options_(options), live_(program, allocator) {
   kernels_.resize(program.calls.size(), nullptr);
-  std::size_t most_operands = 0;
-  for (const OpCall& call : program.calls) {
-    most_operands = std::max(most_operands, call.inputs.size() + call.outputs.size());
-  }
-  operands_.resize(most_operands, nullptr);
   is_persistent_.resize(program.buffers.size(), 0);
   for (const Instruction& instruction : program.load.instructions) {
     if (instruction.kind == Instruction::Kind::allocate) is_persistent_[instruction.index] = 1;
@@ -24,6 +20,8 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator)
   }
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
   timeline_.reserve(3 * longest);
+  if (!options.replays) pass_counts_.obstacle = "device.cuda_graph=false";
+  if (options.synchronous) pass_counts_.obstacle = "--debug-sync";
 }
 
 void Executor::prepare(const Routine& routine) {
@@ -42,72 +40,206 @@ void Executor::begin_step(std::int64_t step) {
   allocator_.reset_peaks();
 }
 
-void Executor::run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch, CallObserver* observer) {
+void Executor::lay_out(std::span<const Routine* const> routines) {
+  layouts_.clear();
+  operands_.clear();
+  for (const Routine* routine : routines) lay_out(*routine);
+}
+
+void Executor::lay_out(const Routine& routine) {
   prepare(routine);
   start_timeline(routine);
-  device_.begin_pass(scalars, {});
-  num_calls_completed_ = 0;
+  Layout layout{.routine = &routine, .operands_begin = operands_.size()};
   std::size_t position = 0;
   try {
     for (; position < routine.instructions.size(); ++position) {
       const Instruction& instruction = routine.instructions[position];
-      switch (instruction.kind) {
-        case Instruction::Kind::allocate:
-          allocate(routine, instruction.index, batch);
-          break;
-        case Instruction::Kind::run:
-          run_call(instruction.index);
-          ++num_calls_completed_;
-          break;
-        case Instruction::Kind::release:
-          release(instruction.index);
-          break;
-      }
+      walk(instruction);
       note(instruction);
-      if (observer != nullptr && instruction.kind == Instruction::Kind::run) {
-        device_.synchronize();
-        if (!observer->after_call(program_.calls[instruction.index], live_)) return;
-      }
+      if (instruction.kind != Instruction::Kind::allocate) continue;
+      if (instruction.index == routine.batch) layout.batch = live_.address(instruction.index);
+      if (instruction.index == routine.targets) layout.targets = live_.address(instruction.index);
     }
   } catch (const OutOfMemory& error) {
     OutOfMemoryContext context = describe_out_of_memory(program_, live_, routine, position, error.failure(), step_);
     context.timeline.assign(timeline_.begin(), timeline_.end());
+    layouts_.clear();
     release_transient();
     throw ProgramOutOfMemory(std::move(context));
   }
+  layout.operands_end = operands_.size();
+  layouts_.push_back(layout);
 }
 
-void Executor::allocate(const Routine& routine, std::int32_t buffer, const HostBatch* batch) {
+void Executor::walk(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case Instruction::Kind::allocate:
+      allocate(instruction.index);
+      break;
+    case Instruction::Kind::run: {
+      const OpCall& call = program_.calls[instruction.index];
+      for (const BufferId input : call.inputs) operands_.push_back(live_.address(input));
+      for (const BufferId output : call.outputs) operands_.push_back(live_.address(output));
+      operands_.push_back(call.workspace >= 0 ? live_.address(call.workspace) : nullptr);
+      break;
+    }
+    case Instruction::Kind::release:
+      release(instruction.index);
+      break;
+  }
+}
+
+void Executor::stage(const Routine& routine, const HostBatch& batch) {
+  if (program_.staged_batch < 0) return;
+  const std::array<Transfer, 2> transfers = {
+      {{live_.address(program_.staged_batch), batch.samples, program_.buffers[routine.batch].num_bytes},
+       {live_.address(program_.staged_targets), batch.targets, program_.buffers[routine.targets].num_bytes}}};
+  device_.copy_ahead(transfers);
+  is_staged_ = true;
+}
+
+void Executor::begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch) {
+  const Routine& routine = *layout.routine;
+  if (routine.batch < 0 || (!is_staged_ && batch == nullptr)) return device_.begin_pass(scalars, {});
+  const std::int64_t batch_bytes = program_.buffers[routine.batch].num_bytes;
+  const std::int64_t target_bytes = program_.buffers[routine.targets].num_bytes;
+  if (is_staged_) {
+    const std::array<Transfer, 2> transfers = {
+        {{layout.batch, live_.address(program_.staged_batch), batch_bytes},
+         {layout.targets, live_.address(program_.staged_targets), target_bytes}}};
+    device_.begin_pass(scalars, transfers);
+    is_staged_ = false;
+  } else {
+    device_.begin_pass(scalars, {});
+    device_.copy_to_device(layout.batch, batch->samples, batch_bytes);
+    device_.copy_to_device(layout.targets, batch->targets, target_bytes);
+  }
+}
+
+void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch,
+                     Statistics statistics) {
+  require_internal(first + count <= layouts_.size(), "routines are laid out before they are queued");
+  begin_pass(layouts_[first], scalars, batch);
+  ++pass_counts_.total;
+  if (!pass_counts_.obstacle.empty()) return queue_calls(first, count, statistics);
+
+  bool has_same_addresses = false;
+  Pass& pass = find_pass(first, count, statistics, has_same_addresses);
+  if (!has_same_addresses) {
+    ++pass_counts_.moved;
+    return queue_calls(first, count, statistics);
+  }
+  if (!pass.recording) {
+    pass.recording = device_.record([&] { queue_calls(first, count, statistics); });
+    if (!pass.recording) {
+      pass_counts_.obstacle = "this device does not record";
+      return queue_calls(first, count, statistics);
+    }
+  }
+  pass.recording->replay();
+  ++pass_counts_.replayed;
+}
+
+/// The pass of these routines, now with the addresses of the layout; `has_same_addresses` if it had them before.
+Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, Statistics statistics,
+                                    bool& has_same_addresses) {
+  const std::span<void* const> operands(operands_.data() + layouts_[first].operands_begin,
+                                        operands_.data() + layouts_[first + count - 1].operands_end);
+  const auto is_same_pass = [&](const Pass& pass) {
+    return pass.statistics == statistics && pass.routines.size() == count &&
+           std::equal(pass.routines.begin(), pass.routines.end(), layouts_.begin() + static_cast<std::ptrdiff_t>(first),
+                      [](const Routine* routine, const Layout& layout) { return routine == layout.routine; });
+  };
+  auto found = std::find_if(passes_.begin(), passes_.end(), is_same_pass);
+  if (found == passes_.end()) {
+    Pass& pass = passes_.emplace_back();
+    for (std::size_t i = first; i < first + count; ++i) pass.routines.push_back(layouts_[i].routine);
+    pass.statistics = statistics;
+    found = passes_.end() - 1;
+  }
+  has_same_addresses = std::equal(found->operands.begin(), found->operands.end(), operands.begin(), operands.end());
+  if (!has_same_addresses) {
+    found->operands.assign(operands.begin(), operands.end());
+    found->recording.reset();
+  }
+  return *found;
+}
+
+void Executor::queue_calls(std::size_t first, std::size_t count, Statistics statistics) {
+  if (statistics == Statistics::clear) clear(program_.loss_statistics);
+  for (std::size_t i = first; i < first + count; ++i) {
+    const void* const* operands = operands_.data() + layouts_[i].operands_begin;
+    for (const Instruction& instruction : layouts_[i].routine->instructions) {
+      if (instruction.kind != Instruction::Kind::run) continue;
+      const OpCall& call = program_.calls[instruction.index];
+      run_call(instruction.index, operands);
+      operands += call.inputs.size() + call.outputs.size() + 1;
+    }
+  }
+}
+
+void Executor::run_call(std::int32_t index, const void* const* operands) {
+  const OpCall& call = program_.calls[index];
+  const std::span<void* const> all(const_cast<void* const*>(operands), call.inputs.size() + call.outputs.size() + 1);
+  const OperandAddresses addresses{.inputs = all.first(call.inputs.size()),
+                                   .outputs = all.subspan(call.inputs.size(), call.outputs.size()),
+                                   .workspace = all.back()};
+  device_.push_range(call.layer == no_layer ? "optimizer" : program_.layers[call.layer].path.c_str());
+  if (!options_.synchronous) {
+    kernels_[index]->run(addresses);
+  } else {
+    try {
+      kernels_[index]->run(addresses);
+      device_.synchronize();
+    } catch (const DeviceError& error) {
+      throw DeviceError(std::string(name_of(call.op.kind)) + " of " + program_.layer_label(call.layer) + " (" +
+                        std::string(name_of(call.phase)) + "): " + error.what());
+    }
+  }
+  device_.pop_range();
+}
+
+void Executor::run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch, CallObserver* observer) {
+  if (observer == nullptr) {
+    const std::array<const Routine*, 1> routines = {&routine};
+    lay_out(routines);
+    queue(0, 1, scalars, batch);
+    return device_.synchronize();
+  }
+  // What the observer looks at must still be live, so each call is laid out directly before it runs.
+  prepare(routine);
+  start_timeline(routine);
+  device_.begin_pass(scalars, {});
+  for (const Instruction& instruction : routine.instructions) {
+    operands_.clear();
+    walk(instruction);
+    note(instruction);
+    if (instruction.kind == Instruction::Kind::allocate && batch != nullptr) {
+      const std::int64_t num_bytes = program_.buffers[instruction.index].num_bytes;
+      void* const address = live_.address(instruction.index);
+      if (instruction.index == routine.batch) device_.copy_to_device(address, batch->samples, num_bytes);
+      if (instruction.index == routine.targets) device_.copy_to_device(address, batch->targets, num_bytes);
+    }
+    if (instruction.kind != Instruction::Kind::run) continue;
+    run_call(instruction.index, operands_.data());
+    device_.synchronize();
+    if (!observer->after_call(program_.calls[instruction.index], live_)) return;
+  }
+}
+
+void Executor::allocate(std::int32_t buffer) {
   live_.allocate(buffer);
-  const Buffer& allocated = program_.buffers[buffer];
-  by_category_[static_cast<std::size_t>(allocated.category)] += live_.block(buffer).size;
+  by_category_[static_cast<std::size_t>(program_.buffers[buffer].category)] += live_.block(buffer).size;
   const std::int64_t total = allocator_.statistics().allocated_bytes.all.current;
   if (total > highest_allocated_) {
     highest_allocated_ = total;
     peak_by_category_ = by_category_;
-  }
-  if (batch == nullptr) return;
-  if (buffer == routine.batch) {
-    device_.copy_to_device(live_.address(buffer), batch->samples, allocated.num_bytes);
-  } else if (buffer == routine.targets) {
-    device_.copy_to_device(live_.address(buffer), batch->targets, allocated.num_bytes);
   }
 }
 
 void Executor::release(std::int32_t buffer) noexcept {
   by_category_[static_cast<std::size_t>(program_.buffers[buffer].category)] -= live_.block(buffer).size;
   live_.release(buffer);
-}
-
-void Executor::run_call(std::int32_t index) {
-  const OpCall& call = program_.calls[index];
-  std::size_t count = 0;
-  for (const BufferId input : call.inputs) operands_[count++] = live_.address(input);
-  for (const BufferId output : call.outputs) operands_[count++] = live_.address(output);
-  const std::span<void* const> operands(operands_.data(), count);
-  kernels_[index]->run({.inputs = operands.first(call.inputs.size()),
-                        .outputs = operands.subspan(call.inputs.size()),
-                        .workspace = call.workspace >= 0 ? live_.address(call.workspace) : nullptr});
 }
 
 void Executor::start_timeline(const Routine& routine) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/out_of_memory_context.h"
 #include "engine/program/program.h"
+#include "engine/train/pass_counts.h"
 
 namespace trainer {
 
@@ -36,37 +38,60 @@ class CallObserver {
   virtual bool after_call(const OpCall& call, const LiveBuffers& live) = 0;
 };
 
-/// Runs the routines of one program on a device. Everything a routine needs per call is prepared when it runs for the
-/// first time (or by prepare()); from then on running it takes nothing from the system heap.
+struct ExecutorOptions {
+  bool replays = true;       ///< let the device record passes that repeat themselves and replay them
+  bool synchronous = false;  ///< wait after each call, so that a fault is told with the op and layer it happened in
+};
+
+/// Runs the routines of one program on a device.
+///
+/// Note [Layout before work]
+/// A step is walked through the allocator before any of its kernels is queued: lay_out() carries out every allocate and
+/// release, and notes the addresses of each call; queue() then starts the kernels at those addresses. Kernels run in
+/// the order of the walk on one stream, so a buffer that takes over released memory is written after the last read of
+/// what was there. In this way memory that runs out is known while nothing of the step has been computed, and the state
+/// of the step before can be saved; and a step whose addresses are those of an earlier one is replayed as one
+/// recording.
+///
+/// Everything a routine needs per call is prepared when it is laid out for the first time; from then on a step takes
+/// nothing from the system heap.
 class Executor {
  public:
   /// All three must outlive the executor; nothing is allocated yet.
-  Executor(const Program& program, Device& device, Allocator& allocator);
+  Executor(const Program& program, Device& device, Allocator& allocator, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// Makes the kernels of a routine, so that its first run is like every other.
-  void prepare(const Routine& routine);
-
   /// Peaks and the timeline start anew, for a step or an evaluation. `step` is what a failure names.
   void begin_step(std::int64_t step);
-  /// Executes the instructions: allocate, run, release. The host's batch, of routine.batch_size samples, is copied in
-  /// as soon as its buffers are allocated, and must stay until the device has been synchronised: run does not wait.
-  /// Throws ProgramOutOfMemory, after which the buffers allocated since
-  /// `load` are released and parameters are as the last completed call left them; DeviceError.
+
+  /// Lays out routines that follow each other, replacing the layout before. Throws ProgramOutOfMemory, after which the
+  /// buffers allocated since `load` are released and parameters are as they were.
+  void lay_out(std::span<const Routine* const> routines);
+
+  /// Starts copying the batch of a routine to the device beside what is queued, where the program has a staging buffer;
+  /// the batch must stay until finish_staging().
+  void stage(const Routine& routine, const HostBatch& batch);
+  void finish_staging() { device_.finish_copy_ahead(); }
+
+  /// Whether a pass starts with the loss statistics cleared.
+  enum class Statistics : std::uint8_t { keep, clear };
+  /// Queues `count` laid-out routines from number `first` on, as one pass under `scalars`. The batch of routine `first`
+  /// is the staged one, or else copied from `batch`, which must stay until the device has been waited for. Throws
+  /// DeviceError.
+  void queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch = nullptr,
+             Statistics statistics = Statistics::keep);
+
+  /// Lays out one routine and runs it, to its end or to where the observer says, and waits.
   void run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch = nullptr,
            CallObserver* observer = nullptr);
-
-  /// Calls that the last run() completed, also where it failed.
-  std::int64_t num_calls_completed() const { return num_calls_completed_; }
 
   /// Releases everything that `program.load` did not allocate.
   void release_transient() noexcept;
   /// Releases everything and gives the allocator's cache back.
   void release_all() noexcept;
 
-  /// Copies whole buffers and waits for the copy; queue_read() and clear() only queue, until the device is
-  /// synchronised.
+  /// Copies whole buffers and waits for the copy; queue_read() and clear() only queue.
   void read(BufferId buffer, void* to);
   void queue_read(BufferId buffer, void* to);
   void write(BufferId buffer, const void* from);
@@ -78,6 +103,7 @@ class Executor {
   const CategoryBytes& peak_by_category() const { return peak_by_category_; }
   /// The highest values since the executor was made.
   const StepMemory& run_peak() const;
+  const PassCounts& pass_counts() const { return pass_counts_; }
 
   const Program& program() const { return program_; }
   Device& device() { return device_; }
@@ -85,22 +111,47 @@ class Executor {
   const LiveBuffers& live() const { return live_; }
 
  private:
-  void allocate(const Routine& routine, std::int32_t buffer, const HostBatch* batch);
+  /// A routine with the addresses of its calls: for each its inputs, outputs and workspace, one after the other.
+  struct Layout {
+    const Routine* routine = nullptr;
+    std::size_t operands_begin = 0, operands_end = 0;
+    void* batch = nullptr;
+    void* targets = nullptr;
+  };
+  /// A pass as it was queued before, and its recording once it came a second time with the same addresses.
+  struct Pass {
+    std::vector<const Routine*> routines;
+    Statistics statistics{};
+    std::vector<void*> operands;
+    std::unique_ptr<Recording> recording;
+  };
+
+  void prepare(const Routine& routine);
+  void lay_out(const Routine& routine);
+  void walk(const Instruction& instruction);
+  void begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
+  void queue_calls(std::size_t first, std::size_t count, Statistics statistics);
+  void run_call(std::int32_t index, const void* const* operands);
+  Pass& find_pass(std::size_t first, std::size_t count, Statistics statistics, bool& has_same_addresses);
+  void allocate(std::int32_t buffer);
   void release(std::int32_t buffer) noexcept;
-  void run_call(std::int32_t index);
   void start_timeline(const Routine& routine);
   void note(const Instruction& instruction);
 
   const Program& program_;
   Device& device_;
   Allocator& allocator_;
+  const ExecutorOptions options_;
   LiveBuffers live_;
   std::vector<Kernel*> kernels_;     ///< by call; null until prepared
-  std::vector<void*> operands_;      ///< of the call that runs: inputs, then outputs
   std::vector<char> is_persistent_;  ///< by buffer
+  std::vector<Layout> layouts_;
+  std::vector<void*> operands_;  ///< of all laid-out calls
+  std::vector<Pass> passes_;
+  bool is_staged_ = false;
+  PassCounts pass_counts_;
 
   std::int64_t step_ = 0;
-  std::int64_t num_calls_completed_ = 0;
   /// Note [Timeline of accumulated steps]
   /// The timeline holds the first micro-batch of a step, its newest further one, and the update: what differs. So its
   /// room is known beforehand, however many micro-batches a step has.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 #include "engine/config/load_experiment.h"
+#include "engine/plan/step_routines.h"
 #include "engine/train/learning_rate.h"
 #include "engine/train/non_finite_search.h"
 
@@ -42,11 +44,14 @@ TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data,
   if (experiment.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
   }
-  std::int64_t num_bytes = 0;
-  for (const Parameter& parameter : program_.parameters) {
-    if (!parameter.trainable) num_bytes += parameter.type.num_bytes();
+  statistics_memory_ = executor.device().make_host_memory(2 * static_cast<std::int64_t>(sizeof(Statistics)));
+}
+
+TrainingLoop::~TrainingLoop() {
+  try {
+    executor_.device().synchronize();  // copies from and to the host memory held here
+  } catch (const Error&) {             // the device is lost, and nothing is copied any more
   }
-  running_statistics_.resize(static_cast<std::size_t>(num_bytes));
 }
 
 RunStatus TrainingLoop::run(const TrainingState& state) {
@@ -57,11 +62,13 @@ RunStatus TrainingLoop::run(const TrainingState& state) {
   }
   if (state_.step < schedule_.total_steps()) {
     const RunSchedule::Step next = schedule_.step(state_.step + 1);
-    BatchReaderOptions reader_options;
-    reader_options.start = {.epoch = next.epoch, .batch = next.first_batch};
-    reader_ = std::make_unique<BatchReader>(*data_.train, sampler_, reader_options);
+    BatchReaderOptions options = reader_options();
+    options.start = {.epoch = next.epoch, .batch = next.first_batch};
+    reader_ = std::make_unique<BatchReader>(*data_.train, sampler_, options);
   }
+  last_finish_ = Clock::now();
   const RunStatus status = run_steps();
+  executor_.finish_staging();
   reader_.reset();
   return status;
 }
@@ -70,14 +77,14 @@ RunStatus TrainingLoop::run_steps() {
   const auto interrupted = [&] { return interruption_.requests.load() > 0; };
   if (!state_.evaluated && !interrupted() && !evaluate()) return RunStatus::diverged;
   while (state_.step < schedule_.total_steps() && !stops_early()) {
-    if (interrupted()) break;
-    if (!train_step()) return RunStatus::diverged;
+    if (interrupted() && queued_.empty()) break;
+    if (!train_next_step()) return RunStatus::diverged;
     const RunSchedule::Step step = schedule_.step(state_.step);
     state_.evaluated = !step.evaluates;
     const std::int64_t best_before = state_.best_step;
     if (step.evaluates && !interrupted() && !evaluate()) return RunStatus::diverged;
     const bool is_new_best = state_.best_step != best_before;
-    if ((is_new_best || checkpoint_is_due(step)) && !save()) return RunStatus::diverged;
+    if ((is_new_best || checkpoint_is_due(state_.step, step)) && !save()) return RunStatus::diverged;
   }
   stopped_early_ = stops_early() && state_.step < schedule_.total_steps();
   if ((saved_step_ != state_.step || saved_evaluated_ != state_.evaluated) && !save()) return RunStatus::diverged;
@@ -85,58 +92,118 @@ RunStatus TrainingLoop::run_steps() {
   return is_done ? RunStatus::done : RunStatus::interrupted;
 }
 
-bool TrainingLoop::train_step() {
-  const Clock::time_point begin = Clock::now();
-  const std::int64_t number = state_.step + 1;
+bool TrainingLoop::train_next_step() {
+  if (queued_.empty()) queue_step(state_.step + 1);
+  if (may_queue_behind(queued_.front())) {
+    try {
+      queue_step(queued_.front().number + 1);
+    } catch (const ProgramOutOfMemory&) {
+      if (!finish_step()) return false;  // it counts, before the failure of the next one is told
+      throw;
+    }
+  }
+  return finish_step();
+}
+
+/// See Note [Running ahead].
+bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
+  return executor_.device().runs_ahead() && queued_.size() == 1 && queued.number < schedule_.total_steps() &&
+         !queued.step.evaluates && !checkpoint_is_due(queued.number, queued.step) && interruption_.requests.load() == 0;
+}
+
+void TrainingLoop::queue_step(std::int64_t number) {
+  Device& device = executor_.device();
   const RunSchedule::Step step = schedule_.step(number);
   executor_.begin_step(number);
-  keep_running_statistics();
-  executor_.clear(program_.loss_statistics);
+  routines_.clear();
+  for_each_step_routine(program_, step, [&](const Routine& routine) { routines_.push_back(&routine); });
+  executor_.lay_out(routines_);
+  QueuedStep queued{.number = number, .step = step, .memory = measure()};
 
   StepScalars scalars;
   scalars.seed = experiment_.seed;
-  scalars.pass = static_cast<std::uint32_t>(state_.pass);
+  std::int64_t pass = state_.pass;
+  for (const QueuedStep& earlier : queued_) pass += earlier.step.num_micro_batches;
+  scalars.pass = static_cast<std::uint32_t>(pass);
   // Where all samples are of classes of weight 0 there is nothing to learn from.
   const double loss_weight = loss_weight_of_step(step);
   scalars.gradient_scale = loss_weight > 0 ? static_cast<float>(1.0 / loss_weight) : 0.0F;
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
                                         schedule_.steps_per_epoch());
   scalars.update = number;
-  const StepScalars first_scalars = scalars;
-  for (std::int64_t i = 0; i < step.num_micro_batches; ++i) {
-    const HostBatch* batch = reader_->next();
-    require_internal(batch != nullptr && batch->num_samples == size_of_micro_batch(step, i),
-                     "the reader delivers the batches of the schedule");
-    const Program::MicroBatch& micro_batch = micro_batch_of(batch->num_samples);
-    executor_.run(i == 0 ? micro_batch.first : micro_batch.next, scalars, batch);
-    ++scalars.pass;
-    if (i + 1 < step.num_micro_batches) executor_.device().synchronize();  // the reader takes the batch back
+  queued.first_scalars = scalars;
+  for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
+    const HostBatch& batch = next_batch(step, i);
+    const bool is_last = i + 1 == step.num_micro_batches;
+    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch,
+                    i == 0 ? Executor::Statistics::clear : Executor::Statistics::keep);
+    stage_next_batch(number, step, i);
   }
-  const LossSummary summary = summarize(read_statistics());
+  queued.slot = static_cast<std::size_t>(number % 2);
+  executor_.queue_read(program_.loss_statistics, statistics_slot(queued.slot));
+  queued.mark = device.set_mark();
+  queued_.push_back(queued);
+}
+
+/// The batch of a micro-batch: the one that is on its way to the device, or the reader's next.
+const HostBatch& TrainingLoop::next_batch(const RunSchedule::Step& step, std::int64_t micro_batch) {
+  const HostBatch* batch = staged_batch_;
+  if (batch == nullptr) {
+    executor_.device().synchronize();  // the reader takes the batch before back
+    batch = reader_->next();
+    require_internal(batch != nullptr, "the reader of training data is endless");
+    executor_.stage(*routines_[static_cast<std::size_t>(micro_batch)], *batch);
+  }
+  staged_batch_ = nullptr;
+  require_internal(batch->num_samples == size_of_micro_batch(step, micro_batch),
+                   "the reader delivers the batches of the schedule");
+  return *batch;
+}
+
+/// Where the device copies beside its kernels: starts the copy of what follows a micro-batch that was just queued.
+void TrainingLoop::stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch) {
+  if (program_.staged_batch < 0) return;
+  const bool is_last = micro_batch + 1 == step.num_micro_batches;
+  // An evaluation stages its own batches.
+  if (is_last && (number >= schedule_.total_steps() || step.evaluates)) return;
+  executor_.finish_staging();  // the reader takes the batch before back
+  staged_batch_ = reader_->next();
+  require_internal(staged_batch_ != nullptr, "the reader of training data is endless");
+  const Program::MicroBatch& following = micro_batch_of(staged_batch_->num_samples);
+  executor_.stage(following.first, *staged_batch_);
+}
+
+bool TrainingLoop::finish_step() {
+  const QueuedStep queued = queued_.front();
+  executor_.device().wait_for(queued.mark);
+  Statistics statistics{};
+  std::memcpy(statistics.data(), statistics_slot(queued.slot), sizeof(statistics));
+  const LossSummary summary = summarize(statistics);
   if (!std::isfinite(summary.loss)) {
-    events_.on_diverged(locate_in_step(step, first_scalars, summary.loss));
+    executor_.device().synchronize();
+    queued_.clear();
+    staged_batch_ = nullptr;
+    events_.on_diverged(locate_in_step(queued.step, queued.first_scalars, summary.loss));
     return false;
   }
-  is_updating_ = true;
-  executor_.run(program_.update, scalars);
-  executor_.device().synchronize();
-  is_updating_ = false;
-
-  statistics_are_kept_ = false;
-  state_.step = number;
-  state_.pass += step.num_micro_batches;
-  state_.samples += step.num_samples;
-  trained_samples_ += step.num_samples;
+  queued_.erase(queued_.begin());
+  state_.step = queued.number;
+  state_.pass += queued.step.num_micro_batches;
+  state_.samples += queued.step.num_samples;
+  trained_samples_ += queued.step.num_samples;
   last_loss_ = summary.loss;
 
   StepEvent event;
-  event.step = number;
-  event.epoch = step.epoch + 1;
+  event.step = queued.number;
+  event.epoch = queued.step.epoch + 1;
   event.loss = summary.loss;
-  event.learning_rate = scalars.learning_rate;
-  event.samples = step.num_samples;
-  event.memory = measure();
-  event.seconds = seconds_since(begin);
+  event.learning_rate = queued.first_scalars.learning_rate;
+  event.samples = queued.step.num_samples;
+  event.memory = queued.memory;
+  event.memory.device_used = measure_used();
+  const Clock::time_point now = Clock::now();
+  event.seconds = std::chrono::duration<double>(now - last_finish_).count();
+  last_finish_ = now;
   training_seconds_ += event.seconds;
   if (!wrote_config_) {
     directory_.write_config(resolved_yaml(experiment_));
@@ -146,9 +213,14 @@ bool TrainingLoop::train_step() {
   return true;
 }
 
+BatchReaderOptions TrainingLoop::reader_options() const {
+  Device& device = executor_.device();
+  return {.make_memory = [&device](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }};
+}
+
 BatchReader TrainingLoop::read_validation() const {
   const Sampler sampler({.num_samples = data_.validation->size(), .batch_size = schedule_.eval_batch_size()});
-  BatchReaderOptions options;
+  BatchReaderOptions options = reader_options();
   options.endless = false;
   return BatchReader(*data_.validation, sampler, options);
 }
@@ -156,17 +228,28 @@ BatchReader TrainingLoop::read_validation() const {
 bool TrainingLoop::evaluate() {
   const Clock::time_point begin = Clock::now();
   executor_.begin_step(state_.step);
-  executor_.clear(program_.loss_statistics);
   BatchReader reader = read_validation();
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   std::int64_t samples = 0;
-  while (const HostBatch* batch = reader.next()) {
+  const HostBatch* batch = reader.next();
+  if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
+  while (batch != nullptr) {
     // An interrupted evaluation is made up for by the run that resumes.
-    if (interruption_.requests.load() > 0) return true;
-    executor_.run(evaluation_of(batch->num_samples), scalars, batch);
-    executor_.device().synchronize();
+    if (interruption_.requests.load() > 0) {
+      executor_.finish_staging();
+      return true;
+    }
+    const std::array<const Routine*, 1> routine = {&evaluation_of(batch->num_samples)};
+    executor_.lay_out(routine);
+    executor_.queue(0, 1, scalars, batch, samples == 0 ? Executor::Statistics::clear : Executor::Statistics::keep);
     samples += batch->num_samples;
+    if (program_.staged_batch >= 0)
+      executor_.finish_staging();
+    else
+      executor_.device().synchronize();
+    batch = reader.next();
+    if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
   }
   const LossSummary summary = summarize(read_statistics());
   if (!std::isfinite(summary.loss)) {
@@ -187,6 +270,7 @@ bool TrainingLoop::evaluate() {
   event.memory = measure();
   event.seconds = seconds_since(begin);
   events_.on_eval(event);
+  last_finish_ = Clock::now();
   return true;
 }
 
@@ -214,11 +298,11 @@ bool TrainingLoop::stops_early() const {
   return patience > 0 && state_.evaluations_without_improvement >= patience;
 }
 
-bool TrainingLoop::checkpoint_is_due(const RunSchedule::Step& step) const {
+bool TrainingLoop::checkpoint_is_due(std::int64_t number, const RunSchedule::Step& step) const {
   const std::int64_t every = experiment_.checkpoint.every;
   if (every <= 0) return false;
   if (experiment_.checkpoint.every_in_epochs) return step.ends_epoch && (step.epoch + 1) % every == 0;
-  return state_.step % every == 0;
+  return number % every == 0;
 }
 
 bool TrainingLoop::save() {
@@ -242,33 +326,15 @@ std::int32_t TrainingLoop::write_checkpoint() {
   saved_step_ = state_.step;
   saved_evaluated_ = state_.evaluated;
   last_checkpoint_ = saved.path;
+  last_finish_ = Clock::now();
   events_.on_checkpoint({.step = state_.step, .path = saved.path, .seconds = seconds_since(begin)});
   return -1;
 }
 
 void TrainingLoop::save_after_failure() {
+  executor_.device().synchronize();
   reader_.reset();
-  if (is_updating_ && executor_.num_calls_completed() > 0) return;
-  if (statistics_are_kept_) {
-    const std::byte* from = running_statistics_.data();
-    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-      if (program_.parameters[i].trainable) continue;
-      executor_.write(program_.parameter_buffers[i], from);
-      from += program_.parameters[i].type.num_bytes();
-    }
-  }
   if (state_.step > 0 && (saved_step_ != state_.step || saved_evaluated_ != state_.evaluated)) write_checkpoint();
-}
-
-void TrainingLoop::keep_running_statistics() {
-  std::byte* to = running_statistics_.data();
-  for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-    if (program_.parameters[i].trainable) continue;
-    executor_.queue_read(program_.parameter_buffers[i], to);
-    to += program_.parameters[i].type.num_bytes();
-  }
-  if (to != running_statistics_.data()) executor_.device().synchronize();
-  statistics_are_kept_ = true;
 }
 
 double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {
@@ -331,20 +397,25 @@ LossSummary TrainingLoop::summarize(const Statistics& statistics) const {
 DeviceMemory TrainingLoop::measure() {
   DeviceMemory memory;
   memory.step = executor_.memory();
-  memory.device_used = executor_.device().used_bytes();
+  memory.device_used = measure_used();
   memory.device_total = device_total_;
   memory.num_alloc_retries = executor_.allocator().statistics().num_alloc_retries;
-  peak_used_ = std::max(peak_used_, memory.device_used);
   return memory;
+}
+
+std::int64_t TrainingLoop::measure_used() {
+  const std::int64_t used = executor_.device().used_bytes();
+  peak_used_ = std::max(peak_used_, used);
+  return used;
 }
 
 DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const StepScalars& first_scalars,
                                            double loss) {
   DivergedEvent event{.step = state_.step + 1, .loss = loss, .layer = "loss", .tensor = "loss"};
   executor_.release_transient();  // the gradients
-  BatchReaderOptions reader_options;
-  reader_options.start = {.epoch = step.epoch, .batch = step.first_batch};
-  BatchReader reader(*data_.train, sampler_, reader_options);
+  BatchReaderOptions options = reader_options();
+  options.start = {.epoch = step.epoch, .batch = step.first_batch};
+  BatchReader reader(*data_.train, sampler_, options);
   StepScalars scalars = first_scalars;
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch* batch = reader.next();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,17 +28,27 @@ struct LossSummary {
 
 /// The steps of a run, from a state to the end of the schedule, with evaluations, early stopping and checkpoints.
 /// `executor` holds the parameters and the optimizer's state that belong to `state`.
+///
+/// Note [Running ahead]
+/// On a device that computes beside the host, a step is queued before the loss of the step before it has been read, so
+/// that the device never waits for the host: steps are queued (queue_step) and later finished (finish_step), at most
+/// one ahead, and none beyond a step behind which the state is looked at (an evaluation, a checkpoint, the end). The
+/// state moves only when a step is finished. An update leaves everything as it was where the loss is not finite (see
+/// optimizer_update.h), so that divergence may be noticed one step late.
 class TrainingLoop {
  public:
   TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,
                const RunDirectory& directory, const TrainingOptions& options, const Interruption& interruption,
                EventSink& events);
+  ~TrainingLoop();
+  TrainingLoop(const TrainingLoop&) = delete;
+  TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   /// Goes on from `state` to the end, an interruption or divergence; emits all events but start and end. Throws
   /// ProgramOutOfMemory, DataError, DeviceError.
   RunStatus run(const TrainingState& state);
 
-  /// After ProgramOutOfMemory: saves what was trained since the last checkpoint, unless an update was half done.
+  /// After ProgramOutOfMemory: saves what was trained since the last checkpoint.
   void save_after_failure();
 
   /// Numbers for the end event.
@@ -46,15 +57,31 @@ class TrainingLoop {
  private:
   using Statistics = std::array<double, num_loss_statistics>;
 
+  /// A step that was queued and whose loss has not been read.
+  struct QueuedStep {
+    std::int64_t number = 0;
+    RunSchedule::Step step = {};
+    StepScalars first_scalars = {};
+    DeviceMemory memory = {};
+    std::int64_t mark = 0;
+    std::size_t slot = 0;  ///< of statistics_memory_
+  };
+
   RunStatus run_steps();
-  bool train_step();
+  bool train_next_step();
+  void queue_step(std::int64_t number);
+  /// Waits for the oldest queued step and tells of it; false where it diverged.
+  bool finish_step();
+  bool may_queue_behind(const QueuedStep& queued) const;
+  const HostBatch& next_batch(const RunSchedule::Step& step, std::int64_t micro_batch);
+  void stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch);
   bool evaluate();
   /// Reads the validation data once.
   BatchReader read_validation() const;
   bool save();
   /// Returns the parameter that is not finite, or -1.
   std::int32_t write_checkpoint();
-  bool checkpoint_is_due(const RunSchedule::Step& step) const;
+  bool checkpoint_is_due(std::int64_t number, const RunSchedule::Step& step) const;
   bool stops_early() const;
   bool note_evaluation(const LossSummary& summary);
 
@@ -63,9 +90,11 @@ class TrainingLoop {
   const Routine& evaluation_of(std::int64_t batch_size) const;
   std::int64_t size_of_micro_batch(const RunSchedule::Step& step, std::int64_t index) const;
   Statistics read_statistics();
+  std::byte* statistics_slot(std::size_t slot) { return statistics_memory_->data() + slot * sizeof(Statistics); }
+  BatchReaderOptions reader_options() const;
   LossSummary summarize(const Statistics& statistics) const;
   DeviceMemory measure();
-  void keep_running_statistics();
+  std::int64_t measure_used();
 
   DivergedEvent locate_in_step(const RunSchedule::Step& step, const StepScalars& scalars, double loss);
   DivergedEvent locate_in_evaluation(double loss);
@@ -93,10 +122,12 @@ class TrainingLoop {
   std::string last_checkpoint_;
   bool wrote_config_ = false;
   bool stopped_early_ = false;
-  /// A failed step has moved running statistics; these are the ones it started with, parameter by parameter.
-  std::vector<std::byte> running_statistics_;
-  bool statistics_are_kept_ = false;
-  bool is_updating_ = false;
+
+  std::vector<QueuedStep> queued_;                 ///< oldest first, at most two
+  std::vector<const Routine*> routines_;           ///< of the step that is being queued
+  const HostBatch* staged_batch_ = nullptr;        ///< fetched and on its way to the device
+  std::unique_ptr<HostMemory> statistics_memory_;  ///< of two steps
+  std::chrono::steady_clock::time_point last_finish_;
 
   std::int64_t trained_samples_ = 0;
   double training_seconds_ = 0;

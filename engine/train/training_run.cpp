@@ -9,6 +9,7 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/memory/caching_allocator.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/program/compile.h"
 #include "engine/train/config_drift.h"
 #include "engine/train/parameter_init.h"
@@ -148,7 +149,7 @@ class TrainingRun {
   /// Where the plan shows that the run does not fit.
   std::optional<OutOfMemoryContext> planned_failure() const {
     if (!experiment_.memory.preflight) return std::nullopt;
-    MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_);
+    MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_, allocator_options(experiment_));
     require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
     return plan.fits ? std::nullopt : std::move(plan.failure);
   }
@@ -168,8 +169,9 @@ class TrainingRun {
 
   RunStatus train(const std::optional<Checkpoint>& checkpoint) {
     const std::unique_ptr<MemorySource> source = device_.make_memory_source(capacity_);
-    CachingAllocator allocator(*source);
-    Executor executor(program_, device_, allocator);
+    CachingAllocator allocator(*source, allocator_options(experiment_));
+    Executor executor(program_, device_, allocator,
+                      {.replays = experiment_.device.cuda_graph, .synchronous = options_.debug_sync});
     TrainingLoop loop(experiment_, data_, schedule_, executor, directory_, options_, interruption_, events_);
     const auto take_numbers = [&] {
       loop.fill(end_);
@@ -177,6 +179,7 @@ class TrainingRun {
       end_.peak_allocated = executor.run_peak().peak_allocated;
       end_.peak_reserved = executor.run_peak().peak_reserved;
       end_.peak_by_category = executor.peak_by_category();
+      end_.passes = executor.pass_counts();
       end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
       executor.release_all();
     };

@@ -22,6 +22,7 @@ struct TrainingOptions {
   std::string resume_from;       ///< or from this one
   bool accept_previous = false;  ///< a damaged newest checkpoint may be skipped
   bool overwrite = false;        ///< start anew in an output directory that holds a run
+  bool debug_sync = false;       ///< wait after each call, so that a fault names its op and layer
   std::string initial_weights;   ///< a safetensors file to start the parameters from
   std::string trainer_version;   ///< recorded in checkpoints
 };

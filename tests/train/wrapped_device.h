@@ -28,26 +28,23 @@ class ShortSource final : public MemorySource {
   std::int64_t real_capacity_;
 };
 
-/// A device that has less memory than it says, or whose kernels of one kind run out of memory at one run.
+/// A device that has less memory than it says, or that lets the training loop run ahead of it.
 class WrappedDevice final : public Device {
  public:
   explicit WrappedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
 
   std::int64_t real_capacity = std::int64_t{1} << 60;
-  /// The run of kernels of `failing_kind`, counted from 1 over all of them, that fails; 0: none.
-  std::int64_t failing_run = 0;
-  OpKind failing_kind{};
-  const MemorySource* source = nullptr;  ///< the last one made
+  bool is_asynchronous = false;           ///< programs have staging buffers, and steps are queued ahead
+  std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
+  const MemorySource* source = nullptr;   ///< the last one made
 
   std::string kind() const override { return inner_->kind(); }
   std::string name() const override { return inner_->name(); }
   std::int64_t workspace_bytes(const Op& op) const override { return inner_->workspace_bytes(op); }
-  Kernel& prepare(const Op& op) override {
-    Kernel& kernel = inner_->prepare(op);
-    if (failing_run == 0 || op.kind != failing_kind) return kernel;
-    kernels_.push_back(std::make_unique<FailingKernel>(kernel, *this));
-    return *kernels_.back();
-  }
+  bool copies_ahead() const override { return is_asynchronous; }
+  bool runs_ahead() const override { return is_asynchronous; }
+  void wait_for(std::int64_t) override {}
+  Kernel& prepare(const Op& op) override { return inner_->prepare(op); }
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), real_capacity);
     source = made.get();
@@ -72,29 +69,13 @@ class WrappedDevice final : public Device {
     inner_->copy_to_host(destination, from, num_bytes);
   }
   void fill_zero(void* destination, std::int64_t num_bytes) override { inner_->fill_zero(destination, num_bytes); }
-  void synchronize() override { inner_->synchronize(); }
+  void synchronize() override {
+    ++num_synchronizations;
+    inner_->synchronize();
+  }
 
  private:
-  class FailingKernel final : public Kernel {
-   public:
-    FailingKernel(Kernel& inner, WrappedDevice& device) : inner_(inner), device_(device) {}
-    void run(const OperandAddresses& addresses) override {
-      if (++device_.num_runs_ == device_.failing_run) {
-        AllocationFailure failure;
-        failure.requested = failure.rounded = failure.segment_bytes = failure.capacity = std::int64_t{1} << 30;
-        throw OutOfMemory(failure);
-      }
-      inner_.run(addresses);
-    }
-
-   private:
-    Kernel& inner_;
-    WrappedDevice& device_;
-  };
-
   std::unique_ptr<Device> inner_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;
-  std::int64_t num_runs_ = 0;
 };
 
 }  // namespace trainer

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trainer {
+
+/// How passes (micro-batches, updates, batches of an evaluation) reached the device.
+struct PassCounts {
+  std::int64_t total = 0;
+  std::int64_t replayed = 0;  ///< as one recording (a CUDA graph)
+  std::int64_t moved = 0;     ///< not, because buffers lay elsewhere than in the pass before
+  std::string obstacle;       ///< why none is replayed at all: "--debug-sync"; empty: they are, where buffers stay
+};
+
+}  // namespace trainer
