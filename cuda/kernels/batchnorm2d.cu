@@ -1,0 +1,218 @@
+#include "cuda/kernels/batchnorm2d.h"
+
+#include "cuda/kernels/column_moments.cuh"
+#include "cuda/kernels/pack.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+/// Tiles of 32 channels and more give a kernel that reads all rows many blocks; wider ones suffice otherwise.
+constexpr int lanes_of_one_launch = 8;
+
+struct StatisticsOperands {
+  float* running_mean;
+  float* running_var;
+  float* mean;
+  float* rstd;
+  double eps, momentum;
+};
+
+/// Settles one channel from the sums of x − shift and of its square.
+__device__ __forceinline__ void settle_channel(const StatisticsOperands& out, std::int64_t channel, std::int64_t rows,
+                                               float shift, double mean_of_shifted, double variance) {
+  const double count = static_cast<double>(rows);
+  const double mean = static_cast<double>(shift) + mean_of_shifted;
+  const double unbiased = rows > 1 ? variance * (count / (count - 1)) : variance;
+  out.mean[channel] = static_cast<float>(mean);
+  out.rstd[channel] = static_cast<float>(1 / sqrt(variance + out.eps));
+  const double old_mean = static_cast<double>(out.running_mean[channel]);
+  const double old_var = static_cast<double>(out.running_var[channel]);
+  out.running_mean[channel] = static_cast<float>((1 - out.momentum) * old_mean + out.momentum * mean);
+  out.running_var[channel] = static_cast<float>((1 - out.momentum) * old_var + out.momentum * unbiased);
+}
+
+/// y = (x − mean) · slope + bias for n channels.
+template <int n>
+struct Normalization {
+  Pack<float, n> mean, slope, bias;
+};
+
+template <int n>
+__device__ __forceinline__ Normalization<n> normalization_of(const float* mean, const float* rstd, const float* weight,
+                                                             const float* bias, std::int64_t channel) {
+  Normalization<n> result;
+  for (int i = 0; i < n; ++i) {
+    result.mean.values[i] = mean[channel + i];
+    result.slope.values[i] = rstd[channel + i] * (weight != nullptr ? weight[channel + i] : 1.0f);
+    result.bias.values[i] = bias != nullptr ? bias[channel + i] : 0.0f;
+  }
+  return result;
+}
+
+// x and y may be the same, so nothing here promises that they are not.
+template <typename T, int n>
+__device__ __forceinline__ void normalize_rows(const T* x, T* y, const Normalization<n>& by, bool relu,
+                                               std::int64_t channel, std::int64_t channels, std::int64_t begin,
+                                               std::int64_t end) {
+  for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once * blockDim.y) {
+    Pack<float, n> values[rows_at_once];
+    for (int u = 0; u < rows_at_once; ++u) {
+      const std::int64_t at = row + u * blockDim.y;
+      if (at < end) values[u] = load_floats<n>(x + at * channels + channel);
+    }
+    for (int u = 0; u < rows_at_once; ++u) {
+      const std::int64_t at = row + u * blockDim.y;
+      if (at >= end) continue;
+      for (int i = 0; i < n; ++i) {
+        const float value = (values[u].values[i] - by.mean.values[i]) * by.slope.values[i] + by.bias.values[i];
+        values[u].values[i] = relu && value < 0 ? 0.0f : value;
+      }
+      store_floats(y + at * channels + channel, values[u]);
+    }
+  }
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_forward_at_once_kernel(const T* x, T* y, StatisticsOperands out, const float* weight, const float* bias,
+                                       bool relu, std::int64_t rows, std::int64_t channels, std::int64_t num_tiles) {
+  const TilePosition at = tile_position<n>(num_tiles, channels);
+  Moments<n> moments = moments_of_rows<n>(x, at, channels, 0, rows);
+  merge_over_rows(moments);
+  if (threadIdx.y == 0 && at.active) {
+    for (int i = 0; i < n; ++i) {
+      settle_channel(out, at.channel + i, rows, to_float(x[at.channel + i]), static_cast<double>(moments.mean[i]),
+                     static_cast<double>(moments.squares[i]) / static_cast<double>(rows));
+    }
+  }
+  __syncthreads();  // also orders the reads of x before the writes of y
+  if (!at.active) return;
+  const auto by = normalization_of<n>(out.mean, out.rstd, weight, bias, at.channel);
+  normalize_rows(x, y, by, relu, at.channel, channels, 0, rows);
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_moments_kernel(const T* x, SumPair* pairs, RowParts parts, std::int64_t rows, std::int64_t channels,
+                               std::int64_t num_tiles) {
+  const TilePosition at = tile_position<n>(num_tiles, channels);
+  const std::int64_t begin = at.row_group * parts.rows_per_part;
+  const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
+  Moments<n> moments = moments_of_rows<n>(x, at, channels, begin, end);
+  merge_over_rows(moments);
+  if (threadIdx.y != 0 || !at.active) return;
+  for (int i = 0; i < n; ++i) {
+    pairs[at.row_group * channels + at.channel + i] = {moments.mean[i], moments.squares[i]};
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(combined_channels* combining_threads)
+    batchnorm2d_statistics_kernel(const T* x, const SumPair* pairs, RowParts parts, StatisticsOperands out,
+                                  std::int64_t rows, std::int64_t channels) {
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
+  // With count · mean and squares + count · mean², moments add up. In f64 their difference keeps its digits, the more
+  // so as the means are those of x − shift.
+  DoubleSums sums{0, 0};
+  if (channel < channels) {
+    for (std::int64_t part = threadIdx.y; part < parts.num_parts; part += combining_threads) {
+      const std::int64_t rest = rows - part * parts.rows_per_part;
+      const double count = static_cast<double>(rest < parts.rows_per_part ? rest : parts.rows_per_part);
+      const SumPair pair = pairs[part * channels + channel];
+      const double mean = static_cast<double>(pair.values[0]);
+      sums.first += count * mean;
+      sums.second += static_cast<double>(pair.values[1]) + count * mean * mean;
+    }
+  }
+  combine_over_parts(sums);
+  if (threadIdx.y != 0 || channel >= channels) return;
+  const double mean = sums.first / static_cast<double>(rows);
+  const double variance = sums.second / static_cast<double>(rows) - mean * mean;
+  settle_channel(out, channel, rows, to_float(x[channel]), mean, variance < 0 ? 0 : variance);
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_normalize_kernel(const T* x, T* y, const float* mean, const float* rstd, const float* weight,
+                                 const float* bias, bool relu, std::int64_t rows_per_block, std::int64_t rows,
+                                 std::int64_t channels, std::int64_t num_tiles) {
+  const TilePosition at = tile_position<n>(num_tiles, channels);
+  if (!at.active) return;
+  const std::int64_t begin = at.row_group * rows_per_block;
+  const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
+  const auto by = normalization_of<n>(mean, rstd, weight, bias, at.channel);
+  normalize_rows(x, y, by, relu, at.channel, channels, begin, end);
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_inference_kernel(const T* x, T* y, const float* running_mean, const float* running_var,
+                                 const float* weight, const float* bias, float eps, bool relu,
+                                 std::int64_t rows_per_block, std::int64_t rows, std::int64_t channels,
+                                 std::int64_t num_tiles) {
+  const TilePosition at = tile_position<n>(num_tiles, channels);
+  if (!at.active) return;
+  const std::int64_t begin = at.row_group * rows_per_block;
+  const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
+  Normalization<n> by;
+  for (int i = 0; i < n; ++i) {
+    const std::int64_t channel = at.channel + i;
+    by.mean.values[i] = running_mean[channel];
+    by.slope.values[i] = (weight != nullptr ? weight[channel] : 1.0f) / sqrtf(running_var[channel] + eps);
+    by.bias.values[i] = bias != nullptr ? bias[channel] : 0.0f;
+  }
+  normalize_rows(x, y, by, relu, at.channel, channels, begin, end);
+}
+
+}  // namespace
+
+void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream) {
+  const StatisticsOperands out = {operands.running_mean, operands.running_var, operands.mean,
+                                  operands.rstd,         operands.eps,         operands.momentum};
+  if (shape.rows == 0 || shape.channels == 0) return;
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    const T* const x = static_cast<const T*>(operands.x);
+    T* const y = static_cast<T*>(operands.y);
+    with_pack_width<T>(shape.channels, {x, y}, [&](auto width) {
+      constexpr int n = decltype(width)::value;
+      if (batchnorm2d_is_one_launch(shape)) {
+        const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
+        launch(batchnorm2d_forward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, x, y, out,
+               operands.weight, operands.bias, operands.relu, shape.rows, shape.channels, tiles.num_tiles);
+        return;
+      }
+      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+      const RowParts parts = row_parts(shape.rows, shape.channels);
+      SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
+      launch(batchnorm2d_moments_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(), stream, x, pairs, parts,
+             shape.rows, shape.channels, tiles.num_tiles);
+      launch(batchnorm2d_statistics_kernel<T>, combining_grid(shape.channels), combining_block(), stream, x, pairs,
+             parts, out, shape.rows, shape.channels);
+      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+      launch(batchnorm2d_normalize_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
+             stream, x, y, operands.mean, operands.rstd, operands.weight, operands.bias, operands.relu, rows_per_block,
+             shape.rows, shape.channels, tiles.num_tiles);
+    });
+  });
+}
+
+void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, const BatchNorm2dShape& shape,
+                           Stream stream) {
+  if (shape.rows == 0 || shape.channels == 0) return;
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    const T* const x = static_cast<const T*>(operands.x);
+    T* const y = static_cast<T*>(operands.y);
+    with_pack_width<T>(shape.channels, {x, y}, [&](auto width) {
+      constexpr int n = decltype(width)::value;
+      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+      launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
+             stream, x, y, operands.running_mean, operands.running_var, operands.weight, operands.bias,
+             static_cast<float>(operands.eps), operands.relu, rows_per_block, shape.rows, shape.channels,
+             tiles.num_tiles);
+    });
+  });
+}
+
+}  // namespace trainer::cuda

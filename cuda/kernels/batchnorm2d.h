@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/kernels/row_parts.h"
+#include "cuda/launch/stream.h"
+#include "engine/dtype.h"
+
+namespace trainer::cuda {
+
+/// An image (N, H, W, C) as (rows, channels): rows = N·H·W.
+struct BatchNorm2dShape {
+  std::int64_t rows = 0, channels = 0;
+};
+
+/// Up to here one launch does everything, each block for some channels; above it three do: sums over parts of the rows,
+/// their combination for each channel, and the pass over the elements.
+constexpr bool batchnorm2d_is_one_launch(const BatchNorm2dShape& shape) { return shape.rows <= 1024; }
+
+/// A pair of f32 for each part of the rows and each channel.
+constexpr std::int64_t batchnorm2d_forward_workspace_bytes(const BatchNorm2dShape& shape) {
+  return batchnorm2d_is_one_launch(shape) ? 0 : 8 * row_parts(shape.rows, shape.channels).num_parts * shape.channels;
+}
+/// And one for each channel.
+constexpr std::int64_t batchnorm2d_backward_workspace_bytes(const BatchNorm2dShape& shape) {
+  return batchnorm2d_is_one_launch(shape) ? 0 : batchnorm2d_forward_workspace_bytes(shape) + 8 * shape.channels;
+}
+
+/// Over the channels, f32; x and y of the type that the launcher is told.
+struct BatchNorm2dForward {
+  const void* x = nullptr;
+  void* y = nullptr;  ///< may be x
+  float* running_mean = nullptr;
+  float* running_var = nullptr;
+  const float* weight = nullptr;  ///< null: 1
+  const float* bias = nullptr;    ///< null: 0
+  float* mean = nullptr;
+  float* rstd = nullptr;
+  void* workspace = nullptr;
+  double eps = 0, momentum = 0;
+  bool relu = false;
+};
+
+/// mean and biased variance over the rows; y = (x − mean) · rstd · weight + bias, then ReLU; the running statistics
+/// take in the mean and the unbiased variance (the biased one of a single row). NaN passes.
+/// Bytes: x twice (above 1024 rows the second time from the cache only where it fits there), y once. FLOPs: 11 an
+/// element.
+void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream);
+
+struct BatchNorm2dInference {
+  const void* x = nullptr;
+  void* y = nullptr;  ///< may be x
+  const float* running_mean = nullptr;
+  const float* running_var = nullptr;
+  const float* weight = nullptr;  ///< null: 1
+  const float* bias = nullptr;    ///< null: 0
+  double eps = 0;
+  bool relu = false;
+};
+
+/// The same with the running statistics. Bytes: x and y once. FLOPs: 3 an element.
+void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, const BatchNorm2dShape& shape,
+                           Stream stream);
+
+struct BatchNorm2dBackward {
+  const void* dy = nullptr;
+  const void* x = nullptr;
+  const void* y = nullptr;  ///< where ReLU was applied: dy counts where y > 0; null: everywhere
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* weight = nullptr;  ///< null: 1
+  void* dx = nullptr;             ///< may be dy
+  float* dweight = nullptr;       ///< null: not wanted
+  float* dbias = nullptr;         ///< null: not wanted
+  void* workspace = nullptr;
+};
+
+/// dx = weight · rstd · (g − Σg / rows − x̂ · Σ(g·x̂) / rows), dweight = Σ(g·x̂), dbias = Σg, with x̂ = (x − mean) · rstd
+/// and g = dy where it counts. Bytes: dy, x and y twice, dx once. FLOPs: 10 an element.
+void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
+                          Stream stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,224 @@
+#include "cuda/kernels/batchnorm2d.h"
+#include "cuda/kernels/column_sums.cuh"
+#include "cuda/kernels/pack.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+/// Rows whose loads are on their way together; three tensors of them must fit into the registers.
+template <int n>
+constexpr int rows_at_once = n > 4 ? 2 : 4;
+/// As in the forward pass.
+constexpr int lanes_of_one_launch = 8;
+
+template <typename T>
+struct GradientOperands {
+  const T* dy;
+  const T* x;
+  const T* y;
+  T* dx;  ///< may be dy
+  const float* mean;
+  const float* rstd;
+  const float* weight;
+  float* dweight;
+  float* dbias;
+  std::int64_t rows, channels;
+};
+
+/// dx = slope · (g − constant − (x − mean) · factor) for n channels.
+template <int n>
+struct Combination {
+  Pack<float, n> mean, slope, constant, factor;
+};
+
+/// Some rows of dy where it counts, and of x.
+template <int n>
+struct Loaded {
+  Pack<float, n> g[rows_at_once<n>], x[rows_at_once<n>];
+};
+template <int n, typename T>
+__device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOperands<T>& operands, std::int64_t channel,
+                                          std::int64_t row, std::int64_t end) {
+  Pack<float, n> y[rows_at_once<n>];
+  for (int u = 0; u < rows_at_once<n>; ++u) {
+    const std::int64_t at = (row + u * blockDim.y) * operands.channels + channel;
+    if (row + u * blockDim.y >= end) continue;
+    loaded.g[u] = load_floats<n>(operands.dy + at);
+    loaded.x[u] = load_floats<n>(operands.x + at);
+    if (operands.y != nullptr) y[u] = load_floats<n>(operands.y + at);
+  }
+  if (operands.y == nullptr) return;
+  for (int u = 0; u < rows_at_once<n>; ++u) {
+    if (row + u * blockDim.y >= end) continue;
+    for (int i = 0; i < n; ++i) loaded.g[u].values[i] = y[u].values[i] > 0 ? loaded.g[u].values[i] : 0.0f;
+  }
+}
+
+/// Σg and Σ g·(x − mean) of rows begin + threadIdx.y, then every blockDim.y-th, below end.
+template <int n, typename T>
+__device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>& operands, const TilePosition& position,
+                                                      std::int64_t begin, std::int64_t end) {
+  ColumnSums<n> total{};
+  if (!position.active) return total;
+  Pack<float, n> mean;
+  for (int i = 0; i < n; ++i) mean.values[i] = operands.mean[position.channel + i];
+  for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
+    Loaded<n> loaded;
+    load_rows(loaded, operands, position.channel, row, end);
+    ColumnSums<n> few{};
+    for (int u = 0; u < rows_at_once<n>; ++u) {
+      if (row + u * blockDim.y >= end) continue;
+      for (int i = 0; i < n; ++i) {
+        few.first[i] += loaded.g[u].values[i];
+        few.second[i] += loaded.g[u].values[i] * (loaded.x[u].values[i] - mean.values[i]);
+      }
+    }
+    for (int i = 0; i < n; ++i) {
+      total.first[i] += few.first[i];
+      total.second[i] += few.second[i];
+    }
+  }
+  return total;
+}
+
+/// From the sums of one channel: its gradients, and constant and factor of its Combination.
+template <typename T>
+__device__ __forceinline__ SumPair settle_channel(const GradientOperands<T>& operands, std::int64_t channel, double sum,
+                                                  double product) {
+  const double rstd = static_cast<double>(operands.rstd[channel]);
+  const double count = static_cast<double>(operands.rows);
+  if (operands.dweight != nullptr) operands.dweight[channel] = static_cast<float>(product * rstd);
+  if (operands.dbias != nullptr) operands.dbias[channel] = static_cast<float>(sum);
+  return {static_cast<float>(sum / count), static_cast<float>(rstd * rstd * product / count)};
+}
+
+template <int n, typename T>
+__device__ __forceinline__ Combination<n> combination_of(const GradientOperands<T>& operands, std::int64_t channel,
+                                                         const SumPair* pairs) {
+  Combination<n> result;
+  for (int i = 0; i < n; ++i) {
+    const float weight = operands.weight != nullptr ? operands.weight[channel + i] : 1.0f;
+    result.mean.values[i] = operands.mean[channel + i];
+    result.slope.values[i] = operands.rstd[channel + i] * weight;
+    result.constant.values[i] = pairs[i].values[0];
+    result.factor.values[i] = pairs[i].values[1];
+  }
+  return result;
+}
+
+template <int n, typename T>
+__device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands, const Combination<n>& by,
+                                             std::int64_t channel, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
+    Loaded<n> loaded;
+    load_rows(loaded, operands, channel, row, end);
+    for (int u = 0; u < rows_at_once<n>; ++u) {
+      const std::int64_t at = row + u * blockDim.y;
+      if (at >= end) continue;
+      for (int i = 0; i < n; ++i) {
+        const float centred = loaded.x[u].values[i] - by.mean.values[i];
+        const float rest = loaded.g[u].values[i] - by.constant.values[i] - centred * by.factor.values[i];
+        loaded.g[u].values[i] = by.slope.values[i] * rest;
+      }
+      store_floats(operands.dx + at * operands.channels + channel, loaded.g[u]);
+    }
+  }
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_backward_at_once_kernel(GradientOperands<T> operands, std::int64_t num_tiles) {
+  TRAINER_SHARED(SumPair, pairs, warp_size * n);
+  const TilePosition at = tile_position<n>(num_tiles, operands.channels);
+  ColumnSums<n> sums = sums_of_rows<n>(operands, at, 0, operands.rows);
+  add_over_rows(sums);
+  if (threadIdx.y == 0 && at.active) {
+    for (int i = 0; i < n; ++i) {
+      pairs[threadIdx.x * n + i] = settle_channel(operands, at.channel + i, static_cast<double>(sums.first[i]),
+                                                  static_cast<double>(sums.second[i]));
+    }
+  }
+  __syncthreads();
+  if (!at.active) return;
+  const auto by = combination_of<n>(operands, at.channel, pairs + threadIdx.x * n);
+  combine_rows(operands, by, at.channel, 0, operands.rows);
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_gradient_sums_kernel(GradientOperands<T> operands, SumPair* pairs, RowParts parts,
+                                     std::int64_t num_tiles) {
+  const TilePosition at = tile_position<n>(num_tiles, operands.channels);
+  const std::int64_t begin = at.row_group * parts.rows_per_part;
+  const std::int64_t end = begin + parts.rows_per_part < operands.rows ? begin + parts.rows_per_part : operands.rows;
+  ColumnSums<n> sums = sums_of_rows<n>(operands, at, begin, end);
+  add_over_rows(sums);
+  if (threadIdx.y != 0 || !at.active) return;
+  for (int i = 0; i < n; ++i) {
+    pairs[at.row_group * operands.channels + at.channel + i] = {sums.first[i], sums.second[i]};
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(combined_channels* combining_threads)
+    batchnorm2d_settle_gradients_kernel(GradientOperands<T> operands, const SumPair* pairs, std::int64_t num_parts,
+                                        SumPair* settled) {
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
+  const DoubleSums sums = sum_of_parts(pairs, num_parts, channel, operands.channels);
+  if (threadIdx.y != 0 || channel >= operands.channels) return;
+  settled[channel] = settle_channel(operands, channel, sums.first, sums.second);
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_combine_kernel(GradientOperands<T> operands, const SumPair* settled, std::int64_t rows_per_block,
+                               std::int64_t num_tiles) {
+  const TilePosition at = tile_position<n>(num_tiles, operands.channels);
+  if (!at.active) return;
+  const std::int64_t begin = at.row_group * rows_per_block;
+  const std::int64_t end = begin + rows_per_block < operands.rows ? begin + rows_per_block : operands.rows;
+  const auto by = combination_of<n>(operands, at.channel, settled + at.channel);
+  combine_rows(operands, by, at.channel, begin, end);
+}
+
+}  // namespace
+
+void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
+                          Stream stream) {
+  if (shape.rows == 0 || shape.channels == 0) return;
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    const GradientOperands<T> typed = {.dy = static_cast<const T*>(operands.dy),
+                                       .x = static_cast<const T*>(operands.x),
+                                       .y = static_cast<const T*>(operands.y),
+                                       .dx = static_cast<T*>(operands.dx),
+                                       .mean = operands.mean,
+                                       .rstd = operands.rstd,
+                                       .weight = operands.weight,
+                                       .dweight = operands.dweight,
+                                       .dbias = operands.dbias,
+                                       .rows = shape.rows,
+                                       .channels = shape.channels};
+    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.y, typed.dx}, [&](auto width) {
+      constexpr int n = decltype(width)::value;
+      if (batchnorm2d_is_one_launch(shape)) {
+        const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
+        launch(batchnorm2d_backward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, typed, tiles.num_tiles);
+        return;
+      }
+      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+      const RowParts parts = row_parts(shape.rows, shape.channels);
+      SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
+      SumPair* const settled = pairs + parts.num_parts * shape.channels;
+      launch(batchnorm2d_gradient_sums_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(), stream, typed, pairs,
+             parts, tiles.num_tiles);
+      launch(batchnorm2d_settle_gradients_kernel<T>, combining_grid(shape.channels), combining_block(), stream, typed,
+             pairs, parts.num_parts, settled);
+      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+      launch(batchnorm2d_combine_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
+             stream, typed, settled, rows_per_block, tiles.num_tiles);
+    });
+  });
+}
+
+}  // namespace trainer::cuda

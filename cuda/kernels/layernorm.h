@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/kernels/row_parts.h"
+#include "cuda/launch/stream.h"
+#include "engine/dtype.h"
+
+namespace trainer::cuda {
+
+/// x (…, C) as (rows, columns).
+struct LayerNormShape {
+  std::int64_t rows = 0, columns = 0;
+};
+
+struct LayerNormForward {
+  const void* x = nullptr;
+  void* y = nullptr;              ///< may be x
+  const float* weight = nullptr;  ///< (columns); null: 1
+  const float* bias = nullptr;    ///< (columns); null: 0
+  float* mean = nullptr;          ///< (rows)
+  float* rstd = nullptr;          ///< (rows)
+  double eps = 0;
+};
+
+/// mean and biased variance of each row; y = (x − mean) · rstd · weight + bias. One launch. Bytes: x and y once; rows
+/// longer than 16 KiB / (4 KiB where they are not whole packs) partly from the cache again. FLOPs: 8 an element.
+void layernorm_forward(DType type, const LayerNormForward& operands, const LayerNormShape& shape, Stream stream);
+
+struct LayerNormBackward {
+  const void* dy = nullptr;
+  const void* x = nullptr;
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* weight = nullptr;  ///< null: 1
+  void* dx = nullptr;             ///< may be dy
+  float* dweight = nullptr;       ///< null together with dbias: not wanted
+  float* dbias = nullptr;
+  void* workspace = nullptr;
+};
+
+/// A pair of f32 for each part of the rows and each column, where there are several parts.
+constexpr std::int64_t layernorm_gradient_workspace_bytes(const LayerNormShape& shape) {
+  const RowParts parts = row_parts(shape.rows, shape.columns);
+  return parts.num_parts > 1 ? 8 * parts.num_parts * shape.columns : 0;
+}
+
+/// dx = rstd · (g − Σg / columns − x̂ · Σ(g·x̂) / columns) with x̂ = (x − mean) · rstd, g = dy · weight and sums over the
+/// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch for dx, one or two more for the others.
+/// Bytes: dy and x twice, dx once; without weights each once. FLOPs: 15 an element.
+void layernorm_backward(DType type, const LayerNormBackward& operands, const LayerNormShape& shape, Stream stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,62 @@
+#include "cuda/kernels/batchnorm2d.h"
+#include "cuda/ops/kernels.h"
+#include "cuda/ops/row_shapes.h"
+
+namespace trainer::cuda {
+
+std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
+                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    batchnorm2d_forward(type,
+                        {.x = input(addresses, 0),
+                         .y = output(addresses, 0),
+                         .running_mean = modified_input<float>(addresses, 1),
+                         .running_var = modified_input<float>(addresses, 2),
+                         .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
+                         .bias = attributes.affine ? input<float>(addresses, 4) : nullptr,
+                         .mean = output<float>(addresses, 1),
+                         .rstd = output<float>(addresses, 2),
+                         .workspace = addresses.workspace,
+                         .eps = attributes.eps,
+                         .momentum = attributes.momentum,
+                         .relu = attributes.relu},
+                        shape, stream);
+  });
+}
+
+std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
+                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    batchnorm2d_inference(type,
+                          {.x = input(addresses, 0),
+                           .y = output(addresses, 0),
+                           .running_mean = input<float>(addresses, 1),
+                           .running_var = input<float>(addresses, 2),
+                           .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
+                           .bias = attributes.affine ? input<float>(addresses, 4) : nullptr,
+                           .eps = attributes.eps,
+                           .relu = attributes.relu},
+                          shape, stream);
+  });
+}
+
+std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
+                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    const bool affine = attributes.affine;
+    batchnorm2d_backward(type,
+                         {.dy = input(addresses, 0),
+                          .x = input(addresses, 1),
+                          .y = attributes.relu ? input(addresses, affine ? 5 : 4) : nullptr,
+                          .mean = input<float>(addresses, 2),
+                          .rstd = input<float>(addresses, 3),
+                          .weight = affine ? input<float>(addresses, 4) : nullptr,
+                          .dx = output(addresses, 0),
+                          .dweight = affine ? output<float>(addresses, 1) : nullptr,
+                          .dbias = affine ? output<float>(addresses, 2) : nullptr,
+                          .workspace = addresses.workspace},
+                         shape, stream);
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,39 @@
+#include "cuda/kernels/layernorm.h"
+#include "cuda/ops/kernels.h"
+#include "cuda/ops/row_shapes.h"
+
+namespace trainer::cuda {
+
+std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), type = op.inputs[0].dtype,
+                      shape = layernorm_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    layernorm_forward(type,
+                      {.x = input(addresses, 0),
+                       .y = output(addresses, 0),
+                       .weight = attributes.affine ? input<float>(addresses, 1) : nullptr,
+                       .bias = attributes.affine ? input<float>(addresses, 2) : nullptr,
+                       .mean = output<float>(addresses, 1),
+                       .rstd = output<float>(addresses, 2),
+                       .eps = attributes.eps},
+                      shape, stream);
+  });
+}
+
+std::unique_ptr<Kernel> make_layernorm_backward_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([affine = attributes_of<LayerNormAttributes>(op).affine, type = op.inputs[0].dtype,
+                      shape = layernorm_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    layernorm_backward(type,
+                       {.dy = input(addresses, 0),
+                        .x = input(addresses, 1),
+                        .mean = input<float>(addresses, 2),
+                        .rstd = input<float>(addresses, 3),
+                        .weight = affine ? input<float>(addresses, 4) : nullptr,
+                        .dx = output(addresses, 0),
+                        .dweight = affine ? output<float>(addresses, 1) : nullptr,
+                        .dbias = affine ? output<float>(addresses, 2) : nullptr,
+                        .workspace = addresses.workspace},
+                       shape, stream);
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "cuda/kernels/batchnorm2d.h"
+#include "cuda/kernels/layernorm.h"
+#include "engine/ops/op.h"
+
+namespace trainer::cuda {
+
+/// Of a normalisation or its backward op: all dimensions but the last are its rows.
+inline BatchNorm2dShape batchnorm2d_shape(const Op& op) {
+  const TensorType& x = op.inputs[0];
+  return {x.num_elements() / x.shape[-1], x.shape[-1]};
+}
+inline LayerNormShape layernorm_shape(const Op& op) {
+  const TensorType& x = op.inputs[0];
+  return {x.num_elements() / x.shape[-1], x.shape[-1]};
+}
+
+}  // namespace trainer::cuda
