@@ -3,41 +3,13 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <random>
+
+#include "tests/op_cases/operand_memory.h"
 
 namespace trainer {
 
 namespace {
-
-constexpr std::size_t guard_bytes = 512;
-constexpr std::byte guard{0xA5};
-
-/// Memory between guards, aligned to 512 bytes as an allocator's.
-class GuardedBytes {
- public:
-  GuardedBytes(std::size_t size, std::byte fill)
-      : size_(size), memory_(new (std::align_val_t{512}) std::byte[total()]) {
-    std::memset(memory_.get(), static_cast<int>(guard), total());
-    std::memset(data(), static_cast<int>(fill), size_);
-  }
-
-  std::byte* data() { return memory_.get() + guard_bytes; }
-  std::vector<std::byte> bytes() { return {data(), data() + size_}; }
-  bool guards_hold() {
-    for (std::size_t i = 0; i < guard_bytes; ++i)
-      if (memory_.get()[i] != guard || data()[size_ + i] != guard) return false;
-    return true;
-  }
-
- private:
-  std::size_t total() const { return size_ + 2 * guard_bytes; }
-  struct Free {
-    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{512}); }
-  };
-  std::size_t size_;
-  std::unique_ptr<std::byte[], Free> memory_;
-};
 
 template <typename T>
 void append(std::vector<std::byte>& bytes, T value) {
@@ -56,41 +28,35 @@ double read(const std::vector<std::byte>& bytes, std::size_t index) {
 
 OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, InPlace in_place) {
   const Op& op = op_case.op;
-  std::vector<GuardedBytes> inputs, outputs;
-  std::vector<void*> input_addresses, output_addresses;
+  OperandMemory memory(device);
   REQUIRE(op_case.inputs.size() == op.inputs.size());
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     REQUIRE(op_case.inputs[i].size() == static_cast<std::size_t>(op.inputs[i].num_elements()));
-    const auto bytes = to_bytes(op.inputs[i], op_case.inputs[i]);
-    inputs.emplace_back(bytes.size(), std::byte{0});
-    std::memcpy(inputs.back().data(), bytes.data(), bytes.size());
-    input_addresses.push_back(inputs.back().data());
+    memory.add(to_bytes(op.inputs[i], op_case.inputs[i]));
   }
-  for (const TensorType& type : op.outputs) {
-    outputs.emplace_back(static_cast<std::size_t>(type.num_bytes()), poison);
-    output_addresses.push_back(outputs.back().data());
-  }
-  if (in_place.output >= 0)
-    output_addresses[static_cast<std::size_t>(in_place.output)] =
-        input_addresses[static_cast<std::size_t>(in_place.input)];
+  for (const TensorType& type : op.outputs) memory.add(static_cast<std::size_t>(type.num_bytes()), poison);
   const std::int64_t workspace_bytes = device.workspace_bytes(op);
-  GuardedBytes workspace(static_cast<std::size_t>(workspace_bytes), poison);
+  const std::size_t workspace = memory.add(static_cast<std::size_t>(workspace_bytes), poison);
+
+  // Operands are numbered inputs first; an output in place has the number of its input.
+  std::vector<std::size_t> outputs;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    outputs.push_back(in_place.output == static_cast<int>(i) ? static_cast<std::size_t>(in_place.input)
+                                                             : op.inputs.size() + i);
+  memory.to_device();
+  std::vector<void*> input_addresses, output_addresses;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) input_addresses.push_back(memory.address(i));
+  for (const std::size_t output : outputs) output_addresses.push_back(memory.address(output));
 
   device.begin_pass(op_case.scalars, {});
-  device.prepare(op).run({input_addresses, output_addresses, workspace_bytes > 0 ? workspace.data() : nullptr});
-  device.synchronize();
+  device.prepare(op).run(
+      {input_addresses, output_addresses, workspace_bytes > 0 ? memory.address(workspace) : nullptr});
+  memory.to_host();
 
   OpResult result;
-  CHECK(workspace.guards_hold());
-  for (auto& memory : inputs) {
-    CHECK(memory.guards_hold());
-    result.inputs.push_back(memory.bytes());
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    CHECK(outputs[i].guards_hold());
-    const bool shares = in_place.output == static_cast<int>(i);
-    result.outputs.push_back(shares ? inputs[static_cast<std::size_t>(in_place.input)].bytes() : outputs[i].bytes());
-  }
+  for (std::size_t operand = 0; operand <= workspace; ++operand) CHECK(memory.guards_hold(operand));
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) result.inputs.push_back(memory.bytes(i));
+  for (const std::size_t output : outputs) result.outputs.push_back(memory.bytes(output));
   return result;
 }
 

@@ -1,0 +1,126 @@
+#include "tests/op_cases/op_checks.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace trainer {
+
+namespace {
+
+void for_every_case(const std::function<void(const OpCase&)>& check) {
+  for (const auto& [name, cases] : cases_of_every_op()) {
+    for (const OpCase& op_case : cases) {
+      INFO("op " << name << ", case " << op_case.name);
+      check(op_case);
+    }
+  }
+}
+
+void check_case(Device& device, const OpCase& op_case) {
+  const OpResult result = run_op(device, op_case, std::byte{0xFF});  // NaN in every floating-point type
+  const Op& op = op_case.op;
+  REQUIRE(op_case.expected.outputs.size() == op.outputs.size());
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    check_close(to_values(op.outputs[i], result.outputs[i]), op_case.expected.outputs[i], op_case.tolerance,
+                "output " + std::to_string(i));
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const auto changed = op_case.expected.changed_inputs.find(static_cast<int>(i));
+    if (changed != op_case.expected.changed_inputs.end()) {
+      check_close(to_values(op.inputs[i], result.inputs[i]), changed->second, op_case.tolerance,
+                  "input " + std::to_string(i));
+    } else {
+      INFO("input " << i << " is not to be modified");
+      CHECK(result.inputs[i] == to_bytes(op.inputs[i], op_case.inputs[i]));
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<NamedCases>& cases_of_every_op() {
+  static const std::vector<NamedCases> cases = {
+#define TRAINER_OP(name, attributes) {#name, name##_cases()},
+      TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+  };
+  return cases;
+}
+
+void check_close(const Values& actual, const Values& expected, double tolerance, const std::string& what) {
+  REQUIRE(actual.size() == expected.size());
+  std::size_t worst = 0;
+  double excess = 0;
+  std::size_t num_compared = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (std::isnan(expected[i])) continue;
+    ++num_compared;
+    const double error = std::fabs(actual[i] - expected[i]) / (1 + std::fabs(expected[i]));
+    if (error <= excess) continue;  // false for NaN
+    excess = error;
+    worst = i;
+    if (std::isnan(error)) break;
+  }
+  CHECK(num_compared > 0);
+  INFO(what << ": element " << worst << " of " << actual.size() << " is " << actual[worst] << ", expected "
+            << expected[worst]);
+  CHECK(excess <= tolerance);
+}
+
+void check_against_references(Device& device) {
+  for (const auto& [name, cases] : cases_of_every_op()) {
+    INFO("op " << name);
+    CHECK_FALSE(cases.empty());
+    for (const OpCase& op_case : cases) CHECK(name_of(op_case.op.kind) == name);
+  }
+  for_every_case([&](const OpCase& op_case) { check_case(device, op_case); });
+}
+
+void check_repeatable(Device& device) {
+  for_every_case([&](const OpCase& op_case) {
+    const bool same = run_op(device, op_case, std::byte{0xFF}) == run_op(device, op_case, std::byte{0x3D});
+    CHECK(same);
+  });
+}
+
+void check_in_place(Device& device) {
+  int num_checked = 0;
+  for_every_case([&](const OpCase& op_case) {
+    const auto choices = definition_of(op_case.op.kind).in_place;
+    if (choices.empty()) return;
+    const OpResult apart = run_op(device, op_case, std::byte{0});
+    for (const InPlace& in_place : choices) {
+      if (static_cast<std::size_t>(in_place.input) >= op_case.op.inputs.size()) continue;
+      INFO("output over input " << static_cast<int>(in_place.input));
+      const OpResult together = run_op(device, op_case, std::byte{0}, in_place);
+      const bool same = together.outputs == apart.outputs;
+      CHECK(same);
+      ++num_checked;
+    }
+  });
+  CHECK(num_checked > 0);
+}
+
+void check_same_bits(Device& one, Device& other, const std::function<bool(OpKind)>& applies) {
+  int num_checked = 0;
+  for_every_case([&](const OpCase& op_case) {
+    if (!applies(op_case.op.kind)) return;
+    const bool same = run_op(one, op_case, std::byte{0}) == run_op(other, op_case, std::byte{0});
+    CHECK(same);
+    ++num_checked;
+  });
+  CHECK(num_checked > 0);
+}
+
+void check_workspace_and_sharing(Device& device, Device& other) {
+  for_every_case([&](const OpCase& op_case) {
+    const std::int64_t num_bytes = device.workspace_bytes(op_case.op);
+    CHECK(num_bytes >= 0);
+    device.prepare(op_case.op);
+    const Op copy = op_case.op;
+    CHECK(device.workspace_bytes(copy) == num_bytes);
+    CHECK(other.workspace_bytes(copy) == num_bytes);
+    CHECK(&device.prepare(copy) == &device.prepare(op_case.op));
+  });
+}
+
+}  // namespace trainer
