@@ -8,7 +8,7 @@ namespace trainer {
 
 CompiledExperiment compile_experiment(const Experiment& experiment) {
   CompiledExperiment compiled;
-  compiled.device = make_device(experiment.device);
+  compiled.device = make_device(experiment);
   compiled.data = describe_data(experiment.data, experiment.seed);
   compiled.program = compile(experiment, compiled.data, *compiled.device);
   return compiled;

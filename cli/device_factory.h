@@ -9,9 +9,10 @@
 
 namespace trainer {
 
-/// The device that the configuration names; `auto` is the best that this build and machine have.
-/// Throws DeviceError, which says what to do, where there is no such device.
-std::unique_ptr<Device> make_device(const DeviceConfig& config);
+/// The device that the configuration names; `auto` is the first GPU that this build and machine can use, else the CPU,
+/// and says so on stderr where there is a GPU. Throws DeviceError, which says what to do, where there is no such
+/// device.
+std::unique_ptr<Device> make_device(const Experiment& experiment);
 
 /// What may be reserved, and why it is that much.
 struct Capacity {

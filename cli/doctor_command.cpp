@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cuda/model/load_module.h"
 #include "engine/bytes.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/device/device.h"
@@ -56,8 +57,67 @@ void print_facts(std::string_view title, const std::vector<Fact>& facts) {
   for (const Fact& fact : facts) fmt::print("  {} {}\n", pad_right(fact.name, 15), fact.value);
 }
 
+/// Empty versions, and a problem, where the module cannot be loaded.
+cuda::CudaFacts cuda_facts() {
+  cuda::CudaFacts facts;
+  const cuda::Module* module = cuda::load_module(facts.problem);
+  return module != nullptr ? module->facts(/*tries_devices=*/true) : facts;
+}
+
+nlohmann::ordered_json to_json(const cuda::CudaDeviceInfo& device) {
+  nlohmann::ordered_json report = {{"kind", "cuda"},
+                                   {"index", device.index},
+                                   {"name", device.name},
+                                   {"compute_capability", device.compute_capability},
+                                   {"capacity", device.free_bytes},
+                                   {"total", device.total_bytes},
+                                   {"sm_clock", device.sm_clock},
+                                   {"memory_clock", device.memory_clock},
+                                   {"used_counts", device.used_bytes_origin},
+                                   {"problem", device.problem}};
+  report["outside_allocator"] = nlohmann::ordered_json::object();
+  for (const NamedBytes& part : device.outside_bytes) report["outside_allocator"][part.name] = part.num_bytes;
+  report["processes"] = nlohmann::ordered_json::array();
+  for (const DeviceProcess& process : device.processes)
+    report["processes"].push_back({{"pid", process.pid}, {"name", process.name}, {"bytes", process.num_bytes}});
+  return report;
+}
+
+std::vector<Fact> facts_of(const cuda::CudaFacts& cuda) {
+  std::vector<Fact> facts;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) facts.push_back({name, value});
+  };
+  add("toolkit", cuda.toolkit);
+  add("cuBLASLt", cuda.cublas);
+  add("cuDNN", cuda.cudnn);
+  add("driver", cuda.toolkit.empty() || !cuda.driver.empty() ? cuda.driver : "none");
+  add("kernels for", cuda.architectures);
+  add("problem", cuda.problem);
+  return facts;
+}
+
+std::vector<Fact> facts_of(const cuda::CudaDeviceInfo& device) {
+  std::vector<Fact> facts = {{fmt::format("cuda:{}", device.index), device.name}};
+  if (device.compute_capability > 0)
+    facts.push_back(
+        {"  capability", fmt::format("{}.{}", device.compute_capability / 10, device.compute_capability % 10)});
+  if (device.total_bytes > 0) facts.push_back({"  total", format_bytes(device.total_bytes)});
+  if (device.free_bytes > 0) facts.push_back({"  capacity", format_bytes(device.free_bytes) + " available now"});
+  for (const NamedBytes& part : device.outside_bytes)
+    facts.push_back({"  outside", fmt::format("{} {}", format_bytes(part.num_bytes), part.name)});
+  if (!device.used_bytes_origin.empty()) facts.push_back({"  used counts", device.used_bytes_origin});
+  if (device.sm_clock > 0)
+    facts.push_back({"  clocks", fmt::format("{} MHz SM, {} MHz memory", device.sm_clock, device.memory_clock)});
+  for (const DeviceProcess& process : device.processes)
+    facts.push_back({"  process", fmt::format("{} {} {}", process.pid, process.name, format_bytes(process.num_bytes))});
+  if (!device.problem.empty()) facts.push_back({"  problem", device.problem});
+  return facts;
+}
+
 ExitCode examine(bool json) {
   const std::unique_ptr<Device> device = make_cpu_device(0);
+  const cuda::CudaFacts cuda = cuda_facts();
   if (json) {
     nlohmann::ordered_json report = {{"event", "doctor"}};
     for (const Fact& fact : build_facts()) report[fact.name] = fact.value;
@@ -68,6 +128,13 @@ ExitCode examine(bool json) {
                                  {"capacity", device->available_bytes()},
                                  {"total", device->total_bytes()},
                                  {"used", device->used_bytes()}});
+    for (const cuda::CudaDeviceInfo& info : cuda.devices) report["devices"].push_back(to_json(info));
+    report["cuda"] = {{"toolkit", cuda.toolkit},
+                      {"cublas", cuda.cublas},
+                      {"cudnn", cuda.cudnn},
+                      {"driver", cuda.driver},
+                      {"architectures", cuda.architectures},
+                      {"problem", cuda.problem}};
     fmt::print("{}\n", report.dump());
     return ExitCode::done;
   }
@@ -76,8 +143,10 @@ ExitCode examine(bool json) {
   print_facts("\nDevices", {{device->kind(), device->name()},
                             {"  total", format_bytes(device->total_bytes())},
                             {"  capacity", format_bytes(device->available_bytes()) + " available now"},
-                            {"  used", format_bytes(device->used_bytes()) + " by this process"},
-                            {"cuda", "not in this build"}});
+                            {"  used", format_bytes(device->used_bytes()) + " by this process"}});
+  for (const cuda::CudaDeviceInfo& info : cuda.devices)
+    for (const Fact& fact : facts_of(info)) fmt::print("  {} {}\n", pad_right(fact.name, 15), fact.value);
+  print_facts("\nCUDA", facts_of(cuda));
   return ExitCode::done;
 }
 

@@ -52,7 +52,7 @@ ExitCode run(const RunArguments& arguments) {
   DiagnosticLog log(arguments.verbose);
   const Experiment experiment = arguments.experiment.load();
   log.info(fmt::format("read {}", arguments.experiment.config_path));
-  const std::unique_ptr<Device> device = make_device(experiment.device);
+  const std::unique_ptr<Device> device = make_device(experiment);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
   const LoadedData data = load_data(experiment.data, experiment.seed);
   log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
@@ -105,6 +105,8 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: where the newest checkpoint is damaged, use the one before");
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");
+  command->add_flag("--debug-sync", arguments->options.debug_sync,
+                    "Wait after each op, slower, so that a fault of the GPU names its op and layer");
   command->add_option("--log-every", arguments->log_every, "Steps between lines; a sensible number if not given")
       ->type_name("N")
       ->check([](const std::string& text) {

@@ -1,0 +1,190 @@
+#include "cuda/device/cuda_device.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "cuda/device/kernel_images.h"
+#include "cuda/device/memory_calls.h"
+#include "engine/memory/caching_allocator.h"
+#include "engine/ops/add.h"
+#include "tests/cuda_device/skipped_without_gpu.h"
+#include "tests/op_cases/op_checks.h"
+
+using namespace trainer;
+using namespace trainer::cuda;
+
+namespace {
+
+/// Memory of the device and of the host side by side, given back at the end.
+class Buffer {
+ public:
+  Buffer(Device& device, MemorySource& source, std::int64_t num_bytes)
+      : device_(device),
+        source_(source),
+        num_bytes_(num_bytes),
+        host_(device.make_host_memory(num_bytes)),
+        address_(source.acquire(num_bytes)) {
+    REQUIRE(address_ != nullptr);
+  }
+  ~Buffer() { source_.release(address_, num_bytes_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* address() const { return address_; }
+  std::byte* host() { return host_->data(); }
+  std::int64_t num_bytes() const { return num_bytes_; }
+  /// The device's bytes equal `value`, all of them.
+  bool holds(std::byte value) {
+    std::memset(host(), 0x5A, static_cast<std::size_t>(num_bytes_));
+    device_.copy_to_host(host(), address_, num_bytes_);
+    device_.synchronize();
+    return std::all_of(host(), host() + num_bytes_, [&](std::byte byte) { return byte == value; });
+  }
+
+ private:
+  Device& device_;
+  MemorySource& source_;
+  std::int64_t num_bytes_;
+  std::unique_ptr<HostMemory> host_;
+  void* address_;
+};
+
+}  // namespace
+
+TEST_CASE("every kernel of the build is known, to be loaded before the first step") { CHECK(num_kernels() >= 20); }
+
+TEST_CASE("a GPU tells itself and its memory") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  CHECK(device->kind() == "cuda");
+  CHECK(!device->name().empty());
+  CHECK(device->available_bytes() > 0);
+  CHECK(device->available_bytes() < device->total_bytes());
+  const std::vector<NamedBytes> outside = device->outside_allocator();
+  REQUIRE(!outside.empty());
+  CHECK(outside.front().name == "CUDA context");
+  const std::int64_t sum =
+      std::accumulate(outside.begin(), outside.end(), std::int64_t{0},
+                      [](std::int64_t total, const NamedBytes& part) { return total + part.num_bytes; });
+  CHECK(sum == device->used_bytes());
+}
+
+TEST_CASE("used bytes follow what is acquired and released") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  constexpr std::int64_t num_bytes = std::int64_t{256} << 20;
+  const std::int64_t before = device->used_bytes();
+  const auto source = device->make_memory_source(num_bytes);
+  void* segment = source->acquire(num_bytes);
+  REQUIRE(segment != nullptr);
+  CHECK(device->used_bytes() == before + num_bytes);
+  source->release(segment, num_bytes);
+  CHECK(device->used_bytes() == before);
+}
+
+TEST_CASE("a GPU maps and unmaps granules of a range") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  const auto source = device->make_memory_source(std::int64_t{64} << 20);
+  const std::int64_t granule = source->granule_bytes();
+  REQUIRE(granule == std::int64_t{2} << 20);
+  char* range = static_cast<char*>(source->reserve_range(32 * granule));
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(source->map(range, 4 * granule));
+    device->fill_zero(range, 4 * granule);
+    device->synchronize();
+    source->unmap(range + granule, 2 * granule);
+    REQUIRE(source->map(range + 2 * granule, granule));
+    device->fill_zero(range + 2 * granule, 2 * granule);
+    source->unmap(range + 2 * granule, 2 * granule);
+    source->unmap(range, granule);
+  }
+  CHECK(source->held() == 0);
+  source->release_range(range, 32 * granule);
+}
+
+TEST_CASE("a batch that was copied ahead is there when the pass begins, and the next waits until it was taken") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  const auto source = device->make_memory_source(std::int64_t{1} << 30);
+  constexpr std::int64_t num_bytes = std::int64_t{64} << 20;
+  Buffer staged(*device, *source, num_bytes);
+  Buffer taken(*device, *source, num_bytes);
+  for (int round = 1; round <= 8; ++round) {
+    std::memset(staged.host(), round, num_bytes);
+    const Transfer in{staged.address(), staged.host(), num_bytes};
+    device->copy_ahead({&in, 1});
+    const Transfer take{taken.address(), staged.address(), num_bytes};
+    device->begin_pass({.pass = static_cast<std::uint32_t>(round)}, {&take, 1});
+    device->finish_copy_ahead();
+    // The next batch is on its way while this one is looked at.
+    std::memset(staged.host(), 0x77, num_bytes);
+    device->copy_ahead({&in, 1});
+    CHECK(taken.holds(static_cast<std::byte>(round)));
+    device->finish_copy_ahead();
+  }
+}
+
+TEST_CASE("a mark is over when what was queued before it is done") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  const auto source = device->make_memory_source(std::int64_t{1} << 30);
+  Buffer buffer(*device, *source, 1 << 20);
+  std::vector<std::int64_t> marks;
+  for (int i = 0; i < 40; ++i) {
+    std::memset(buffer.host(), i, 1 << 20);
+    device->copy_to_device(buffer.address(), buffer.host(), 1 << 20);
+    marks.push_back(device->set_mark());
+    device->wait_for(marks.back());
+  }
+  CHECK(buffer.holds(std::byte{39}));
+  // The last sixteen, in any order, and older ones.
+  for (const int which : {39, 24, 31, 0}) device->wait_for(marks[static_cast<std::size_t>(which)]);
+}
+
+TEST_CASE("a recording does again what was queued, and nothing while it is recorded") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  const auto source = device->make_memory_source(std::int64_t{1} << 30);
+  Buffer buffer(*device, *source, 1 << 20);
+  std::memset(buffer.host(), 3, 1 << 20);
+  device->copy_to_device(buffer.address(), buffer.host(), 1 << 20);
+  device->synchronize();
+  const auto recording = device->record([&] { device->fill_zero(buffer.address(), buffer.num_bytes()); });
+  CHECK(buffer.holds(std::byte{3}));
+  for (int round = 0; round < 3; ++round) {
+    recording->replay();
+    CHECK(buffer.holds(std::byte{0}));
+    std::memset(buffer.host(), 9, 1 << 20);
+    device->copy_to_device(buffer.address(), buffer.host(), 1 << 20);
+    CHECK(buffer.holds(std::byte{9}));
+  }
+}
+
+TEST_CASE("a failed recording is an error, and the device goes on") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  const auto source = device->make_memory_source(std::int64_t{1} << 30);
+  Buffer buffer(*device, *source, 1 << 20);
+  CHECK_THROWS_AS(device->record([&] { device->synchronize(); }), DeviceError);
+  CHECK_THROWS_AS(device->record([] { throw DataError("of the caller"); }), DataError);
+  device->fill_zero(buffer.address(), buffer.num_bytes());
+  CHECK(buffer.holds(std::byte{0}));
+}
+
+TEST_CASE("a GPU computes every op as its reference in double does") {
+  const auto device = device_or_skip();
+  if (device != nullptr) check_against_references(*device);
+}
+
+TEST_CASE("a GPU gives the same bits of every op again, whatever outputs and workspace held before") {
+  const auto device = device_or_skip();
+  if (device != nullptr) check_repeatable(*device);
+}
+
+TEST_CASE("a GPU computes the same bits of an op that writes over an input") {
+  const auto device = device_or_skip();
+  if (device != nullptr) check_in_place(*device);
+}
