@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/report/style.h"
 
@@ -37,7 +38,8 @@ ExitCode check(const CheckArguments& arguments) {
   load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
   const RunSchedule schedule(experiment, data);
   const Capacity capacity = capacity_of(experiment, *compiled.device);
-  const MemoryPlan plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes);
+  const MemoryPlan plan =
+      make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(experiment));
   if (arguments.quiet) return ExitCode::done;
 
   const Style style = style_for(stdout);

@@ -9,6 +9,7 @@
 #include "cli/experiment_arguments.h"
 #include "cli/terminal.h"
 #include "engine/bytes.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/report/event_json.h"
 #include "engine/report/glossary.h"
 #include "engine/report/plan_report.h"
@@ -46,9 +47,10 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
   findings.total_steps = schedule.total_steps();
   findings.outside_allocator = compiled.device->outside_allocator();
   findings.layer_labels = layer_labels(compiled.program);
-  findings.plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes);
+  findings.plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(experiment));
   if (!findings.plan.fits) {
-    findings.unbounded = make_memory_plan(compiled.program, schedule, unlimited_capacity);
+    findings.unbounded =
+        make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
     findings.fixes = find_fixes(experiment, compiled.data, *compiled.device, capacity.num_bytes,
                                 arguments.capacity.empty() ? compiled.device->available_bytes() : 0);
     findings.largest_batch_size = largest_fitting_batch_size(experiment, compiled.data, *compiled.device,
