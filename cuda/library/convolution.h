@@ -20,7 +20,7 @@ struct ConvolutionCall {
   std::array<std::int64_t, 4> x{}, y{};  ///< N, H, W, C
   std::array<std::int64_t, 2> kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
   std::int64_t groups = 1;
-  bool bias = false, relu = false;  ///< forward only
+  bool bias = false, relu = false;  ///< forward only; relu only with bias: cuDNN has no engine for it alone
   bool tf32 = false;
   std::int64_t workspace_limit = 0;  ///< engines that need more are not chosen where another serves
   friend bool operator==(const ConvolutionCall&, const ConvolutionCall&) = default;

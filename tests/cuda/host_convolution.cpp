@@ -32,6 +32,7 @@ void require_operands(const ConvolutionCall& call, const ConvolutionOperands& op
 void require_consistent(const ConvolutionCall& call) {
   require_internal(call.direction == ConvolutionDirection::forward || (!call.bias && !call.relu),
                    "only a convolution forward has bias and relu");
+  require_internal(call.bias || !call.relu, "a convolution has relu only behind its bias");
   require_internal(call.x[0] == call.y[0] && call.x[3] % call.groups == 0 && call.y[3] % call.groups == 0,
                    "the images of a convolution agree in number, and their channels are divided by its groups");
   for (std::size_t axis = 0; axis < 2; ++axis) {
