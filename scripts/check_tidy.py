@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the sources of cli/, engine/ and datasets/, in parallel.
+"""Runs clang-tidy over the C++ sources of cli/, cuda/, engine/ and datasets/, in parallel.
 
 usage: check_tidy.py BUILD_DIRECTORY [FILE…]    (a directory with compile_commands.json)
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("cli", "engine", "datasets")
+FOLDERS = ("cli", "cuda", "engine", "datasets")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -66,7 +66,7 @@ def main():
     pending = []
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         file = pathlib.Path(entry["file"]).resolve()
-        if ROOT not in file.parents or file.relative_to(ROOT).parts[0] not in FOLDERS or (only and file not in only):
+        if file.suffix != ".cpp" or ROOT not in file.parents or file.relative_to(ROOT).parts[0] not in FOLDERS or (only and file not in only):
             continue
         path = file.relative_to(ROOT).as_posix()
         state = cache / state_of(path, entry["command"], tool)
