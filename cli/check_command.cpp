@@ -33,11 +33,12 @@ void require_data_files(const DataConfig& config) {
 ExitCode check(const CheckArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   require_data_files(experiment.data);
-  const CompiledExperiment compiled = compile_experiment(experiment);
+  const std::unique_ptr<Device> device = make_device(experiment);
+  const CompiledExperiment compiled = compile_experiment(experiment, *device);
   const DataDescription& data = compiled.data;
   load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
   const RunSchedule schedule(experiment, data);
-  const Capacity capacity = capacity_of(experiment, *compiled.device);
+  const Capacity capacity = capacity_of(experiment, *device);
   const MemoryPlan plan =
       make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(experiment));
   if (arguments.quiet) return ExitCode::done;
@@ -52,7 +53,7 @@ ExitCode check(const CheckArguments& arguments) {
       format_count(data.num_validation), data.sample.to_string(),
       data.categorical ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
   fmt::print("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
-             format_count(schedule.steps_per_epoch()), compiled.device->kind(), compiled.device->name());
+             format_count(schedule.steps_per_epoch()), device->kind(), device->name());
   if (plan.fits)
     fmt::print("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
                format_bytes(capacity.num_bytes), capacity.origin);

@@ -1,16 +1,14 @@
 #include "cli/compiled_experiment.h"
 
-#include "cli/device_factory.h"
 #include "datasets/dataset.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
 
-CompiledExperiment compile_experiment(const Experiment& experiment) {
+CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device) {
   CompiledExperiment compiled;
-  compiled.device = make_device(experiment);
   compiled.data = describe_data(experiment.data, experiment.seed);
-  compiled.program = compile(experiment, compiled.data, *compiled.device);
+  compiled.program = compile(experiment, compiled.data, device);
   return compiled;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,13 +11,12 @@ namespace trainer {
 
 /// Everything that is known of an experiment before data is read and memory taken.
 struct CompiledExperiment {
-  std::unique_ptr<Device> device;
   DataDescription data;
   Program program;
 };
 
-/// Throws ConfigError, DataError, DeviceError.
-CompiledExperiment compile_experiment(const Experiment& experiment);
+/// For a device that is here or only described. Throws ConfigError, DataError, DeviceError.
+CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device);
 
 /// What reports call each layer, by layer.
 std::vector<std::string> layer_labels(const Program& program);

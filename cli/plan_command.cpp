@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
 #include "cli/experiment_arguments.h"
+#include "cli/gpu_profile.h"
 #include "cli/terminal.h"
 #include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
@@ -19,9 +21,12 @@ namespace {
 
 struct PlanArguments {
   ExperimentArguments experiment;
-  std::string capacity;
+  std::string gpu, capacity;
   bool json = false, quiet = false, words = false;
 };
+
+/// What `--gpu` takes instead of a profile.
+constexpr const char* list_of_profiles = "list";
 
 std::int64_t parse_capacity(const std::string& text) {
   const std::optional<std::int64_t> num_bytes = parse_bytes(text);
@@ -31,35 +36,72 @@ std::int64_t parse_capacity(const std::string& text) {
   return *num_bytes;
 }
 
+/// What a plan is made for: the device of this machine, or one that a profile describes.
+struct PlanTarget {
+  std::unique_ptr<DeviceModel> device;
+  std::int64_t available_bytes = 0;  ///< of the device, if nothing else bounds it
+  Capacity capacity;
+  std::string profile;  ///< the file; empty: a device of this machine
+};
+
+PlanTarget this_machine(const Experiment& experiment, const PlanArguments& arguments) {
+  std::unique_ptr<Device> device = make_device(experiment);
+  PlanTarget target;
+  target.available_bytes = device->available_bytes();
+  target.capacity = arguments.capacity.empty() ? capacity_of(experiment, *device)
+                                               : Capacity{parse_capacity(arguments.capacity), "--capacity"};
+  target.device = std::move(device);
+  return target;
+}
+
+/// Whether the program runs an op whose scratch a described device may only know a bound of.
+bool has_convolution(const Program& program) {
+  return std::any_of(program.calls.begin(), program.calls.end(),
+                     [](const OpCall& call) { return name_of(call.op.kind).starts_with("conv2d"); });
+}
+
 PlanFindings find_plan(const Experiment& experiment, const PlanArguments& arguments) {
-  const CompiledExperiment compiled = compile_experiment(experiment);
-  const Capacity capacity = arguments.capacity.empty() ? capacity_of(experiment, *compiled.device)
-                                                       : Capacity{parse_capacity(arguments.capacity), "--capacity"};
+  const PlanTarget target = this_machine(experiment, arguments);
+  const DeviceModel& device = *target.device;
+  const std::int64_t capacity = target.capacity.num_bytes;
+  const CompiledExperiment compiled = compile_experiment(experiment, device);
   const RunSchedule schedule(experiment, compiled.data);
   PlanFindings findings;
   findings.experiment_name = experiment.name;
   findings.config_path = arguments.experiment.config_path;
-  findings.device_kind = compiled.device->kind();
-  findings.device_name = compiled.device->name();
-  findings.capacity = capacity.num_bytes;
-  findings.capacity_origin = capacity.origin;
+  findings.device_kind = device.kind();
+  findings.device_name = device.name();
+  findings.capacity = capacity;
+  findings.capacity_origin = target.capacity.origin;
   findings.batch_size = schedule.batch_size();
   findings.total_steps = schedule.total_steps();
-  findings.outside_allocator = compiled.device->outside_allocator();
+  findings.outside_allocator = device.outside_allocator();
+  findings.profile = target.profile;
+  if (has_convolution(compiled.program)) findings.workspace_bound = device.workspace_bound();
   findings.layer_labels = layer_labels(compiled.program);
-  findings.plan = make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(experiment));
+  findings.plan = make_memory_plan(compiled.program, schedule, capacity, allocator_options(experiment));
   if (!findings.plan.fits) {
     findings.unbounded =
         make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
-    findings.fixes = find_fixes(experiment, compiled.data, *compiled.device, capacity.num_bytes,
-                                arguments.capacity.empty() ? compiled.device->available_bytes() : 0);
-    findings.largest_batch_size = largest_fitting_batch_size(experiment, compiled.data, *compiled.device,
-                                                             capacity.num_bytes, schedule.batch_size());
+    findings.fixes = find_fixes(experiment, compiled.data, device, capacity,
+                                arguments.capacity.empty() ? target.available_bytes : 0);
+    findings.largest_batch_size =
+        largest_fitting_batch_size(experiment, compiled.data, device, capacity, schedule.batch_size());
   }
   return findings;
 }
 
+ExitCode list_profiles(const PlanArguments& arguments) {
+  const std::vector<GpuProfile> profiles = shipped_gpu_profiles();
+  if (arguments.json)
+    fmt::print("{}\n", gpu_profile_json(profiles));
+  else if (!arguments.quiet)
+    fmt::print("{}", gpu_profile_table(profiles, style_for(stdout)));
+  return ExitCode::done;
+}
+
 ExitCode plan(const PlanArguments& arguments) {
+  if (arguments.gpu == list_of_profiles) return list_profiles(arguments);
   const PlanFindings findings = find_plan(arguments.experiment.load(), arguments);
   if (arguments.json)
     fmt::print("{}\n", plan_json(findings));
@@ -76,6 +118,12 @@ void add_plan_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand("plan", "Tell to the byte what a run will hold, without running it");
   arguments->experiment.add_to(*command);
+  CLI::Option* config = command->get_option("CONFIG")->required(false);
+  command
+      ->add_option("--gpu", arguments->gpu,
+                   "Plan for a GPU that need not be here: a profile of configs/gpus/ such as rtx4090, or its path; "
+                   "'list' lists them")
+      ->type_name("PROFILE");
   command
       ->add_option("--capacity", arguments->capacity,
                    "Memory to fit into, such as 2GiB; else memory.limit or what is available")
@@ -85,8 +133,12 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
       "Exits with 4 where it does not fit, and names changes that do.\n\n"
-      "Example:\n  trainer plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512");
-  command->callback([arguments, &action] { action = [arguments] { return plan(*arguments); }; });
+      "Examples:\n  trainer plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512\n"
+      "  trainer plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb\n  trainer plan --gpu list");
+  command->callback([arguments, config, &action] {
+    if (config->count() == 0 && arguments->gpu != list_of_profiles) throw CLI::RequiredError("CONFIG");
+    action = [arguments] { return plan(*arguments); };
+  });
 }
 
 }  // namespace trainer

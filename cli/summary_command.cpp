@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
+#include "cli/device_factory.h"
 #include "cli/experiment_arguments.h"
 #include "cli/terminal.h"
 #include "engine/report/summary_table.h"
@@ -19,7 +20,7 @@ struct SummaryArguments {
 
 ExitCode summarize(const SummaryArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
-  const CompiledExperiment compiled = compile_experiment(experiment);
+  const CompiledExperiment compiled = compile_experiment(experiment, *make_device(experiment));
   if (arguments.json) {
     fmt::print("{}\n", summary_json(compiled.program));
     return ExitCode::done;

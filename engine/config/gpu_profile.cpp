@@ -6,6 +6,7 @@
 #include "engine/bytes.h"
 #include "engine/config/compose.h"
 #include "engine/config/field_reader.h"
+#include "engine/config/gpu_profile_fields.h"
 
 namespace trainer {
 namespace {

@@ -3,9 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "engine/config/field.h"
 
 namespace trainer {
 
@@ -29,8 +26,6 @@ struct GpuProfile {
   /// The file of `cudnn`; empty where there is none.
   std::string cudnn_path() const;
 };
-
-const std::vector<Field<GpuProfile>>& gpu_profile_fields();
 
 /// Reads a profile. Throws ConfigError whose what() holds every mistake found, located.
 GpuProfile load_gpu_profile(const std::string& path);

@@ -218,7 +218,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"event", "plan"},
       {"name", findings.experiment_name},
       {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
-      {"described", findings.is_described()},
+      {"profile", findings.is_described() ? Json(findings.profile) : Json(nullptr)},
       {"workspace", findings.workspace_bound.empty() ? "exact" : "bounded"},
       {"fits", findings.plan.fits},
       {"capacity", findings.capacity},

@@ -16,16 +16,12 @@ std::int64_t sum_of(const std::vector<NamedBytes>& parts) {
 }
 
 std::string named_bytes_text(const std::vector<NamedBytes>& parts) {
-  const std::string sum = format_bytes(sum_of(parts));
-  if (parts.empty()) return sum;
-  if (parts.size() == 1) return fmt::format("{}, {}", sum, parts.front().name);
-  std::string text = sum + ':';
-  const char* separator = " ";
+  std::string list;
   for (const NamedBytes& part : parts) {
-    text += fmt::format("{}{} {}", separator, part.name, format_bytes(part.num_bytes));
-    separator = ", ";
+    list += list.empty() ? "" : ", ";
+    list += parts.size() == 1 ? part.name : fmt::format("{} {}", part.name, format_bytes(part.num_bytes));
   }
-  return text;
+  return format_bytes(sum_of(parts)) + (list.empty() ? "" : fmt::format(" ({})", list));
 }
 
 std::string process_table(const std::vector<DeviceProcess>& processes, std::int64_t device_total, const Style& style) {

@@ -11,7 +11,7 @@ namespace trainer {
 
 std::int64_t sum_of(const std::vector<NamedBytes>& parts);
 
-/// "482.00 MiB: CUDA context 400.00 MiB, library handles 82.00 MiB"; of one part "482.00 MiB, CUDA context".
+/// "482.00 MiB (CUDA context 400.00 MiB, library handles 82.00 MiB)"; of one part "482.00 MiB (CUDA context)".
 std::string named_bytes_text(const std::vector<NamedBytes>& parts);
 
 /// The other processes on a device of `device_total` bytes: pid, name, bytes and share of the device, and their sum.

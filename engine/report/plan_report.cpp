@@ -92,11 +92,13 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
 std::string premises(const PlanFindings& findings, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text =
-      wrap(fmt::format("Outside the allocator, {}not counted here: {}.",
-                       findings.is_described() ? "an estimate and " : "", named_bytes_text(findings.outside_allocator)),
+      wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
            width) +
       '\n';
-  if (!findings.workspace_bound.empty()) text += wrap(findings.workspace_bound, width) + '\n';
+  if (!findings.workspace_bound.empty())
+    text += wrap(findings.workspace_bound, width) + '\n';
+  else if (findings.is_described())
+    text += wrap("Scratch is exact: kernels are chosen here as they would be on that device.", width) + '\n';
   return text;
 }
 

@@ -131,6 +131,43 @@ TEST_CASE("an out-of-memory event adds up and carries the fixes") {
   CHECK(event["fixes"][2]["fits"] == false);
 }
 
+TEST_CASE("an out-of-memory event lists what lies outside the allocator and every other process") {
+  OutOfMemoryEvent failure{sample_context(), {}};
+  CHECK(json::parse(out_of_memory_json(failure))["other_processes"] == json::array());
+  failure.outside_allocator = {{"CUDA context", 400}};
+  failure.other_processes = {{4711, "python3", 900}, {12, "", 100}};
+  failure.device_total = 4000;
+  const json event = json::parse(out_of_memory_json(failure));
+  CHECK(event["outside_allocator"]["bytes"] == 400);
+  CHECK(event["outside_allocator"]["parts"][0]["name"] == "CUDA context");
+  CHECK(event["other_processes"] ==
+        json::parse(R"([{"pid": 4711, "name": "python3", "bytes": 900}, {"pid": 12, "name": "", "bytes": 100}])"));
+  CHECK(event["device_total"] == 4000);
+}
+
+TEST_CASE("the start and the end of a run name what lies outside the allocator") {
+  StartEvent start;
+  start.outside_allocator = {{"CUDA context", 400}, {"handles", 8}};
+  const json outside = json::parse(start_json(start, "1"))["outside_allocator"];
+  CHECK(outside["bytes"] == 408);
+  CHECK(outside["parts"].size() == 2);
+  EndEvent end;
+  end.outside_allocator = start.outside_allocator;
+  CHECK(json::parse(end_json(end))["outside_allocator"] == outside);
+}
+
+TEST_CASE("a plan event for a described device names its profile, and says where scratch is only bounded") {
+  PlanFindings findings;
+  findings.device_kind = "cuda";
+  findings.device_name = "NVIDIA H200";
+  findings.profile = "configs/gpus/h200.yaml";
+  findings.workspace_bound = "The scratch of convolutions is counted with its bound.";
+  const json event = json::parse(plan_json(findings));
+  CHECK(event["device"] == json({{"kind", "cuda"}, {"name", "NVIDIA H200"}}));
+  CHECK(event["profile"] == "configs/gpus/h200.yaml");
+  CHECK(event["workspace"] == "bounded");
+}
+
 TEST_CASE("a plan event tells the steps, the peak and who holds it; a misfit tells where and what to do") {
   PlanFindings findings;
   findings.experiment_name = "digits";
@@ -153,7 +190,10 @@ TEST_CASE("a plan event tells the steps, the peak and who holds it; a misfit tel
                                {"layer", "0 (linear)"},
                                {"op", "linear_backward_weight"}}));
   CHECK(sum_of(event["by_category"]) == 32'768);
-  CHECK(event["outside_allocator"]["bytes"] == 7);
+  CHECK(event["outside_allocator"] ==
+        json::parse(R"({"bytes": 7, "parts": [{"name": "context", "bytes": 5}, {"name": "handles", "bytes": 2}]})"));
+  CHECK(event["workspace"] == "exact");
+  CHECK(event["profile"].is_null());
   CHECK(event["fits"] == true);
   CHECK(event.count("failure") == 0);
 

@@ -87,3 +87,21 @@ TEST_CASE("colour changes no character of the report") {
     colored.erase(at, colored.find('m', at) - at + 1);
   CHECK(colored == sample_report());
 }
+
+TEST_CASE("what lies outside the allocator is named, and other processes with their share of the device") {
+  OutOfMemoryEvent event{sample_context(), {}};
+  CHECK_FALSE(has(out_of_memory_report(event, {"cuda:0", {}, "", {}}, {}), "Outside the allocator"));
+  event.outside_allocator = {{"CUDA context", 100 << 20}, {"library handles", 28 << 20}};
+  event.device_total = std::int64_t{1} << 30;
+  std::string report = out_of_memory_report(event, {"cuda:0", {}, "", {}}, {});
+  CHECK(has(report, "  of this process     100.00 MiB, CUDA context\n"));
+  CHECK(has(report, "  of this process     28.00 MiB, library handles\n"));
+  CHECK_FALSE(has(report, "other process"));
+  event.other_processes = {{4711, "python3", 512 << 20}, {12, "", 256 << 20}};
+  report = out_of_memory_report(event, {"cuda:0", {}, "", {}}, {});
+  CHECK_THAT(report, Catch::Contains("  other process   pid       bytes  of the device\n"
+                                     "  python3        4711  512.00 MiB         50.0 %\n"
+                                     "  (unknown)        12  256.00 MiB         25.0 %\n"
+                                     "  ──────────────────────────────────────────────\n"
+                                     "  together             768.00 MiB         75.0 %\n"));
+}

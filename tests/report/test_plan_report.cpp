@@ -48,7 +48,7 @@ TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its
   const std::string report = plan_report(sample_findings(), {});
   CHECK(has(report, "Plan of digits: 12 steps of batch 32 on cpu (a processor)\n"));
   CHECK(has(report, "Fits. It reserves 6.00 MiB of the capacity of 8.00 MiB (memory.limit): 2.00 MiB (25.0 %) to"));
-  CHECK(has(report, "Outside the allocator, not counted here: 10.00 MiB"));
+  CHECK(has(report, "Outside the allocator, not counted here: 10.00 MiB (this process).\n"));
   for (const char* line : {"  loading             1.00 MiB        1.00 MiB       2.00 MiB         1.00 MiB\n",
                            "  first step          4.00 MiB        4.00 MiB       6.00 MiB         1.00 MiB\n",
                            "  steady step         5.00 MiB        5.00 MiB       6.00 MiB         1.00 MiB\n",
@@ -79,4 +79,21 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK(has(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch_size = 0;
   CHECK(has(plan_report(findings, {}), "No batch size fits, not even 1."));
+}
+
+TEST_CASE("a plan for a described device says so, names each part outside, and whether scratch is exact") {
+  PlanFindings findings = sample_findings();
+  CHECK_FALSE(has(plan_report(findings, {}), "Scratch"));
+  findings.device_kind = "cuda";
+  findings.device_name = "NVIDIA H200";
+  findings.profile = "configs/gpus/h200.yaml";
+  findings.outside_allocator = {{"estimated CUDA context", 391 << 20}, {"estimated handles", 90 << 20}};
+  std::string report = plan_report(findings, {});
+  CHECK(has(report, "on cuda (NVIDIA H200)\nThe device is described by configs/gpus/h200.yaml; nothing has run"));
+  CHECK(has(report, "not counted here: 481.00 MiB (estimated CUDA context 391.00 MiB,"));
+  CHECK(has(report, "Scratch is exact"));
+  findings.workspace_bound = "Scratch is counted with its bound.";
+  report = plan_report(findings, {});
+  CHECK(has(report, "\nScratch is counted with its bound.\n"));
+  CHECK_FALSE(has(report, "Scratch is exact"));
 }

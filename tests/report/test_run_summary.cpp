@@ -33,6 +33,15 @@ TEST_CASE("the summary of a run tells accuracy, time, throughput, peaks and file
         "  events      runs/digits/events.jsonl\n");
 }
 
+TEST_CASE("the summary names what lay outside the allocator") {
+  EndEvent end;
+  end.status = "done";
+  end.peak_reserved = 1 << 20;
+  end.outside_allocator = {{"CUDA context", 3 << 20}, {"library handles", 1 << 20}};
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}),
+             Catch::Contains("\n  outside     4.00 MiB (CUDA context 3.00 MiB, library handles 1.00 MiB)\n"));
+}
+
 TEST_CASE("a run that ended early says so first") {
   EndEvent end;
   end.status = "interrupted";
