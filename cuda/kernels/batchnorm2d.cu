@@ -56,7 +56,7 @@ __device__ __forceinline__ void normalize_rows(const T* x, T* y, const Normaliza
                                                std::int64_t channel, std::int64_t channels, std::int64_t begin,
                                                std::int64_t end) {
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once * blockDim.y) {
-    Pack<float, n> values[rows_at_once];
+    Pack<float, n> values[rows_at_once]{};
     for (int u = 0; u < rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at < end) values[u] = load_floats<n>(x + at * channels + channel);

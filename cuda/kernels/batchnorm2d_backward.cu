@@ -40,7 +40,7 @@ struct Loaded {
 template <int n, typename T>
 __device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOperands<T>& operands, std::int64_t channel,
                                           std::int64_t row, std::int64_t end) {
-  Pack<float, n> y[rows_at_once<n>];
+  Pack<float, n> y[rows_at_once<n>]{};
   for (int u = 0; u < rows_at_once<n>; ++u) {
     const std::int64_t at = (row + u * blockDim.y) * operands.channels + channel;
     if (row + u * blockDim.y >= end) continue;
@@ -64,7 +64,7 @@ __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>&
   Pack<float, n> mean;
   for (int i = 0; i < n; ++i) mean.values[i] = operands.mean[position.channel + i];
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
-    Loaded<n> loaded;
+    Loaded<n> loaded{};
     load_rows(loaded, operands, position.channel, row, end);
     ColumnSums<n> few{};
     for (int u = 0; u < rows_at_once<n>; ++u) {
@@ -111,7 +111,7 @@ template <int n, typename T>
 __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands, const Combination<n>& by,
                                              std::int64_t channel, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
-    Loaded<n> loaded;
+    Loaded<n> loaded{};
     load_rows(loaded, operands, channel, row, end);
     for (int u = 0; u < rows_at_once<n>; ++u) {
       const std::int64_t at = row + u * blockDim.y;

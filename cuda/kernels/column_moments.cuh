@@ -39,7 +39,7 @@ __device__ __forceinline__ Moments<n> moments_of_rows(const T* x, const TilePosi
   if (!position.active) return total;
   const Pack<float, n> shift = load_floats<n>(x + position.channel);
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once * blockDim.y) {
-    Pack<float, n> values[rows_at_once];
+    Pack<float, n> values[rows_at_once]{};
     Moments<n> few{};
     for (int u = 0; u < rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(tile_threads)
   const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
   ColumnSums<n> sums{};
   for (std::int64_t row = begin + threadIdx.y; position.active && row < end; row += rows_at_once * blockDim.y) {
-    Pack<float, n> g[rows_at_once], values[rows_at_once];
+    Pack<float, n> g[rows_at_once]{}, values[rows_at_once]{};
     for (int u = 0; u < rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;

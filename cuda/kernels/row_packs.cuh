@@ -83,7 +83,7 @@ class RowPacks {
   }
 
   std::int64_t columns_;
-  Pack<float, n> kept_[packs_in_registers];
+  Pack<float, n> kept_[packs_in_registers]{};
 };
 
 }  // namespace trainer::cuda

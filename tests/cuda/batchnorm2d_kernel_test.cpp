@@ -1,0 +1,302 @@
+#include "cuda/kernels/batchnorm2d.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/cuda/kernel_tensor.h"
+
+namespace trainer::cuda {
+namespace {
+
+using Numbers = std::vector<double>;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+struct Case {
+  BatchNorm2dShape shape;
+  DType type = DType::f32;
+  bool affine = true, relu = false;
+  double eps = 1e-5, momentum = 0.1;
+};
+
+// One launch and three; one part and many, past the 32 that are combined at once; whole packs and not; channels below,
+// at and past a block's.
+constexpr BatchNorm2dShape shapes[] = {{1, 1},    {1, 33},   {2, 5},     {7, 3},     {131, 8},    {1024, 8},
+                                       {37, 260}, {1025, 8}, {1031, 33}, {1031, 64}, {2115, 132}, {8209, 1}};
+
+std::int64_t num_elements(const BatchNorm2dShape& shape) { return shape.rows * shape.channels; }
+
+struct Statistics {
+  Numbers mean, variance;
+};
+Statistics statistics_of(const BatchNorm2dShape& shape, const Numbers& x) {
+  Statistics s{Numbers(at(shape.channels)), Numbers(at(shape.channels))};
+  const auto rows = static_cast<double>(shape.rows);
+  for (std::size_t i = 0; i < x.size(); ++i) s.mean[i % at(shape.channels)] += x[i] / rows;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % at(shape.channels);
+    s.variance[c] += (x[i] - s.mean[c]) * (x[i] - s.mean[c]) / rows;
+  }
+  return s;
+}
+
+struct Operands {
+  KernelTensor x, weight, bias, running_mean, running_var;
+  explicit Operands(const Case& c, double offset = 0, double spread = 1, std::int64_t num_skipped = 0)
+      : x(c.type, random_numbers(num_elements(c.shape), 1, offset - spread, offset + spread), num_skipped),
+        weight(DType::f32, random_numbers(c.shape.channels, 2, -1.5, 1.5)),
+        bias(DType::f32, random_numbers(c.shape.channels, 3)),
+        running_mean(DType::f32, random_numbers(c.shape.channels, 4)),
+        running_var(DType::f32, random_numbers(c.shape.channels, 5, 0.5, 2)) {}
+};
+
+Numbers normalized(const Case& c, const Operands& o, const Statistics& s) {
+  const Numbers x = o.x.values(), weight = o.weight.values(), bias = o.bias.values();
+  Numbers y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t channel = i % at(c.shape.channels);
+    double value = (x[i] - s.mean[channel]) / std::sqrt(s.variance[channel] + c.eps);
+    if (c.affine) value = value * weight[channel] + bias[channel];
+    y.push_back(c.relu && value < 0 ? 0 : value);
+  }
+  return y;
+}
+
+struct Result {
+  KernelTensor y, mean, rstd, running_mean, running_var;
+  friend bool operator==(const Result&, const Result&) = default;
+};
+Result run_forward(const Case& c, const Operands& o, int poison = 0xFF, bool in_place = false) {
+  const std::int64_t channels = c.shape.channels;
+  Result r{KernelTensor(c.type, o.x.values()), KernelTensor(DType::f32, channels), KernelTensor(DType::f32, channels),
+           KernelTensor(DType::f32, o.running_mean.values()), KernelTensor(DType::f32, o.running_var.values())};
+  std::vector<std::byte> workspace(at(batchnorm2d_forward_workspace_bytes(c.shape)), static_cast<std::byte>(poison));
+  batchnorm2d_forward(c.type,
+                      {.x = in_place ? r.y.data() : o.x.data(),
+                       .y = r.y.data(),
+                       .running_mean = r.running_mean.data<float>(),
+                       .running_var = r.running_var.data<float>(),
+                       .weight = c.affine ? o.weight.data<float>() : nullptr,
+                       .bias = c.affine ? o.bias.data<float>() : nullptr,
+                       .mean = r.mean.data<float>(),
+                       .rstd = r.rstd.data<float>(),
+                       .workspace = workspace.data(),
+                       .eps = c.eps,
+                       .momentum = c.momentum,
+                       .relu = c.relu},
+                      c.shape, nullptr);
+  return r;
+}
+
+void check_forward(const Case& c, const Operands& o, const Result& r, double tolerance) {
+  INFO(c.shape.rows << " rows, " << c.shape.channels << " channels, " << name_of(c.type) << (c.affine ? ", affine" : "")
+                    << (c.relu ? ", relu" : ""));
+  const Statistics s = statistics_of(c.shape, o.x.values());
+  Numbers rstd, running_mean, running_var;
+  const auto rows = static_cast<double>(c.shape.rows);
+  for (std::size_t i = 0; i < s.mean.size(); ++i) {
+    rstd.push_back(1 / std::sqrt(s.variance[i] + c.eps));
+    running_mean.push_back((1 - c.momentum) * o.running_mean.values()[i] + c.momentum * s.mean[i]);
+    const double unbiased = rows > 1 ? s.variance[i] * rows / (rows - 1) : s.variance[i];
+    running_var.push_back((1 - c.momentum) * o.running_var.values()[i] + c.momentum * unbiased);
+  }
+  CHECK(difference(r.mean.values(), s.mean) < 1e-6);
+  CHECK(difference(r.rstd.values(), rstd) < 1e-5);
+  CHECK(difference(r.running_mean.values(), running_mean) < 1e-6);
+  CHECK(difference(r.running_var.values(), running_var) < 1e-6);
+  CHECK(difference(r.y.values(), normalized(c, o, s)) < tolerance);
+}
+
+TEST_CASE("batch norm in training normalises by the batch and remembers it, in every type and shape") {
+  for (const DType type : element_types) {
+    for (const BatchNorm2dShape& shape : shapes) {
+      for (const bool affine : {false, true}) {
+        const Case c{.shape = shape, .type = type, .affine = affine, .relu = affine};
+        const Operands o(c);
+        const Result r = run_forward(c, o);
+        check_forward(c, o, r, tolerance_of(type));
+        CHECK(run_forward(c, o, 0x3D) == r);
+        CHECK(run_forward(c, o, 0xFF, true) == r);
+      }
+    }
+  }
+}
+
+TEST_CASE("batch norm applies eps, momentum and ReLU each on its own") {
+  for (const BatchNorm2dShape& shape : {BatchNorm2dShape{7, 12}, BatchNorm2dShape{1033, 12}}) {
+    for (const bool relu : {false, true}) {
+      for (const bool affine : {false, true}) {
+        const Case c{.shape = shape, .affine = affine, .relu = relu, .eps = 0.25, .momentum = 0.7};
+        const Operands o(c);
+        check_forward(c, o, run_forward(c, o), 2e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("batch norm of numbers close together far from zero keeps their variance") {
+  for (const BatchNorm2dShape& shape : {BatchNorm2dShape{600, 8}, BatchNorm2dShape{5003, 9}}) {
+    const Case c{.shape = shape, .affine = false};
+    const Operands o(c, 1000, 0.05);
+    const Result r = run_forward(c, o);
+    // The mean, as f32, is half a unit of its last place off: 3e-5, which rstd = 35 makes 1e-3 in y.
+    check_forward(c, o, r, 1.2e-3);
+    // A first row that is like no other must not cost the others their digits.
+    Numbers x = o.x.values();
+    for (std::int64_t i = 0; i < shape.channels; ++i) x[at(i)] = -1000;
+    Operands outlier(c, 1000, 0.05);
+    outlier.x = KernelTensor(DType::f32, x);
+    check_forward(c, outlier, run_forward(c, outlier), 2e-5);
+  }
+}
+
+TEST_CASE("batch norm of operands that are not aligned gives the same numbers") {
+  for (const BatchNorm2dShape& shape : {BatchNorm2dShape{77, 16}, BatchNorm2dShape{1100, 16}}) {
+    const Case c{.shape = shape, .type = DType::f16};
+    const Operands o(c, 0, 1, 1);
+    check_forward(c, o, run_forward(c, o), 1e-3);
+  }
+}
+
+TEST_CASE("NaN in one channel makes that channel NaN, through ReLU, and no other") {
+  for (const BatchNorm2dShape& shape : {BatchNorm2dShape{50, 8}, BatchNorm2dShape{2000, 8}}) {
+    const Case c{.shape = shape, .relu = true};
+    Operands o(c);
+    o.x.data<float>()[7 * 8 + 3] = NAN;
+    const Result r = run_forward(c, o);
+    const Numbers y = r.y.values();
+    for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(std::isnan(y[i]) == (i % 8 == 3));
+    CHECK(std::isnan(r.running_mean.values()[3]));
+    CHECK(std::isnan(r.running_var.values()[3]));
+    CHECK_FALSE(std::isnan(r.running_var.values()[4]));
+  }
+}
+
+TEST_CASE("batch norm in evaluation normalises by the running statistics and leaves them alone") {
+  for (const DType type : element_types) {
+    for (const BatchNorm2dShape& shape : shapes) {
+      for (const bool affine : {false, true}) {
+        const Case c{.shape = shape, .type = type, .affine = affine, .relu = !affine};
+        const Operands o(c);
+        const Numbers means = o.running_mean.values(), variances = o.running_var.values();
+        for (const bool in_place : {false, true}) {
+          const KernelTensor y(c.type, o.x.values());
+          batchnorm2d_inference(c.type,
+                                {.x = in_place ? y.data() : o.x.data(),
+                                 .y = y.data(),
+                                 .running_mean = o.running_mean.data<float>(),
+                                 .running_var = o.running_var.data<float>(),
+                                 .weight = affine ? o.weight.data<float>() : nullptr,
+                                 .bias = affine ? o.bias.data<float>() : nullptr,
+                                 .eps = c.eps,
+                                 .relu = c.relu},
+                                c.shape, nullptr);
+          INFO(shape.rows << " rows, " << shape.channels << " channels, " << name_of(type));
+          CHECK(difference(y.values(), normalized(c, o, {means, variances})) < tolerance_of(type));
+        }
+        CHECK(o.running_mean.values() == means);
+        CHECK(o.running_var.values() == variances);
+      }
+    }
+  }
+}
+
+struct Gradients {
+  KernelTensor dx, dweight, dbias;
+  friend bool operator==(const Gradients&, const Gradients&) = default;
+};
+Gradients run_backward(const Case& c, const Operands& o, const KernelTensor& dy, const KernelTensor& y,
+                       const KernelTensor& mean, const KernelTensor& rstd, int poison, bool in_place) {
+  Gradients g{KernelTensor(c.type, dy.values()), KernelTensor(DType::f32, c.shape.channels),
+              KernelTensor(DType::f32, c.shape.channels)};
+  std::vector<std::byte> workspace(at(batchnorm2d_backward_workspace_bytes(c.shape)), static_cast<std::byte>(poison));
+  batchnorm2d_backward(c.type,
+                       {.dy = in_place ? g.dx.data() : dy.data(),
+                        .x = o.x.data(),
+                        .y = c.relu ? y.data() : nullptr,
+                        .mean = mean.data<float>(),
+                        .rstd = rstd.data<float>(),
+                        .weight = c.affine ? o.weight.data<float>() : nullptr,
+                        .dx = g.dx.data(),
+                        .dweight = c.affine ? g.dweight.data<float>() : nullptr,
+                        .dbias = c.affine ? g.dbias.data<float>() : nullptr,
+                        .workspace = workspace.data()},
+                       c.shape, nullptr);
+  return g;
+}
+
+/// By the chain rule through variance and mean one after the other, as they depend on x.
+void check_backward(const Case& c, std::int64_t num_skipped = 0) {
+  INFO(c.shape.rows << " rows, " << c.shape.channels << " channels, " << name_of(c.type) << (c.affine ? ", affine" : "")
+                    << (c.relu ? ", relu" : ""));
+  const Operands o(c, 0.5, 1, num_skipped);
+  const KernelTensor dy(c.type, random_numbers(num_elements(c.shape), 9));
+  // The mask is y's alone: here it has nothing to do with x.
+  KernelTensor y(c.type, random_numbers(num_elements(c.shape), 10));
+  with_element_type(c.type, [&]<typename T>(ElementType<T>) { y.data<T>()[0] = from_float<T>(0.0f); });
+  const Statistics s = statistics_of(c.shape, o.x.values());
+  Numbers rstds;
+  for (const double variance : s.variance) rstds.push_back(1 / std::sqrt(variance + c.eps));
+  const KernelTensor mean(DType::f32, s.mean), rstd(DType::f32, rstds);
+  const Gradients g = run_backward(c, o, dy, y, mean, rstd, 0xFF, false);
+  CHECK(run_backward(c, o, dy, y, mean, rstd, 0x3D, false) == g);
+  CHECK(run_backward(c, o, dy, y, mean, rstd, 0xFF, true) == g);
+
+  const Numbers x = o.x.values(), dys = dy.values(), ys = y.values(), weights = o.weight.values();
+  const std::size_t channels = at(c.shape.channels);
+  const auto rows = static_cast<double>(c.shape.rows);
+  Numbers dweight(channels), dbias(channels), dvariance(channels), dmean(channels), dx(x.size());
+  const auto masked = [&](std::size_t i) { return !c.relu || ys[i] > 0 ? dys[i] : 0.0; };
+  const auto into_normal = [&](std::size_t i) { return masked(i) * (c.affine ? weights[i % channels] : 1.0); };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t k = i % channels;
+    dbias[k] += masked(i);
+    dweight[k] += masked(i) * (x[i] - s.mean[k]) * rstds[k];
+    dvariance[k] += into_normal(i) * (x[i] - s.mean[k]) * -0.5 * std::pow(rstds[k], 3);
+    dmean[k] -= into_normal(i) * rstds[k];
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t k = i % channels;
+    dx[i] = into_normal(i) * rstds[k] + dvariance[k] * 2 * (x[i] - s.mean[k]) / rows + dmean[k] / rows;
+  }
+  // Of a single row rstd is 316, by which dx = 0 is off.
+  const double scale = c.shape.rows == 1 ? 20 : 1;
+  CHECK(difference(g.dx.values(), dx) < scale * 2 * tolerance_of(c.type));
+  if (!c.affine) return;
+  const double sum_tolerance = 1e-6 * (1 + std::sqrt(rows));
+  CHECK(difference(g.dweight.values(), dweight) < sum_tolerance);
+  CHECK(difference(g.dbias.values(), dbias) < sum_tolerance);
+}
+
+TEST_CASE("the gradient of batch norm agrees with the chain rule in every type and shape") {
+  for (const DType type : element_types) {
+    for (const BatchNorm2dShape& shape : shapes) {
+      for (const bool affine : {false, true}) {
+        check_backward({.shape = shape, .type = type, .affine = affine, .relu = !affine});
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradient of batch norm takes ReLU and weights together, and operands that are not aligned") {
+  for (const BatchNorm2dShape& shape : {BatchNorm2dShape{77, 16}, BatchNorm2dShape{1100, 16}}) {
+    for (const std::int64_t num_skipped : {0, 1}) {
+      check_backward({.shape = shape, .relu = true}, num_skipped);
+      check_backward({.shape = shape, .affine = false}, num_skipped);
+    }
+  }
+}
+
+TEST_CASE("parts of a reduction cover all rows, none is empty, and there are at most a thousand blocks") {
+  for (const std::int64_t rows : {1LL, 2LL, 63LL, 64LL, 65LL, 8191LL, 8193LL, 100003LL, 3211264LL, 1LL << 40}) {
+    for (const std::int64_t channels : {1LL, 3LL, 64LL, 127LL, 129LL, 2048LL, 1000003LL}) {
+      const RowParts parts = row_parts(rows, channels);
+      INFO(rows << " rows of " << channels);
+      CHECK(parts.num_parts * parts.rows_per_part >= rows);
+      CHECK((parts.num_parts - 1) * parts.rows_per_part < rows);
+      CHECK((parts.num_parts == 1 || parts.num_parts * ((channels + 127) / 128) <= 1024));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainer::cuda

@@ -1,0 +1,206 @@
+#include "cuda/kernels/layernorm.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/cuda/kernel_tensor.h"
+
+namespace trainer::cuda {
+namespace {
+
+using Numbers = std::vector<double>;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+struct Case {
+  LayerNormShape shape;
+  DType type = DType::f32;
+  bool affine = true;
+  double eps = 1e-5;
+};
+
+// A warp for each row and a block for each; columns in registers and, from 1024 · packs on, past them; rows below, at
+// and past what a block and what a part of the sums over rows take.
+constexpr LayerNormShape shapes[] = {{1, 1},   {1, 2},    {9, 7},    {5, 33},    {8, 64},   {301, 3},
+                                     {6, 129}, {65, 512}, {11, 516}, {131, 260}, {3, 1031}, {2, 4100}};
+
+std::int64_t num_elements(const LayerNormShape& shape) { return shape.rows * shape.columns; }
+
+struct Statistics {
+  Numbers mean, rstd;
+};
+Statistics statistics_of(const Case& c, const Numbers& x) {
+  Statistics s;
+  const auto columns = static_cast<double>(c.shape.columns);
+  for (std::int64_t row = 0; row < c.shape.rows; ++row) {
+    double mean = 0, variance = 0;
+    for (std::int64_t i = 0; i < c.shape.columns; ++i) mean += x[at(row * c.shape.columns + i)] / columns;
+    for (std::int64_t i = 0; i < c.shape.columns; ++i)
+      variance += std::pow(x[at(row * c.shape.columns + i)] - mean, 2) / columns;
+    s.mean.push_back(mean);
+    s.rstd.push_back(1 / std::sqrt(variance + c.eps));
+  }
+  return s;
+}
+
+struct Operands {
+  KernelTensor x, weight, bias;
+  explicit Operands(const Case& c, double offset = 0, double spread = 1, std::int64_t num_skipped = 0)
+      : x(c.type, random_numbers(num_elements(c.shape), 1, offset - spread, offset + spread), num_skipped),
+        weight(DType::f32, random_numbers(c.shape.columns, 2, -1.5, 1.5)),
+        bias(DType::f32, random_numbers(c.shape.columns, 3)) {}
+};
+
+struct Result {
+  KernelTensor y, mean, rstd;
+  friend bool operator==(const Result&, const Result&) = default;
+};
+Result run_forward(const Case& c, const Operands& o, bool in_place = false) {
+  Result r{KernelTensor(c.type, o.x.values()), KernelTensor(DType::f32, c.shape.rows),
+           KernelTensor(DType::f32, c.shape.rows)};
+  layernorm_forward(c.type,
+                    {.x = in_place ? r.y.data() : o.x.data(),
+                     .y = r.y.data(),
+                     .weight = c.affine ? o.weight.data<float>() : nullptr,
+                     .bias = c.affine ? o.bias.data<float>() : nullptr,
+                     .mean = r.mean.data<float>(),
+                     .rstd = r.rstd.data<float>(),
+                     .eps = c.eps},
+                    c.shape, nullptr);
+  return r;
+}
+
+void check_forward(const Case& c, const Operands& o, double tolerance) {
+  INFO(c.shape.rows << " rows of " << c.shape.columns << ", " << name_of(c.type) << (c.affine ? ", affine" : ""));
+  const Result r = run_forward(c, o);
+  const Numbers x = o.x.values(), weight = o.weight.values(), bias = o.bias.values();
+  const Statistics s = statistics_of(c, x);
+  Numbers y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t row = i / at(c.shape.columns), column = i % at(c.shape.columns);
+    const double normal = (x[i] - s.mean[row]) * s.rstd[row];
+    y.push_back(c.affine ? normal * weight[column] + bias[column] : normal);
+  }
+  CHECK(difference(r.mean.values(), s.mean) < 1e-6);
+  CHECK(difference(r.rstd.values(), s.rstd) < 2e-5);
+  CHECK(difference(r.y.values(), y) < tolerance);
+  // What the address does to the packs is told by its own test; here they are the same.
+  if (reinterpret_cast<std::uintptr_t>(o.x.data()) % 16 == 0) CHECK(run_forward(c, o, true) == r);
+}
+
+TEST_CASE("layer norm normalises each row in every type and shape") {
+  for (const DType type : element_types) {
+    for (const LayerNormShape& shape : shapes) {
+      for (const bool affine : {false, true}) {
+        const Case c{.shape = shape, .type = type, .affine = affine};
+        check_forward(c, Operands(c), 2 * tolerance_of(type));
+      }
+    }
+  }
+}
+
+TEST_CASE("layer norm takes another eps, and rows that are not aligned") {
+  for (const LayerNormShape& shape : {LayerNormShape{9, 64}, LayerNormShape{3, 1040}}) {
+    for (const DType type : element_types) {
+      const Case c{.shape = shape, .type = type, .eps = 0.25};
+      check_forward(c, Operands(c), 2 * tolerance_of(type));
+      check_forward(c, Operands(c, 0, 1, 1), 2 * tolerance_of(type));
+    }
+  }
+}
+
+TEST_CASE("layer norm of numbers close together far from zero keeps their variance") {
+  for (const LayerNormShape& shape : {LayerNormShape{5, 67}, LayerNormShape{2, 4100}}) {
+    const Case c{.shape = shape, .affine = false};
+    check_forward(c, Operands(c, 1000, 0.05), 1e-4);
+  }
+}
+
+TEST_CASE("NaN in one row makes that row NaN and no other") {
+  for (const LayerNormShape& shape : {LayerNormShape{10, 40}, LayerNormShape{10, 600}}) {
+    const Case c{.shape = shape};
+    const Operands o(c);
+    o.x.data<float>()[4 * shape.columns + 39] = NAN;
+    const Result r = run_forward(c, o);
+    const Numbers y = r.y.values(), rstd = r.rstd.values();
+    for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(std::isnan(y[i]) == (i / at(shape.columns) == 4));
+    for (std::size_t row = 0; row < rstd.size(); ++row) CHECK(std::isnan(rstd[row]) == (row == 4));
+  }
+}
+
+struct Gradients {
+  KernelTensor dx, dweight, dbias;
+  friend bool operator==(const Gradients&, const Gradients&) = default;
+};
+Gradients run_backward(const Case& c, const Operands& o, const KernelTensor& dy, const KernelTensor& mean,
+                       const KernelTensor& rstd, int poison, bool in_place) {
+  Gradients g{KernelTensor(c.type, dy.values()), KernelTensor(DType::f32, c.shape.columns),
+              KernelTensor(DType::f32, c.shape.columns)};
+  std::vector<std::byte> workspace(at(c.affine ? layernorm_gradient_workspace_bytes(c.shape) : 0),
+                                   static_cast<std::byte>(poison));
+  layernorm_backward(c.type,
+                     {.dy = in_place ? g.dx.data() : dy.data(),
+                      .x = o.x.data(),
+                      .mean = mean.data<float>(),
+                      .rstd = rstd.data<float>(),
+                      .weight = c.affine ? o.weight.data<float>() : nullptr,
+                      .dx = g.dx.data(),
+                      .dweight = c.affine ? g.dweight.data<float>() : nullptr,
+                      .dbias = c.affine ? g.dbias.data<float>() : nullptr,
+                      .workspace = workspace.data()},
+                     c.shape, nullptr);
+  return g;
+}
+
+/// By the chain rule through variance and mean one after the other, as they depend on x.
+void check_backward(const Case& c, std::int64_t num_skipped = 0) {
+  INFO(c.shape.rows << " rows of " << c.shape.columns << ", " << name_of(c.type) << (c.affine ? ", affine" : ""));
+  const Operands o(c, 0.5, 1, num_skipped);
+  const KernelTensor dy(c.type, random_numbers(num_elements(c.shape), 9));
+  const Statistics s = statistics_of(c, o.x.values());
+  const KernelTensor mean(DType::f32, s.mean), rstd(DType::f32, s.rstd);
+  const Gradients g = run_backward(c, o, dy, mean, rstd, 0xFF, false);
+  CHECK(run_backward(c, o, dy, mean, rstd, 0x3D, false) == g);
+  if (num_skipped == 0) CHECK(run_backward(c, o, dy, mean, rstd, 0xFF, true) == g);
+
+  const Numbers x = o.x.values(), dys = dy.values(), weights = o.weight.values();
+  const std::size_t columns = at(c.shape.columns);
+  const auto count = static_cast<double>(columns);
+  Numbers dweight(columns), dbias(columns), dvariance(at(c.shape.rows)), dmean(at(c.shape.rows)), dx(x.size());
+  const auto into_normal = [&](std::size_t i) { return dys[i] * (c.affine ? weights[i % columns] : 1.0); };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t row = i / columns;
+    dbias[i % columns] += dys[i];
+    dweight[i % columns] += dys[i] * (x[i] - s.mean[row]) * s.rstd[row];
+    dvariance[row] += into_normal(i) * (x[i] - s.mean[row]) * -0.5 * std::pow(s.rstd[row], 3);
+    dmean[row] -= into_normal(i) * s.rstd[row];
+  }
+  double largest = 1;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t row = i / columns;
+    dx[i] = into_normal(i) * s.rstd[row] + dvariance[row] * 2 * (x[i] - s.mean[row]) / count + dmean[row] / count;
+    largest = std::max(largest, s.rstd[row]);
+  }
+  // Where a row's numbers are nearly equal rstd is large, and so is what dx is the difference of.
+  CHECK(difference(g.dx.values(), dx) < std::max(2e-6 * largest, 2 * tolerance_of(c.type)));
+  if (!c.affine) return;
+  const double sum_tolerance = 1e-6 * std::sqrt(static_cast<double>(c.shape.rows)) * largest;
+  CHECK(difference(g.dweight.values(), dweight) < sum_tolerance);
+  CHECK(difference(g.dbias.values(), dbias) < sum_tolerance);
+}
+
+TEST_CASE("the gradient of layer norm agrees with the chain rule in every type and shape") {
+  for (const DType type : element_types) {
+    for (const LayerNormShape& shape : shapes) {
+      for (const bool affine : {false, true}) check_backward({.shape = shape, .type = type, .affine = affine});
+    }
+  }
+}
+
+TEST_CASE("the gradient of layer norm combines many parts of the rows, aligned or not") {
+  // 64 rows a part: 34 parts, more than are combined at once.
+  check_backward({.shape = {2115, 128}});
+  check_backward({.shape = {200, 128}, .type = DType::bf16}, 1);
+}
+
+}  // namespace
+}  // namespace trainer::cuda
