@@ -66,6 +66,8 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   virtual void run(const MatmulOperands& operands, Stream stream) = 0;
+  /// False where the epilogue is a kernel of its own: the same numbers, later.
+  virtual bool is_fused() const { return true; }
 };
 
 }  // namespace trainer::cuda
