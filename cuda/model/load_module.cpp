@@ -36,7 +36,8 @@ LoadedModule load() {
     void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return {nullptr, explain_load_failure(place.string(), dlerror())};
     const auto entry = reinterpret_cast<decltype(&trainer_cuda_module)>(dlsym(library, "trainer_cuda_module"));
-    if (entry == nullptr) return {nullptr, place.string() + " is not the CUDA part of trainer"};
+    if (entry == nullptr)
+      return {nullptr, place.string() + " is not the CUDA part of trainer; use device.type=cpu to train without a GPU"};
     // Never closed: the devices that it makes keep running its code.
     return {entry(), {}};
   }
