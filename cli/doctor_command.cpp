@@ -75,6 +75,8 @@ nlohmann::ordered_json to_json(const cuda::CudaDeviceInfo& device) {
                                    {"memory_clock", device.memory_clock},
                                    {"used_counts", device.used_bytes_origin},
                                    {"problem", device.problem}};
+  if (!device.cudnn_properties.empty())
+    report["cudnn_properties"] = nlohmann::ordered_json::parse(device.cudnn_properties, nullptr, false);
   report["outside_allocator"] = nlohmann::ordered_json::object();
   for (const NamedBytes& part : device.outside_bytes) report["outside_allocator"][part.name] = part.num_bytes;
   report["processes"] = nlohmann::ordered_json::array();

@@ -51,12 +51,11 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
       name_(std::move(name)),
       expandable_segments_(options.expandable_segments),
       usage_(std::move(usage)),
-      changes_(std::move(changes)),
-      library_(options) {
+      changes_(std::move(changes)) {
   const FreeAndTotal at_first = ask_memory();
   total_bytes_ = at_first.total_bytes;
   measure("cuBLASLt", [&] { library_.start_matmuls(); });
-  measure("cuDNN", [&] { library_.start_convolutions(); });
+  measure("cuDNN", [&] { library_.start_convolutions(options); });
   measure("kernels", [] { load_kernels(); });
   settle_outside_bytes(at_first.free_bytes);
 

@@ -59,6 +59,8 @@ class CudaDevice final : public Device {
 
   /// What used_bytes counts, in words.
   std::string used_bytes_origin() const { return usage_.origin(); }
+  /// What a profile must carry to plan for this device elsewhere, as JSON.
+  const std::string& cudnn_properties() const { return library_.cudnn_properties(); }
 
  private:
   /// Calls `make`, and counts what of the device's memory it took under `name`.
@@ -80,7 +82,7 @@ class CudaDevice final : public Device {
   std::array<OwnedEvent, 16> marks_;
   std::int64_t next_mark_ = 0;
 
-  CudaLibrary library_;
+  mutable CudaLibrary library_;
   CudaContext context_;
   StepScalars* scalars_ = nullptr;  ///< in device memory
   mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;

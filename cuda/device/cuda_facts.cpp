@@ -51,6 +51,7 @@ void try_device(CudaDeviceInfo& info) {
     info.free_bytes = device->available_bytes();
     info.used_bytes_origin = device->used_bytes_origin();
     info.outside_bytes = device->outside_allocator();
+    info.cudnn_properties = device->cudnn_properties();
   } catch (const DeviceError& error) {
     info.problem = error.what();
   }

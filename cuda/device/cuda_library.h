@@ -1,30 +1,36 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "cuda/library/cudnn_convolution.h"
 #include "cuda/library/library.h"
 #include "cuda/model/cuda_options.h"
 
 namespace trainer::cuda {
 
-/// cuBLASLt and cuDNN on the current device. Each is started by its own call, so that the memory it takes can be told.
+class CublasLtHandle;
+
+/// cuBLASLt and cuDNN on the current device. Each is started by its own call, before it is used, so that the memory it
+/// takes can be told.
 class CudaLibrary final : public Library {
  public:
-  explicit CudaLibrary(const CudaOptions& options);
+  CudaLibrary();
   ~CudaLibrary() override;
 
   void start_matmuls();
-  void start_convolutions();
+  void start_convolutions(const CudaOptions& options);
 
   std::unique_ptr<Matmul> prepare(const MatmulCall& call) override;
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override;
   ConvolutionPlanner& convolution_planner() override;
+  /// What a profile must carry to plan for this device elsewhere.
+  const std::string& cudnn_properties() const;
 
  private:
-  struct Handles;
-  CudaOptions options_;
-  std::unique_ptr<Handles> handles_;
+  std::unique_ptr<CublasLtHandle> matmuls_;
+  std::optional<CudnnConvolutions> convolutions_;
 };
 
 }  // namespace trainer::cuda

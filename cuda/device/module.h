@@ -26,6 +26,7 @@ struct CudaDeviceInfo {
   std::int64_t free_bytes = 0;            ///< now; 0 where unknown
   int sm_clock = 0, memory_clock = 0;     ///< now, in MHz; 0 where unknown
   std::vector<DeviceProcess> processes;   ///< that hold memory of it, without this one, largest first
+  std::string cudnn_properties;           ///< as make_planner takes them; empty unless the device was tried
   std::string used_bytes_origin;          ///< what a run's `used` counts here; empty unless the device was tried
   std::vector<NamedBytes> outside_bytes;  ///< DeviceModel::outside_allocator; empty unless the device was tried
   std::string problem;                    ///< why it cannot be used, as a sentence that tells what to do; empty: it can
