@@ -82,6 +82,48 @@ TEST_CASE("the plan equals the run to the byte, step by step") {
   SECTION("the quickstart") { check_plan({"configs/quickstart.yaml", "memory.limit=1GiB", "train.steps=30"}); }
 }
 
+TEST_CASE("the plan equals the run to the byte with expandable segments, step by step") {
+  SECTION("odd last batch, batch norm, dropout, evaluation of its own batch size") {
+    check_plan({"tests/runs/digits_cnn.yaml", "memory.limit=1GiB", "memory.expandable_segments=true"});
+  }
+  SECTION("accumulation, clipping, residual blocks") {
+    check_plan({"tests/runs/residual.yaml", "memory.limit=1GiB", "train.epochs=5", "memory.expandable_segments=true"});
+  }
+  SECTION("all samples in one batch, numeric targets") {
+    check_plan({"tests/runs/csv_numeric.yaml", "memory.limit=1GiB", "train.epochs=20", "train.eval_every=7",
+                "memory.expandable_segments=true"});
+  }
+  SECTION("large blocks") {
+    check_plan({"configs/quickstart.yaml", "memory.limit=1GiB", "train.steps=7", "train.batch_size=400",
+                "train.eval_every=3", "memory.expandable_segments=true"});
+  }
+  SECTION("a limit that makes the run give pages back") {
+    const std::vector<std::string> words = {
+        "configs/quickstart.yaml", "memory.limit=64MiB",        "train.steps=7",
+        "train.batch_size=400",    "train.eval_batch_size=360", "memory.expandable_segments=true"};
+    std::vector<std::string> plan = words;
+    plan.insert(plan.begin(), {"plan", "--json"});
+    CHECK(events_of(run_trainer(plan).out).front()["alloc_retries"] > 0);
+    check_plan(words);
+  }
+}
+
+TEST_CASE("expandable segments reserve other amounts than segments of fixed sizes, and change no result") {
+  const auto last_event = [](const std::string& word) {
+    ScratchFolder folder;
+    const ProcessResult result =
+        run_trainer({"run", "configs/quickstart.yaml", "train.steps=3", "train.batch_size=400",
+                     "memory.expandable_segments=" + word, "--json", "output=" + (folder / "run")});
+    REQUIRE(result.exit_code == 0);
+    return events_of(result.out).back();
+  };
+  const json fixed = last_event("false");
+  const json expandable = last_event("true");
+  CHECK(fixed["loss"] == expandable["loss"]);
+  CHECK(fixed["peak_requested"] == expandable["peak_requested"]);
+  CHECK(fixed["peak_reserved"] != expandable["peak_reserved"]);
+}
+
 TEST_CASE("a run under the capacity that its plan reserves runs, and under less it is out of memory") {
   for (const char* config : {"tests/runs/digits_cnn.yaml", "tests/runs/residual.yaml"}) {
     ScratchFolder folder;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/config/load_experiment.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 

@@ -1,7 +1,7 @@
 #include "engine/train/durable_file.h"
 
 #include "engine/errors.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 

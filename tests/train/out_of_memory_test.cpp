@@ -7,7 +7,7 @@
 #include "engine/program/compile.h"
 #include "engine/train/parameter_init.h"
 #include "engine/train/run_directory.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 #include "tests/train/wrapped_device.h"
 
 using namespace trainer;

@@ -1,5 +1,5 @@
 #include "engine/memory/machine_memory.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "engine/train/run_directory.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 using Catch::Matchers::Contains;

@@ -1,4 +1,4 @@
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 #include "tests/train/wrapped_device.h"
 
 using namespace trainer;

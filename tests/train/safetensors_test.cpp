@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "engine/errors.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 using Catch::Matchers::Contains;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 #if !defined(__SANITIZE_ADDRESS__)
 

@@ -8,7 +8,7 @@
 #include "engine/program/compile.h"
 #include "engine/train/learning_rate.h"
 #include "engine/train/run_directory.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 using Catch::Matchers::Contains;

@@ -1,3 +1,5 @@
+#include "tests/whole_runs/device_checks.h"
+
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -5,9 +7,9 @@
 
 #include "datasets/memory_dataset.h"
 #include "engine/train/safetensors.h"
-#include "tests/train/training_fixture.h"
+#include "tests/whole_runs/training_fixture.h"
 
-using namespace trainer;
+namespace trainer {
 
 namespace {
 
@@ -49,7 +51,7 @@ LoadedData golden_data(const std::string& folder, const Experiment& experiment) 
 
 }  // namespace
 
-TEST_CASE("Losses, learning rates and final weights are PyTorch's") {
+void check_golden_networks(Device& device) {
   const std::string root = std::string(TRAINER_SOURCE_DIR) + "/tests/golden";
   int num_networks = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root)) {
@@ -63,12 +65,11 @@ TEST_CASE("Losses, learning rates and final weights are PyTorch's") {
     if (!holds_classes(folder)) overrides.emplace_back("data.target_type=numeric");
     const Experiment experiment = load_experiment(folder + "/config.yaml", overrides);
     const LoadedData data = golden_data(folder, experiment);
-    const std::unique_ptr<Device> device = make_cpu_device(2);
     TrainingOptions options;
     options.initial_weights = folder + "/initial.safetensors";
     Interruption interruption;
     RecordingSink events;
-    REQUIRE(run_training(experiment, data, *device, options, interruption, events) == RunStatus::done);
+    REQUIRE(run_training(experiment, data, device, options, interruption, events) == RunStatus::done);
 
     // Rounding: how far PyTorch's own float32 ends from its float64. Another order of summation is allowed ten times
     // that, and one part in 100,000.
@@ -113,3 +114,5 @@ TEST_CASE("Losses, learning rates and final weights are PyTorch's") {
   }
   CHECK(num_networks >= 4);
 }
+
+}  // namespace trainer

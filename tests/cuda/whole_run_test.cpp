@@ -1,0 +1,36 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cuda/emulated_device.h"
+#include "tests/whole_runs/device_checks.h"
+
+using namespace trainer;
+
+TEST_CASE("Whole runs through CUDA's kernels and library calls end in PyTorch's losses and weights") {
+  const auto device = cuda::make_emulated_device();
+  check_golden_networks(*device);
+}
+
+TEST_CASE("The plan of a run through CUDA's ops is the run's memory, step by step") {
+  const auto device = cuda::make_emulated_device();
+  check_plan_equals_run(*device);
+}
+
+TEST_CASE("Every kind of layer trains through CUDA's ops as on the CPU") {
+  const auto device = cuda::make_emulated_device();
+  check_losses_of_cpu(*device);
+}
+
+TEST_CASE("Steps that repeat themselves are replayed bit for bit") {
+  const auto device = cuda::make_emulated_device();
+  check_replays(*device);
+}
+
+TEST_CASE("A hundred failures for lack of memory leave the device as it was") {
+  const auto device = cuda::make_emulated_device();
+  check_out_of_memory_leaves_nothing(*device);
+}
+
+TEST_CASE("A run that waits after each op computes the same") {
+  const auto device = cuda::make_emulated_device();
+  check_synchronous_run(*device);
+}

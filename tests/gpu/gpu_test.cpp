@@ -1,0 +1,71 @@
+#include <catch2/catch.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cuda/model/load_module.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/errors.h"
+#include "tests/op_cases/op_checks.h"
+#include "tests/whole_runs/device_checks.h"
+
+using namespace trainer;
+
+namespace {
+
+/// The machine's GPU, or null, having said SKIPPED and why.
+std::unique_ptr<Device> gpu() {
+  std::string problem;
+  const cuda::Module* module = cuda::load_module(problem);
+  if (module != nullptr) {
+    try {
+      return module->make_device(0, {});
+    } catch (const DeviceError& error) {
+      problem = error.what();
+    }
+  }
+  std::cout << "SKIPPED: " << problem << '\n';
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("Every op on the GPU computes what a reference in double computes", "[ops]") {
+  if (const auto device = gpu()) check_against_references(*device);
+}
+
+TEST_CASE("Every op on the GPU gives the same bits again", "[ops]") {
+  if (const auto device = gpu()) check_repeatable(*device);
+}
+
+TEST_CASE("Every op on the GPU that may write over an input computes the same bits there", "[ops]") {
+  if (const auto device = gpu()) check_in_place(*device);
+}
+
+TEST_CASE("Workspace on the GPU is a function of the op", "[ops]") {
+  const auto device = gpu(), other = gpu();
+  if (device && other) check_workspace_and_sharing(*device, *other);
+}
+
+TEST_CASE("Whole runs on the GPU end in PyTorch's losses and weights") {
+  if (const auto device = gpu()) check_golden_networks(*device);
+}
+
+TEST_CASE("The plan of a run on the GPU is the run's memory, step by step") {
+  if (const auto device = gpu()) check_plan_equals_run(*device);
+}
+
+TEST_CASE("Every kind of layer trains on the GPU as on the CPU") {
+  if (const auto device = gpu()) check_losses_of_cpu(*device);
+}
+
+TEST_CASE("Steps on the GPU that repeat themselves are replayed bit for bit") {
+  if (const auto device = gpu()) check_replays(*device);
+}
+
+TEST_CASE("A hundred failures for lack of memory leave the GPU as it was") {
+  if (const auto device = gpu()) check_out_of_memory_leaves_nothing(*device);
+}
+
+TEST_CASE("A run on the GPU that waits after each op computes the same") {
+  if (const auto device = gpu()) check_synchronous_run(*device);
+}

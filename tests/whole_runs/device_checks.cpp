@@ -1,0 +1,150 @@
+#include "tests/whole_runs/device_checks.h"
+
+#include <cmath>
+
+#include "engine/program/compile.h"
+#include "tests/whole_runs/training_fixture.h"
+
+namespace trainer {
+
+namespace {
+
+constexpr const char* every_layer = R"(
+name: every-layer
+seed: 3
+data: {type: synthetic, shape: [8, 8, 3], classes: 6, samples: 40, validation_samples: 10}
+model:
+  layers:
+    - conv2d: {out: 8, kernel: 3, padding: 1}
+    - batchnorm2d
+    - relu
+    - residual:
+        layers: [{conv2d: {out: 12, kernel: 3, padding: 1, stride: 2}}, batchnorm2d, silu]
+        shortcut: [{conv2d: {out: 12, kernel: 1, stride: 2}}]
+    - relu
+    - maxpool2d: {kernel: 2}
+    - avgpool2d: {kernel: 2, stride: 1}
+    - dropout: {p: 0.2}
+    - flatten
+    - linear: {out: 20}
+    - layernorm
+    - gelu
+    - linear: {out: 10}
+    - gelu: {approximate: tanh}
+    - linear: {out: 9}
+    - relu
+    - linear: {out: 8}
+    - tanh
+    - linear: {out: 6}
+    - sigmoid
+    - linear: {out: 6}
+loss: {type: cross_entropy, class_weights: [1, 2, 1, 1, 0.5, 1], label_smoothing: 0.1}
+optimizer: {type: adamw, lr: 0.01}
+schedule: {type: one_cycle}
+train: {batch_size: 8, steps: 12, clip_norm: 1}
+)";
+
+RunStatus run_on(TestRun& run, Device& device) { return run(device); }
+
+void check_steps(const TestRun& run, Device& device) {
+  const Program program = compile(run.experiment, run.data.description, device);
+  const RunSchedule schedule(run.experiment, run.data.description);
+  const MemoryPlan plan = make_memory_plan(program, schedule, run_capacity(run.experiment, device));
+  REQUIRE(plan.fits);
+  for (const StepEvent& event : run.events.steps) {
+    INFO("step " << event.step);
+    const StepMemory* planned = plan.find(event.step, false);
+    REQUIRE(planned != nullptr);
+    CHECK(*planned == event.memory.step);
+  }
+  for (const EvalEvent& event : run.events.evaluations) {
+    INFO("evaluation after step " << event.step);
+    const StepMemory* planned = plan.find(event.step, true);
+    REQUIRE(planned != nullptr);
+    CHECK(*planned == event.memory.step);
+  }
+  REQUIRE(run.events.ends.size() == 1);
+  CHECK(run.events.ends[0].peak_requested == plan.peak_requested);
+  CHECK(run.events.ends[0].peak_allocated == plan.peak_allocated);
+  CHECK(run.events.ends[0].peak_reserved == plan.peak_reserved);
+}
+
+}  // namespace
+
+void check_plan_equals_run(Device& device) {
+  const std::vector<std::vector<std::string>> variants = {
+      {},
+      {"train.accumulation_steps=2", "train.eval_every=3"},
+      {"train.batch_size=7", "train.eval_batch_size=3", "data.drop_last=true"},
+      {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}", "train.clip_norm=0", "memory.workspace_limit=0"},
+  };
+  for (const std::vector<std::string>& overrides : variants) {
+    const OutputFolder folder;
+    TestRun run(every_layer, folder.path("run"), overrides);
+    REQUIRE(run_on(run, device) == RunStatus::done);
+    check_steps(run, device);
+  }
+}
+
+void check_losses_of_cpu(Device& device) {
+  const OutputFolder folder;
+  TestRun here(every_layer, folder.path("here"));
+  TestRun on_cpu(every_layer, folder.path("cpu"));
+  REQUIRE(run_on(here, device) == RunStatus::done);
+  REQUIRE(on_cpu() == RunStatus::done);
+  REQUIRE(here.events.steps.size() == on_cpu.events.steps.size());
+  for (std::size_t i = 0; i < here.events.steps.size(); ++i) {
+    INFO("step " << i + 1);
+    CHECK(here.events.steps[i].loss == Approx(on_cpu.events.steps[i].loss).epsilon(1e-3));
+  }
+  REQUIRE(here.events.evaluations.size() == on_cpu.events.evaluations.size());
+  for (std::size_t i = 0; i < here.events.evaluations.size(); ++i)
+    CHECK(here.events.evaluations[i].loss == Approx(on_cpu.events.evaluations[i].loss).epsilon(1e-3));
+}
+
+void check_replays(Device& device) {
+  const OutputFolder folder;
+  TestRun replayed(every_layer, folder.path("replayed"));
+  TestRun queued(every_layer, folder.path("queued"), {"device.cuda_graph=false"});
+  REQUIRE(run_on(replayed, device) == RunStatus::done);
+  REQUIRE(run_on(queued, device) == RunStatus::done);
+  const PassCounts& passes = replayed.events.ends.at(0).passes;
+  CHECK(passes.obstacle.empty());
+  CHECK(passes.replayed >= 8);
+  CHECK(passes.replayed + passes.moved == passes.total);
+  CHECK(queued.events.ends.at(0).passes.replayed == 0);
+  CHECK_FALSE(queued.events.ends.at(0).passes.obstacle.empty());
+  REQUIRE(replayed.events.steps.size() == queued.events.steps.size());
+  for (std::size_t i = 0; i < replayed.events.steps.size(); ++i)
+    CHECK(replayed.events.steps[i].loss == queued.events.steps[i].loss);
+  CHECK(same_file(folder, "replayed", "queued", 12, "model.safetensors"));
+}
+
+void check_out_of_memory_leaves_nothing(Device& device) {
+  const OutputFolder folder;
+  // A first failure loads what the device loads once.
+  std::int64_t available = 0;
+  for (int i = 0; i <= 100; ++i) {
+    TestRun run(every_layer, folder.path("run"), {"memory.limit=2MiB", "memory.preflight=off", "train.batch_size=40"});
+    run.options.overwrite = true;
+    REQUIRE(run_on(run, device) == RunStatus::out_of_memory);
+    REQUIRE(run.events.failures.size() == 1);
+    if (i == 0) available = device.available_bytes();
+  }
+  if (device.kind() == "cuda" && device.name() != "emulated GPU") CHECK(device.available_bytes() == available);
+  TestRun fitting(every_layer, folder.path("fitting"), {"train.steps=2"});
+  CHECK(run_on(fitting, device) == RunStatus::done);
+}
+
+void check_synchronous_run(Device& device) {
+  const OutputFolder folder;
+  TestRun waiting(every_layer, folder.path("waiting"));
+  waiting.options.debug_sync = true;
+  TestRun queued(every_layer, folder.path("queued"));
+  REQUIRE(run_on(waiting, device) == RunStatus::done);
+  REQUIRE(run_on(queued, device) == RunStatus::done);
+  CHECK(waiting.events.ends.at(0).passes.obstacle == "--debug-sync");
+  CHECK(same_file(folder, "waiting", "queued", 12, "model.safetensors"));
+}
+
+}  // namespace trainer

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "engine/device/device.h"
+
+namespace trainer {
+
+// What every device promises of whole runs.
+
+/// Losses, learning rates and final weights of the networks of tests/golden are PyTorch's.
+void check_golden_networks(Device& device);
+/// Step by step the plan's bytes are the run's.
+void check_plan_equals_run(Device& device);
+/// Losses stay close to the CPU device's, for a network with every kind of layer.
+void check_losses_of_cpu(Device& device);
+/// Steps that repeat themselves are replayed, and give the bits that they give kernel by kernel.
+void check_replays(Device& device);
+/// A hundred runs without enough memory leave the device as it was.
+void check_out_of_memory_leaves_nothing(Device& device);
+/// A fault is told with its op and layer where the run waits after each call; so is a run that goes well the same.
+void check_synchronous_run(Device& device);
+
+}  // namespace trainer
