@@ -35,6 +35,30 @@ require_packages() {
   rm -f "$log"
 }
 
+# require_cudnn_frontend: where there is nvcc, puts the headers of NVIDIA's PyPI package into .cudnn_frontend/, which
+# CMake looks for. Where they cannot be had, says so: CMake then builds without CUDA.
+readonly CUDNN_FRONTEND=nvidia-cudnn-frontend==1.32.0
+require_cudnn_frontend() {
+  command -v "${CUDACXX:-nvcc}" >/dev/null 2>&1 || return 0
+  local target=$repository/.cudnn_frontend folder
+  [[ ! -f $target/include/cudnn_frontend.h ]] || return 0
+  folder=$(mktemp -d)
+  # Moved into place as a whole, so that what is there is complete.
+  if python3 -m pip download --quiet --retries 1 --timeout 10 --no-deps --dest "$folder" "$CUDNN_FRONTEND" </dev/null >"$folder/log" 2>&1 &&
+      python3 -m zipfile -e "$folder"/*.whl "$folder/wheel" && [[ -f $folder/wheel/include/cudnn_frontend.h ]]; then
+    mkdir -p "$target"
+    rm -rf "$target/include.new" "$target/include"
+    cp -r "$folder/wheel/include" "$target/include.new"
+    mv "$target/include.new" "$target/include"
+    say "Unpacked the headers of $CUDNN_FRONTEND into .cudnn_frontend/."
+  else
+    [[ ! -f $folder/log ]] || tail -n 1 "$folder/log" >&2
+    say "Building without CUDA: pip could not get the headers of $CUDNN_FRONTEND. For CUDA run this, then repeat the command:"
+    say "  (cd '$repository' && python3 -m pip download --no-deps -d .cudnn_frontend $CUDNN_FRONTEND && python3 -m zipfile -e .cudnn_frontend/*.whl .cudnn_frontend)"
+  fi
+  rm -rf "$folder"
+}
+
 # run_quietly LOG WHAT COMMAND…: appends the output to LOG and shows its end only where the command fails; on a
 # terminal a command that draws its own status line (ninja) is left to do so.
 run_quietly() {
