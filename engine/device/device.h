@@ -34,6 +34,8 @@ class DeviceModel {
   virtual std::string workspace_bound() const { return {}; }
   /// Whether the next batch is copied in while a step runs. The program then holds a staging buffer for it.
   virtual bool copies_ahead() const { return false; }
+  /// What the programs for it do at linear layers: engine/program/linear_fusion.h.
+  virtual LinearFusions linear_fusions() const { return {}; }
   /// What this process holds of the device besides the allocator's segments (a context, handles, modules), measured
   /// when the device was made, or estimated for a described one. The sum is what `used` shows before the first segment.
   virtual std::vector<NamedBytes> outside_allocator() const = 0;

@@ -18,6 +18,12 @@ struct Op;
 /// The activation that made the input of a linear op, where linear_backward_input goes back through it too.
 enum class InputActivation : std::uint8_t { none, relu, gelu };
 
+/// What a device gains from at linear layers; engine/program/linear_fusion.h does it.
+struct LinearFusions {
+  bool relu_gradients = false;  ///< masks kept by the forward op, and gradients that go back through ReLU
+  bool gelu = false;            ///< the same for GELU's tanh approximation
+};
+
 /// y = x Wᵀ + b, then ReLU or GELU where a fusion pass says so.
 struct LinearAttributes {
   std::int64_t out = 0;

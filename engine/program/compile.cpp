@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/program/fusion.h"
+#include "engine/program/linear_fusion.h"
 #include "engine/program/schedule.h"
 #include "engine/program/update_routine.h"
 
@@ -12,10 +13,12 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode) {
+Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode,
+                 LinearFusions fusions) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
   fuse_relu(graph);
   if (mode == GraphMode::training) differentiate(graph);
+  fuse_linear_gradients(graph, fusions);
   return graph;
 }
 
@@ -60,7 +63,7 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
   std::vector<std::int64_t> batch_sizes = {schedule.batch_size()};
   if (schedule.odd_batch_size() > 0) batch_sizes.push_back(schedule.odd_batch_size());
   for (std::int64_t batch_size : batch_sizes) {
-    const Graph graph = make_graph(experiment, data, batch_size, GraphMode::training);
+    const Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device.linear_fusions());
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead()) {
@@ -84,7 +87,7 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
   if (schedule.num_whole_eval_batches() > 0) eval_sizes.push_back(schedule.eval_batch_size());
   if (schedule.odd_eval_batch_size() > 0) eval_sizes.push_back(schedule.odd_eval_batch_size());
   for (std::int64_t batch_size : eval_sizes) {
-    const Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation);
+    const Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, {});
     const bool is_whole = batch_size == schedule.eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
