@@ -26,6 +26,11 @@ struct ConvolutionCall {
   friend bool operator==(const ConvolutionCall&, const ConvolutionCall&) = default;
 };
 
+/// (K, kh, kw, C/groups)
+constexpr std::array<std::int64_t, 4> weights_of(const ConvolutionCall& call) {
+  return {call.y[3], call.kernel[0], call.kernel[1], call.x[3] / call.groups};
+}
+
 struct ConvolutionOperands {
   void* x = nullptr;
   void* weights = nullptr;
@@ -41,6 +46,9 @@ class ConvolutionPlanner {
   virtual ~ConvolutionPlanner() = default;
   /// Throws DeviceError where nothing serves the call.
   virtual std::int64_t workspace_bytes(const ConvolutionCall& call) = 0;
+  /// Calls that the device will time its engines for (device.autotune) and whose choice is not known here: their
+  /// scratch there may differ from what was answered.
+  virtual std::int64_t num_untuned() const { return 0; }
 };
 
 class Convolution {

@@ -1,0 +1,80 @@
+#include "cuda/library/cudnn_convolution.h"
+
+#include <cudnn.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cuda/library/cudnn_planner.h"
+#include "cuda/library/cudnn_timing.h"
+#include "engine/errors.h"
+
+namespace trainer::cuda {
+
+// Note [One plan]
+// ~~~~~~~~~~~~~~~
+// What is planned without a GPU must be what runs on one. So a plan is made in one way only, from a description of the
+// device, by CudnnPlans: a device that is here writes its own description, and is then planned for as if it were not.
+// The plan is handed over as cuDNN writes it down, engine and settings settled, and what is loaded from that must ask
+// for the planned scratch or is refused. A description in configs/gpus/ that equals the device's own therefore yields
+// the device's own plans; where it was written from public figures it may differ from it, and scripts/gpu_check.sh
+// saves the device's.
+// What cuDNN's heuristics say depends on its version: a plan holds for the version that made it.
+
+namespace {
+
+class CudnnHandle {
+ public:
+  CudnnHandle() {
+    const cudnnStatus_t status = cudnnCreate(&handle_);
+    if (status != CUDNN_STATUS_SUCCESS)
+      throw DeviceError(fmt::format("cuDNN could not be started on the device: {}", cudnnGetErrorString(status)));
+  }
+  ~CudnnHandle() { cudnnDestroy(handle_); }
+  CudnnHandle(const CudnnHandle&) = delete;
+  CudnnHandle& operator=(const CudnnHandle&) = delete;
+  cudnnHandle_t get() const { return handle_; }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+};
+
+CudnnPlanner make_planner(CudnnPlans plans, const CudaOptions& options, PlanTimer timer) {
+  if (!options.autotune) return CudnnPlanner(std::move(plans));
+  const std::string path = engine_choices_path(plans.device_name(), CudnnPlans::cudnn_version());
+  return {std::move(plans), path, std::move(timer)};
+}
+
+}  // namespace
+
+std::unique_ptr<ConvolutionPlanner> make_cudnn_planner(const std::string& properties_json, const CudaOptions& options) {
+  return std::make_unique<CudnnPlanner>(make_planner(CudnnPlans(properties_json), options, {}));
+}
+
+struct CudnnConvolutions::Parts {
+  explicit Parts(const CudaOptions& options)
+      : properties_json(cudnn_device_properties(handle.get())),
+        planner(make_planner(CudnnPlans(properties_json), options,
+                             [this](const ConvolutionCall& call, const std::vector<CudnnPlan>& plans) {
+                               return fastest_plan(call, plans, handle.get());
+                             })) {}
+
+  CudnnHandle handle;
+  std::string properties_json;
+  CudnnPlanner planner;
+};
+
+CudnnConvolutions::CudnnConvolutions(const CudaOptions& options) : parts_(std::make_unique<Parts>(options)) {}
+CudnnConvolutions::~CudnnConvolutions() = default;
+CudnnConvolutions::CudnnConvolutions(CudnnConvolutions&&) noexcept = default;
+CudnnConvolutions& CudnnConvolutions::operator=(CudnnConvolutions&&) noexcept = default;
+
+ConvolutionPlanner& CudnnConvolutions::planner() { return parts_->planner; }
+
+std::unique_ptr<Convolution> CudnnConvolutions::prepare(const ConvolutionCall& call) {
+  return load_cudnn_plan(parts_->planner.plan(call), call, parts_->handle.get());
+}
+
+const std::string& CudnnConvolutions::properties_json() const { return parts_->properties_json; }
+
+}  // namespace trainer::cuda

@@ -1,0 +1,250 @@
+// The one source that includes cuDNN's frontend: it takes most of a minute to compile.
+#include "cuda/library/cudnn_plans.h"
+
+#include <cudnn_frontend.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/errors.h"
+
+// The frontend has an RMS-norm engine of its own, compiled at run time, which nothing here asks for: these may stay
+// undefined, so that libnvrtc (100 MB) is not loaded for them.
+#pragma weak nvrtcCompileProgram
+#pragma weak nvrtcCreateProgram
+#pragma weak nvrtcDestroyProgram
+#pragma weak nvrtcGetCUBIN
+#pragma weak nvrtcGetCUBINSize
+#pragma weak nvrtcGetProgramLog
+#pragma weak nvrtcGetProgramLogSize
+
+namespace trainer::cuda {
+
+namespace {
+
+namespace fe = cudnn_frontend;
+
+enum OperandId : std::int64_t { x_id = 1, weights_id, y_id, bias_id };
+
+/// cuDNN's dimensions are N, C, H, W whatever the order in memory.
+using Dimensions = std::vector<std::int64_t>;
+
+Dimensions dimensions_of(const std::array<std::int64_t, 4>& nhwc) { return {nhwc[0], nhwc[3], nhwc[1], nhwc[2]}; }
+
+Dimensions strides_of(const std::array<std::int64_t, 4>& nhwc) {
+  return {nhwc[1] * nhwc[2] * nhwc[3], 1, nhwc[2] * nhwc[3], nhwc[3]};
+}
+
+fe::DataType_t type_of(DType type) {
+  switch (type) {
+    case DType::f32:
+      return fe::DataType_t::FLOAT;
+    case DType::f16:
+      return fe::DataType_t::HALF;
+    case DType::bf16:
+      return fe::DataType_t::BFLOAT16;
+    default:
+      throw InternalError("internal error: a convolution of elements that are no floating-point numbers");
+  }
+}
+
+std::string text_of(const ConvolutionCall& call) {
+  const char* const names[] = {"convolution", "convolution's input gradient", "convolution's weight gradient"};
+  return fmt::format("a {} of {}×{}×{}×{} to {}×{}×{}×{} (NHWC) with kernel {}×{} and groups {}",
+                     names[static_cast<int>(call.direction)], call.x[0], call.x[1], call.x[2], call.x[3], call.y[0],
+                     call.y[1], call.y[2], call.y[3], call.kernel[0], call.kernel[1], call.groups);
+}
+
+/// cuDNN's messages are long and end with lines of JSON.
+std::string first_line_of(const fe::error_t& error) { return error.err_msg.substr(0, error.err_msg.find('\n')); }
+
+void require_cudnn(const fe::error_t& error, const char* doing) {
+  if (error.is_bad()) throw DeviceError(fmt::format("cuDNN could not {}: {}", doing, first_line_of(error)));
+}
+
+std::shared_ptr<fe::graph::Tensor_attributes> add_image(fe::graph::Graph& graph, OperandId id,
+                                                        const std::array<std::int64_t, 4>& nhwc) {
+  return graph.tensor(
+      fe::graph::Tensor_attributes().set_uid(id).set_dim(dimensions_of(nhwc)).set_stride(strides_of(nhwc)));
+}
+
+void set_result(fe::graph::Tensor_attributes& result, OperandId id, const std::array<std::int64_t, 4>& nhwc) {
+  result.set_output(true).set_uid(id).set_dim(dimensions_of(nhwc)).set_stride(strides_of(nhwc));
+}
+
+template <typename Attributes>
+Attributes convolution_attributes(const ConvolutionCall& call) {
+  const auto both = [](const std::array<std::int64_t, 2>& pair) { return Dimensions{pair[0], pair[1]}; };
+  return Attributes().set_padding(both(call.padding)).set_stride(both(call.stride)).set_dilation(both(call.dilation));
+}
+
+void add_forward(fe::graph::Graph& graph, const ConvolutionCall& call) {
+  auto y = graph.conv_fprop(add_image(graph, x_id, call.x), add_image(graph, weights_id, weights_of(call)),
+                            convolution_attributes<fe::graph::Conv_fprop_attributes>(call));
+  if (call.bias)
+    y = graph.pointwise(y, add_image(graph, bias_id, {1, 1, 1, call.y[3]}),
+                        fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+  if (call.relu) y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+  set_result(*y, y_id, call.y);
+}
+
+void add_operations(fe::graph::Graph& graph, const ConvolutionCall& call) {
+  switch (call.direction) {
+    case ConvolutionDirection::forward:
+      return add_forward(graph, call);
+    case ConvolutionDirection::input_gradient: {
+      const auto dx = graph.conv_dgrad(add_image(graph, y_id, call.y), add_image(graph, weights_id, weights_of(call)),
+                                       convolution_attributes<fe::graph::Conv_dgrad_attributes>(call));
+      return set_result(*dx, x_id, call.x);
+    }
+    case ConvolutionDirection::weight_gradient: {
+      const auto dw = graph.conv_wgrad(add_image(graph, y_id, call.y), add_image(graph, x_id, call.x),
+                                       convolution_attributes<fe::graph::Conv_wgrad_attributes>(call));
+      return set_result(*dw, weights_id, weights_of(call));
+    }
+  }
+}
+
+// Note [Which engines serve]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// cuDNN says of each engine what it does to the numbers. Never used are those that
+//   - give other bits when run again (NONDETERMINISTIC);
+//   - round the inputs to a smaller type or add up in one (DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION);
+//   - filter tiles so large that digits are lost (WINOGRAD_TILE_13x13);
+//   - are compiled when they are built: that needs a driver, so a plan made without one would choose another.
+// A tensor core takes f32 only as TF32: without it, convolutions of f32 use none (TENSOR_CORE).
+void deselect_engines(fe::graph::Graph& graph, const ConvolutionCall& call) {
+  std::vector<fe::NumericalNote_t> notes = {
+      fe::NumericalNote_t::NONDETERMINISTIC, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
+      fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION, fe::NumericalNote_t::WINOGRAD_TILE_13x13};
+  if (call.type == DType::f32 && !call.tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);
+  graph.deselect_numeric_notes(notes);
+  graph.deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
+}
+
+void require_version() {
+  constexpr std::int64_t least_version = 91100;
+  const std::int64_t version = CudnnPlans::cudnn_version();
+  if (version < least_version)
+    throw DeviceError(fmt::format("cuDNN {}.{}.{} is too old to plan a convolution; install 9.11 or later",
+                                  version / 10000, version / 100 % 100, version % 100));
+}
+
+/// Runs on the stream it is given, in the memory it is given.
+class CudnnConvolution final : public Convolution {
+ public:
+  CudnnConvolution(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle)
+      : handle_(handle), has_bias_(call.bias) {
+    // Without the trial run that the frontend offers, which would need memory.
+    require_cudnn(graph_.deserialize(handle, plan.serialized, true, false), "load the plan of a convolution");
+    if (graph_.get_workspace_size() != plan.workspace_bytes)
+      throw DeviceError(fmt::format("{} on this device needs {} bytes of scratch where {} were planned", text_of(call),
+                                    graph_.get_workspace_size(), plan.workspace_bytes));
+    for (const OperandId id : {x_id, weights_id, y_id}) addresses_[id] = nullptr;
+    if (has_bias_) addresses_[bias_id] = nullptr;
+  }
+
+  void run(const ConvolutionOperands& operands, Stream stream) override {
+    addresses_[x_id] = operands.x;
+    addresses_[weights_id] = operands.weights;
+    addresses_[y_id] = operands.y;
+    // The graph only reads it.
+    if (has_bias_) addresses_[bias_id] = const_cast<void*>(operands.bias);
+    if (cudnnSetStream(handle_, stream) != CUDNN_STATUS_SUCCESS)
+      throw DeviceError("cuDNN could not be moved to the device's stream");
+    require_cudnn(graph_.execute(handle_, addresses_, operands.workspace), "run a convolution");
+  }
+
+ private:
+  cudnnHandle_t handle_;
+  bool has_bias_;
+  fe::graph::Graph graph_;
+  std::unordered_map<std::int64_t, void*> addresses_;
+};
+
+}  // namespace
+
+struct CudnnPlans::Device {
+  std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
+  std::string name;
+
+  fe::graph::Graph describe(const ConvolutionCall& call) const {
+    fe::graph::Graph graph;
+    graph.set_io_data_type(type_of(call.type))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT)
+        .set_device_properties(properties);
+    add_operations(graph, call);
+    require_cudnn(graph.validate(), "take the description of a convolution");
+    require_cudnn(graph.build_operation_graph(), "take the description of a convolution");
+    return graph;
+  }
+};
+
+CudnnPlans::CudnnPlans(const std::string& properties_json) : device_(std::make_unique<Device>()) {
+  require_version();
+  const auto properties = nlohmann::json::parse(properties_json, nullptr, false);
+  if (!properties.is_object()) throw DeviceError("the properties of a device for cuDNN are no JSON object");
+  device_->name = properties.value("deviceName", "");
+  const fe::error_t error = device_->properties->deserialize({properties_json.begin(), properties_json.end()});
+  if (error.is_bad())
+    throw DeviceError(
+        fmt::format("cuDNN does not take the properties of the device '{}' (CUDNN_LOGLEVEL_DBG=2 tells which): {}",
+                    device_->name, first_line_of(error)));
+}
+
+CudnnPlans::~CudnnPlans() = default;
+CudnnPlans::CudnnPlans(CudnnPlans&&) noexcept = default;
+CudnnPlans& CudnnPlans::operator=(CudnnPlans&&) noexcept = default;
+
+const std::string& CudnnPlans::device_name() const { return device_->name; }
+std::int64_t CudnnPlans::cudnn_version() { return static_cast<std::int64_t>(cudnnGetVersion()); }
+
+std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t max_plans) const {
+  fe::graph::Graph graph = device_->describe(call);
+  std::vector<CudnnPlan> plans, too_large;
+  std::string problem = "no engine serves";
+  std::int64_t next = 0;
+  // The fallback's engines are asked for only where the heuristics' do not suffice.
+  for (const fe::HeurMode_t mode : {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}) {
+    if (const fe::error_t error = graph.create_execution_plans({mode}); error.is_bad()) problem = first_line_of(error);
+    deselect_engines(graph, call);
+    for (; next < graph.get_execution_plan_count() && plans.size() < max_plans; ++next) {
+      if (graph.build_plan_at_index(next).is_bad()) continue;
+      CudnnPlan plan;
+      plan.workspace_bytes = graph.get_workspace_size_plan_at_index(next);
+      require_cudnn(graph.get_plan_name_at_index(next, plan.engine), "name an engine");
+      const bool fits = plan.workspace_bytes <= call.workspace_limit;
+      if (!fits && !too_large.empty() && too_large[0].workspace_bytes <= plan.workspace_bytes) continue;
+      require_cudnn(graph.serialize(plan.serialized, false), "write down the plan of a convolution");
+      if (fits) {
+        plans.push_back(std::move(plan));
+      } else {
+        too_large.assign(1, std::move(plan));
+      }
+    }
+    if (plans.size() >= max_plans) break;
+  }
+  if (plans.empty()) plans = std::move(too_large);
+  if (plans.empty())
+    throw DeviceError(
+        fmt::format("cuDNN {} has no engine for {} on {}: {}", cudnn_version(), text_of(call), device_->name, problem));
+  return plans;
+}
+
+std::string cudnn_device_properties(cudnnHandle_t handle) {
+  fe::DeviceProperties properties;
+  require_cudnn(properties.set_handle(handle).set_device_id(-1).build(), "tell the properties of the device");
+  std::vector<std::uint8_t> json;
+  require_cudnn(properties.serialize(json), "tell the properties of the device");
+  std::string text(json.begin(), json.end());
+  return text.substr(0, text.find('\0'));
+}
+
+std::unique_ptr<Convolution> load_cudnn_plan(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle) {
+  return std::make_unique<CudnnConvolution>(plan, call, handle);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cudnn.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "cuda/library/cudnn_plans.h"
+
+namespace trainer::cuda {
+
+/// The place in `plans` of the one that takes the least time on the device of `handle`. Operands and scratch are taken
+/// from the device and given back; empty where it has no room for them. Throws DeviceError where a plan fails.
+std::optional<std::size_t> fastest_plan(const ConvolutionCall& call, const std::vector<CudnnPlan>& plans,
+                                        cudnnHandle_t handle);
+
+}  // namespace trainer::cuda

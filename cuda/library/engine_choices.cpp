@@ -1,0 +1,115 @@
+#include "cuda/library/engine_choices.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "engine/errors.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+const char* name_of(ConvolutionDirection direction) {
+  switch (direction) {
+    case ConvolutionDirection::forward:
+      return "forward";
+    case ConvolutionDirection::input_gradient:
+      return "input_gradient";
+    case ConvolutionDirection::weight_gradient:
+      return "weight_gradient";
+  }
+  throw InternalError("internal error: a convolution of no known direction");
+}
+
+std::map<std::string, std::string> read_choices(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return {};
+  const auto choices = nlohmann::json::parse(file, nullptr, false);
+  std::map<std::string, std::string> engines;
+  bool is_whole = choices.is_object();
+  if (is_whole) {
+    for (const auto& [call, engine] : choices.items()) {
+      is_whole = is_whole && engine.is_string();
+      if (is_whole) engines.emplace(call, engine.get<std::string>());
+    }
+  }
+  if (!is_whole)
+    throw DataError("the file of timed convolutions is damaged; delete it, and they are timed again: " + path);
+  return engines;
+}
+
+}  // namespace
+
+std::string text_key(const ConvolutionCall& call) {
+  const auto& [x, y] = std::pair(call.x, call.y);
+  return fmt::format(
+      "{} {} x {},{},{},{} y {},{},{},{} kernel {},{} stride {},{} padding {},{} dilation {},{} groups {}"
+      "{}{}{} within {}",
+      name_of(call.direction), trainer::name_of(call.type), x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3],
+      call.kernel[0], call.kernel[1], call.stride[0], call.stride[1], call.padding[0], call.padding[1],
+      call.dilation[0], call.dilation[1], call.groups, call.bias ? " bias" : "", call.relu ? " relu" : "",
+      call.tf32 ? " tf32" : "", call.workspace_limit);
+}
+
+std::string engine_choices_path(const std::string& device_name, std::int64_t cudnn_version) {
+  fs::path folder = read_variable("XDG_CACHE_HOME");
+  if (folder.empty()) {
+    const std::string home = read_variable("HOME");
+    if (home.empty())
+      throw DataError(
+          "there is no place for the convolutions that device.autotune times: set HOME or XDG_CACHE_HOME, or use "
+          "device.autotune=false");
+    folder = fs::path(home) / ".cache";
+  }
+  std::string name = device_name;
+  for (char& letter : name)
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '-';
+  return folder / "trainer" / fmt::format("convolutions-{}-{}.json", name, cudnn_version);
+}
+
+EngineChoices::EngineChoices(std::string path) : path_(std::move(path)), engines_(read_choices(path_)) {}
+
+std::optional<std::string> EngineChoices::find(const ConvolutionCall& call) const {
+  const auto found = engines_.find(text_key(call));
+  return found == engines_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void EngineChoices::store(const ConvolutionCall& call, const std::string& engine) {
+  engines_[text_key(call)] = engine;
+  // Ours win: they are what this process goes on to use.
+  engines_.merge(read_choices(path_));
+  std::error_code error;
+  fs::create_directories(fs::path(path_).parent_path(), error);
+  const std::string unfinished = fmt::format("{}.{}", path_, getpid());
+  {
+    std::ofstream file(unfinished);
+    file << nlohmann::json(engines_).dump(1) << '\n';
+    file.close();
+    if (!file) error = std::make_error_code(std::errc::io_error);
+  }
+  if (!error) fs::rename(unfinished, path_, error);
+  if (error) {
+    std::error_code ignored;
+    fs::remove(unfinished, ignored);
+    throw DataError(fmt::format(
+        "the convolutions that device.autotune timed cannot be stored in {}: {}; let XDG_CACHE_HOME name a folder that "
+        "can be written, or use device.autotune=false",
+        path_, error.message()));
+  }
+}
+
+}  // namespace trainer::cuda
