@@ -71,19 +71,23 @@ TRAINER_SIMD void adam(float* w, const float* g, float* m, float* v, AdamScalars
   }
 }
 
-/// Where a parameter's tensors stand among the inputs: `stride` tensors each, behind the clip factor if there is one.
+/// Where a parameter's tensors stand among the inputs: `stride` tensors each, behind the loss and the clip factor.
 struct UpdateLayout {
   std::vector<TensorBlock> blocks;
-  std::size_t first = 0, stride = 0;
+  bool clip = false;
   int num_threads = 1;
 
-  UpdateLayout(const Op& op, bool clip, std::size_t tensors_each, const CpuContext& context)
-      : first(clip ? 1 : 0), stride(tensors_each), num_threads(context.num_threads) {
-    for (std::size_t i = first; i < op.inputs.size(); i += stride) append_tensor_blocks(op.inputs[i], i, blocks);
+  UpdateLayout(const Op& op, bool clips, std::size_t stride, const CpuContext& context)
+      : clip(clips), num_threads(context.num_threads) {
+    for (auto i = static_cast<std::size_t>(first_parameter_operand(clip)); i < op.inputs.size(); i += stride)
+      append_tensor_blocks(op.inputs[i], i, blocks);
     if (blocks.size() < 2) num_threads = 1;
   }
 
-  float clip_factor(const OperandAddresses& addresses) const { return first == 1 ? input(addresses, 0)[1] : 1.0F; }
+  static bool loss_is_finite(const OperandAddresses& addresses) {
+    return std::isfinite(input<double>(addresses, 0)[loss_sum]);
+  }
+  float clip_factor(const OperandAddresses& addresses) const { return clip ? input(addresses, 1)[1] : 1.0F; }
 
   template <typename Update>
   void for_each_block(Update&& update) const {
@@ -100,6 +104,7 @@ std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& cont
   return make_kernel(
       [attributes, has_momentum, layout = UpdateLayout(op, attributes.clip, has_momentum ? 3 : 2, context)](
           const OperandAddresses& addresses, const StepScalars& scalars) {
+        if (!UpdateLayout::loss_is_finite(addresses)) return;
         const SgdScalars s = {layout.clip_factor(addresses), static_cast<float>(attributes.weight_decay),
                               static_cast<float>(attributes.momentum), static_cast<float>(scalars.learning_rate)};
         layout.for_each_block([&](const TensorBlock& block) {
@@ -118,6 +123,7 @@ std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& con
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
   return make_kernel([a = attributes, layout = UpdateLayout(op, attributes.clip, 4, context)](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
+    if (!UpdateLayout::loss_is_finite(addresses)) return;
     const auto update = static_cast<double>(scalars.update);
     const double bias_correction1 = 1 - std::pow(a.beta1, update);
     const double bias_correction2 = 1 - std::pow(a.beta2, update);

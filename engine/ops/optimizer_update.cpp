@@ -6,7 +6,7 @@ namespace trainer {
 namespace {
 
 std::vector<TensorType> update_operands(std::span<const TensorType> parameters, bool clip, int tensors_each) {
-  std::vector<TensorType> operands;
+  std::vector<TensorType> operands = {{DType::f64, {num_loss_statistics}}};
   if (clip) operands.push_back({DType::f32, {2}});
   for (const TensorType& parameter : parameters) operands.insert(operands.end(), tensors_each, parameter);
   return operands;

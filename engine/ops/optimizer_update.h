@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "engine/ops/loss_statistics.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -15,7 +16,7 @@ struct SgdUpdateAttributes {
   double momentum = 0;  ///< the first update starts the momentum at the gradient, as PyTorch's
   bool nesterov = false;
   double weight_decay = 0;
-  bool clip = false;  ///< the first input is gradient_norm's output
+  bool clip = false;  ///< the second input is gradient_norm's output
   friend bool operator==(const SgdUpdateAttributes&, const SgdUpdateAttributes&) = default;
 };
 struct AdamUpdateAttributes {
@@ -26,10 +27,17 @@ struct AdamUpdateAttributes {
   friend bool operator==(const AdamUpdateAttributes&, const AdamUpdateAttributes&) = default;
 };
 
-/// inputs: [norm and factor f32 (2),] then for each parameter: weight [modified], gradient[, momentum [modified] where
-/// momentum > 0]; no outputs.
+/// Where the loss_sum of the loss statistics is not finite, an update changes nothing: a device that runs ahead of the
+/// host meets the update of a failed step before the host has read its loss.
+///
+/// inputs: loss statistics f64 (num_loss_statistics), [norm and factor f32 (2),] then for each parameter: weight
+/// [modified], gradient[, momentum [modified] where momentum > 0]; no outputs.
 Op sgd_update_op(std::span<const TensorType> parameters, const SgdUpdateAttributes& attributes);
-/// inputs: [norm and factor,] then for each parameter: weight [modified], gradient, first and second moment [modified].
+/// inputs: loss statistics, [norm and factor,] then for each parameter: weight [modified], gradient, first and second
+/// moment [modified]; no outputs.
 Op adam_update_op(std::span<const TensorType> parameters, const AdamUpdateAttributes& attributes);
+
+/// The input that holds the first parameter's weight.
+constexpr int first_parameter_operand(bool clip) { return clip ? 2 : 1; }
 
 }  // namespace trainer

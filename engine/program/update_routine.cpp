@@ -29,7 +29,7 @@ Op update_op(const Experiment& experiment, std::span<const TensorType> types, do
 void append_group(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine, BufferId norm,
                   std::span<const std::int32_t> parameters, double weight_decay) {
   if (parameters.empty()) return;
-  std::vector<BufferId> inputs;
+  std::vector<BufferId> inputs = {program.loss_statistics};
   std::vector<TensorType> types;
   if (norm >= 0) inputs.push_back(norm);
   for (std::int32_t p : parameters) {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "tests/op_cases/op_case.h"
 
@@ -13,6 +14,19 @@ std::vector<TensorType> parameters() {
 }
 
 const Values norm_and_factor = {4, 0.25};
+const Values statistics = {12.5, 8, 3, 5, 8};
+
+/// More cases: the last one with a loss that is not finite, after which every tensor is as it was.
+void append_refused_cases(std::vector<OpCase>& cases) {
+  const OpCase updated = cases.back();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const double loss : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
+    cases.push_back(updated);
+    cases.back().name = "loss " + std::to_string(loss);
+    cases.back().inputs[0][loss_sum] = loss;
+    cases.back().expected.changed_inputs.clear();
+  }
+}
 
 /// torch.optim.SGD with dampening 0, one element; m is the momentum buffer.
 double sgd_step(double w, double g, double& m, const SgdUpdateAttributes& a, double lr, bool first) {
@@ -76,6 +90,7 @@ std::vector<OpCase> sgd_update_cases() {
       c.scalars.learning_rate = 0.05;
       c.scalars.update = update;
       c.tolerance = 1e-6;
+      c.inputs.push_back(statistics);
       if (a.clip) c.inputs.push_back(norm_and_factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
@@ -92,6 +107,7 @@ std::vector<OpCase> sgd_update_cases() {
       cases.push_back(c);
     }
   }
+  append_refused_cases(cases);
   return cases;
 }
 
@@ -111,6 +127,7 @@ std::vector<OpCase> adam_update_cases() {
       c.scalars.learning_rate = 0.05;
       c.scalars.update = update;
       c.tolerance = 2e-6;
+      c.inputs.push_back(statistics);
       if (a.clip) c.inputs.push_back(norm_and_factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
@@ -130,6 +147,7 @@ std::vector<OpCase> adam_update_cases() {
       cases.push_back(c);
     }
   }
+  append_refused_cases(cases);
   return cases;
 }
 
