@@ -20,6 +20,7 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::layernorm_backward:
       return layernorm_backward_workspace_bytes(op);
     case OpKind::cross_entropy:
+    case OpKind::cross_entropy_with_gradient:
     case OpKind::mse:
     case OpKind::bce_with_logits:
       return loss_workspace_bytes(op);

@@ -101,10 +101,18 @@ struct CrossEntropy {
   }
 };
 
-void summarize(const CrossEntropy& loss, const float* logits, std::int64_t target, LossPart& part) {
-  const float shift = largest(logits, loss.classes);
-  const double log_sum =
-      static_cast<double>(shift) + std::log(static_cast<double>(sum_exp(logits, shift, loss.classes)));
+/// The denominator of a row's softmax, Σ exp(logit − shift).
+struct Softmax {
+  float shift;
+  double sum;
+
+  Softmax(const float* logits, std::int64_t classes)
+      : shift(largest(logits, classes)), sum(static_cast<double>(sum_exp(logits, shift, classes))) {}
+};
+
+void summarize(const CrossEntropy& loss, const float* logits, const Softmax& softmax, std::int64_t target,
+               LossPart& part) {
+  const double log_sum = static_cast<double>(softmax.shift) + std::log(softmax.sum);
   const double weight = loss.weight_of(target);
   double value = weight * (log_sum - static_cast<double>(logits[target]));
   if (loss.smoothing > 0)
@@ -118,6 +126,17 @@ void summarize(const CrossEntropy& loss, const float* logits, std::int64_t targe
   part.statistics[num_counted] += 1;
 }
 
+/// `gradients` may be the logits.
+void write_gradients(const CrossEntropy& loss, const float* logits, const Softmax& softmax, std::int64_t target,
+                     double scale, float* gradients) {
+  const double of_target = (1 - loss.smoothing) * loss.weight_of(target);
+  const double of_each = loss.smoothing / static_cast<double>(loss.classes);
+  softmax_gradients(logits, loss.weights_or_null(), gradients, softmax.shift,
+                    static_cast<float>(scale * (of_target + of_each * loss.weight_sum) / softmax.sum),
+                    static_cast<float>(scale * of_each), loss.classes);
+  gradients[target] -= static_cast<float>(scale * of_target);
+}
+
 }  // namespace
 
 std::unique_ptr<CpuKernel> make_cross_entropy_kernel(const Op& op, CpuContext& context) {
@@ -127,8 +146,10 @@ std::unique_ptr<CpuKernel> make_cross_entropy_kernel(const Op& op, CpuContext& c
     loss.require_classes(targets);
     sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2),
                    [&](LossPart& part, std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t sample = begin; sample < end; ++sample)
-                       summarize(loss, logits + sample * loss.classes, targets[sample], part);
+                     for (std::int64_t sample = begin; sample < end; ++sample) {
+                       const float* const row = logits + sample * loss.classes;
+                       summarize(loss, row, Softmax(row, loss.classes), targets[sample], part);
+                     }
                    });
   });
 }
@@ -143,18 +164,29 @@ std::unique_ptr<CpuKernel> make_cross_entropy_backward_kernel(const Op& op, CpuC
     parallel_tasks(loss.num_threads, loss.parts.num_parts, [&](std::int64_t part) {
       for (std::int64_t sample = loss.parts.begin(part); sample < loss.parts.end(part); ++sample) {
         const float* const row = logits + sample * loss.classes;
-        float* const to = gradients + sample * loss.classes;
-        const std::int64_t target = targets[sample];
-        const float shift = largest(row, loss.classes);
-        const auto sum = static_cast<double>(sum_exp(row, shift, loss.classes));
-        const double of_target = (1 - loss.smoothing) * loss.weight_of(target);
-        const double of_each = loss.smoothing / static_cast<double>(loss.classes);
-        softmax_gradients(row, loss.weights_or_null(), to, shift,
-                          static_cast<float>(scale * (of_target + of_each * loss.weight_sum) / sum),
-                          static_cast<float>(scale * of_each), loss.classes);
-        to[target] -= static_cast<float>(scale * of_target);
+        write_gradients(loss, row, Softmax(row, loss.classes), targets[sample], scale,
+                        gradients + sample * loss.classes);
       }
     });
+  });
+}
+
+std::unique_ptr<CpuKernel> make_cross_entropy_with_gradient_kernel(const Op& op, CpuContext& context) {
+  return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars& scalars) {
+    const float* const logits = input(addresses, 0);
+    const auto* const targets = input<std::int32_t>(addresses, 1);
+    float* const gradients = output(addresses, 0);
+    const auto scale = static_cast<double>(scalars.gradient_scale);
+    loss.require_classes(targets);
+    sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2),
+                   [&](LossPart& part, std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t sample = begin; sample < end; ++sample) {
+                       const float* const row = logits + sample * loss.classes;
+                       const Softmax softmax(row, loss.classes);
+                       summarize(loss, row, softmax, targets[sample], part);
+                       write_gradients(loss, row, softmax, targets[sample], scale, gradients + sample * loss.classes);
+                     }
+                   });
   });
 }
 

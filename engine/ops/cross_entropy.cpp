@@ -22,6 +22,11 @@ Op cross_entropy_backward_op(const Op& cross_entropy) {
           {cross_entropy.inputs[0]}};
 }
 
+Op cross_entropy_with_gradient_op(const Op& cross_entropy) {
+  return {
+      OpKind::cross_entropy_with_gradient, cross_entropy.attributes, cross_entropy.inputs, {cross_entropy.inputs[0]}};
+}
+
 namespace {
 
 void differentiate_cross_entropy(GradientScope& scope) {
@@ -35,5 +40,8 @@ const OpDefinition cross_entropy_definition = {.flops = flops_per_input_element<
                                                .differentiate = differentiate_cross_entropy};
 const OpDefinition cross_entropy_backward_definition = {.flops = flops_per_input_element<5>,
                                                         .in_place = in_place_over_first};
+// The maximum, exponentials and sum serve both.
+const OpDefinition cross_entropy_with_gradient_definition = {.flops = flops_per_input_element<6>,
+                                                             .in_place = in_place_over_first};
 
 }  // namespace trainer

@@ -21,5 +21,8 @@ Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const C
 /// inputs: logits, targets; outputs: dlogits, which may be stored over the logits; scaled by
 /// StepScalars::gradient_scale.
 Op cross_entropy_backward_op(const Op& cross_entropy);
+/// Both at once, which reads the logits once.
+/// inputs: logits, targets, loss statistics [added to]; outputs: dlogits, as cross_entropy_backward's.
+Op cross_entropy_with_gradient_op(const Op& cross_entropy);
 
 }  // namespace trainer

@@ -24,40 +24,41 @@
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
 /// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/op_cases has cases for each line and
 /// tests/cpu and tests/cuda walk them.
-#define TRAINER_OPS(X)                              \
-  X(normalize_pixels, NormalizePixelsAttributes)    \
-  X(linear, LinearAttributes)                       \
-  X(linear_backward_input, LinearAttributes)        \
-  X(linear_backward_weight, LinearAttributes)       \
-  X(conv2d, Conv2dAttributes)                       \
-  X(conv2d_backward_input, Conv2dAttributes)        \
-  X(conv2d_backward_weight, Conv2dAttributes)       \
-  X(batchnorm2d, BatchNorm2dAttributes)             \
-  X(batchnorm2d_inference, BatchNorm2dAttributes)   \
-  X(batchnorm2d_backward, BatchNorm2dAttributes)    \
-  X(layernorm, LayerNormAttributes)                 \
-  X(layernorm_backward, LayerNormAttributes)        \
-  X(activation, ActivationAttributes)               \
-  X(activation_backward, ActivationAttributes)      \
-  X(maxpool2d, Pool2dAttributes)                    \
-  X(maxpool2d_backward, Pool2dAttributes)           \
-  X(avgpool2d, Pool2dAttributes)                    \
-  X(avgpool2d_backward, Pool2dAttributes)           \
-  X(global_avgpool, std::monostate)                 \
-  X(global_avgpool_backward, std::monostate)        \
-  X(flatten, std::monostate)                        \
-  X(flatten_backward, std::monostate)               \
-  X(dropout, DropoutAttributes)                     \
-  X(dropout_backward, DropoutAttributes)            \
-  X(add, AddAttributes)                             \
-  X(cross_entropy, CrossEntropyAttributes)          \
-  X(cross_entropy_backward, CrossEntropyAttributes) \
-  X(mse, std::monostate)                            \
-  X(mse_backward, std::monostate)                   \
-  X(bce_with_logits, std::monostate)                \
-  X(bce_with_logits_backward, std::monostate)       \
-  X(gradient_norm, GradientNormAttributes)          \
-  X(sgd_update, SgdUpdateAttributes)                \
+#define TRAINER_OPS(X)                                   \
+  X(normalize_pixels, NormalizePixelsAttributes)         \
+  X(linear, LinearAttributes)                            \
+  X(linear_backward_input, LinearAttributes)             \
+  X(linear_backward_weight, LinearAttributes)            \
+  X(conv2d, Conv2dAttributes)                            \
+  X(conv2d_backward_input, Conv2dAttributes)             \
+  X(conv2d_backward_weight, Conv2dAttributes)            \
+  X(batchnorm2d, BatchNorm2dAttributes)                  \
+  X(batchnorm2d_inference, BatchNorm2dAttributes)        \
+  X(batchnorm2d_backward, BatchNorm2dAttributes)         \
+  X(layernorm, LayerNormAttributes)                      \
+  X(layernorm_backward, LayerNormAttributes)             \
+  X(activation, ActivationAttributes)                    \
+  X(activation_backward, ActivationAttributes)           \
+  X(maxpool2d, Pool2dAttributes)                         \
+  X(maxpool2d_backward, Pool2dAttributes)                \
+  X(avgpool2d, Pool2dAttributes)                         \
+  X(avgpool2d_backward, Pool2dAttributes)                \
+  X(global_avgpool, std::monostate)                      \
+  X(global_avgpool_backward, std::monostate)             \
+  X(flatten, std::monostate)                             \
+  X(flatten_backward, std::monostate)                    \
+  X(dropout, DropoutAttributes)                          \
+  X(dropout_backward, DropoutAttributes)                 \
+  X(add, AddAttributes)                                  \
+  X(cross_entropy, CrossEntropyAttributes)               \
+  X(cross_entropy_backward, CrossEntropyAttributes)      \
+  X(cross_entropy_with_gradient, CrossEntropyAttributes) \
+  X(mse, std::monostate)                                 \
+  X(mse_backward, std::monostate)                        \
+  X(bce_with_logits, std::monostate)                     \
+  X(bce_with_logits_backward, std::monostate)            \
+  X(gradient_norm, GradientNormAttributes)               \
+  X(sgd_update, SgdUpdateAttributes)                     \
   X(adam_update, AdamUpdateAttributes)
 
 namespace trainer {

@@ -17,7 +17,10 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
                  LinearFusions fusions) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
   fuse_relu(graph);
-  if (mode == GraphMode::training) differentiate(graph);
+  if (mode == GraphMode::training) {
+    differentiate(graph);
+    fuse_loss_gradient(graph);
+  }
   fuse_linear_gradients(graph, fusions);
   return graph;
 }

@@ -70,6 +70,8 @@ TEST_CASE("a target beyond the model's classes is an internal error that tells b
     CHECK_THROWS_AS(run_op(*device, c, std::byte{0}), InternalError);
     const OpCase backward{"", cross_entropy_backward_op(c.op), {Values(6), {0, target}}, {}};
     CHECK_THROWS_WITH(run_op(*device, backward, std::byte{0}), Catch::Contains("classes 0 to 2"));
+    const OpCase both{"", cross_entropy_with_gradient_op(c.op), c.inputs, {}};
+    CHECK_THROWS_WITH(run_op(*device, both, std::byte{0}), Catch::Contains("classes 0 to 2"));
   }
 }
 

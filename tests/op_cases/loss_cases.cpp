@@ -85,6 +85,20 @@ Reference total(const std::function<double(const Values&)>& loss) {
   return [loss](const std::vector<Values>& inputs) { return Values{loss(inputs[0])}; };
 }
 
+Values gradient_of(const CrossEntropyCase& c, const Values& logits, const Values& targets) {
+  const auto classes = static_cast<std::size_t>(c.logits.shape[1]);
+  Values gradient;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto f =
+        total([&](const Values& row) { return sample_loss(c, row.data(), static_cast<std::size_t>(targets[i])); });
+    const Values row(logits.begin() + static_cast<std::ptrdiff_t>(i * classes),
+                     logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * classes));
+    const Values of_row = finite_difference(f, {row}, 0, {static_cast<double>(gradient_scale)});
+    gradient.insert(gradient.end(), of_row.begin(), of_row.end());
+  }
+  return gradient;
+}
+
 Op cross_entropy_op_of(const CrossEntropyCase& c) {
   return cross_entropy_op(c.logits, {DType::i32, {c.logits.shape[0]}}, c.attributes);
 }
@@ -181,17 +195,25 @@ std::vector<OpCase> cross_entropy_backward_cases() {
   for (const CrossEntropyCase& c : cross_entropies()) {
     const Values logits = random_values(c.logits, 1, -c.spread, c.spread);
     const Values targets = targets_of(c);
-    const auto classes = static_cast<std::size_t>(c.logits.shape[1]);
-    Values gradient;
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      const auto f =
-          total([&](const Values& row) { return sample_loss(c, row.data(), static_cast<std::size_t>(targets[i])); });
-      const Values row(logits.begin() + static_cast<std::ptrdiff_t>(i * classes),
-                       logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * classes));
-      const Values of_row = finite_difference(f, {row}, 0, {static_cast<double>(gradient_scale)});
-      gradient.insert(gradient.end(), of_row.begin(), of_row.end());
-    }
-    cases.push_back({c.name, cross_entropy_backward_op(cross_entropy_op_of(c)), {logits, targets}, {{gradient}}});
+    cases.push_back({c.name,
+                     cross_entropy_backward_op(cross_entropy_op_of(c)),
+                     {logits, targets},
+                     {{gradient_of(c, logits, targets)}}});
+    cases.back().scalars.gradient_scale = gradient_scale;
+    cases.back().tolerance = 2e-6;
+  }
+  return cases;
+}
+
+std::vector<OpCase> cross_entropy_with_gradient_cases() {
+  std::vector<OpCase> cases;
+  for (const CrossEntropyCase& c : cross_entropies()) {
+    const Values logits = random_values(c.logits, 1, -c.spread, c.spread);
+    const Values targets = targets_of(c);
+    Expected expected = added(statistics_of(c, logits, targets));
+    expected.outputs = {gradient_of(c, logits, targets)};
+    cases.push_back(
+        {c.name, cross_entropy_with_gradient_op(cross_entropy_op_of(c)), {logits, targets, earlier}, expected});
     cases.back().scalars.gradient_scale = gradient_scale;
     cases.back().tolerance = 2e-6;
   }

@@ -104,6 +104,42 @@ TEST_CASE("ReLU is applied by the layer before it and in-place layers own no buf
   }
 }
 
+TEST_CASE(
+    "a training step computes the loss and its gradient in one call, over the logits; evaluation the loss alone") {
+  const Experiment experiment = experiment_of(residual_network, "train: {batch_size: 8}\n");
+  const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64, 8), DescribedDevice());
+  int num_of_training = 0, num_of_evaluation = 0;
+  for (const OpCall& call : program.calls) {
+    CHECK(call.op.kind != OpKind::cross_entropy_backward);
+    if (call.op.kind == OpKind::cross_entropy) {
+      ++num_of_evaluation;
+      CHECK(call.phase == Phase::eval);
+    }
+    if (call.op.kind != OpKind::cross_entropy_with_gradient) continue;
+    ++num_of_training;
+    CHECK(call.phase == Phase::backward);
+    CHECK(program.layers[call.layer].path == "loss");
+    CHECK(call.inputs[2] == program.loss_statistics);
+    CHECK(call.outputs[0] == call.inputs[0]);
+  }
+  CHECK(num_of_training == 1);
+  CHECK(num_of_evaluation == 1);
+}
+
+TEST_CASE("every update reads the loss first") {
+  const Experiment experiment =
+      experiment_of(residual_network, "train: {batch_size: 8, clip_norm: 1.0}\noptimizer: {type: adamw}\n");
+  const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64), DescribedDevice());
+  int num_updates = 0;
+  for (const OpCall& call : program.calls) {
+    if (call.op.kind != OpKind::adam_update) continue;
+    ++num_updates;
+    CHECK(call.inputs[0] == program.loss_statistics);
+    CHECK(program.buffers[call.inputs[1]].name == "optimizer.gradient_norm");
+  }
+  CHECK(num_updates == 2);  // what decays, and norms and biases
+}
+
 TEST_CASE("no call writes over a buffer that a later call still reads as it was") {
   // A slow, separate witness: each buffer's content is a version number; a read must see the version that the graph's
   // value had when it was written. Values are told apart by (writer, output).
