@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "cuda/kernels/element.h"
+#include "cuda/kernels/grid.h"
 #include "cuda/kernels/pack.h"
-#include "engine/errors.h"
 
 namespace trainer::cuda {
 
@@ -13,9 +13,7 @@ inline constexpr int elementwise_threads = 256;
 
 /// The grid in which each thread has `per_thread` of `count` elements.
 inline Dim3 elementwise_grid(std::int64_t count, std::int64_t per_thread) {
-  const std::int64_t blocks = num_blocks(count, elementwise_threads * per_thread);
-  require_internal(blocks <= 0x7FFFFFFF, "a tensor has fewer elements than a grid has threads");
-  return {static_cast<unsigned>(blocks)};
+  return grid_of(num_blocks(count, elementwise_threads * per_thread));
 }
 
 template <int width, typename Function, typename T, typename... Inputs>

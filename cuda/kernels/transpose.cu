@@ -63,10 +63,8 @@ void transpose_elements(const T* x, T* y, std::int64_t batch, std::int64_t rows,
     return;
   }
   const std::int64_t row_tiles = num_blocks(rows, tile), column_tiles = num_blocks(columns, tile);
-  const std::int64_t blocks = batch * row_tiles * column_tiles;
-  require_internal(blocks <= 0x7FFFFFFF, "matrices to transpose have fewer tiles than a grid has blocks");
-  launch(transpose_tile_kernel<T>, {static_cast<unsigned>(blocks)}, {tile * tile_rows}, stream, x, y, rows, columns,
-         static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
+  launch(transpose_tile_kernel<T>, grid_of(batch * row_tiles * column_tiles), {tile * tile_rows}, stream, x, y, rows,
+         columns, static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
 }
 
 }  // namespace
