@@ -7,7 +7,7 @@ namespace trainer::cuda {
 
 namespace {
 
-/// Tiles of 32 channels and more give a kernel that reads all rows many blocks; wider ones suffice otherwise.
+/// One launch has no more blocks than tiles, so these are narrow: 128 bytes of a row.
 constexpr int lanes_of_one_launch = 8;
 
 struct StatisticsOperands {

@@ -23,8 +23,9 @@ struct LayerNormForward {
   double eps = 0;
 };
 
-/// mean and biased variance of each row; y = (x − mean) · rstd · weight + bias. One launch. Bytes: x and y once; rows
-/// longer than 16 KiB / (4 KiB where they are not whole packs) partly from the cache again. FLOPs: 8 an element.
+/// mean and biased variance of each row; y = (x − mean) · rstd · weight + bias. One launch. Bytes: x and y once; what a
+/// row has beyond 1024 packs of 16 bytes (1024 elements where it is not whole packs) is read three times, mostly from
+/// the cache. FLOPs: 10 an element.
 void layernorm_forward(DType type, const LayerNormForward& operands, const LayerNormShape& shape, Stream stream);
 
 struct LayerNormBackward {
@@ -47,7 +48,7 @@ constexpr std::int64_t layernorm_gradient_workspace_bytes(const LayerNormShape& 
 
 /// dx = rstd · (g − Σg / columns − x̂ · Σ(g·x̂) / columns) with x̂ = (x − mean) · rstd, g = dy · weight and sums over the
 /// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch for dx, one or two more for the others.
-/// Bytes: dy and x twice, dx once; without weights each once. FLOPs: 15 an element.
+/// Bytes: dy and x twice, dx once; without weights each once; long rows as in the forward pass. FLOPs: 17 an element.
 void layernorm_backward(DType type, const LayerNormBackward& operands, const LayerNormShape& shape, Stream stream);
 
 }  // namespace trainer::cuda
