@@ -12,6 +12,7 @@
 #include "cuda/device/stream_handles.h"
 #include "cuda/model/cuda_options.h"
 #include "cuda/ops/kernels.h"
+#include "cuda/ops/linear_call.h"
 #include "engine/device/device.h"
 
 namespace trainer::cuda {
@@ -29,6 +30,7 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
   std::int64_t workspace_bytes(const Op& op) const override;
   bool copies_ahead() const override { return true; }
+  LinearFusions linear_fusions() const override { return cuda_linear_fusions(context_.tf32); }
   bool runs_ahead() const override { return true; }
   std::vector<NamedBytes> outside_allocator() const override { return outside_; }
 
