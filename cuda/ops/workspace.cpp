@@ -20,6 +20,7 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::layernorm_backward:
       return layernorm_backward_workspace_bytes(op);
     case OpKind::cross_entropy:
+    case OpKind::cross_entropy_backward:
     case OpKind::cross_entropy_with_gradient:
     case OpKind::mse:
     case OpKind::bce_with_logits:
@@ -41,7 +42,6 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::dropout:
     case OpKind::dropout_backward:
     case OpKind::add:
-    case OpKind::cross_entropy_backward:
     case OpKind::mse_backward:
     case OpKind::bce_with_logits_backward:
     case OpKind::sgd_update:

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/launch/stream.h"
+#include "engine/ops/loss_statistics.h"
+
+namespace trainer::cuda {
+
+/// What one block's part of the batch adds to the loss statistics.
+struct LossPart {
+  double statistics[num_loss_statistics];
+};
+
+/// Adds the parts to `statistics`, in an order that depends on their number alone.
+void add_loss_parts(const LossPart* parts, std::int64_t num_parts, double* statistics, Stream stream);
+
+}  // namespace trainer::cuda

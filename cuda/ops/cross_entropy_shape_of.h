@@ -1,0 +1,12 @@
+#pragma once
+
+#include "cuda/kernels/cross_entropy.h"
+#include "engine/ops/op.h"
+
+namespace trainer::cuda {
+
+inline CrossEntropyShape cross_entropy_shape_of(const Op& op) {
+  return {op.inputs[0].shape[0], op.inputs[0].num_elements() / op.inputs[0].shape[0]};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,22 @@
+#include "cuda/kernels/cross_entropy.h"
+#include "cuda/kernels/gradient_norm.h"
+#include "cuda/kernels/numeric_loss.h"
+#include "cuda/ops/cross_entropy_shape_of.h"
+#include "cuda/ops/kernels.h"
+
+namespace trainer::cuda {
+
+std::int64_t loss_workspace_bytes(const Op& op) {
+  const auto* const attributes = std::get_if<CrossEntropyAttributes>(&op.attributes);
+  if (attributes == nullptr) return numeric_loss_workspace_bytes(op.inputs[0].num_elements());
+  return cross_entropy_workspace_bytes(cross_entropy_shape_of(op), op.kind != OpKind::cross_entropy_backward,
+                                       !attributes->class_weights.empty());
+}
+
+std::int64_t gradient_norm_workspace_bytes(const Op& op) {
+  std::int64_t num_chunks = 0;
+  for (const TensorType& gradient : op.inputs) num_chunks += gradient_norm_chunks(gradient.num_elements());
+  return num_chunks * static_cast<std::int64_t>(sizeof(double));
+}
+
+}  // namespace trainer::cuda
