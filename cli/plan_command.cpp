@@ -10,6 +10,7 @@
 #include "cli/experiment_arguments.h"
 #include "cli/gpu_profile.h"
 #include "cli/terminal.h"
+#include "cuda/model/described_device.h"
 #include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/report/event_json.h"
@@ -54,6 +55,25 @@ PlanTarget this_machine(const Experiment& experiment, const PlanArguments& argum
   return target;
 }
 
+PlanTarget described_gpu(const Experiment& experiment, const PlanArguments& arguments) {
+  const GpuProfile profile = find_gpu_profile(arguments.gpu);
+  const DeviceConfig& config = experiment.device;
+  PlanTarget target;
+  target.device =
+      cuda::make_described_device(profile, {config.tf32, config.autotune, experiment.memory.expandable_segments},
+                                  experiment.memory.workspace_limit);
+  target.available_bytes = profile.free_bytes();
+  target.profile = profile.path;
+  target.capacity = {profile.free_bytes(), fmt::format("free on an idle {}", profile.name)};
+  if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)
+    target.capacity = {*experiment.memory.limit, "memory.limit"};
+  if (!arguments.capacity.empty()) {
+    const std::int64_t asked = parse_capacity(arguments.capacity);
+    if (asked <= target.capacity.num_bytes) target.capacity = {asked, "--capacity"};
+  }
+  return target;
+}
+
 /// Whether the program runs an op whose scratch a described device may only know a bound of.
 bool has_convolution(const Program& program) {
   return std::any_of(program.calls.begin(), program.calls.end(),
@@ -61,7 +81,8 @@ bool has_convolution(const Program& program) {
 }
 
 PlanFindings find_plan(const Experiment& experiment, const PlanArguments& arguments) {
-  const PlanTarget target = this_machine(experiment, arguments);
+  const PlanTarget target =
+      arguments.gpu.empty() ? this_machine(experiment, arguments) : described_gpu(experiment, arguments);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
   const CompiledExperiment compiled = compile_experiment(experiment, device);

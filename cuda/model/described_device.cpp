@@ -1,0 +1,71 @@
+#include "cuda/model/described_device.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cuda/model/bounded_planner.h"
+#include "cuda/model/load_module.h"
+#include "cuda/ops/kernels.h"
+#include "engine/bytes.h"
+#include "engine/config/compose.h"
+#include "engine/errors.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Null where cuDNN cannot be asked; `reason` then says why.
+std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const CudaOptions& options,
+                                              std::string& reason) {
+  const std::string properties = profile.cudnn.empty() ? std::string() : read_config_file(profile.cudnn_path());
+  if (options.autotune) {
+    reason = "device.autotune chooses kernels by timing them, on the GPU";
+    return nullptr;
+  }
+  if (properties.empty()) {
+    reason = "the profile names no file with properties for cuDNN";
+    return nullptr;
+  }
+  std::string problem;
+  const Module* module = load_module(problem);
+  if (module == nullptr) {
+    reason = "cuDNN is not at hand to choose kernels; 'trainer doctor' tells why";
+    return nullptr;
+  }
+  try {
+    return module->make_planner(properties, options);
+  } catch (const DeviceError& error) {
+    reason = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
+                                 std::string workspace_bound)
+    : name_(profile.name),
+      tf32_(tf32),
+      convolutions_(std::move(convolutions)),
+      workspace_bound_(std::move(workspace_bound)),
+      outside_allocator_{{"estimated CUDA context", profile.context_bytes},
+                         {"estimated library handles and kernels", profile.library_bytes}} {}
+
+std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
+  return compute_workspace_bytes(op, {convolutions_.get(), tf32_});
+}
+
+std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
+                                                       std::int64_t workspace_limit) {
+  std::string reason;
+  std::unique_ptr<ConvolutionPlanner> planner = ask_cudnn(profile, options, reason);
+  if (planner != nullptr) return std::make_unique<DescribedDevice>(profile, options.tf32, std::move(planner), "");
+  std::string bound = fmt::format(
+      "The scratch of convolutions is counted with its bound, "
+      "memory.workspace_limit, {} a call, and may be less: {}.",
+      format_bytes(workspace_limit), reason);
+  return std::make_unique<DescribedDevice>(profile, options.tf32, std::make_unique<BoundedConvolutionPlanner>(),
+                                           std::move(bound));
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/library/convolution.h"
+#include "cuda/model/cuda_options.h"
+#include "cuda/ops/linear_call.h"
+#include "engine/config/gpu_profile.h"
+#include "engine/device/device.h"
+
+namespace trainer::cuda {
+
+/// A CUDA device that is known by its description alone: programs can be compiled and planned for it anywhere.
+class DescribedDevice final : public DeviceModel {
+ public:
+  /// `workspace_bound` is what the function of that name answers.
+  DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
+                  std::string workspace_bound);
+
+  std::string kind() const override { return "cuda"; }
+  std::string name() const override { return name_; }
+  std::int64_t workspace_bytes(const Op& op) const override;
+  std::string workspace_bound() const override { return workspace_bound_; }
+  bool copies_ahead() const override { return true; }
+  LinearFusions linear_fusions() const override { return cuda_linear_fusions(tf32_); }
+  std::vector<NamedBytes> outside_allocator() const override { return outside_allocator_; }
+
+ private:
+  std::string name_;
+  bool tf32_ = false;
+  std::unique_ptr<ConvolutionPlanner> convolutions_;
+  std::string workspace_bound_;
+  std::vector<NamedBytes> outside_allocator_;
+};
+
+/// The device of `profile`. cuDNN tells the scratch of its convolutions, as it would on the GPU, where the CUDA module
+/// can be loaded, the profile has properties for it and nothing is timed; else memory.workspace_limit bounds it, and
+/// workspace_bound() says why. Throws ConfigError where the profile names a file that cannot be read.
+std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
+                                                       std::int64_t workspace_limit);
+
+}  // namespace trainer::cuda
