@@ -84,6 +84,7 @@ class FixSearch {
     try_batch();
     try_optimizer();
     try_workspace();
+    try_expandable_segments();
     try_model(experiment_, {}, "");
     try_limit();
     try_combinations();
@@ -215,6 +216,16 @@ class FixSearch {
     changed.memory.workspace_limit = 0;
     if (fits(changed))
       propose(changed, {"memory.workspace_limit=0"}, "kernels that need the least scratch; they can be slower", true);
+  }
+
+  /// Segments that grow in place reserve less beside what is allocated; nothing that is computed changes.
+  void try_expandable_segments() {
+    if (experiment_.memory.expandable_segments) return;
+    Experiment changed = experiment_;
+    changed.memory.expandable_segments = true;
+    if (fits(changed))
+      propose(changed, {"memory.expandable_segments=true"}, "segments that grow in place: less lies idle in them",
+              true);
   }
 
   /// The largest batch together with the lightest optimizer.

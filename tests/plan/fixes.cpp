@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/config/load_experiment.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 
@@ -21,7 +22,9 @@ const std::string network =
 
 bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   const DescribedDevice device;
-  return make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), capacity).fits;
+  return make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), capacity,
+                          allocator_options(experiment))
+      .fits;
 }
 
 }  // namespace
@@ -120,4 +123,32 @@ TEST_CASE("less scratch is offered where scratch is what does not fit") {
   CHECK(fix->fits);
   const Experiment changed = parse_experiment(network, "test.yaml", fix->set);
   CHECK(changed.memory.workspace_limit == 0);
+}
+
+TEST_CASE("expandable segments are offered where they fit what segments of fixed sizes do not") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  const auto peak_reserved = [&](const Experiment& experiment) {
+    return make_memory_plan(compile(experiment, data, DescribedDevice()), RunSchedule(experiment, data),
+                            unlimited_capacity, allocator_options(experiment))
+        .peak_reserved;
+  };
+  const std::vector<std::string> set = {"memory.expandable_segments=true"};
+  // A batch size that leaves much of the segments of fixed sizes idle.
+  Experiment experiment, changed;
+  std::int64_t capacity = 0;
+  for (std::int64_t batch_size = 100; batch_size < 400 && capacity == 0; batch_size += 20) {
+    experiment = parse_experiment(network, "test.yaml", {"train.batch_size=" + std::to_string(batch_size)});
+    changed = parse_experiment(network, "test.yaml", {"train.batch_size=" + std::to_string(batch_size), set.front()});
+    if (peak_reserved(changed) < peak_reserved(experiment)) capacity = peak_reserved(changed);
+  }
+  REQUIRE(capacity > 0);
+  const auto offered = [&](const Experiment& failing) {
+    const std::vector<Fix> fixes = find_fixes(failing, data, DescribedDevice(), capacity);
+    const auto fix = std::find_if(fixes.begin(), fixes.end(), [&](const Fix& each) { return each.set == set; });
+    return fix == fixes.end() ? Fix{} : *fix;
+  };
+  CHECK(offered(experiment).fits);
+  CHECK(offered(experiment).same_result);
+  CHECK(offered(experiment).peak_reserved == capacity);
+  CHECK(offered(changed).set.empty());
 }
