@@ -19,6 +19,8 @@ namespace trainer::cuda {
 //   - the mask's leading dimension is a multiple of 128 bits, GELU's sums' a multiple of 8 elements;
 //   - BGRADB wants B transposed;
 //   - DRELU and DGELU are refused for k = 1 (as nvmath-python found).
+// It leaves open what its ReLU makes of NaN, and which bit a sum of exactly 0 sets. A diverged run must stay visible,
+// so tests/cuda_device/cublaslt_test.cpp asks the GPU about NaN; were it lost, cublaslt_supports would have to say no.
 
 enum class CublasLtEpilogue : std::uint8_t {
   standard,  ///< DEFAULT
