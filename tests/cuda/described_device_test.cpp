@@ -1,0 +1,122 @@
+#include "cuda/model/described_device.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/config/load_experiment.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/program/compile.h"
+#include "tests/device/described_device.h"
+
+namespace trainer::cuda {
+namespace {
+
+GpuProfile small_gpu() {
+  GpuProfile profile;
+  profile.path = "configs/gpus/small.yaml";
+  profile.name = "NVIDIA Small";
+  profile.compute_capability = 90;
+  profile.usable_bytes = 1000 << 20;
+  profile.context_bytes = 60 << 20;
+  profile.library_bytes = 40 << 20;
+  return profile;
+}
+
+Experiment convolution_network(const std::string& rest = "") {
+  return parse_experiment(
+      "data: {type: synthetic, shape: [8, 8, 4], classes: 10, samples: 64}\n"
+      "model: {layers: [{conv2d: {out: 6, kernel: 3, padding: 1}}, flatten, linear: {out: 10}]}\n"
+      "train: {batch_size: 16}\n" +
+          rest,
+      "test.yaml");
+}
+
+/// Answers with a fixed number of bytes and counts what it is asked.
+class CountingPlanner final : public ConvolutionPlanner {
+ public:
+  CountingPlanner(std::int64_t num_bytes, std::vector<ConvolutionCall>& calls) : num_bytes_(num_bytes), calls_(calls) {}
+  std::int64_t workspace_bytes(const ConvolutionCall& call) override {
+    calls_.push_back(call);
+    return num_bytes_;
+  }
+
+ private:
+  std::int64_t num_bytes_;
+  std::vector<ConvolutionCall>& calls_;
+};
+
+std::int64_t largest_workspace(const Program& program) {
+  std::int64_t largest = 0;
+  for (const OpCall& call : program.calls) {
+    if (call.workspace >= 0 && std::holds_alternative<Conv2dAttributes>(call.op.attributes))
+      largest = std::max(largest, program.buffers[static_cast<std::size_t>(call.workspace)].num_bytes);
+  }
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("a described device is a CUDA device that names what it will hold outside the allocator") {
+  const auto device = make_described_device(small_gpu(), {}, 96 << 20);
+  CHECK(device->kind() == "cuda");
+  CHECK(device->name() == "NVIDIA Small");
+  CHECK(device->copies_ahead());
+  CHECK(device->outside_allocator() == std::vector<NamedBytes>{{"estimated CUDA context", 60 << 20},
+                                                               {"estimated library handles and kernels", 40 << 20}});
+}
+
+TEST_CASE("the scratch that the planner tells is what a described device's program holds") {
+  const Experiment experiment = convolution_network("device: {type: cpu, tf32: true}\n");
+  const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
+  std::vector<ConvolutionCall> calls;
+  constexpr std::int64_t num_bytes = 3'000'000;
+  const DescribedDevice exact(small_gpu(), true, std::make_unique<CountingPlanner>(num_bytes, calls), "");
+  CHECK(exact.workspace_bound().empty());
+  const Program program = compile(experiment, data, exact);
+  const std::int64_t held = largest_workspace(program);
+  CHECK(held >= num_bytes);
+  CHECK(held < num_bytes + 100'000);  // weights in the library's order, sums of the bias's gradient
+  REQUIRE_FALSE(calls.empty());
+  for (const ConvolutionCall& call : calls) {
+    CHECK(call.tf32);
+    CHECK(call.workspace_limit == experiment.memory.workspace_limit);
+  }
+}
+
+TEST_CASE("where cuDNN cannot be asked, the limit bounds the scratch, and the device says why") {
+  const Experiment experiment = convolution_network("memory: {workspace_limit: 5MiB}\n");
+  const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
+  const auto device = make_described_device(small_gpu(), {}, experiment.memory.workspace_limit);
+  CHECK_THAT(device->workspace_bound(), Catch::Contains("memory.workspace_limit, 5.00 MiB a call"));
+  CHECK_THAT(device->workspace_bound(), Catch::Contains("the profile names no file with properties for cuDNN"));
+  CHECK(largest_workspace(compile(experiment, data, *device)) >= 5 << 20);
+}
+
+TEST_CASE("a profile's file for cuDNN that is not there is a mistake of the profile") {
+  GpuProfile profile = small_gpu();
+  profile.cudnn = "lost.cudnn.json";
+  CHECK_THROWS_AS(make_described_device(profile, {}, 96 << 20), ConfigError);
+}
+
+TEST_CASE("timed kernels are not planned for: the limit bounds them") {
+  GpuProfile profile = small_gpu();
+  profile.path = TRAINER_SOURCE_DIR "/configs/gpus/h200.yaml";
+  profile.cudnn = "h200.cudnn.json";
+  CudaOptions options;
+  options.autotune = true;
+  CHECK_THAT(make_described_device(profile, options, 96 << 20)->workspace_bound(),
+             Catch::Contains("device.autotune chooses kernels by timing"));
+}
+
+TEST_CASE("a described device plans staging for the next batch beside the step") {
+  const Experiment experiment = convolution_network();
+  const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
+  const auto device = make_described_device(small_gpu(), {}, experiment.memory.workspace_limit);
+  const Program program = compile(experiment, data, *device);
+  REQUIRE(program.staged_batch >= 0);
+  CHECK(program.buffers[static_cast<std::size_t>(program.staged_batch)].num_bytes == 16 * 8 * 8 * 4);
+  const MemoryPlan plan = make_memory_plan(program, RunSchedule(experiment, data), small_gpu().free_bytes());
+  CHECK(plan.fits);
+  CHECK(plan.peak_requested > 96 << 20);
+}
+
+}  // namespace trainer::cuda

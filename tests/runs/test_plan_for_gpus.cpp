@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/bytes.h"
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+
+std::vector<std::string> files_below(const std::string& folder, const std::string& but_not = "-") {
+  const std::filesystem::path root = TRAINER_SOURCE_DIR;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+    const std::string path = entry.path().lexically_relative(root).string();
+    if (entry.path().extension() == ".yaml" && path.rfind(but_not, 0) != 0) files.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+json plan_of(std::vector<std::string> words) {
+  words.insert(words.begin(), "plan");
+  words.emplace_back("--json");
+  const ProcessResult result = run_trainer(words);
+  INFO(words[1] << "\n" << result.err);
+  REQUIRE((result.exit_code == 0 || result.exit_code == 4));
+  return json::parse(result.out);
+}
+
+/// An MLP on made-up data, which no GPU holds at once with a large batch.
+const std::vector<std::string> mlp = {"configs/mnist_mlp.yaml",
+                                      "data={type: synthetic, shape: [28, 28, 1], classes: 10, samples: 8000000}"};
+
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("every configuration that is shipped is planned for a GPU that is not here, and fits an RTX 3060") {
+  const std::vector<std::string> configs = files_below("configs", "configs/gpus/");
+  REQUIRE(configs.size() >= 5);
+  for (const std::string& config : configs) {
+    const json plan = plan_of({config, "--gpu", "rtx3060-12gb"});
+    INFO(config);
+    CHECK(plan["fits"] == true);
+    CHECK(plan["device"] == json({{"kind", "cuda"}, {"name", "NVIDIA GeForce RTX 3060"}}));
+    CHECK(plan["profile"] == "configs/gpus/rtx3060-12gb.yaml");
+    CHECK(plan["peak_reserved"] >= plan["peak_allocated"]);
+    CHECK((plan["workspace"] == "exact" || plan["workspace"] == "bounded"));
+    std::int64_t sum = 0;
+    for (const json& part : plan["outside_allocator"]["parts"]) sum += part["bytes"].get<std::int64_t>();
+    CHECK(plan["outside_allocator"]["parts"].size() == 2);
+    CHECK(plan["outside_allocator"]["bytes"] == sum);
+  }
+}
+
+TEST_CASE("every profile that is shipped has a plan, under its own capacity") {
+  std::int64_t last = 0;
+  for (const char* gpu : {"rtx3060-12gb", "t4", "rtx4090", "a100-40gb", "h100", "a100-80gb", "h200", "b200"}) {
+    const json plan = plan_of({"configs/quickstart.yaml", "--gpu", gpu});
+    INFO(gpu);
+    CHECK(plan["fits"] == true);
+    CHECK(plan["capacity_from"].get<std::string>().starts_with("free on an idle "));
+    const std::int64_t capacity = plan["capacity"];
+    CHECK(capacity > last);
+    last = capacity;
+  }
+}
+
+TEST_CASE("a plan for a GPU holds the staging of the next batch, and the CPU's does not") {
+  const json cpu = plan_of({mlp[0], "device=cpu"});
+  const json gpu = plan_of({mlp[0], "--gpu", "t4"});
+  CHECK(gpu["workspace"] == "exact");  // without convolutions no scratch is guessed
+  CHECK(gpu["by_category"]["input"] > 0);
+  // 128 images of 784 bytes and their classes.
+  const std::int64_t staged = 128 * 784 + 128 * 4;
+  const std::int64_t gained =
+      gpu["steps"][0]["requested"].get<std::int64_t>() - cpu["steps"][0]["requested"].get<std::int64_t>();
+  CHECK(gained == staged);
+}
+
+TEST_CASE("a plan for a GPU does not depend on what this machine could run") {
+  CHECK(plan_of({mlp[0], "--gpu", "h100", "device=cpu"}) == plan_of({mlp[0], "--gpu", "h100", "device=cuda:3"}));
+}
+
+TEST_CASE("the lowest of the profile, memory.limit and --capacity bounds a plan for a GPU") {
+  const std::int64_t whole = plan_of({mlp[0], "--gpu", "t4"})["capacity"];
+  CHECK(whole > std::int64_t{14} << 30);
+  json plan = plan_of({mlp[0], "--gpu", "t4", "memory.limit=64MiB"});
+  CHECK(plan["capacity"] == 64 * mebibyte);
+  CHECK(plan["capacity_from"] == "memory.limit");
+  plan = plan_of({mlp[0], "--gpu", "t4", "memory.limit=64MiB", "--capacity", "32MiB"});
+  CHECK(plan["capacity"] == 32 * mebibyte);
+  CHECK(plan["capacity_from"] == "--capacity");
+  plan = plan_of({mlp[0], "--gpu", "t4", "--capacity", "1TiB"});
+  CHECK(plan["capacity"] == whole);
+  CHECK(plan["capacity_from"] == "free on an idle Tesla T4");
+}
+
+TEST_CASE("what does not fit a GPU exits with 4 and gets changes that fit it, planned for the same GPU") {
+  const json plan = plan_of(with(mlp, {"--gpu", "t4", "train.batch_size=4000000"}));
+  CHECK(plan["fits"] == false);
+  REQUIRE(plan["fixes"].size() > 0);
+  const json& fix = plan["fixes"][0];
+  CHECK(fix["fits"] == true);
+  CHECK(fix["capacity"] == plan["capacity"]);
+  std::vector<std::string> words = with(mlp, {"--gpu", "t4", "train.batch_size=4000000"});
+  for (const json& word : fix["set"]) words.push_back(word);
+  const json fixed = plan_of(words);
+  CHECK(fixed["fits"] == true);
+  CHECK(fixed["peak_reserved"] == fix["peak_reserved"]);
+
+  std::vector<std::string> command = with(mlp, {"--gpu", "t4", "train.batch_size=4000000", "--quiet"});
+  command.insert(command.begin(), "plan");
+  CHECK(run_trainer(command).exit_code == 4);
+  command.insert(command.begin() + 1, {"--gpu", "b200"});
+}
+
+TEST_CASE(
+    "the report of a plan for a GPU names the profile, what lies outside the allocator, and how scratch is known") {
+  const ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx4090"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK_THAT(result.out, Contains("on cuda (NVIDIA GeForce RTX 4090)\n"
+                                  "The device is described by configs/gpus/rtx4090.yaml; nothing has run"));
+  CHECK_THAT(result.out, Contains("(free on an idle NVIDIA GeForce RTX"));
+  CHECK_THAT(result.out,
+             Contains("Outside the allocator, not counted here: 470.00 MiB (estimated CUDA context 380.00"));
+  const bool is_exact = result.out.find("Scratch is exact") != std::string::npos;
+  const bool is_bounded = result.out.find("counted with its bound, memory.workspace_limit, 96.00") != std::string::npos;
+  CHECK(is_exact != is_bounded);
+}
+
+TEST_CASE(
+    "timed kernels cannot be planned for a GPU that is not here: their scratch is bounded, and the report says so") {
+  const std::vector<std::string> words = {"configs/quickstart.yaml", "--gpu", "h200", "device.autotune=true"};
+  CHECK(plan_of(words)["workspace"] == "bounded");
+  CHECK_THAT(run_trainer(with({"plan"}, words)).out, Contains("device.autotune chooses kernels by timing"));
+}
+
+TEST_CASE("an unknown GPU is answered with the nearest name and all names") {
+  const ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx4080"});
+  CHECK(result.exit_code == 2);
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, Contains("unknown GPU profile 'rtx4080'; did you mean 'rtx4090'?"));
+  for (const std::string& file : files_below("configs/gpus"))
+    CHECK_THAT(result.err, Contains(std::filesystem::path(file).stem().string()));
+  CHECK_THAT(run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx3060"}).err,
+             Contains("did you mean 'rtx3060-12gb'?"));
+}
+
+TEST_CASE("a profile may be any file, and its mistakes are told like those of a configuration") {
+  ScratchFolder folder;
+  const std::string text =
+      "name: My GPU\ncompute_capability: 8.6\nmultiprocessors: 10\n"
+      "memory: {total: 1GiB, usable: 1000MiB, bandwidth: 100GB}\n"
+      "outside_allocator: {context: 40MiB, libraries: 60MiB}\npeak: {fp32: 1}\n";
+  std::ofstream(folder / "mine.yaml") << text;
+  const json plan = plan_of({"configs/quickstart.yaml", "--gpu", folder / "mine.yaml"});
+  CHECK(plan["device"]["name"] == "My GPU");
+  CHECK(plan["capacity"] == 900 * mebibyte);
+  CHECK(plan["workspace"] == "bounded");  // it has no file for cuDNN
+
+  std::ofstream(folder / "wrong.yaml") << text << "memroy: 3\n";
+  ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", folder / "wrong.yaml"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, Contains(folder / "wrong.yaml:7:1: error: unknown key 'memroy'"));
+  CHECK_THAT(result.err, Contains("did you mean 'memory'?"));
+
+  std::ofstream(folder / "lost.yaml") << text << "cudnn: lost.json\n";
+  result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", folder / "lost.yaml"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, Contains("lost.json"));
+}
+
+TEST_CASE("the profiles are found from any folder and listed") {
+  ScratchFolder folder;
+  const ProcessResult list = run_trainer({"plan", "--gpu", "list"}, {.folder = folder.path()});
+  CHECK(list.exit_code == 0);
+  for (const std::string& file : files_below("configs/gpus"))
+    CHECK_THAT(list.out, Contains(std::filesystem::path(file).stem().string() + " "));
+  CHECK_THAT(list.out, Contains("NVIDIA H200"));
+  const json gpus = json::parse(run_trainer({"plan", "--gpu", "list", "--json"}).out)["gpus"];
+  REQUIRE(gpus.size() == files_below("configs/gpus").size());
+  for (const json& gpu : gpus) CHECK(gpu["capacity"] < gpu["usable"]);
+}
+
+TEST_CASE("a plan still needs a configuration") {
+  const ProcessResult result = run_trainer({"plan", "--gpu", "h200"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, Contains("CONFIG is missing"));
+}
