@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "cuda/library/cudnn_convolution.h"
+#include "cuda/library/cudnn_plans.h"
+#include "cuda/ops/conv2d_call.h"
+#include "cuda/ops/kernels.h"
+#include "datasets/dataset.h"
+#include "engine/config/load_experiment.h"
+#include "engine/errors.h"
+#include "engine/program/compile.h"
+
+// What cuDNN plans for GPUs that are only described: nothing here needs one.
+namespace trainer::cuda {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path configs = fs::path(TRAINER_SOURCE_DIR) / "configs";
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string properties_of(const std::string& gpu) { return read_file(configs / "gpus" / (gpu + ".cudnn.json")); }
+
+/// What `compile` asks of a device, noting the convolutions.
+class ConvolutionRecorder final : public DeviceModel {
+ public:
+  explicit ConvolutionRecorder(const std::string& gpu, bool tf32)
+      : planner_(make_cudnn_planner(properties_of(gpu), {.tf32 = tf32})), tf32_(tf32) {}
+
+  std::string kind() const override { return "cuda"; }
+  std::string name() const override { return "described"; }
+  std::vector<NamedBytes> outside_allocator() const override { return {}; }
+  bool copies_ahead() const override { return true; }
+  std::int64_t workspace_bytes(const Op& op) const override {
+    if (op.kind != OpKind::conv2d && op.kind != OpKind::conv2d_backward_input &&
+        op.kind != OpKind::conv2d_backward_weight)
+      return 0;
+    ++num_convolutions_;
+    const ConvolutionCall call = convolution_call(op, tf32_);
+    const std::int64_t planned = planner_->workspace_bytes(call);
+    CHECK(planned >= 0);
+    CHECK(planned <= call.workspace_limit);
+    return conv2d_workspace_bytes(op, {.convolutions = planner_.get(), .tf32 = tf32_});
+  }
+  int num_convolutions() const { return num_convolutions_; }
+
+ private:
+  std::unique_ptr<ConvolutionPlanner> planner_;
+  bool tf32_;
+  mutable int num_convolutions_ = 0;
+};
+
+std::vector<fs::path> experiments() {
+  std::vector<fs::path> files;
+  for (const fs::path& folder : {configs, configs / "bench"})
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST_CASE("cuDNN plans every convolution of every shipped experiment within memory.workspace_limit") {
+  for (const std::string gpu : {"h200", "a100-80gb", "rtx3060-12gb"}) {
+    for (const bool tf32 : {false, true}) {
+      int num_with_convolutions = 0;
+      for (const fs::path& file : experiments()) {
+        INFO(file << " on " << gpu << (tf32 ? " with" : " without") << " TF32");
+        const Experiment experiment = load_experiment(file.string());
+        const ConvolutionRecorder device(gpu, tf32);
+        compile(experiment, describe_data(experiment.data, experiment.seed), device);
+        num_with_convolutions += device.num_convolutions() > 0 ? 1 : 0;
+      }
+      CHECK(num_with_convolutions >= 4);
+    }
+  }
+}
+
+/// Output and padding follow from the rest.
+ConvolutionCall call_of(std::array<std::int64_t, 4> x, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                        std::int64_t dilation, std::int64_t groups) {
+  ConvolutionCall call{.x = x, .y = {x[0], 0, 0, out}, .groups = groups, .workspace_limit = std::int64_t{96} << 20};
+  call.kernel = {kernel, kernel};
+  call.stride = {stride, stride};
+  call.dilation = {dilation, dilation};
+  call.padding = {dilation * (kernel / 2), dilation * (kernel / 2)};
+  for (std::size_t axis = 1; axis < 3; ++axis)
+    call.y[axis] = (x[axis] + 2 * call.padding[0] - dilation * (kernel - 1) - 1) / stride + 1;
+  return call;
+}
+
+const std::vector<ConvolutionCall>& all_shapes() {
+  static const std::vector<ConvolutionCall> shapes = {
+      call_of({1, 1, 1, 1}, 1, 1, 1, 1, 1),       call_of({128, 28, 28, 1}, 32, 3, 1, 1, 1),
+      call_of({64, 224, 224, 3}, 64, 7, 2, 1, 1), call_of({16, 17, 19, 33}, 35, 3, 1, 1, 1),
+      call_of({64, 56, 56, 64}, 64, 3, 1, 1, 1),  call_of({64, 56, 56, 64}, 128, 3, 2, 1, 1),
+      call_of({64, 56, 56, 64}, 256, 1, 1, 1, 1), call_of({64, 56, 56, 64}, 128, 1, 2, 1, 1),
+      call_of({16, 28, 28, 64}, 64, 3, 1, 2, 1),  call_of({16, 28, 28, 64}, 64, 3, 1, 1, 4),
+      call_of({16, 28, 28, 64}, 64, 3, 1, 1, 64), call_of({2, 5, 5, 7}, 7, 3, 1, 1, 7),
+  };
+  return shapes;
+}
+
+/// Every direction, forward with bias and ReLU as well.
+std::vector<ConvolutionCall> all_calls(bool tf32) {
+  std::vector<ConvolutionCall> calls;
+  for (ConvolutionCall call : all_shapes()) {
+    call.tf32 = tf32;
+    calls.push_back(call);
+    for (const auto direction : {ConvolutionDirection::input_gradient, ConvolutionDirection::weight_gradient}) {
+      call.direction = direction;
+      calls.push_back(call);
+    }
+    call.direction = ConvolutionDirection::forward;
+    call.bias = true;
+    calls.push_back(call);
+    call.relu = true;
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+TEST_CASE("cuDNN has plans for convolutions of all kinds on every shipped GPU") {
+  for (const std::string gpu : {"t4", "rtx3060-12gb", "rtx4090", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}) {
+    const CudnnPlans plans(properties_of(gpu));
+    for (const bool tf32 : {false, true}) {
+      for (const ConvolutionCall& call : all_calls(tf32)) {
+        INFO(gpu << (tf32 ? " with" : " without") << " TF32, " << call.x[3] << " channels to " << call.y[3]
+                 << ", kernel " << call.kernel[0] << ", direction " << static_cast<int>(call.direction));
+        const std::vector<CudnnPlan> found = plans.find(call, 1);
+        REQUIRE(found.size() == 1);
+        CHECK(found[0].workspace_bytes <= call.workspace_limit);
+        CHECK_FALSE(found[0].serialized.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("the same description plans the same") {
+  const CudnnPlans plans(properties_of("a100-80gb")), again(properties_of("a100-80gb"));
+  for (const ConvolutionCall& call : all_calls(true)) {
+    const CudnnPlan one = plans.find(call, 1)[0], two = again.find(call, 1)[0];
+    CHECK(one.engine == two.engine);
+    CHECK(one.workspace_bytes == two.workspace_bytes);
+  }
+}
+
+TEST_CASE("more plans of a convolution begin with the fewer") {
+  const CudnnPlans plans(properties_of("h200"));
+  const ConvolutionCall call = all_shapes()[4];
+  const auto first = plans.find(call, 1), more = plans.find(call, 8);
+  CHECK(more.size() > 1);
+  CHECK(more[0].engine == first[0].engine);
+}
+
+TEST_CASE("TF32 opens engines that are closed without it") {
+  const CudnnPlans plans(properties_of("h200"));
+  ConvolutionCall call = all_shapes()[4];
+  constexpr std::size_t all = 1000;
+  const auto without = plans.find(call, all);
+  call.tf32 = true;
+  const auto with = plans.find(call, all);
+  CHECK(with.size() > without.size());
+}
+
+TEST_CASE("where no engine keeps to the limit the one with the least scratch is planned") {
+  const CudnnPlans plans(properties_of("h200"));
+  for (const auto direction :
+       {ConvolutionDirection::forward, ConvolutionDirection::input_gradient, ConvolutionDirection::weight_gradient}) {
+    ConvolutionCall call = all_shapes()[4];
+    call.direction = direction;
+    call.workspace_limit = std::numeric_limits<std::int64_t>::max();
+    const auto all = plans.find(call, 1000);
+    const auto least = std::min_element(all.begin(), all.end(), [](const CudnnPlan& a, const CudnnPlan& b) {
+      return a.workspace_bytes < b.workspace_bytes;
+    });
+    // Every shape that was tried has an engine without scratch, which no real limit shuts out.
+    call.workspace_limit = -1;
+    const auto found = plans.find(call, 8);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].engine == least->engine);
+    CHECK(found[0].workspace_bytes == least->workspace_bytes);
+  }
+}
+
+TEST_CASE("a smaller limit shuts out the engines above it") {
+  const CudnnPlans plans(properties_of("h200"));
+  ConvolutionCall call = all_shapes()[2];  // whose first choice with TF32 takes copies of both images
+  call.tf32 = true;
+  const std::int64_t unlimited = plans.find(call, 1)[0].workspace_bytes;
+  REQUIRE(unlimited > 1000);
+  call.workspace_limit = unlimited - 1;
+  CHECK(plans.find(call, 1)[0].workspace_bytes < unlimited);
+}
+
+TEST_CASE("a convolution that no engine computes is an error that names it") {
+  ConvolutionCall call = all_shapes()[4];
+  call.relu = true;
+  CHECK_THROWS_WITH(CudnnPlans(properties_of("h200")).find(call, 1),
+                    Catch::Contains("no engine for a convolution of 64×56×56×64") && Catch::Contains("NVIDIA H200"));
+}
+
+TEST_CASE("properties that are none are an error that names the device") {
+  CHECK_THROWS_AS(CudnnPlans("no JSON"), DeviceError);
+  CHECK_THROWS_WITH(CudnnPlans(R"({"deviceName": "Abacus"})"), Catch::Contains("Abacus"));
+}
+
+}  // namespace
+
+}  // namespace trainer::cuda
