@@ -1,16 +1,12 @@
 #include "cuda/device/cuda_device.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 #include "cuda/device/kernel_images.h"
-#include "cuda/device/memory_calls.h"
-#include "engine/memory/caching_allocator.h"
-#include "engine/ops/add.h"
 #include "tests/cuda_device/skipped_without_gpu.h"
-#include "tests/op_cases/op_checks.h"
 
 using namespace trainer;
 using namespace trainer::cuda;
@@ -172,19 +168,4 @@ TEST_CASE("a failed recording is an error, and the device goes on") {
   CHECK_THROWS_AS(device->record([] { throw DataError("of the caller"); }), DataError);
   device->fill_zero(buffer.address(), buffer.num_bytes());
   CHECK(buffer.holds(std::byte{0}));
-}
-
-TEST_CASE("a GPU computes every op as its reference in double does") {
-  const auto device = device_or_skip();
-  if (device != nullptr) check_against_references(*device);
-}
-
-TEST_CASE("a GPU gives the same bits of every op again, whatever outputs and workspace held before") {
-  const auto device = device_or_skip();
-  if (device != nullptr) check_repeatable(*device);
-}
-
-TEST_CASE("a GPU computes the same bits of an op that writes over an input") {
-  const auto device = device_or_skip();
-  if (device != nullptr) check_in_place(*device);
 }
