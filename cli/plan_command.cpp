@@ -142,7 +142,7 @@ void add_plan_command(CLI::App& app, Action& action) {
   CLI::Option* config = command->get_option("CONFIG")->required(false);
   command
       ->add_option("--gpu", arguments->gpu,
-                   "Plan for a GPU that need not be here, such as rtx4090, or a profile's path; 'list': all")
+                   "Plan for a GPU that need not be here: its profile, such as rtx4090, or 'list'")
       ->type_name("PROFILE");
   command
       ->add_option("--capacity", arguments->capacity,
