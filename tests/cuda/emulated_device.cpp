@@ -1,0 +1,187 @@
+#include "tests/cuda/emulated_device.h"
+
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cuda/kernels/begin_pass.h"
+#include "cuda/ops/kernels.h"
+#include "cuda/ops/linear_call.h"
+#include "engine/device/aligned_memory.h"
+#include "engine/memory/host_source.h"
+#include "engine/memory/machine_memory.h"
+#include "tests/cuda/deferred_queues.h"
+#include "tests/cuda/host_convolution.h"
+#include "tests/cuda/host_matmul.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+class HostLibrary final : public Library {
+ public:
+  std::unique_ptr<Matmul> prepare(const MatmulCall& call) override { return make_host_matmul(call); }
+  std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override { return make_host_convolution(call); }
+  ConvolutionPlanner& convolution_planner() override { return planner_; }
+
+ private:
+  HostConvolutionPlanner planner_;
+};
+
+void copy(void* destination, const void* source, std::int64_t num_bytes) {
+  if (num_bytes > 0) std::memcpy(destination, source, static_cast<std::size_t>(num_bytes));
+}
+
+/// Where kernels, fills and copies go: the device's queue, or a recording.
+class Queue {
+ public:
+  using Work = DeferredQueues::Work;
+
+  explicit Queue(DeferredQueues& queues) : queues_(queues) {}
+
+  void add(Work work) {
+    if (recorded_ != nullptr) {
+      recorded_->push_back(std::move(work));
+    } else {
+      queues_.add(std::move(work));
+    }
+  }
+  /// What `queue` adds.
+  std::vector<Work> record(const std::function<void()>& queue) {
+    require_unrecorded();
+    std::vector<Work> work;
+    recorded_ = &work;
+    const auto stop = [this](void*) { recorded_ = nullptr; };
+    const std::unique_ptr<void, decltype(stop)> stop_at_end(this, stop);
+    queue();
+    return work;
+  }
+  void require_unrecorded() const {
+    require_internal(recorded_ == nullptr, "only kernels, fills and copies on the device are recorded");
+  }
+
+ private:
+  DeferredQueues& queues_;
+  std::vector<Work>* recorded_ = nullptr;
+};
+
+class QueuedKernel final : public Kernel {
+ public:
+  QueuedKernel(std::unique_ptr<Kernel> kernel, Queue& queue) : kernel_(std::move(kernel)), queue_(queue) {}
+  void run(const OperandAddresses& addresses) override {
+    queue_.add([this, inputs = std::vector(addresses.inputs.begin(), addresses.inputs.end()),
+                outputs = std::vector(addresses.outputs.begin(), addresses.outputs.end()),
+                workspace = addresses.workspace] {
+      kernel_->run({inputs, outputs, workspace});
+    });
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  Queue& queue_;
+};
+
+class QueuedRecording final : public Recording {
+ public:
+  QueuedRecording(std::vector<Queue::Work> work, Queue& queue)
+      : work_(std::make_shared<std::vector<Queue::Work>>(std::move(work))), queue_(queue) {}
+  void replay() override {
+    queue_.add([work = work_] {
+      for (const Queue::Work& one : *work) one();
+    });
+  }
+
+ private:
+  std::shared_ptr<std::vector<Queue::Work>> work_;
+  Queue& queue_;
+};
+
+class EmulatedDevice final : public Device {
+ public:
+  explicit EmulatedDevice(bool tf32) {
+    context_.scalars = &scalars_;
+    context_.library = &library_;
+    context_.tf32 = tf32;
+  }
+
+  std::string kind() const override { return "cuda"; }
+  std::string name() const override { return "emulated GPU"; }
+  std::int64_t workspace_bytes(const Op& op) const override {
+    return compute_workspace_bytes(op, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
+  }
+  bool copies_ahead() const override { return true; }
+  LinearFusions linear_fusions() const override { return cuda_linear_fusions(context_.tf32); }
+  std::vector<NamedBytes> outside_allocator() const override { return {{"this process", resident_bytes()}}; }
+
+  Kernel& prepare(const Op& op) override {
+    const auto known = kernels_.find(op);
+    if (known != kernels_.end()) return *known->second;
+    return *kernels_.emplace(op, std::make_unique<QueuedKernel>(make_kernel_of(op, context_), queue_)).first->second;
+  }
+
+  std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
+    return std::make_unique<HostSource>(capacity);
+  }
+  std::int64_t available_bytes() const override { return machine_memory().available; }
+  std::int64_t used_bytes() const override { return resident_bytes(); }
+  std::int64_t total_bytes() const override { return machine_memory().total; }
+  std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override {
+    return std::make_unique<AlignedMemory>(num_bytes);
+  }
+
+  void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) override {
+    queue_.require_unrecorded();
+    require_internal(staged.size() <= 2, "a pass begins with at most two copies");
+    StagedCopy copies[2];
+    for (std::size_t i = 0; i < staged.size(); ++i)
+      copies[i] = {staged[i].destination, staged[i].source, staged[i].num_bytes};
+    queues_.begin_pass([this, scalars, first = copies[0], second = copies[1]] {
+      cuda::begin_pass(scalars, &scalars_, first, second, context_.stream);
+    });
+  }
+  void copy_ahead(std::span<const Transfer> transfers) override {
+    queue_.require_unrecorded();
+    queues_.copy_ahead([all = std::vector(transfers.begin(), transfers.end())] {
+      for (const Transfer& one : all) copy(one.destination, one.source, one.num_bytes);
+    });
+  }
+  void finish_copy_ahead() override { queues_.finish_copy_ahead(); }
+
+  void copy_to_device(void* destination, const void* source, std::int64_t num_bytes) override {
+    queue_.require_unrecorded();
+    queue_.add([=] { copy(destination, source, num_bytes); });
+  }
+  void copy_to_host(void* destination, const void* source, std::int64_t num_bytes) override {
+    queue_.require_unrecorded();
+    queue_.add([=] { copy(destination, source, num_bytes); });
+  }
+  void fill_zero(void* destination, std::int64_t num_bytes) override {
+    queue_.add([=] {
+      if (num_bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(num_bytes));
+    });
+  }
+
+  bool runs_ahead() const override { return true; }
+  std::int64_t set_mark() override { return queues_.mark(); }
+  void wait_for(std::int64_t mark) override { queues_.wait_for(mark); }
+  void synchronize() override { queues_.synchronize(); }
+
+  std::unique_ptr<Recording> record(const std::function<void()>& queue) override {
+    return std::make_unique<QueuedRecording>(queue_.record(queue), queue_);
+  }
+
+ private:
+  mutable HostLibrary library_;
+  StepScalars scalars_;  // the device's own
+  CudaContext context_;
+  DeferredQueues queues_;
+  Queue queue_{queues_};
+  std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_emulated_device(bool tf32) { return std::make_unique<EmulatedDevice>(tf32); }
+
+}  // namespace trainer::cuda
