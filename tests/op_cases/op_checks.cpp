@@ -1,7 +1,11 @@
 #include "tests/op_cases/op_checks.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
+
+#include "tests/op_cases/larger_cases.h"
 
 namespace trainer {
 
@@ -109,6 +113,28 @@ void check_same_bits(Device& one, Device& other, const std::function<bool(OpKind
     ++num_checked;
   });
   CHECK(num_checked > 0);
+}
+
+void check_against_device(Device& device, Device& reference) {
+  std::set<OpKind> kinds;
+  for (const OpCase& op_case : larger_cases()) {
+    INFO(op_case.name);
+    const Op& op = op_case.op;
+    kinds.insert(op.kind);
+    const OpResult result = run_op(device, op_case, std::byte{0xFF});
+    const OpResult expected = run_op(reference, op_case, std::byte{0xFF});
+    const auto compare = [&](const TensorType& type, const std::vector<std::byte>& bytes,
+                             const std::vector<std::byte>& expected_bytes, const char* what) {
+      const Values values = to_values(type, expected_bytes);
+      CHECK(std::none_of(values.begin(), values.end(), [](double value) { return std::isnan(value); }));
+      check_close(to_values(type, bytes), values, op_case.tolerance, what);
+    };
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      compare(op.outputs[i], result.outputs[i], expected.outputs[i], "output");
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      compare(op.inputs[i], result.inputs[i], expected.inputs[i], "input");
+  }
+  CHECK(kinds.size() == static_cast<std::size_t>(num_op_kinds));
 }
 
 void check_workspace_and_sharing(Device& device, Device& other) {

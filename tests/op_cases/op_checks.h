@@ -28,6 +28,8 @@ void check_repeatable(Device& device);
 void check_in_place(Device& device);
 /// The same bits on either device, for the ops that `applies` to.
 void check_same_bits(Device& one, Device& other, const std::function<bool(OpKind)>& applies);
+/// Numbers within each case's tolerance of those of `reference`, for every op at the sizes of larger_cases.
+void check_against_device(Device& device, Device& reference);
 /// Workspace is a function of the op, and equal ops share one kernel. `other` is made alike.
 void check_workspace_and_sharing(Device& device, Device& other);
 

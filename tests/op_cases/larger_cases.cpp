@@ -1,0 +1,175 @@
+#include "tests/op_cases/larger_cases.h"
+
+#include <cmath>
+#include <utility>
+
+namespace trainer {
+
+namespace {
+
+constexpr DType f32 = DType::f32;
+
+/// The op with the inputs that are given, the others drawn: f32 from −1 to 1, bytes from all of them.
+OpCase drawn(Op op, std::map<int, Values> given = {}) {
+  OpCase c{std::string(name_of(op.kind)), std::move(op), {}, {}};
+  for (const TensorType& type : c.op.inputs) {
+    const auto position = static_cast<int>(c.inputs.size());
+    c.name += " " + type.to_string();
+    if (const auto values = given.find(position); values != given.end()) {
+      c.inputs.push_back(values->second);
+      continue;
+    }
+    c.inputs.push_back(random_values(type, position + 1, -1, 1));
+    if (type.dtype != DType::u8) continue;
+    for (double& byte : c.inputs.back()) byte = std::floor((byte + 1) * 128);
+  }
+  c.scalars = {.seed = 99, .pass = 3, .gradient_scale = 0.125F, .learning_rate = 0.05, .update = 5};
+  // Sums of some thousand numbers around 1, in f32 on both sides.
+  c.tolerance = 1e-4;
+  return c;
+}
+
+Values integers(std::int64_t count, std::int64_t end) {
+  Values values = random_values(count, 5, 0, static_cast<double>(end));
+  for (double& value : values) value = std::floor(value);
+  return values;
+}
+
+void append_elementwise(std::vector<OpCase>& cases) {
+  for (const std::int64_t count : {1, 7, 256, 257, 1021, 1025, 4099}) {
+    const TensorType type{f32, {count}};
+    for (const Activation function :
+         {Activation::relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::sigmoid}) {
+      cases.push_back(drawn(activation_op(type, {function}), {{0, random_values(count, 1, -9, 9)}}));
+      cases.push_back(drawn(activation_backward_op(type, {function})));
+    }
+    const ActivationAttributes gelu_tanh{Activation::gelu, GeluApproximation::tanh};
+    cases.push_back(drawn(activation_op(type, gelu_tanh), {{0, random_values(count, 1, -9, 9)}}));
+    cases.push_back(drawn(activation_backward_op(type, gelu_tanh)));
+    for (const bool relu : {false, true}) cases.push_back(drawn(add_op(type, {.relu = relu})));
+    const Op dropout = dropout_op(type, {.p = 0.3, .stream = 4});
+    cases.push_back(drawn(dropout));
+    cases.push_back(drawn(dropout_backward_op(dropout)));
+  }
+}
+
+void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t channels = x.shape[3];
+  const Values positive = random_values(channels, 8, 0.5, 2);
+  for (const bool relu : {false, true}) {
+    const BatchNorm2dAttributes attributes{.relu = relu};
+    const Op forward = batchnorm2d_op(x, attributes);
+    if (x.num_elements() > channels) cases.push_back(drawn(forward, {{2, positive}}));
+    cases.push_back(drawn(batchnorm2d_inference_op(x, attributes), {{2, positive}}));
+    cases.push_back(drawn(batchnorm2d_backward_op(forward), {{3, positive}}));
+  }
+}
+
+void append_pools(std::vector<OpCase>& cases, const TensorType& x) {
+  if (x.shape[1] < 3 || x.shape[2] < 3) return;
+  const Pool2dAttributes halves;
+  const Pool2dAttributes overlapping{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+  for (const Pool2dAttributes& attributes : {halves, overlapping}) {
+    const Op max = maxpool2d_op(x, attributes);
+    const std::int64_t num_indices = max.outputs[1].num_elements();
+    cases.push_back(drawn(max));
+    // Where there is padding, the window's centre, which lies within the image.
+    cases.push_back(drawn(maxpool2d_backward_op(max),
+                          {{1, attributes.padding[0] == 0 ? integers(num_indices, 4)
+                                                          : Values(static_cast<std::size_t>(num_indices), 4)}}));
+    const Op average = avgpool2d_op(x, attributes);
+    cases.push_back(drawn(average));
+    cases.push_back(drawn(avgpool2d_backward_op(average)));
+  }
+}
+
+void append_convolutions(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t groups = x.shape[3] % 4 == 0 ? 4 : 1;
+  for (const bool relu : {false, true}) {
+    const Op forward = conv2d_op(
+        x, {.out = 12, .kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}, .groups = groups, .relu = relu});
+    cases.push_back(drawn(forward));
+    if (relu) continue;
+    cases.push_back(drawn(conv2d_backward_input_op(forward)));
+    cases.push_back(drawn(conv2d_backward_weight_op(forward)));
+  }
+}
+
+void append_images(std::vector<OpCase>& cases) {
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1}, Shape{2, 13, 11, 3}, Shape{3, 7, 5, 8}, Shape{2, 17, 19, 37}, Shape{1, 5, 4, 257}}) {
+    const TensorType x{f32, shape};
+    const auto channels = static_cast<std::size_t>(shape[3]);
+    cases.push_back(drawn(normalize_pixels_op(
+        {DType::u8, shape}, {std::vector<float>(channels, 0.01F), std::vector<float>(channels, -0.5F)})));
+    append_batchnorms(cases, x);
+    append_pools(cases, x);
+    append_convolutions(cases, x);
+    cases.push_back(drawn(global_avgpool_op(x)));
+    cases.push_back(drawn(global_avgpool_backward_op(global_avgpool_op(x))));
+    cases.push_back(drawn(flatten_op(x)));
+    cases.push_back(drawn(flatten_backward_op(flatten_op(x))));
+  }
+}
+
+void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t rows = x.shape[0], classes = x.shape[1];
+  for (const double label_smoothing : {0.0, 0.1}) {
+    const Op loss =
+        cross_entropy_op(x, {DType::i32, {rows}}, {.label_smoothing = label_smoothing, .class_weights = {}});
+    const std::map<int, Values> targets = {{1, integers(rows, classes)}};
+    cases.push_back(drawn(loss, targets));
+    cases.push_back(drawn(cross_entropy_backward_op(loss), targets));
+    cases.push_back(drawn(cross_entropy_with_gradient_op(loss), targets));
+  }
+  const std::map<int, Values> targets = {{1, random_values(x, 6, 0, 1)}};
+  for (const Op& loss : {mse_op(x, x), bce_with_logits_op(x, x)}) cases.push_back(drawn(loss, targets));
+  cases.push_back(drawn(mse_backward_op(mse_op(x, x)), targets));
+  cases.push_back(drawn(bce_with_logits_backward_op(bce_with_logits_op(x, x)), targets));
+}
+
+void append_rows(std::vector<OpCase>& cases) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{7, 13}, Shape{257, 5}, Shape{31, 257}, Shape{3, 1031}}) {
+    const TensorType x{f32, shape};
+    const Op layernorm = layernorm_op(x, {});
+    if (shape[1] > 1) cases.push_back(drawn(layernorm));
+    cases.push_back(drawn(layernorm_backward_op(layernorm), {{3, random_values(shape[0], 8, 0.5, 2)}}));
+    for (const std::int64_t out : {1, 17, 67}) {
+      const Op linear = linear_op(x, {.out = out});
+      cases.push_back(drawn(linear));
+      cases.push_back(drawn(linear_op(x, {.out = out, .relu = true})));
+      cases.push_back(drawn(linear_backward_input_op(linear)));
+      cases.push_back(drawn(linear_backward_weight_op(linear)));
+    }
+    append_losses(cases, x);
+  }
+}
+
+void append_updates(std::vector<OpCase>& cases) {
+  const std::vector<TensorType> parameters = {{f32, {1}}, {f32, {257}}, {f32, {1021, 3}}, {f32, {4099}}};
+  const Values statistics = {2.5, 8, 3, 5, 8}, norm_and_factor = {4, 0.25};
+  cases.push_back(drawn(gradient_norm_op(parameters, {.clip_norm = 1})));
+  for (const bool clip : {false, true}) {
+    std::map<int, Values> given = {{0, statistics}};
+    if (clip) given[1] = norm_and_factor;
+    const int first = first_parameter_operand(clip);
+    cases.push_back(drawn(
+        sgd_update_op(parameters, {.momentum = 0.9, .nesterov = clip, .weight_decay = 0.1, .clip = clip}), given));
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      given[first + 4 * static_cast<int>(i) + 3] = random_values(parameters[i], 4, 0.1, 1);
+    cases.push_back(drawn(adam_update_op(parameters, {.weight_decay = 0.1, .decoupled = clip, .clip = clip}), given));
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> larger_cases() {
+  std::vector<OpCase> cases;
+  append_elementwise(cases);
+  append_images(cases);
+  append_rows(cases);
+  append_updates(cases);
+  return cases;
+}
+
+}  // namespace trainer
