@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/bench_gpu.py [--out FILE] [NETWORK …]: trainer against PyTorch (eager, and torch.compile in its modes) on a GPU.
+"""scripts/bench_gpu.py [--json FILE] [NETWORK …]: trainer against PyTorch (eager, and torch.compile in its modes) on a GPU.
 
 Both sides start from the same weights and train on the same batches. First the 20 first losses of every competitor must
 agree with trainer's; then repetitions alternate, one process each. In the same run the ceilings of the machine are
@@ -243,8 +243,9 @@ def obstacle(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=pathlib.Path, help="where the figures go; else scripts/results/")
-    parser.add_argument("--trainer", default=str(ROOT / "build" / "release" / "trainer"))
+    parser.add_argument("--json", type=pathlib.Path, help="where the figures go; else scripts/results/")
+    parser.add_argument("--trainer", default=os.environ.get("TRAINER") or str(ROOT / "build" / "release" / "trainer"),
+                        help="the binary; else $TRAINER, else that of scripts/trainer")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="timed part of one repetition")
     parser.add_argument("--timeout", type=float, default=240, help="seconds after which one run is given up")
@@ -285,7 +286,7 @@ def main():
             print(f"\n{network}: FAILED: {failure}")
             figures["networks"][network] = {"failed": str(failure)}
     if not options.rehearse:
-        path = options.out or ROOT / "scripts" / "results" / f"gpu_bench_{figures['date'][:10]}.json"
+        path = options.json or ROOT / "scripts" / "results" / f"gpu_bench_{figures['date'][:10]}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         print(f"\nwritten to {path}")

@@ -50,8 +50,8 @@ struct OptimizerBuffers {
 };
 
 /// Shared by training, prediction and diagnosis: the only list of what is held when.
-/// Persistent buffers (parameters, optimizer state, loss statistics, staging) are allocated by `load` and never released.
-/// Gradients are allocated by the first micro-batch of a step and released by `update`.
+/// Persistent buffers (parameters, optimizer state, loss statistics, staging) are allocated by `load` and never
+/// released. Gradients are allocated by the first micro-batch of a step and released by `update`.
 struct Program {
   std::vector<Layer> layers;
   std::vector<Parameter> parameters;

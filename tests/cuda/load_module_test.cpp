@@ -31,7 +31,7 @@ TEST_CASE("a library of nobody's package is named without one") {
 TEST_CASE("what else the loader says is passed on") {
   const std::string path = "/a/libtrainer_cuda.so";
   for (const std::string& said : {path + ": undefined symbol: cudnnFrobnicate", path + ": file too short",
-                                 path + ": cannot open shared object file: Permission denied"}) {
+                                  path + ": cannot open shared object file: Permission denied"}) {
     const std::string text = explain_load_failure(path, said);
     CHECK_THAT(text, Contains(said) && Contains("device.type=cpu") && !Contains("needs " + path));
   }

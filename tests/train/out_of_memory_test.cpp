@@ -7,8 +7,8 @@
 #include "engine/program/compile.h"
 #include "engine/train/parameter_init.h"
 #include "engine/train/run_directory.h"
-#include "tests/whole_runs/training_fixture.h"
 #include "tests/train/wrapped_device.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 

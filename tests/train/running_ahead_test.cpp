@@ -1,5 +1,5 @@
-#include "tests/whole_runs/training_fixture.h"
 #include "tests/train/wrapped_device.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 

@@ -125,7 +125,8 @@ void check_out_of_memory_leaves_nothing(Device& device) {
   // A first failure loads what the device loads once.
   std::int64_t available = 0;
   for (int i = 0; i <= 100; ++i) {
-    TestRun run(every_layer, folder.path("run"), {"memory.limit=2MiB", "memory.preflight=off", "train.batch_size=40"});
+    TestRun run(every_layer, folder.path("run"),
+                {"memory.limit=2MiB", "memory.preflight=off", "train.batch_size=300", "data.samples=300"});
     run.options.overwrite = true;
     REQUIRE(run_on(run, device) == RunStatus::out_of_memory);
     REQUIRE(run.events.failures.size() == 1);

@@ -1,0 +1,164 @@
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "engine/config/load_experiment.h"
+#include "engine/plan/step_routines.h"
+#include "engine/train/learning_rate.h"
+#include "engine/train/training_loop.h"
+
+// How steps of the training loop are queued and finished: Note [Running ahead] in training_loop.h.
+
+namespace trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+bool TrainingLoop::train_next_step() {
+  if (queued_.empty()) queue_step(state_.step + 1);
+  if (may_queue_behind(queued_.front())) {
+    try {
+      queue_step(queued_.front().number + 1);
+    } catch (const ProgramOutOfMemory&) {
+      if (!finish_step()) return false;  // it counts, before the failure of the next one is told
+      throw;
+    }
+  }
+  return finish_step();
+}
+
+/// See Note [Running ahead].
+bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
+  return executor_.device().runs_ahead() && queued_.size() == 1 && queued.number < schedule_.total_steps() &&
+         !queued.step.evaluates && !checkpoint_is_due(queued.number, queued.step) && interruption_.requests.load() == 0;
+}
+
+void TrainingLoop::queue_step(std::int64_t number) {
+  Device& device = executor_.device();
+  const RunSchedule::Step step = schedule_.step(number);
+  executor_.begin_step(number);
+  routines_.clear();
+  for_each_step_routine(program_, step, [&](const Routine& routine) { routines_.push_back(&routine); });
+  executor_.lay_out(routines_);
+  QueuedStep queued{.number = number, .step = step, .memory = measure()};
+
+  StepScalars scalars;
+  scalars.seed = experiment_.seed;
+  std::int64_t pass = state_.pass;
+  for (const QueuedStep& earlier : queued_) pass += earlier.step.num_micro_batches;
+  scalars.pass = static_cast<std::uint32_t>(pass);
+  // Where all samples are of classes of weight 0 there is nothing to learn from.
+  const double loss_weight = loss_weight_of_step(step);
+  scalars.gradient_scale = loss_weight > 0 ? static_cast<float>(1.0 / loss_weight) : 0.0F;
+  scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
+                                        schedule_.steps_per_epoch());
+  scalars.update = number;
+  queued.first_scalars = scalars;
+  for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
+    const HostBatch& batch = next_batch(step, i);
+    const bool is_last = i + 1 == step.num_micro_batches;
+    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch,
+                    i == 0 ? Executor::Statistics::clear : Executor::Statistics::keep);
+    stage_next_batch(number, step, i);
+  }
+  queued.slot = static_cast<std::size_t>(number % 2);
+  executor_.queue_read(program_.loss_statistics, statistics_slot(queued.slot));
+  queued.mark = device.set_mark();
+  queued_.push_back(queued);
+}
+
+/// The batch of a micro-batch: the one that is on its way to the device, or the reader's next.
+const HostBatch& TrainingLoop::next_batch(const RunSchedule::Step& step, std::int64_t micro_batch) {
+  const HostBatch* batch = staged_batch_;
+  if (batch == nullptr) {
+    executor_.device().synchronize();  // the reader takes the batch before back
+    batch = reader_->next();
+    require_internal(batch != nullptr, "the reader of training data is endless");
+    executor_.stage(*routines_[static_cast<std::size_t>(micro_batch)], *batch);
+  }
+  staged_batch_ = nullptr;
+  require_internal(batch->num_samples == size_of_micro_batch(step, micro_batch),
+                   "the reader delivers the batches of the schedule");
+  return *batch;
+}
+
+/// Where the device copies beside its kernels: starts the copy of what follows a micro-batch that was just queued.
+void TrainingLoop::stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch) {
+  if (program_.staged_batch < 0) return;
+  const bool is_last = micro_batch + 1 == step.num_micro_batches;
+  // An evaluation stages its own batches.
+  if (is_last && (number >= schedule_.total_steps() || step.evaluates)) return;
+  executor_.finish_staging();  // the reader takes the batch before back
+  staged_batch_ = reader_->next();
+  require_internal(staged_batch_ != nullptr, "the reader of training data is endless");
+  const Program::MicroBatch& following = micro_batch_of(staged_batch_->num_samples);
+  executor_.stage(following.first, *staged_batch_);
+}
+
+bool TrainingLoop::finish_step() {
+  const QueuedStep queued = queued_.front();
+  executor_.device().wait_for(queued.mark);
+  Statistics statistics{};
+  std::memcpy(statistics.data(), statistics_slot(queued.slot), sizeof(statistics));
+  const LossSummary summary = summarize(statistics);
+  if (!std::isfinite(summary.loss)) {
+    executor_.device().synchronize();
+    queued_.clear();
+    staged_batch_ = nullptr;
+    events_.on_diverged(locate_in_step(queued.step, queued.first_scalars, summary.loss));
+    return false;
+  }
+  queued_.erase(queued_.begin());
+  state_.step = queued.number;
+  state_.pass += queued.step.num_micro_batches;
+  state_.samples += queued.step.num_samples;
+  trained_samples_ += queued.step.num_samples;
+  last_loss_ = summary.loss;
+
+  StepEvent event;
+  event.step = queued.number;
+  event.epoch = queued.step.epoch + 1;
+  event.loss = summary.loss;
+  event.learning_rate = queued.first_scalars.learning_rate;
+  event.samples = queued.step.num_samples;
+  event.memory = queued.memory;
+  event.memory.device_used = measure_used();
+  const Clock::time_point now = Clock::now();
+  event.seconds = std::chrono::duration<double>(now - last_finish_).count();
+  last_finish_ = now;
+  training_seconds_ += event.seconds;
+  if (!wrote_config_) {
+    directory_.write_config(resolved_yaml(experiment_));
+    wrote_config_ = true;
+  }
+  events_.on_step(event);
+  return true;
+}
+
+double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {
+  const auto samples = static_cast<double>(step.num_samples);
+  if (experiment_.loss.type != LossType::cross_entropy) {
+    return samples * static_cast<double>(data_.description.num_outputs);
+  }
+  if (class_weights_.empty()) return samples;
+  if (order_epoch_ != step.epoch) {
+    sampler_.order_of_epoch(step.epoch, order_);
+    order_epoch_ = step.epoch;
+  }
+  const std::int64_t begin = sampler_.begin_of_batch(step.first_batch);
+  double sum = 0;
+  for (std::int64_t i = begin; i < begin + step.num_samples; ++i) {
+    const std::int32_t target = data_.train->class_of(order_[static_cast<std::size_t>(i)]);
+    sum += static_cast<double>(class_weights_[static_cast<std::size_t>(target)]);
+  }
+  return sum;
+}
+
+std::int64_t TrainingLoop::size_of_micro_batch(const RunSchedule::Step& step, std::int64_t index) const {
+  const bool is_odd = step.last_is_odd && index + 1 == step.num_micro_batches;
+  return is_odd ? schedule_.odd_batch_size() : schedule_.batch_size();
+}
+
+}  // namespace trainer
