@@ -27,7 +27,7 @@ struct ThreadState {
   Fiber* fiber = nullptr;  // while it waits
   Waits waits = Waits::no;
   bool ended = false;
-  std::source_location where;
+  Place where;
   // of a shuffle
   Shuffle kind = Shuffle::by_xor;
   int operand = 0;
@@ -43,9 +43,7 @@ struct SharedArray {
   bool fresh;
 };
 
-std::string text_of(const std::source_location& where) {
-  return std::string(where.file_name()) + ":" + std::to_string(where.line());
-}
+std::string text_of(const Place& where) { return std::string(where.file_name()) + ":" + std::to_string(where.line()); }
 
 bool same_place(const ThreadState& a, const ThreadState& b) {
   return a.where.line() == b.where.line() && a.where.column() == b.where.column() &&
@@ -60,9 +58,8 @@ class Grid {
  public:
   void run(Dim3 grid, Dim3 block, Thread& thread);
 
-  void wait_at_barrier(const std::source_location& where);
-  void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes,
-                const std::source_location& where);
+  void wait_at_barrier(const Place& where);
+  void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes, const Place& where);
   void* shared_array(const void* declaration, std::size_t num_bytes, std::size_t alignment);
 
  private:
@@ -203,7 +200,7 @@ void Grid::wait() {
   if (failure_) throw Cancelled{};
 }
 
-void Grid::wait_at_barrier(const std::source_location& where) {
+void Grid::wait_at_barrier(const Place& where) {
   ThreadState& state = threads_[current_];
   state.waits = Waits::at_barrier;
   state.where = where;
@@ -211,7 +208,7 @@ void Grid::wait_at_barrier(const std::source_location& where) {
 }
 
 void Grid::exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes,
-                    const std::source_location& where) {
+                    const Place& where) {
   ThreadState& state = threads_[current_];
   state.waits = Waits::at_shuffle;
   state.where = where;
@@ -338,8 +335,7 @@ void* shared_array(const void* declaration, std::size_t num_bytes, std::size_t a
   return running_grid().shared_array(declaration, num_bytes, alignment);
 }
 
-void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes,
-              const std::source_location& where) {
+void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes, const Place& where) {
   running_grid().exchange(kind, operand, value, result, num_bytes, where);
 }
 
@@ -360,6 +356,7 @@ void run_grid(Dim3 grid, Dim3 block, Thread& thread) {
 
 }  // namespace host
 
-void __syncthreads(const std::source_location& where) { host::running_grid().wait_at_barrier(where); }
+// NOLINTNEXTLINE(readability-identifier-naming): CUDA's name
+void __syncthreads(const host::Place& where) { host::running_grid().wait_at_barrier(where); }
 
 }  // namespace trainer::cuda

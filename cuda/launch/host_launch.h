@@ -10,9 +10,10 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <source_location>
+
 #include <type_traits>
 
+#include "cuda/launch/place.h"
 #include "cuda/launch/stream.h"
 
 #define __global__
@@ -29,11 +30,12 @@
 
 namespace trainer::cuda {
 
-// Of the thread that runs now.
+// Of the thread that runs now. NOLINTBEGIN(readability-identifier-naming): CUDA's names
 inline constinit thread_local Dim3 threadIdx;
 inline constinit thread_local Dim3 blockIdx;
 inline constinit thread_local Dim3 blockDim;
 inline constinit thread_local Dim3 gridDim;
+// NOLINTEND(readability-identifier-naming)
 
 namespace host {
 
@@ -45,8 +47,7 @@ void* shared_array(const void* declaration, std::size_t num_bytes, std::size_t a
 
 enum class Shuffle { by_xor, down, from_lane };
 /// Puts into `result` the `value` of the lane that `kind` and `operand` name.
-void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes,
-              const std::source_location& where);
+void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes, const Place& where);
 
 /// Calls `thread` once for each thread of the grid.
 class Thread {
@@ -57,7 +58,7 @@ class Thread {
 void run_grid(Dim3 grid, Dim3 block, Thread& thread);
 
 template <typename T>
-T exchange(Shuffle kind, int operand, const T& value, const std::source_location& where) {
+T exchange(Shuffle kind, int operand, const T& value, const Place& where) {
   static_assert(std::is_trivially_copyable_v<T>);
   T result;
   exchange(kind, operand, &value, &result, sizeof(T), where);
@@ -66,19 +67,19 @@ T exchange(Shuffle kind, int operand, const T& value, const std::source_location
 
 }  // namespace host
 
-// NOLINTNEXTLINE(bugprone-reserved-identifier): CUDA's name
-void __syncthreads(const std::source_location& where = std::source_location::current());
+// NOLINTNEXTLINE(readability-identifier-naming): CUDA's name
+void __syncthreads(const host::Place& where = host::Place::current());
 
 template <typename T>
-T shuffle_xor(T value, int mask, const std::source_location& where = std::source_location::current()) {
+T shuffle_xor(T value, int mask, const host::Place& where = host::Place::current()) {
   return host::exchange(host::Shuffle::by_xor, mask, value, where);
 }
 template <typename T>
-T shuffle_down(T value, int delta, const std::source_location& where = std::source_location::current()) {
+T shuffle_down(T value, int delta, const host::Place& where = host::Place::current()) {
   return host::exchange(host::Shuffle::down, delta, value, where);
 }
 template <typename T>
-T shuffle(T value, int lane, const std::source_location& where = std::source_location::current()) {
+T shuffle(T value, int lane, const host::Place& where = host::Place::current()) {
   return host::exchange(host::Shuffle::from_lane, lane, value, where);
 }
 
