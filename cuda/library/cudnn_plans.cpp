@@ -222,7 +222,8 @@ std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t
       if (fits) {
         plans.push_back(std::move(plan));
       } else {
-        too_large.assign(1, std::move(plan));
+        too_large.clear();
+        too_large.push_back(std::move(plan));
       }
     }
     if (plans.size() >= max_plans) break;

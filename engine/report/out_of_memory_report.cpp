@@ -44,7 +44,7 @@ std::string counters(const AllocationFailure& failure, const Style& style) {
   std::string request =
       fmt::format("{}, rounded to {}", format_bytes(failure.requested), format_bytes(failure.rounded));
   if (failure.segment_bytes > 0)
-    request += fmt::format(", asked for as a segment of {}", format_bytes(failure.segment_bytes));
+    request += fmt::format(", for which {} were asked of the device", format_bytes(failure.segment_bytes));
   text += field(style, "request", request);
   text += field(style, "capacity", format_bytes(failure.capacity));
   text += field(style, "reserved", format_bytes(reserved));

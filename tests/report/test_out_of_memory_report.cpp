@@ -30,7 +30,7 @@ TEST_CASE("the report tells where, how much, who, and what to change") {
        {"  step                3\n", "  phase               backward\n", "  layer               2 (conv2d)\n",
         "  op                  conv2d_backward_weight\n", "  buffer              2.weight.grad (gradient)\n",
         "  found               while running\n",
-        "  request             19.07 MiB, rounded to 19.07 MiB, asked for as a segment of 20.00 MiB\n",
+        "  request             19.07 MiB, rounded to 19.07 MiB, for which 20.00 MiB were asked of the device\n",
         "  capacity            8.00 MiB\n", "  reserved            2.00 MiB\n", "  free                6.00 MiB\n",
         "  allocated           32.00 KiB (requested 31.25 KiB)\n", "  cached              1.97 MiB\n",
         "  largest free block  1008.00 KiB\n", "  fragmentation       50.0 %\n"})
