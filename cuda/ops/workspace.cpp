@@ -44,6 +44,7 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::add:
     case OpKind::mse_backward:
     case OpKind::bce_with_logits_backward:
+    case OpKind::start_loss_statistics:
     case OpKind::sgd_update:
     case OpKind::adam_update:
       return 0;

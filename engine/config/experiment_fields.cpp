@@ -82,7 +82,7 @@ void add_device(Fields& fields) {
                       "CUDA: time the kernels that fit each convolution once and keep the fastest")
                        .also_called({"benchmark", "cudnn_benchmark"}));
   fields.push_back(of(&Experiment::device, &DeviceConfig::cuda_graph, "device.cuda_graph", boolean(),
-                      "CUDA: replay a step that repeats itself as one launch"));
+                      "CUDA: replay a step that repeats itself as one launch; false shows each layer to a profiler"));
 }
 
 void add_memory(Fields& fields) {

@@ -129,8 +129,12 @@ class Device : public DeviceModel {
   virtual void synchronize() = 0;
 
   /// Records what `queue` queues (kernels, fills and copies on the device; no begin_pass) without running it; null
-  /// where this device does not record.
-  virtual std::unique_ptr<Recording> record([[maybe_unused]] const std::function<void()>& queue) { return nullptr; }
+  /// where it is not recorded, with the reason in `obstacle`, which a device that never records leaves empty. Throws
+  /// what `queue` throws for reasons of its own, and DeviceError where the device has failed.
+  virtual std::unique_ptr<Recording> record([[maybe_unused]] const std::function<void()>& queue,
+                                            [[maybe_unused]] std::string& obstacle) {
+    return nullptr;
+  }
 
   /// Names what is queued until pop_range, for profilers.
   virtual void push_range([[maybe_unused]] const char* name) {}

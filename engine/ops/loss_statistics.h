@@ -2,7 +2,9 @@
 
 namespace trainer {
 
-/// Elements of the f64 vector into which a loss op adds its batch; the host clears it before a step or evaluation.
+struct Op;
+
+/// Elements of the f64 vector into which a loss op adds its batch.
 enum LossStatistic : int {
   loss_sum,     ///< sum of the (weighted) losses of all samples; divided by loss_weight it is the mean loss
   loss_weight,  ///< what PyTorch's 'mean' divides by: samples, their class weights, or numbers (mse, bce)
@@ -11,5 +13,10 @@ enum LossStatistic : int {
   num_counted,  ///< what the accuracies divide by
   num_loss_statistics,
 };
+
+/// Starts a step. inputs: loss statistics f64 (num_loss_statistics) [all cleared, but for a loss_sum that is not
+/// finite, which stays]; no outputs. So the first loss that is not finite keeps every update from then on from changing
+/// anything (see optimizer_update.h), also those of steps that were queued before the host saw it.
+Op start_loss_statistics_op();
 
 }  // namespace trainer

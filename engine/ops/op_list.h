@@ -16,6 +16,7 @@
 #include "engine/ops/gradient_norm.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/linear.h"
+#include "engine/ops/loss_statistics.h"
 #include "engine/ops/maxpool2d.h"
 #include "engine/ops/mse.h"
 #include "engine/ops/normalize_pixels.h"
@@ -50,6 +51,7 @@
   X(dropout, DropoutAttributes)                          \
   X(dropout_backward, DropoutAttributes)                 \
   X(add, AddAttributes)                                  \
+  X(start_loss_statistics, std::monostate)               \
   X(cross_entropy, CrossEntropyAttributes)               \
   X(cross_entropy_backward, CrossEntropyAttributes)      \
   X(cross_entropy_with_gradient, CrossEntropyAttributes) \

@@ -26,6 +26,10 @@ class RoutineSchedule {
     routine_.batch = buffer_of(graph_.batch);
     routine_.targets = buffer_of(graph_.targets);
     find_parameter_gradients();
+    if (graph_.mode == GraphMode::training && !adds_gradients) {
+      scheduler_.append_call(routine_, start_loss_statistics_op(), {program_.loss_statistics}, {},
+                             graph_.values[graph_.loss_statistics].layer, first_phase);
+    }
 
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const GraphNode& node = graph_.nodes[n];

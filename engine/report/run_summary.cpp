@@ -27,9 +27,10 @@ std::string outcome(const EndEvent& event, const Style& style) {
 
 /// How many steps the device replayed, and why not the others; empty where it replays nothing.
 std::string replay_text(const PassCounts& passes) {
+  if (!passes.can_replay) return "";
   if (passes.replayed == 0) {
-    const bool was_switched_off = passes.obstacle.starts_with('-') || passes.obstacle.starts_with("device.");
-    return was_switched_off ? "no pass replayed as a CUDA graph: " + passes.obstacle : "";
+    if (!passes.obstacle.empty()) return "no pass replayed: " + passes.obstacle;
+    return passes.moved > 0 ? "no pass replayed: buffers lay elsewhere in each than in the one before" : "";
   }
   std::string text = fmt::format("{} of {} passes replayed", format_count(passes.replayed), format_count(passes.total));
   if (passes.moved > 0)

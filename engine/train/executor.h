@@ -74,13 +74,10 @@ class Executor {
   void stage(const Routine& routine, const HostBatch& batch);
   void finish_staging() { device_.finish_copy_ahead(); }
 
-  /// Whether a pass starts with the loss statistics cleared.
-  enum class Statistics : std::uint8_t { keep, clear };
   /// Queues `count` laid-out routines from number `first` on, as one pass under `scalars`. The batch of routine `first`
   /// is the staged one, or else copied from `batch`, which must stay until the device has been waited for. Throws
   /// DeviceError.
-  void queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch = nullptr,
-             Statistics statistics = Statistics::keep);
+  void queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch = nullptr);
 
   /// Lays out one routine and runs it, to its end or to where the observer says, and waits.
   void run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch = nullptr,
@@ -121,7 +118,6 @@ class Executor {
   /// A pass as it was queued before, and its recording once it came a second time with the same addresses.
   struct Pass {
     std::vector<const Routine*> routines;
-    Statistics statistics{};
     std::vector<void*> operands;
     std::unique_ptr<Recording> recording;
   };
@@ -130,9 +126,9 @@ class Executor {
   void lay_out(const Routine& routine);
   void walk(const Instruction& instruction);
   void begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
-  void queue_calls(std::size_t first, std::size_t count, Statistics statistics);
+  void queue_calls(std::size_t first, std::size_t count);
   void run_call(std::int32_t index, const void* const* operands);
-  Pass& find_pass(std::size_t first, std::size_t count, Statistics statistics, bool& has_same_addresses);
+  Pass& find_pass(std::size_t first, std::size_t count, bool& has_same_addresses);
   void allocate(std::int32_t buffer);
   void release(std::int32_t buffer) noexcept;
   void start_timeline(const Routine& routine);

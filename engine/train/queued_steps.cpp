@@ -59,8 +59,7 @@ void TrainingLoop::queue_step(std::int64_t number) {
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch& batch = next_batch(step, i);
     const bool is_last = i + 1 == step.num_micro_batches;
-    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch,
-                    i == 0 ? Executor::Statistics::clear : Executor::Statistics::keep);
+    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch);
     stage_next_batch(number, step, i);
   }
   queued.slot = static_cast<std::size_t>(number % 2);

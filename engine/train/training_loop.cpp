@@ -22,6 +22,23 @@ SamplerOptions sampler_options(const Experiment& experiment, const LoadedData& d
           .seed = experiment.seed};
 }
 
+/// Waits at its end for the copy of a batch, before the memory of that batch goes.
+class StagingEnd {
+ public:
+  explicit StagingEnd(Executor& executor) : executor_(executor) {}
+  ~StagingEnd() {
+    try {
+      executor_.finish_staging();
+    } catch (const Error&) {  // the device is lost, and nothing is copied any more
+    }
+  }
+  StagingEnd(const StagingEnd&) = delete;
+  StagingEnd& operator=(const StagingEnd&) = delete;
+
+ private:
+  Executor& executor_;
+};
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule,
@@ -105,6 +122,7 @@ bool TrainingLoop::evaluate() {
   const Clock::time_point begin = Clock::now();
   executor_.begin_step(state_.step);
   BatchReader reader = read_validation();
+  const StagingEnd staging_end(executor_);
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   std::int64_t samples = 0;
@@ -112,13 +130,11 @@ bool TrainingLoop::evaluate() {
   if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
   while (batch != nullptr) {
     // An interrupted evaluation is made up for by the run that resumes.
-    if (interruption_.requests.load() > 0) {
-      executor_.finish_staging();
-      return true;
-    }
+    if (interruption_.requests.load() > 0) return true;
     const std::array<const Routine*, 1> routine = {&evaluation_of(batch->num_samples)};
     executor_.lay_out(routine);
-    executor_.queue(0, 1, scalars, batch, samples == 0 ? Executor::Statistics::clear : Executor::Statistics::keep);
+    if (samples == 0) executor_.clear(program_.loss_statistics);
+    executor_.queue(0, 1, scalars, batch);
     samples += batch->num_samples;
     if (program_.staged_batch >= 0)
       executor_.finish_staging();

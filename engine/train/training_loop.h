@@ -33,8 +33,8 @@ struct LossSummary {
 /// On a device that computes beside the host, a step is queued before the loss of the step before it has been read, so
 /// that the device never waits for the host: steps are queued (queue_step) and later finished (finish_step), at most
 /// one ahead, and none beyond a step behind which the state is looked at (an evaluation, a checkpoint, the end). The
-/// state moves only when a step is finished. An update leaves everything as it was where the loss is not finite (see
-/// optimizer_update.h), so that divergence may be noticed one step late.
+/// state moves only when a step is finished. A loss that is not finite keeps its update and all later ones from
+/// changing anything (start_loss_statistics in loss_statistics.h), so that divergence may be noticed one step late.
 class TrainingLoop {
  public:
   TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,

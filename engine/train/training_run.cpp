@@ -180,7 +180,10 @@ class TrainingRun {
       end_.peak_reserved = executor.run_peak().peak_reserved;
       end_.peak_by_category = executor.peak_by_category();
       end_.passes = executor.pass_counts();
-      end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
+      try {
+        end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
+      } catch (const DeviceError&) {  // a device that broke is told of by what found it
+      }
       executor.release_all();
     };
     RunStatus status = RunStatus::out_of_memory;
@@ -206,6 +209,7 @@ class TrainingRun {
   TrainingState load(const std::optional<Checkpoint>& checkpoint, Executor& executor) {
     executor.begin_step(0);
     executor.run(program_.load, {});
+    executor.clear(program_.loss_statistics);
     if (checkpoint) {
       restore_checkpoint(*checkpoint, executor);
       return checkpoint->state;

@@ -34,3 +34,8 @@ TEST_CASE("A run that waits after each op computes the same") {
   const auto device = cuda::make_emulated_device();
   check_synchronous_run(*device);
 }
+
+TEST_CASE("One batch that is not finite ends the run at its own step, though the next was queued") {
+  const auto device = cuda::make_emulated_device();
+  check_divergence(*device);
+}

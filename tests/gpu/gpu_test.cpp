@@ -69,3 +69,7 @@ TEST_CASE("A hundred failures for lack of memory leave the GPU as it was") {
 TEST_CASE("A run on the GPU that waits after each op computes the same") {
   if (const auto device = gpu()) check_synchronous_run(*device);
 }
+
+TEST_CASE("One batch that is not finite ends the run at its own step, though the next was queued on the GPU") {
+  if (const auto device = gpu()) check_divergence(*device);
+}

@@ -149,6 +149,7 @@ void append_updates(std::vector<OpCase>& cases) {
   const std::vector<TensorType> parameters = {{f32, {1}}, {f32, {257}}, {f32, {1021, 3}}, {f32, {4099}}};
   const Values statistics = {2.5, 8, 3, 5, 8}, norm_and_factor = {4, 0.25};
   cases.push_back(drawn(gradient_norm_op(parameters, {.clip_norm = 1})));
+  cases.push_back(drawn(start_loss_statistics_op()));
   for (const bool clip : {false, true}) {
     std::map<int, Values> given = {{0, statistics}};
     if (clip) given[1] = norm_and_factor;

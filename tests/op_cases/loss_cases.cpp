@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/op_cases/op_case.h"
 
@@ -216,6 +217,18 @@ std::vector<OpCase> cross_entropy_with_gradient_cases() {
         {c.name, cross_entropy_with_gradient_op(cross_entropy_op_of(c)), {logits, targets, earlier}, expected});
     cases.back().scalars.gradient_scale = gradient_scale;
     cases.back().tolerance = 2e-6;
+  }
+  return cases;
+}
+
+std::vector<OpCase> start_loss_statistics_cases() {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<OpCase> cases;
+  for (const double sum : {0.0, 3.5, -1e300, inf, -inf}) {
+    OpCase c{"loss sum " + std::to_string(sum), start_loss_statistics_op(), {{sum, 8, 5, 7, 8}}, {}};
+    c.expected.changed_inputs[0] = {0, 0, 0, 0, 0};
+    if (!std::isfinite(sum)) c.expected.changed_inputs[0][loss_sum] = sum;
+    cases.push_back(std::move(c));
   }
   return cases;
 }

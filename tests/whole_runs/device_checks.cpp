@@ -148,4 +148,29 @@ void check_synchronous_run(Device& device) {
   CHECK(same_file(folder, "waiting", "queued", 12, "model.safetensors"));
 }
 
+void check_divergence(Device& device) {
+  const OutputFolder folder;
+  // The sixth sample is too large to be squared; every other batch is harmless.
+  std::string rows = "a,b,c,y\n";
+  for (int i = 0; i < 24; ++i)
+    rows += std::to_string(i % 5) + "," + std::to_string(i % 3) + (i == 5 ? ",3e38," : ",1,") + std::to_string(i % 2) +
+            "\n";
+  write_bytes(folder.path("data.csv"), rows);
+  const std::string yaml = "data: {type: csv, train: " + folder.path("data.csv") +
+                           ", shuffle: false}\n"
+                           "model: {layers: [{linear: {out: 8}}, {linear: {out: 2}}]}\n"
+                           "optimizer: {type: sgd, lr: 0.01}\n"
+                           "train: {batch_size: 2, epochs: 3}\n";
+  TestRun here(yaml, folder.path("here"));
+  TestRun on_cpu(yaml, folder.path("cpu"));
+  REQUIRE(run_on(here, device) == RunStatus::diverged);
+  REQUIRE(on_cpu() == RunStatus::diverged);
+  REQUIRE(here.events.divergences.size() == 1);
+  const DivergedEvent &event = here.events.divergences[0], &expected = on_cpu.events.divergences.at(0);
+  CHECK(event.step == 3);
+  CHECK(event.step == expected.step);
+  CHECK(event.layer == expected.layer);
+  CHECK(event.tensor == expected.tensor);
+}
+
 }  // namespace trainer

@@ -16,7 +16,9 @@ void check_losses_of_cpu(Device& device);
 void check_replays(Device& device);
 /// A hundred runs without enough memory leave the device as it was.
 void check_out_of_memory_leaves_nothing(Device& device);
-/// A fault is told with its op and layer where the run waits after each call; so is a run that goes well the same.
+/// A run that waits after each call computes the same.
 void check_synchronous_run(Device& device);
+/// One batch that is not finite ends the run at its step, told as the CPU device tells it, though the next was queued.
+void check_divergence(Device& device);
 
 }  // namespace trainer

@@ -1,0 +1,12 @@
+#include "cuda/kernels/loss_parts.h"
+#include "cuda/ops/kernels.h"
+
+namespace trainer::cuda {
+
+std::unique_ptr<Kernel> make_start_loss_statistics_kernel(const Op&, CudaContext& context) {
+  return make_kernel([stream = context.stream](const OperandAddresses& addresses) {
+    start_loss_statistics(modified_input<double>(addresses, 0), stream);
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,13 @@
+#include "engine/ops/loss_statistics.h"
+
+#include "engine/ops/elementwise.h"
+
+namespace trainer {
+
+Op start_loss_statistics_op() {
+  return {OpKind::start_loss_statistics, std::monostate{}, {{DType::f64, {num_loss_statistics}}}, {}};
+}
+
+const OpDefinition start_loss_statistics_definition = {.flops = flops_per_input_element<0>};
+
+}  // namespace trainer
