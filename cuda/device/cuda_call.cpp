@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cuda/launch/launch_failure.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
@@ -26,12 +27,11 @@ std::string explain_driver(const CudaVersions& versions) {
       version_text(versions.driver), version_text(versions.toolkit), on_cpu);
 }
 
-/// How the names of kernels end that cannot go on: the context is gone, and every later call fails alike.
 std::string explain_fault(cudaError_t error, std::string_view doing) {
   return fmt::format(
-      "the GPU failed, found when trainer was to {} ({}: {}); the run's last checkpoint is intact: continue it with "
-      "--resume. --debug-sync names the op that fails; where it is another op each time, look for Xid messages in "
-      "`dmesg` and for ECC errors in `nvidia-smi -q`",
+      "the GPU failed at something that was queued earlier, found when trainer was to {} ({}: {}); the run's last "
+      "checkpoint is intact: continue it with --resume. --debug-sync names the op that fails; where it is another op "
+      "each time, look for Xid messages in `dmesg` and for ECC errors in `nvidia-smi -q`",
       doing, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
@@ -46,7 +46,33 @@ CudaVersions cuda_versions() {
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+bool is_fault(cudaError_t error) {
+  switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorIllegalAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorPriorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
+    case cudaErrorAssert:
+    case cudaErrorContained:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string explain_failure(cudaError_t error, std::string_view doing, const CudaVersions& versions) {
+  if (is_fault(error)) return explain_fault(error, doing);
   switch (error) {
     case cudaErrorInsufficientDriver:
     case cudaErrorStubLibrary:
@@ -88,24 +114,17 @@ std::string explain_failure(cudaError_t error, std::string_view doing, const Cud
           "CUDA itself had no memory left to {}; what it needs lies beside the allocator's: lower memory.limit, or end "
           "other programs that use the GPU (`trainer doctor` lists them)",
           doing);
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorIllegalAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorPriorLaunchFailure:
-    case cudaErrorTensorMemoryLeak:
-    case cudaErrorExternalDevice:
-    case cudaErrorAssert:
-    case cudaErrorContained:
-    case cudaErrorContextIsDestroyed:
-    case cudaErrorUnknown:
-      return explain_fault(error, doing);
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+    case cudaErrorStreamCaptureWrongThread:
+      return fmt::format("CUDA refuses to {} while a step is recorded ({}: {}); device.cuda_graph=false records none",
+                         doing, cudaGetErrorName(error), cudaGetErrorString(error));
     default:
       return fmt::format(
           "CUDA could not {} ({}: {}); --debug-sync names the op. This is an error of trainer, or of the driver: "
@@ -148,6 +167,26 @@ void require_cuda(cudaError_t error, const char* doing) {
   // Leaves no error behind that the next launch would take for its own.
   cudaGetLastError();
   throw DeviceError(explain_failure(error, doing, cuda_versions()));
+}
+
+void require_no_fault(cudaStream_t stream, std::string_view doing) {
+  cudaError_t error = cudaPeekAtLastError();
+  cudaStreamCaptureStatus capturing{};
+  // A capture does not survive the question.
+  if (!is_fault(error) && cudaStreamIsCapturing(stream, &capturing) == cudaSuccess &&
+      capturing == cudaStreamCaptureStatusNone)
+    error = cudaStreamQuery(stream);
+  cudaGetLastError();
+  if (is_fault(error)) throw DeviceError(explain_failure(error, doing, cuda_versions()));
+}
+
+void throw_launch_failure(int error, Dim3 grid, Dim3 block) {
+  const auto code = static_cast<cudaError_t>(error);
+  // Not of this kernel, so that its size would mislead.
+  if (is_fault(code)) throw DeviceError(explain_failure(code, "start a kernel", cuda_versions()));
+  const std::string doing = fmt::format("start a kernel of {}×{}×{} blocks of {}×{}×{} threads", grid.x, grid.y, grid.z,
+                                        block.x, block.y, block.z);
+  throw DeviceError(explain_failure(code, doing, cuda_versions()));
 }
 
 void use_device(int index) {

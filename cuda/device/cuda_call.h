@@ -21,6 +21,10 @@ std::string version_text(int version);
 /// such as "copy to the device". Depends on its arguments alone.
 std::string explain_failure(cudaError_t error, std::string_view doing, const CudaVersions& versions);
 
+/// Whether the context is gone with `error`, so that every later call fails alike: how kernels end that cannot go on.
+/// After anything else the device goes on, also after what CUDA refuses to record.
+bool is_fault(cudaError_t error);
+
 /// The same for a device that is chosen by its index.
 std::string explain_wrong_index(int index, int num_devices);
 
@@ -30,6 +34,10 @@ std::string explain_unusable(std::string_view name, int compute_capability, std:
 /// Throws DeviceError for anything but success. A failed allocation is no exception: only a MemorySource may call it
 /// out of memory, and it looks at the code itself.
 void require_cuda(cudaError_t error, const char* doing);
+
+/// For a library's call on `stream` that failed without saying why: throws DeviceError where the reason is a fault of
+/// the device, mostly of what was queued earlier. Leaves no error of CUDA behind.
+void require_no_fault(cudaStream_t stream, std::string_view doing);
 
 /// Makes `index` the calling thread's device.
 void use_device(int index);

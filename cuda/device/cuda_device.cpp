@@ -188,9 +188,9 @@ void CudaDevice::synchronize() {
   require_cuda(cudaStreamSynchronize(copies_.get()), "wait for its copies");
 }
 
-std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue) {
+std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue, std::string& obstacle) {
   use_device(index_);
-  return record_graph(compute_.get(), queue);
+  return record_graph(compute_.get(), queue, obstacle);
 }
 
 void CudaDevice::push_range(const char* name) { push_profiler_range(name); }

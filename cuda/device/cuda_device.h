@@ -55,7 +55,7 @@ class CudaDevice final : public Device {
   void wait_for(std::int64_t mark) override;
   void synchronize() override;
 
-  std::unique_ptr<Recording> record(const std::function<void()>& queue) override;
+  std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle) override;
   void push_range(const char* name) override;
   void pop_range() override;
 

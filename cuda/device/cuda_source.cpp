@@ -48,6 +48,7 @@ void* CudaSource::acquire(std::int64_t num_bytes) {
 
 void CudaSource::release(void* address, std::int64_t num_bytes) noexcept {
   // A device that failed has said so elsewhere, and its memory is gone with it.
+  if (calls_.synchronize() != cudaSuccess) cudaGetLastError();
   if (calls_.free(address) != cudaSuccess) cudaGetLastError();
   held_ -= num_bytes;
   ++changes_->count;
@@ -65,38 +66,29 @@ void CudaSource::release_range(void* address, std::int64_t num_bytes) noexcept {
   calls_.free_range(as_device_pointer(address), static_cast<std::size_t>(num_bytes));
 }
 
-CUresult CudaSource::map_granule(CUdeviceptr address) {
+CUresult CudaSource::map_whole(CUdeviceptr address, std::size_t num_bytes) {
   const CUmemAllocationProp kind = device_memory_kind(index_);
   CUmemGenericAllocationHandle handle{};
-  CUresult result = calls_.create(&handle, granule, &kind, 0);
+  CUresult result = calls_.create(&handle, num_bytes, &kind, 0);
   if (result != CUDA_SUCCESS) return result;
-  result = calls_.map(address, granule, 0, handle, 0);
+  result = calls_.map(address, num_bytes, 0, handle, 0);
   // From here on the mapping alone holds the memory: unmap frees it.
   calls_.release(handle);
+  if (result != CUDA_SUCCESS) return result;
+  CUmemAccessDesc access{};
+  access.location = kind.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  result = calls_.allow(address, num_bytes, &access, 1);
+  if (result != CUDA_SUCCESS) calls_.unmap(address, num_bytes);
   return result;
 }
 
 bool CudaSource::map(void* address, std::int64_t num_bytes) {
   require_internal(num_bytes > 0 && num_bytes % granule == 0, "whole granules are mapped");
   if (num_bytes > capacity_ - held_) return false;
-  const CUdeviceptr first = as_device_pointer(address);
-  CUresult result = CUDA_SUCCESS;
-  std::int64_t mapped = 0;
-  for (; mapped < num_bytes; mapped += granule) {
-    result = map_granule(first + static_cast<CUdeviceptr>(mapped));
-    if (result != CUDA_SUCCESS) break;
-  }
-  if (result == CUDA_SUCCESS) {
-    CUmemAccessDesc access{};
-    access.location = device_memory_kind(index_).location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    result = calls_.allow(first, static_cast<std::size_t>(num_bytes), &access, 1);
-  }
-  if (result != CUDA_SUCCESS) {
-    if (mapped > 0) calls_.unmap(first, static_cast<std::size_t>(mapped));
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
-    require_cuda(runtime_error(result), "map memory of the GPU");
-  }
+  const CUresult result = map_whole(as_device_pointer(address), static_cast<std::size_t>(num_bytes));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
+  require_cuda(runtime_error(result), "map memory of the GPU");
   held_ += num_bytes;
   ++changes_->count;
   return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -14,7 +15,8 @@ struct MemoryChanges {
 };
 
 /// Memory of one GPU: segments by cudaMalloc, and ranges over the driver's virtual memory API, where the device has it.
-/// Every granule of a range is memory of its own, since the driver unmaps only what it mapped as a whole.
+/// What one map backs is one piece of memory, and the driver unmaps only whole pieces: unmap takes what one call of map
+/// backed, or several, as the allocator does, page by page.
 class CudaSource final : public MemorySource {
  public:
   /// What ranges are mapped in, on every GPU: plans count with it.
@@ -24,6 +26,7 @@ class CudaSource final : public MemorySource {
   CudaSource(int index, std::int64_t capacity, const MemoryCalls& calls, std::shared_ptr<MemoryChanges> changes);
 
   void* acquire(std::int64_t num_bytes) override;
+  /// Waits for the device first, as unmap does.
   void release(void* address, std::int64_t num_bytes) noexcept override;
   std::int64_t granule_bytes() const override { return calls_.has_ranges() ? granule : 0; }
   void* reserve_range(std::int64_t num_bytes) override;
@@ -35,7 +38,7 @@ class CudaSource final : public MemorySource {
   std::int64_t held() const override { return held_; }
 
  private:
-  CUresult map_granule(CUdeviceptr address);
+  CUresult map_whole(CUdeviceptr address, std::size_t num_bytes);
 
   int index_;
   std::int64_t capacity_;

@@ -21,16 +21,23 @@ DeviceUsage::DeviceUsage(std::optional<NvmlDevice> nvml, std::function<FreeAndTo
 
 void DeviceUsage::find_this_process() {
   if (!nvml_) return;
-  if (const auto after = nvml_->processes()) own_pid_ = find_own_pid(before_, *after, process_pid_);
+  const auto after = nvml_->processes();
+  if (!after) return;
+  own_pid_ = find_own_pid(before_, *after, process_pid_);
+  for (const DeviceProcess& process : *after)
+    if (process.pid == own_pid_) known_used_bytes_ = process.num_bytes;
 }
 
 std::int64_t DeviceUsage::ask_used_bytes() const {
-  if (own_pid_ != 0)
-    if (const auto processes = nvml_->processes())
-      for (const DeviceProcess& process : *processes)
-        if (process.pid == own_pid_) return process.num_bytes;
-  const FreeAndTotal memory = ask_();
-  return memory.total_bytes - memory.free_bytes;
+  if (own_pid_ == 0) {
+    const FreeAndTotal memory = ask_();
+    return memory.total_bytes - memory.free_bytes;
+  }
+  if (const auto processes = nvml_->processes())
+    for (const DeviceProcess& process : *processes)
+      if (process.pid == own_pid_) return process.num_bytes;
+  // Where it once does not tell, CUDA's count of all processes would be another thing under the same name.
+  return known_used_bytes_;
 }
 
 std::int64_t DeviceUsage::used_bytes(Clock::time_point now) {

@@ -32,6 +32,7 @@ class DeviceUsage {
   void find_this_process();
 
   /// Asked anew where memory was acquired or released since, or after 200 ms: the question costs more than a step may.
+  /// What was known last where the driver knew this process and does not tell now.
   std::int64_t used_bytes(Clock::time_point now);
   /// Others, largest first; where this process is unknown, those that were there before it.
   std::vector<DeviceProcess> other_processes() const;

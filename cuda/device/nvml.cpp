@@ -105,7 +105,8 @@ std::int64_t find_own_pid(const std::vector<DeviceProcess>& before, const std::v
   std::vector<std::int64_t> newcomers;
   for (const DeviceProcess& process : after)
     if (!lists(before, process.pid)) newcomers.push_back(process.pid);
-  if (lists(after, own_pid)) return own_pid;
+  // In a container another process may have had this one's number outside before.
+  if (lists(after, own_pid) && (!lists(before, own_pid) || newcomers.size() != 1)) return own_pid;
   return newcomers.size() == 1 ? newcomers.front() : 0;
 }
 

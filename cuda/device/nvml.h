@@ -67,7 +67,8 @@ class NvmlDevice {
 };
 
 /// Which of `after` is this process, which has just begun to use the GPU: the one of `own_pid`, or, in a container
-/// whose processes the driver knows by other numbers, the only one that was not there `before`. 0: none for certain.
+/// whose processes the driver knows by other numbers, the only one that was not there `before`, also where another
+/// process had the number `own_pid` then. 0: none for certain.
 std::int64_t find_own_pid(const std::vector<DeviceProcess>& before, const std::vector<DeviceProcess>& after,
                           std::int64_t own_pid);
 

@@ -4,10 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <concepts>
-#include <string>
 #include <type_traits>
 
-#include "engine/errors.h"
+#include "cuda/launch/launch_failure.h"
 
 #define TRAINER_SHARED(T, name, count) __shared__ T name[count]
 
@@ -44,13 +43,7 @@ void launch(void (*kernel)(Parameters...), Dim3 grid, Dim3 block, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   kernel<<<dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), 0, stream>>>(arguments...);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
-    const auto text = [](Dim3 size) {
-      return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
-    };
-    throw DeviceError(std::string("the CUDA device could not start a kernel: ") + cudaGetErrorString(error) + " (" +
-                      cudaGetErrorName(error) + "; " + text(grid) + " blocks of " + text(block) + " threads)");
-  }
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) throw_launch_failure(error, grid, block);
 }
 
 }  // namespace trainer::cuda

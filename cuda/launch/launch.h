@@ -26,13 +26,10 @@
 
 #include <cstdint>
 
+#include "cuda/launch/dim3.h"
 #include "cuda/launch/stream.h"
 
 namespace trainer::cuda {
-
-struct Dim3 {
-  unsigned x = 1, y = 1, z = 1;
-};
 
 inline constexpr int warp_size = 32;
 

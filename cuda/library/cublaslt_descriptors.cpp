@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda/device/cuda_call.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
@@ -79,19 +80,30 @@ constexpr std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_R
 
 void require_cublas(cublasStatus_t status, const char* doing) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  if (status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED) {
-    throw DeviceError(
-        fmt::format("cuBLASLt could not {} ({}): its own memory on the GPU or the driver is missing; look at "
-                    "`nvidia-smi` for other "
-                    "processes and at `trainer doctor` for versions",
-                    doing, cublasLtGetStatusName(status)));
+  // Any stream tells of a fault, whatever it was queued on.
+  require_no_fault(nullptr, doing);
+  const char* const name = cublasLtGetStatusName(status);
+  switch (status) {
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      throw DeviceError(
+          fmt::format("cuBLASLt could not {} ({}): it found no memory for itself; end other programs that use the GPU "
+                      "(`trainer doctor` lists them), or lower memory.limit, or use device.type=cpu",
+                      doing, name));
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      throw DeviceError(
+          fmt::format("cuBLASLt could not {} ({}): the driver does not serve it, or the GPU has no memory left for it; "
+                      "`trainer doctor` shows versions and who uses the GPU; install the CUDA toolkit that this build "
+                      "was made with, or end other programs, or use device.type=cpu",
+                      doing, name));
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      throw DeviceError(
+          fmt::format("cuBLASLt could not {} ({}): this GPU is too old for it; use device.type=cpu", doing, name));
+    default:
+      throw DeviceError(
+          fmt::format("cuBLASLt could not {} ({}: {}); the run's last checkpoint is intact: continue it with --resume. "
+                      "--debug-sync names the op that fails",
+                      doing, name, cublasLtGetStatusString(status)));
   }
-  if (status == CUBLAS_STATUS_ARCH_MISMATCH) {
-    throw DeviceError(fmt::format("cuBLASLt could not {} ({}): this GPU is too old for it; use device.type=cpu", doing,
-                                  cublasLtGetStatusName(status)));
-  }
-  throw DeviceError(fmt::format("cuBLASLt could not {} ({}: {}); the run's last checkpoint is intact", doing,
-                                cublasLtGetStatusName(status), cublasLtGetStatusString(status)));
 }
 
 CublasLtDescriptors::CublasLtDescriptors(const CublasLtCall& call) {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "cuda/device/cuda_call.h"
 #include "cuda/library/cudnn_planner.h"
 #include "cuda/library/cudnn_timing.h"
 #include "engine/errors.h"
@@ -23,12 +24,38 @@ namespace trainer::cuda {
 
 namespace {
 
+std::string cudnn_version_text() {
+  const std::size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+const char* cure_of(cudnnStatus_t status) {
+  switch (status) {
+    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
+      return "it found no memory for itself: end other programs, or use device.type=cpu";
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
+      return "it found no memory for itself on the GPU: end other programs that use it (`trainer doctor` lists them), "
+             "or use device.type=cpu";
+    case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
+      return "this GPU is too old for it: use device.type=cpu";
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+      return "the NVIDIA driver is too old for it: renew the driver (`trainer doctor` shows both), or use "
+             "device.type=cpu";
+    default:
+      return "its libraries are missing or of different versions, or the GPU has no memory left: `trainer doctor` "
+             "shows versions and who uses the GPU; install the cuDNN that this build was made with, or end other "
+             "programs, or use device.type=cpu";
+  }
+}
+
 class CudnnHandle {
  public:
   CudnnHandle() {
     const cudnnStatus_t status = cudnnCreate(&handle_);
-    if (status != CUDNN_STATUS_SUCCESS)
-      throw DeviceError(fmt::format("cuDNN could not be started on the device: {}", cudnnGetErrorString(status)));
+    if (status == CUDNN_STATUS_SUCCESS) return;
+    require_no_fault(nullptr, "start cuDNN");
+    throw DeviceError(fmt::format("cuDNN {} could not be started on the GPU ({}); {}", cudnn_version_text(),
+                                  cudnnGetErrorString(status), cure_of(status)));
   }
   ~CudnnHandle() { cudnnDestroy(handle_); }
   CudnnHandle(const CudnnHandle&) = delete;

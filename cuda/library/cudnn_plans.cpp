@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "cuda/device/cuda_call.h"
 #include "engine/errors.h"
 
 // The frontend has an RMS-norm engine of its own, compiled at run time, which nothing here asks for: these may stay
@@ -124,12 +125,19 @@ void deselect_engines(fe::graph::Graph& graph, const ConvolutionCall& call) {
   graph.deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
 }
 
+std::string version_text_of(std::int64_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 void require_version() {
   constexpr std::int64_t least_version = 91100;
   const std::int64_t version = CudnnPlans::cudnn_version();
   if (version < least_version)
-    throw DeviceError(fmt::format("cuDNN {}.{}.{} is too old to plan a convolution; install 9.11 or later",
-                                  version / 10000, version / 100 % 100, version % 100));
+    throw DeviceError(
+        fmt::format("cuDNN {} is too old to plan a convolution: install cuDNN 9.11 or later, best the {} "
+                    "that this build was made with (`trainer doctor` shows the one that is there), or use "
+                    "device.type=cpu",
+                    version_text_of(version), version_text_of(CUDNN_VERSION)));
 }
 
 /// Runs on the stream it is given, in the memory it is given.
@@ -138,10 +146,14 @@ class CudnnConvolution final : public Convolution {
   CudnnConvolution(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle)
       : handle_(handle), has_bias_(call.bias) {
     // Without the trial run that the frontend offers, which would need memory.
-    require_cudnn(graph_.deserialize(handle, plan.serialized, true, false), "load the plan of a convolution");
+    const fe::error_t error = graph_.deserialize(handle, plan.serialized, true, false);
+    if (error.is_bad()) require_no_fault(nullptr, "load the plan of a convolution");
+    require_cudnn(error, "load the plan of a convolution");
     if (graph_.get_workspace_size() != plan.workspace_bytes)
-      throw DeviceError(fmt::format("{} on this device needs {} bytes of scratch where {} were planned", text_of(call),
-                                    graph_.get_workspace_size(), plan.workspace_bytes));
+      throw DeviceError(fmt::format(
+          "{} on this device needs {} bytes of scratch where {} were planned: cuDNN is not the one that the "
+          "plan was made with (`trainer doctor` shows its version); install that, or use device.type=cpu",
+          text_of(call), graph_.get_workspace_size(), plan.workspace_bytes));
     for (const OperandId id : {x_id, weights_id, y_id}) addresses_[id] = nullptr;
     if (has_bias_) addresses_[bias_id] = nullptr;
   }
@@ -152,12 +164,21 @@ class CudnnConvolution final : public Convolution {
     addresses_[y_id] = operands.y;
     // The graph only reads it.
     if (has_bias_) addresses_[bias_id] = const_cast<void*>(operands.bias);
-    if (cudnnSetStream(handle_, stream) != CUDNN_STATUS_SUCCESS)
-      throw DeviceError("cuDNN could not be moved to the device's stream");
-    require_cudnn(graph_.execute(handle_, addresses_, operands.workspace), "run a convolution");
+    if (const cudnnStatus_t status = cudnnSetStream(handle_, stream); status != CUDNN_STATUS_SUCCESS)
+      fail(stream, cudnnGetErrorString(status));
+    if (const fe::error_t error = graph_.execute(handle_, addresses_, operands.workspace); error.is_bad())
+      fail(stream, first_line_of(error));
   }
 
  private:
+  [[noreturn]] static void fail(Stream stream, std::string_view reason) {
+    require_no_fault(stream, "run a convolution");
+    throw DeviceError(
+        fmt::format("cuDNN could not run a convolution: {}; the run's last checkpoint is intact: continue it with "
+                    "--resume. --debug-sync names the op that fails",
+                    reason));
+  }
+
   cudnnHandle_t handle_;
   bool has_bias_;
   fe::graph::Graph graph_;
@@ -230,14 +251,17 @@ std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t
   }
   if (plans.empty()) plans = std::move(too_large);
   if (plans.empty())
-    throw DeviceError(
-        fmt::format("cuDNN {} has no engine for {} on {}: {}", cudnn_version(), text_of(call), device_->name, problem));
+    throw DeviceError(fmt::format(
+        "cuDNN {} has no engine for {} on {}: {}; use a smaller batch (train.batch_size), or device.type=cpu",
+        cudnn_version(), text_of(call), device_->name, problem));
   return plans;
 }
 
 std::string cudnn_device_properties(cudnnHandle_t handle) {
   fe::DeviceProperties properties;
-  require_cudnn(properties.set_handle(handle).set_device_id(-1).build(), "tell the properties of the device");
+  const fe::error_t error = properties.set_handle(handle).set_device_id(-1).build();
+  if (error.is_bad()) require_no_fault(nullptr, "tell the properties of the device");
+  require_cudnn(error, "tell the properties of the device");
   std::vector<std::uint8_t> json;
   require_cudnn(properties.serialize(json), "tell the properties of the device");
   std::string text(json.begin(), json.end());

@@ -167,7 +167,8 @@ class EmulatedDevice final : public Device {
   void wait_for(std::int64_t mark) override { queues_.wait_for(mark); }
   void synchronize() override { queues_.synchronize(); }
 
-  std::unique_ptr<Recording> record(const std::function<void()>& queue) override {
+  std::unique_ptr<Recording> record(const std::function<void()>& queue,
+                                    [[maybe_unused]] std::string& obstacle) override {
     return std::make_unique<QueuedRecording>(queue_.record(queue), queue_);
   }
 

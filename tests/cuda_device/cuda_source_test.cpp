@@ -1,5 +1,6 @@
 #include "cuda/device/cuda_source.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -18,7 +19,8 @@ constexpr std::int64_t granule = CudaSource::granule;
 struct FakeGpu {
   std::map<std::uintptr_t, std::size_t> segments;
   std::map<CUdeviceptr, std::size_t> ranges;
-  std::map<CUdeviceptr, CUmemGenericAllocationHandle> mapped;  ///< of a granule each
+  std::map<CUmemGenericAllocationHandle, std::size_t> sizes;
+  std::map<CUdeviceptr, CUmemGenericAllocationHandle> mapped;  ///< where a piece begins
   std::map<CUmemGenericAllocationHandle, int> references;
   std::set<CUdeviceptr> accessible;
   std::uintptr_t next_address = 1 << 21;
@@ -28,6 +30,11 @@ struct FakeGpu {
   bool kernels_run = false;
   std::vector<std::string> mistakes;
 
+  bool overlaps(CUdeviceptr address, std::size_t num_bytes) {
+    return std::any_of(mapped.begin(), mapped.end(), [&](const auto& piece) {
+      return piece.first < address + num_bytes && address < piece.first + sizes[piece.second];
+    });
+  }
   bool fails() { return calls_until_failure >= 0 && calls_until_failure-- == 0; }
   void drop(CUmemGenericAllocationHandle handle) {
     if (--references[handle] == 0) references.erase(handle);
@@ -45,6 +52,7 @@ MemoryCalls fake_calls() {
     return cudaSuccess;
   };
   calls.free = [](void* address) {
+    if (gpu->kernels_run) gpu->mistakes.emplace_back("freed under running kernels");
     if (gpu->segments.erase(reinterpret_cast<std::uintptr_t>(address)) != 1) gpu->mistakes.emplace_back("free");
     return cudaSuccess;
   };
@@ -67,34 +75,38 @@ MemoryCalls fake_calls() {
   calls.create = [](CUmemGenericAllocationHandle* handle, std::size_t num_bytes, const CUmemAllocationProp* kind,
                     unsigned long long) {
     if (gpu->fails()) return static_cast<CUresult>(gpu->failure);
-    if (num_bytes != granule || kind->location.id != 3) gpu->mistakes.emplace_back("create");
+    if (num_bytes == 0 || num_bytes % granule != 0 || kind->location.id != 3) gpu->mistakes.emplace_back("create");
     *handle = gpu->next_handle++;
     gpu->references[*handle] = 1;
+    gpu->sizes[*handle] = num_bytes;
     return CUDA_SUCCESS;
   };
   calls.release = [](CUmemGenericAllocationHandle handle) {
     gpu->drop(handle);
     return CUDA_SUCCESS;
   };
-  calls.map = [](CUdeviceptr address, std::size_t, std::size_t, CUmemGenericAllocationHandle handle,
+  calls.map = [](CUdeviceptr address, std::size_t num_bytes, std::size_t, CUmemGenericAllocationHandle handle,
                  unsigned long long) {
     if (gpu->fails()) return static_cast<CUresult>(gpu->failure);
-    if (gpu->mapped.contains(address)) gpu->mistakes.emplace_back("mapped twice");
+    if (gpu->overlaps(address, num_bytes)) gpu->mistakes.emplace_back("mapped twice");
+    if (gpu->sizes[handle] != num_bytes) gpu->mistakes.emplace_back("mapped in part");
     gpu->mapped[address] = handle;
     ++gpu->references[handle];
     return CUDA_SUCCESS;
   };
   calls.unmap = [](CUdeviceptr address, std::size_t num_bytes) {
     if (gpu->kernels_run) gpu->mistakes.emplace_back("unmapped under running kernels");
-    for (std::size_t offset = 0; offset < num_bytes; offset += granule) {
+    for (std::size_t offset = 0; offset < num_bytes;) {
       const auto found = gpu->mapped.find(address + offset);
-      if (found == gpu->mapped.end()) {
-        gpu->mistakes.emplace_back("unmapped what is not mapped");
-        continue;
+      if (found == gpu->mapped.end() || offset + gpu->sizes[found->second] > num_bytes) {
+        gpu->mistakes.emplace_back("unmapped what is not mapped, or a part of a piece");
+        return CUDA_ERROR_INVALID_VALUE;
       }
+      const std::size_t size = gpu->sizes[found->second];
+      for (std::size_t i = 0; i < size; i += granule) gpu->accessible.erase(address + offset + i);
       gpu->drop(found->second);
-      gpu->accessible.erase(found->first);
       gpu->mapped.erase(found);
+      offset += size;
     }
     return CUDA_SUCCESS;
   };
@@ -130,7 +142,9 @@ TEST_CASE_METHOD(Fixture, "segments count towards the capacity until they are re
   void* second = source.acquire(6 * granule);
   REQUIRE(second != nullptr);
   CHECK(changes->count == 2);
+  fake.kernels_run = true;
   source.release(first, 4 * granule);
+  CHECK_FALSE(fake.kernels_run);
   source.release(second, 6 * granule);
   CHECK(source.held() == 0);
   CHECK(changes->count == 4);
@@ -149,24 +163,26 @@ TEST_CASE_METHOD(Fixture, "a GPU without memory left gives no segment, and a GPU
   CHECK(source.held() == granule);
 }
 
-TEST_CASE_METHOD(Fixture, "granules of a range are mapped together and unmapped in any parts") {
+TEST_CASE_METHOD(Fixture, "every part of a range that is mapped is one piece, unmapped alone or with others") {
   char* range = static_cast<char*>(source.reserve_range(100 * granule));
   CHECK(source.held() == 0);
   REQUIRE(source.map(range, 5 * granule));
   REQUIRE(source.map(range + 5 * granule, granule));
-  CHECK(source.held() == 6 * granule);
-  CHECK(fake.accessible.size() == 6);
+  REQUIRE(source.map(range + 6 * granule, granule));
+  CHECK(source.held() == 7 * granule);
+  CHECK(fake.references.size() == 3);
+  CHECK(fake.accessible.size() == 7);
 
   fake.kernels_run = true;
-  source.unmap(range + granule, 4 * granule);
   source.unmap(range + 5 * granule, granule);
-  CHECK(source.held() == granule);
-  CHECK(fake.references.size() == 1);
-  REQUIRE(source.map(range + 3 * granule, granule));
-  source.unmap(range, granule);
-  source.unmap(range + 3 * granule, granule);
+  CHECK(source.held() == 6 * granule);
+  CHECK(fake.references.size() == 2);
+  REQUIRE(source.map(range + 5 * granule, granule));
+  fake.kernels_run = true;
+  source.unmap(range, 7 * granule);
   source.release_range(range, 100 * granule);
   CHECK(fake.references.empty());
+  CHECK(fake.accessible.empty());
   CHECK(fake.ranges.empty());
   CHECK(source.held() == 0);
 }
@@ -185,8 +201,8 @@ TEST_CASE_METHOD(Fixture, "a mapping that fails at any call leaves nothing behin
   REQUIRE(source.map(range, granule));
   const int failure = GENERATE(int{CUDA_ERROR_OUT_OF_MEMORY}, int{CUDA_ERROR_ILLEGAL_ADDRESS});
   fake.failure = failure;
-  // Three granules: a creation and a mapping for each, and one call for access.
-  for (int call = 0; call < 7; ++call) {
+  // A creation, a mapping, and a call for access.
+  for (int call = 0; call < 3; ++call) {
     INFO("call " << call);
     fake.calls_until_failure = call;
     if (failure == CUDA_ERROR_OUT_OF_MEMORY)
@@ -197,7 +213,7 @@ TEST_CASE_METHOD(Fixture, "a mapping that fails at any call leaves nothing behin
     CHECK(fake.mapped.size() == 1);
     CHECK(fake.references.size() == 1);
   }
-  fake.calls_until_failure = 7;
+  fake.calls_until_failure = 3;
   CHECK(source.map(range + 4 * granule, 3 * granule));
 }
 

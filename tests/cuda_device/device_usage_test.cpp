@@ -144,6 +144,49 @@ TEST_CASE_METHOD(Fixture, "a driver that hides what processes hold does not make
   CHECK(used.other_processes().empty());
 }
 
+TEST_CASE_METHOD(Fixture, "a process that had this one's number before is not this one") {
+  fake.processes = {{1, 50, 0, 0}, {7, 90, 0, 0}};
+  DeviceUsage used = usage(7);
+  fake.processes.push_back({40321, 240, 0, 0});
+  used.find_this_process();
+  CHECK(used.used_bytes(now) == 240);
+  const std::vector<DeviceProcess> others = used.other_processes();
+  REQUIRE(others.size() == 2);
+  CHECK((others[0].pid == 7 && others[0].num_bytes == 90));
+}
+
+TEST_CASE_METHOD(Fixture, "a process that used the GPU before is this one where no other is new, or several are") {
+  fake.processes = {{1, 50, 0, 0}, {7, 90, 0, 0}};
+  const int appear = GENERATE(0, 2);
+  DeviceUsage used = usage(7);
+  for (int i = 0; i < appear; ++i) fake.processes.push_back({static_cast<unsigned int>(100 + i), 30, 0, 0});
+  used.find_this_process();
+  CHECK(used.used_bytes(now) == 90);
+}
+
+TEST_CASE_METHOD(Fixture, "where the driver once does not tell, used bytes stay this process's") {
+  DeviceUsage used = usage(77);
+  fake.processes = {{77, 100, 0, 0}};
+  used.find_this_process();
+  SECTION("though they were never asked for") {
+    fake.tells_processes = false;
+    CHECK(used.used_bytes(now) == 100);
+  }
+  SECTION("as they were last") {
+    fake.processes = {{77, 150, 0, 0}};
+    CHECK(used.used_bytes(now) == 150);
+    fake.tells_processes = false;
+    ++changes->count;
+    CHECK(used.used_bytes(now) == 150);
+    fake.tells_processes = true;
+    fake.processes = {{1, 30, 0, 0}};
+    CHECK(used.used_bytes(now + milliseconds(200)) == 150);
+    fake.processes = {{77, 200, 0, 0}};
+    CHECK(used.used_bytes(now + milliseconds(400)) == 200);
+  }
+  CHECK(num_asked == 0);
+}
+
 TEST_CASE_METHOD(Fixture, "used bytes are asked for anew after a change or 200 ms") {
   DeviceUsage used = usage(77);
   fake.processes = {{77, 100, 0, 0}};

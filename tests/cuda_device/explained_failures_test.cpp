@@ -1,6 +1,10 @@
 #include <catch2/catch.hpp>
 
+#include <set>
+
 #include "cuda/device/cuda_call.h"
+#include "cuda/launch/launch_failure.h"
+#include "cuda/library/cublaslt_descriptors.h"
 #include "engine/errors.h"
 
 using namespace trainer;
@@ -46,9 +50,63 @@ TEST_CASE("a fault of the GPU tells of the checkpoint and of --debug-sync") {
                                   cudaErrorInvalidPc, cudaErrorMisalignedAddress, cudaErrorLaunchFailure,
                                   cudaErrorLaunchTimeout, cudaErrorAssert, cudaErrorUnknown}) {
     const std::string text = explain_failure(error, "wait for its kernels", current);
-    CHECK_THAT(text, Contains("last checkpoint is intact") && Contains("--debug-sync") &&
+    CHECK(is_fault(error));
+    CHECK_THAT(text, Contains("last checkpoint is intact") && Contains("--debug-sync") && Contains("queued earlier") &&
                          Contains("wait for its kernels") && Contains(cudaGetErrorName(error)));
   }
+}
+
+TEST_CASE("after what CUDA refuses to record, and after any failure but a fault, the device goes on") {
+  std::set<int> refused = {cudaErrorMemoryAllocation, cudaErrorNotSupported, cudaErrorInvalidValue,
+                           cudaErrorLaunchOutOfResources, cudaErrorGraphExecUpdateFailure};
+  for (int code = cudaErrorStreamCaptureUnsupported; code <= cudaErrorStreamCaptureWrongThread; ++code)
+    refused.insert(code);
+  CHECK(refused.contains(907));
+  for (const int code : refused) {
+    INFO(cudaGetErrorName(static_cast<cudaError_t>(code)));
+    CHECK_FALSE(is_fault(static_cast<cudaError_t>(code)));
+  }
+  CHECK_FALSE(is_fault(cudaSuccess));
+  CHECK_FALSE(is_fault(cudaErrorNotReady));
+}
+
+TEST_CASE("what CUDA refuses while a step is recorded is told with the option that records none") {
+  for (int code = 900; code <= 908; ++code) {
+    const auto error = static_cast<cudaError_t>(code);
+    CHECK_THAT(explain_failure(error, "copy to the GPU", current),
+               Contains("copy to the GPU while a step is recorded") && Contains("device.cuda_graph=false") &&
+                   Contains(cudaGetErrorName(error)) && !Contains("report"));
+  }
+}
+
+TEST_CASE("a kernel that cannot be started is told with its size") {
+  CHECK_THROWS_AS(throw_launch_failure(cudaErrorInvalidConfiguration, {1}, {2048}), DeviceError);
+  CHECK_THROWS_WITH(throw_launch_failure(cudaErrorInvalidConfiguration, {7, 5, 3}, {2048, 1, 1}),
+                    Contains("start a kernel of 7×5×3 blocks of 2048×1×1 threads") &&
+                        Contains("cudaErrorInvalidConfiguration") && Contains("--debug-sync"));
+  CHECK_THROWS_WITH(throw_launch_failure(cudaErrorNoKernelImageForDevice, {1}, {1}),
+                    Contains("TRAINER_CUDA_ARCHITECTURES"));
+}
+
+TEST_CASE("a fault that a launch finds is laid at no kernel's door") {
+  for (const int error : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorECCUncorrectable}) {
+    CHECK_THROWS_AS(throw_launch_failure(error, {7, 5, 3}, {256, 1, 1}), DeviceError);
+    CHECK_THROWS_WITH(throw_launch_failure(error, {7, 5, 3}, {256, 1, 1}),
+                      Contains("queued earlier") && Contains("--debug-sync") && Contains("--resume") &&
+                          Contains("Xid") && !Contains("blocks of"));
+  }
+}
+
+TEST_CASE("cuBLASLt's failures tell what to do") {
+  CHECK_NOTHROW(require_cublas(CUBLAS_STATUS_SUCCESS, "start"));
+  CHECK_THROWS_AS(require_cublas(CUBLAS_STATUS_EXECUTION_FAILED, "multiply"), DeviceError);
+  for (const cublasStatus_t status : {CUBLAS_STATUS_EXECUTION_FAILED, CUBLAS_STATUS_INTERNAL_ERROR})
+    CHECK_THROWS_WITH(require_cublas(status, "multiply"),
+                      Contains("could not multiply") && Contains("--resume") && Contains("--debug-sync"));
+  for (const cublasStatus_t status : {CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED})
+    CHECK_THROWS_WITH(require_cublas(status, "start"),
+                      Contains("trainer doctor") && Contains("end other programs") && Contains("device.type=cpu"));
+  CHECK_THROWS_WITH(require_cublas(CUBLAS_STATUS_ARCH_MISMATCH, "start"), Contains("device.type=cpu"));
 }
 
 TEST_CASE("only what CUDA itself could not allocate speaks of memory, and no failure calls itself out of memory") {
