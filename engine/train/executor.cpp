@@ -116,24 +116,24 @@ void Executor::begin_pass(const Layout& layout, const StepScalars& scalars, cons
   }
 }
 
-void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch,
-                     Statistics statistics) {
+void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch) {
   require_internal(first + count <= layouts_.size(), "routines are laid out before they are queued");
+  if (layouts_[first].operands_begin == layouts_[first + count - 1].operands_end) return;  // only allocations
   begin_pass(layouts_[first], scalars, batch);
   ++pass_counts_.total;
-  if (!pass_counts_.obstacle.empty()) return queue_calls(first, count, statistics);
+  if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty()) return queue_calls(first, count);
 
   bool has_same_addresses = false;
-  Pass& pass = find_pass(first, count, statistics, has_same_addresses);
+  Pass& pass = find_pass(first, count, has_same_addresses);
   if (!has_same_addresses) {
     ++pass_counts_.moved;
-    return queue_calls(first, count, statistics);
+    return queue_calls(first, count);
   }
   if (!pass.recording) {
-    pass.recording = device_.record([&] { queue_calls(first, count, statistics); }, pass_counts_.obstacle);
+    pass.recording = device_.record([&] { queue_calls(first, count); }, pass_counts_.obstacle);
     if (!pass.recording) {
-      if (pass_counts_.obstacle.empty()) pass_counts_.obstacle = "this device does not record";
-      return queue_calls(first, count, statistics);
+      pass_counts_.can_replay = !pass_counts_.obstacle.empty();
+      return queue_calls(first, count);
     }
   }
   pass.recording->replay();
@@ -141,12 +141,11 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
 }
 
 /// The pass of these routines, now with the addresses of the layout; `has_same_addresses` if it had them before.
-Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, Statistics statistics,
-                                    bool& has_same_addresses) {
+Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, bool& has_same_addresses) {
   const std::span<void* const> operands(operands_.data() + layouts_[first].operands_begin,
                                         operands_.data() + layouts_[first + count - 1].operands_end);
   const auto is_same_pass = [&](const Pass& pass) {
-    return pass.statistics == statistics && pass.routines.size() == count &&
+    return pass.routines.size() == count &&
            std::equal(pass.routines.begin(), pass.routines.end(), layouts_.begin() + static_cast<std::ptrdiff_t>(first),
                       [](const Routine* routine, const Layout& layout) { return routine == layout.routine; });
   };
@@ -154,7 +153,6 @@ Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, Statis
   if (found == passes_.end()) {
     Pass& pass = passes_.emplace_back();
     for (std::size_t i = first; i < first + count; ++i) pass.routines.push_back(layouts_[i].routine);
-    pass.statistics = statistics;
     found = passes_.end() - 1;
   }
   has_same_addresses = std::equal(found->operands.begin(), found->operands.end(), operands.begin(), operands.end());
@@ -165,8 +163,7 @@ Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, Statis
   return *found;
 }
 
-void Executor::queue_calls(std::size_t first, std::size_t count, Statistics statistics) {
-  if (statistics == Statistics::clear) clear(program_.loss_statistics);
+void Executor::queue_calls(std::size_t first, std::size_t count) {
   for (std::size_t i = first; i < first + count; ++i) {
     const void* const* operands = operands_.data() + layouts_[i].operands_begin;
     for (const Instruction& instruction : layouts_[i].routine->instructions) {
