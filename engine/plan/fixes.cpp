@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/errors.h"
 #include "engine/ops/op_definition.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/model_numbers.h"
@@ -39,14 +40,28 @@ struct Verdict {
   double flops = 0;
 };
 
-/// The plan of a changed experiment; nothing where the change does not compile (a width that no longer matches).
+/// Nothing where the experiment does not compile: a width that no longer matches, or a shape that the device has no
+/// kernel for.
+std::optional<Program> try_compile(const Experiment& experiment, const DataDescription& data,
+                                   const DeviceModel& device) {
+  try {
+    return compile(experiment, data, device);
+  } catch (const ConfigError&) {
+  } catch (const DataError&) {
+  } catch (const DeviceError&) {
+  }
+  return std::nullopt;
+}
+
+/// The plan of a changed experiment; nothing where it does not compile.
 std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDescription& data,
                                     const DeviceModel& device, std::int64_t capacity) {
   try {
-    const Program program = compile(experiment, data, device);
     const RunSchedule schedule(experiment, data);
-    return Verdict{make_memory_plan(program, schedule, capacity, allocator_options(experiment)),
-                   step_flops(program, schedule)};
+    const std::optional<Program> program = try_compile(experiment, data, device);
+    if (!program) return std::nullopt;
+    return Verdict{make_memory_plan(*program, schedule, capacity, allocator_options(experiment)),
+                   step_flops(*program, schedule)};
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -72,7 +87,7 @@ class FixSearch {
     batch_size_ = schedule.batch_size();
     accumulation_steps_ = schedule.step(1).num_micro_batches;
     eval_batch_size_ = schedule.eval_batch_size();
-    base_flops_ = step_flops(compile(experiment, data, device), schedule);
+    if (const auto program = try_compile(experiment, data, device)) base_flops_ = step_flops(*program, schedule);
   }
 
   std::int64_t largest_batch(std::int64_t limit) const {
@@ -121,6 +136,7 @@ class FixSearch {
     fix.peak_reserved = verdict->plan.peak_reserved;
     if (!fix.fits) {
       const auto unbounded = plan_changed(changed, data_, device_, unlimited_capacity);
+      if (!unbounded) return false;
       fix.peak_reserved = unbounded->plan.peak_reserved;
     }
     fix.same_result = same_result;
@@ -328,6 +344,7 @@ class FixSearch {
   void try_limit() {
     if (!experiment_.memory.limit) return;
     const auto unbounded = plan_changed(experiment_, data_, device_, unlimited_capacity);
+    if (!unbounded) return;
     Experiment changed = experiment_;
     // Segments are whole MiB.
     const std::int64_t limit_mib = (unbounded->plan.peak_reserved + mebibyte - 1) / mebibyte;
@@ -346,7 +363,7 @@ class FixSearch {
   const DeviceModel& device_;
   std::int64_t capacity_, device_capacity_;
   std::int64_t batch_size_ = 0, accumulation_steps_ = 1, eval_batch_size_ = 0, largest_batch_ = 0;
-  double base_flops_ = 0;
+  double base_flops_ = 0;  ///< 0: not known
   std::vector<Fix> fixes_;
 };
 

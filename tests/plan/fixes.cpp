@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/config/load_experiment.h"
+#include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
@@ -151,4 +152,47 @@ TEST_CASE("expandable segments are offered where they fit what segments of fixed
   CHECK(offered(experiment).same_result);
   CHECK(offered(experiment).peak_reserved == capacity);
   CHECK(offered(changed).set.empty());
+}
+
+namespace {
+
+/// A device that has no kernel for small batches: below `least_batch`.
+class DeviceForBatches : public DescribedDevice {
+ public:
+  explicit DeviceForBatches(std::int64_t least_batch) : least_batch_(least_batch) {}
+  std::int64_t workspace_bytes(const Op& op) const override {
+    if (std::holds_alternative<Conv2dAttributes>(op.attributes) && op.inputs[0].shape[0] < least_batch_)
+      throw DeviceError("there is no engine for this convolution");
+    return 0;
+  }
+
+ private:
+  std::int64_t least_batch_;
+};
+
+}  // namespace
+
+TEST_CASE("a change that the device has no kernel for is no fix, and does not end the search") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  // Without a last, smaller batch: each batch size is one shape.
+  const Experiment experiment = parse_experiment(network, "test.yaml", {"data.drop_last=true"});
+  const std::int64_t capacity = 48 * 1024 * 1024;
+  const DeviceForBatches device(5);
+  const std::int64_t largest = largest_fitting_batch_size(experiment, data, DescribedDevice(), capacity, 127);
+  REQUIRE(largest >= 5);
+  CHECK(largest_fitting_batch_size(experiment, data, device, capacity, 127) == largest);
+  const std::vector<Fix> fixes = find_fixes(experiment, data, device, capacity);
+  CHECK(std::any_of(fixes.begin(), fixes.end(), [&](const Fix& fix) {
+    return fix.fits && fix.set == std::vector<std::string>{"train.batch_size=" + std::to_string(largest)};
+  }));
+  for (const Fix& fix : find_fixes(experiment, data, device, 1024 * 1024))
+    CHECK(fix.set.front() != "train.batch_size=1");
+}
+
+TEST_CASE("an experiment that the device has no kernel for is still searched for changes that it has") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  const Experiment experiment = parse_experiment(network, "test.yaml", {"memory.limit=48MiB"});
+  const std::int64_t capacity = 48 * 1024 * 1024;
+  CHECK(largest_fitting_batch_size(experiment, data, DeviceForBatches(1000), capacity, 512) == 0);
+  CHECK(find_fixes(experiment, data, DeviceForBatches(1000), capacity, capacity * 10).empty());
 }
