@@ -1,5 +1,6 @@
 #include "cuda/kernels/matmul_epilogue.h"
 
+#include "cuda/kernels/bias_gradient.h"
 #include "cuda/kernels/element.h"
 #include "cuda/launch/launch.h"
 #include "engine/ops/linear.h"
@@ -88,24 +89,7 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(threads) row_sums_kernel(const T* a, T* sums, std::int64_t m, std::int64_t k,
-                                                           std::int64_t row_stride, std::int64_t column_stride) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (row >= m) return;
-  double sum = 0;
-  for (std::int64_t l = 0; l < k; ++l) sum += static_cast<double>(to_float(a[row * row_stride + l * column_stride]));
-  sums[row] = from_float<T>(static_cast<float>(sum));
-}
-
-template <typename T>
 void start(const MatmulCall& call, const MatmulOperands& operands, Stream stream) {
-  if (call.epilogue == Epilogue::none) return;
-  if (call.epilogue == Epilogue::bias_gradient_a) {
-    launch(row_sums_kernel<T>, {static_cast<unsigned>(num_blocks(call.m, threads))}, {threads}, stream,
-           static_cast<const T*>(operands.a), static_cast<T*>(operands.bias), call.m, call.k,
-           call.transpose_a ? std::int64_t{1} : call.k, call.transpose_a ? call.m : std::int64_t{1});
-    return;
-  }
   const std::int64_t count = call.m * num_blocks(call.n, thread_columns);
   const std::int64_t blocks = num_blocks(count, threads);
   require_internal(blocks <= 0x7FFFFFFF, "a product has fewer elements than a grid has threads");
@@ -116,6 +100,11 @@ void start(const MatmulCall& call, const MatmulOperands& operands, Stream stream
 }  // namespace
 
 void matmul_epilogue(const MatmulCall& call, const MatmulOperands& operands, Stream stream) {
+  if (call.epilogue == Epilogue::none) return;
+  if (call.epilogue == Epilogue::bias_gradient_a) {
+    require_internal(call.transpose_a, "a bias gradient is summed over the rows of A in memory");
+    return bias_gradient(call.type, operands.a, operands.bias, call.k, call.m, operands.workspace, stream);
+  }
   with_element_type(call.type, [&](auto element) { start<typename decltype(element)::type>(call, operands, stream); });
 }
 

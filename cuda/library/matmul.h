@@ -19,7 +19,7 @@ enum class Epilogue : std::uint8_t {
   drelu,            ///< · where bit (i, j) of aux is set, else 0
   relu_bias_aux,    ///< relu_bias, and a bit for each positive result in aux
   relu_aux,         ///< relu, likewise
-  bias_gradient_a,  ///< the product itself; and the sums of op(A)'s rows over k in bias (m)
+  bias_gradient_a,  ///< the product itself; and the sums of op(A)'s rows over k in bias (m); only with transpose_a
 };
 
 constexpr bool reads_bias(Epilogue epilogue) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "cuda/kernels/bias_gradient.h"
 #include "cuda/library/matmul.h"
 
 namespace trainer::cuda {
@@ -14,14 +15,26 @@ namespace trainer::cuda {
 //   - and are no more than 16,
 // none where that is less than two. It follows that no product asks for more than 256 tiles, 16 MiB. 64 KiB come on
 // top wherever there is work for more than a tile, for the counters and flags that kernels keep there.
-std::int64_t matmul_workspace_bytes(const MatmulCall& call) {
+// A bias gradient that the library does not fuse is summed behind the product, in the same scratch. Whether it fuses is
+// known on the GPU alone, so there is always room for those sums.
+namespace {
+
+std::int64_t product_workspace_bytes(const MatmulCall& call) {
   constexpr std::int64_t tile = 128, min_sum = 128, max_tiles = 256, max_copies = 16, counters = 64 << 10;
   const std::int64_t num_tiles = ((call.m + tile - 1) / tile) * ((call.n + tile - 1) / tile);
   if (num_tiles <= 1 && call.k < 2 * min_sum) return 0;
   const std::int64_t copies =
       std::min({call.k / min_sum, max_tiles / std::max(num_tiles, std::int64_t{1}), max_copies});
   if (copies < 2) return counters;
-  const std::int64_t bytes = counters + copies * call.m * call.n * static_cast<std::int64_t>(sizeof(float));
+  return counters + copies * call.m * call.n * static_cast<std::int64_t>(sizeof(float));
+}
+
+}  // namespace
+
+std::int64_t matmul_workspace_bytes(const MatmulCall& call) {
+  std::int64_t bytes = product_workspace_bytes(call);
+  if (call.epilogue == Epilogue::bias_gradient_a)
+    bytes = std::max(bytes, bias_gradient_workspace_bytes(call.k, call.m));
   return (bytes + 511) / 512 * 512;
 }
 

@@ -10,16 +10,21 @@ namespace {
 
 class UnfusedMatmul final : public Matmul {
  public:
-  UnfusedMatmul(const MatmulCall& call, std::unique_ptr<Matmul> product) : call_(call), product_(std::move(product)) {}
+  UnfusedMatmul(const MatmulCall& call, std::unique_ptr<Matmul> product)
+      : call_(call),
+        product_workspace_(matmul_workspace_bytes(without_epilogue(call)) > 0),
+        product_(std::move(product)) {}
 
   void run(const MatmulOperands& operands, Stream stream) override {
-    product_->run({.a = operands.a, .b = operands.b, .c = operands.c, .workspace = operands.workspace}, stream);
+    void* const workspace = product_workspace_ ? operands.workspace : nullptr;
+    product_->run({.a = operands.a, .b = operands.b, .c = operands.c, .workspace = workspace}, stream);
     matmul_epilogue(call_, operands, stream);
   }
   bool is_fused() const override { return false; }
 
  private:
   MatmulCall call_;
+  bool product_workspace_;
   std::unique_ptr<Matmul> product_;
 };
 
