@@ -46,8 +46,8 @@ class ConvolutionPlanner {
   virtual ~ConvolutionPlanner() = default;
   /// Throws DeviceError where nothing serves the call.
   virtual std::int64_t workspace_bytes(const ConvolutionCall& call) = 0;
-  /// Calls that the device will time its engines for (device.autotune) and whose choice is not known here: their
-  /// scratch there may differ from what was answered.
+  /// Of the calls asked about, those whose engines the device will time (device.autotune) or has timed without its
+  /// choice being known here: what they run there may need less scratch than was answered.
   virtual std::int64_t num_untuned() const { return 0; }
 };
 

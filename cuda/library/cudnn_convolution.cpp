@@ -20,6 +20,11 @@ namespace trainer::cuda {
 // for the planned scratch or is refused. A description in configs/gpus/ that equals the device's own therefore yields
 // the device's own plans; where it was written from public figures it may differ from it, and scripts/gpu_check.sh
 // saves the device's.
+// With device.autotune a plan is the choice that an earlier process stored for the device, else the heuristics' first.
+// Engines are timed only where a convolution without such a choice is prepared to run, and only those that need no more
+// scratch than was planned: the fastest is stored and runs in the planned scratch, and what was planned holds for as
+// long as the process. From the next one on, the stored choice is what is planned and what runs. Searches for changes
+// that fit and plans that are only reported therefore time nothing.
 // What cuDNN's heuristics say depends on its version: a plan holds for the version that made it.
 
 namespace {
@@ -99,7 +104,7 @@ CudnnConvolutions& CudnnConvolutions::operator=(CudnnConvolutions&&) noexcept = 
 ConvolutionPlanner& CudnnConvolutions::planner() { return parts_->planner; }
 
 std::unique_ptr<Convolution> CudnnConvolutions::prepare(const ConvolutionCall& call) {
-  return load_cudnn_plan(parts_->planner.plan(call), call, parts_->handle.get());
+  return load_cudnn_plan(parts_->planner.plan_to_run(call), call, parts_->handle.get());
 }
 
 const std::string& CudnnConvolutions::properties_json() const { return parts_->properties_json; }

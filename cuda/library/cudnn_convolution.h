@@ -23,10 +23,10 @@ class CudnnConvolutions {
   CudnnConvolutions(CudnnConvolutions&&) noexcept;
   CudnnConvolutions& operator=(CudnnConvolutions&&) noexcept;
 
-  /// With options.autotune it times the engines of a call that it has no choice for, in memory that it takes from the
-  /// device for as long as that lasts, and stores the choice.
   ConvolutionPlanner& planner();
-  /// The convolution may be used for as long as this object.
+  /// Runs in the scratch that planner() tells. With options.autotune it times the engines of a call that no choice is
+  /// stored for, in memory that it takes from the device for as long as that lasts, and stores the choice. The
+  /// convolution may be used for as long as this object.
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call);
   /// What make_cudnn_planner would need to plan for this device elsewhere.
   const std::string& properties_json() const;

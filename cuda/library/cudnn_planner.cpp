@@ -5,35 +5,52 @@
 
 namespace trainer::cuda {
 
+namespace {
+
+/// Of a call's engines, those that can be chosen by time.
+constexpr std::size_t max_timed = 8;
+
+}  // namespace
+
 CudnnPlanner::CudnnPlanner(CudnnPlans plans) : plans_(std::move(plans)) {}
 
 CudnnPlanner::CudnnPlanner(CudnnPlans plans, const std::string& choices_path, PlanTimer timer)
     : plans_(std::move(plans)), choices_(choices_path), timer_(std::move(timer)) {}
 
-const CudnnPlan& CudnnPlanner::plan(const ConvolutionCall& call) {
+const CudnnPlan& CudnnPlanner::plan(const ConvolutionCall& call) { return choice_of(call).plan; }
+
+const CudnnPlan& CudnnPlanner::plan_to_run(const ConvolutionCall& call) {
+  Choice& choice = choice_of(call);
+  if (choice.is_timed || !timer_) return choice.plan;
+  if (!choice.running) choice.running = choose_by_time(call, choice.plan);
+  return *choice.running;
+}
+
+CudnnPlanner::Choice& CudnnPlanner::choice_of(const ConvolutionCall& call) {
   const std::string key = text_key(call);
   const auto known = chosen_.find(key);
   return known != chosen_.end() ? known->second : chosen_.emplace(key, choose(call)).first->second;
 }
 
-CudnnPlan CudnnPlanner::choose(const ConvolutionCall& call) {
-  return choices_ ? choose_timed(call) : plans_.find(call, 1).front();
-}
-
-CudnnPlan CudnnPlanner::choose_timed(const ConvolutionCall& call) {
-  constexpr std::size_t max_timed = 8;
-  std::vector<CudnnPlan> candidates = plans_.find(call, max_timed);
+CudnnPlanner::Choice CudnnPlanner::choose(const ConvolutionCall& call) {
+  if (!choices_) return {.plan = plans_.find(call, 1).front()};
   if (const auto engine = choices_->find(call)) {
+    std::vector<CudnnPlan> candidates = plans_.find(call, max_timed);
     const auto chosen = std::find_if(candidates.begin(), candidates.end(),
                                      [&](const CudnnPlan& plan) { return plan.engine == *engine; });
-    if (chosen != candidates.end()) return std::move(*chosen);
-  }
-  if (const auto fastest = timer_ ? timer_(call, candidates) : std::nullopt) {
-    choices_->store(call, candidates[*fastest].engine);
-    return std::move(candidates[*fastest]);
+    if (chosen != candidates.end()) return {.plan = std::move(*chosen), .is_timed = true};
   }
   ++num_untuned_;
-  return std::move(candidates.front());
+  return {.plan = plans_.find(call, 1).front()};
+}
+
+CudnnPlan CudnnPlanner::choose_by_time(const ConvolutionCall& call, const CudnnPlan& planned) {
+  std::vector<CudnnPlan> candidates = plans_.find(call, max_timed);
+  std::erase_if(candidates, [&](const CudnnPlan& plan) { return plan.workspace_bytes > planned.workspace_bytes; });
+  const auto fastest = timer_(call, candidates);
+  if (!fastest) return planned;
+  choices_->store(call, candidates.at(*fastest).engine);
+  return std::move(candidates.at(*fastest));
 }
 
 }  // namespace trainer::cuda

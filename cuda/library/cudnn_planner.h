@@ -14,30 +14,41 @@ namespace trainer::cuda {
 /// Says which of some plans is the fastest; empty where it cannot be found out.
 using PlanTimer = std::function<std::optional<std::size_t>(const ConvolutionCall&, const std::vector<CudnnPlan>&)>;
 
-/// Chooses one plan for each call and keeps it: what the heuristics put first, or where engines are timed the fastest
-/// of the first eight, once it is known.
+/// Chooses one plan for each call and keeps it: what was timed and stored before, else what the heuristics put first.
+/// See Note [One plan] in cuda/library/cudnn_convolution.cpp.
 class CudnnPlanner final : public ConvolutionPlanner {
  public:
   /// The heuristics' choice.
   explicit CudnnPlanner(CudnnPlans plans);
-  /// Choices from the file at `choices_path`; those that it lacks are made and stored there by `timer`, or where that
-  /// is empty or cannot tell, left to the heuristics and counted.
+  /// Choices from the file at `choices_path`; those that it lacks are left to the heuristics and counted, until
+  /// plan_to_run has `timer`, which may be empty, make them.
   CudnnPlanner(CudnnPlans plans, const std::string& choices_path, PlanTimer timer);
 
-  /// Throws DeviceError where nothing serves the call; DataError where a choice cannot be stored.
+  /// Times nothing. Throws DeviceError where nothing serves the call.
   const CudnnPlan& plan(const ConvolutionCall& call);
+  /// What to run in the scratch of plan(call), which stays as it is: that plan, or where its call has no choice yet and
+  /// there is a timer, the fastest of the heuristics' first eight that need no more scratch, which is stored. Throws
+  /// what plan(call) throws; DataError where the choice cannot be stored.
+  const CudnnPlan& plan_to_run(const ConvolutionCall& call);
   std::int64_t workspace_bytes(const ConvolutionCall& call) override { return plan(call).workspace_bytes; }
   std::int64_t num_untuned() const override { return num_untuned_; }
 
  private:
-  CudnnPlan choose(const ConvolutionCall& call);
-  CudnnPlan choose_timed(const ConvolutionCall& call);
+  struct Choice {
+    CudnnPlan plan;
+    bool is_timed = false;                  ///< before, and stored
+    std::optional<CudnnPlan> running = {};  ///< once it is settled
+  };
+
+  Choice& choice_of(const ConvolutionCall& call);
+  Choice choose(const ConvolutionCall& call);
+  CudnnPlan choose_by_time(const ConvolutionCall& call, const CudnnPlan& planned);
 
   CudnnPlans plans_;
   std::optional<EngineChoices> choices_;  ///< where engines are timed
   PlanTimer timer_;
-  std::unordered_map<std::string, CudnnPlan> chosen_;  ///< by text_key
-  std::int64_t num_untuned_ = 0;
+  std::unordered_map<std::string, Choice> chosen_;  ///< by text_key
+  std::int64_t num_untuned_ = 0;                    ///< of chosen_: to be timed, and not timed before
 };
 
 }  // namespace trainer::cuda

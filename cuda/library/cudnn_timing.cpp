@@ -8,6 +8,7 @@
 
 #include "cuda/device/cuda_call.h"
 #include "cuda/device/stream_handles.h"
+#include "engine/errors.h"
 
 namespace trainer::cuda {
 
@@ -68,6 +69,31 @@ float time_of(Convolution& convolution, const ConvolutionOperands& operands, cud
   return best;
 }
 
+/// Takes the stream that was timed on off the handle before it goes; a convolution sets its own again when it runs.
+class StreamOfHandle {
+ public:
+  explicit StreamOfHandle(cudnnHandle_t handle) : handle_(handle) {}
+  ~StreamOfHandle() { cudnnSetStream(handle_, nullptr); }
+  StreamOfHandle(const StreamOfHandle&) = delete;
+  StreamOfHandle& operator=(const StreamOfHandle&) = delete;
+
+ private:
+  cudnnHandle_t handle_;
+};
+
+/// Empty where the plan cannot be used on this device, which is none the worse for that.
+std::optional<float> try_time(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle,
+                              const ConvolutionOperands& operands, cudaStream_t stream) {
+  try {
+    return time_of(*load_cudnn_plan(plan, call, handle), operands, stream);
+  } catch (const DeviceError&) {
+    // An error that stays is the device's, not the plan's: it comes again.
+    cudaGetLastError();
+    require_cuda(cudaStreamSynchronize(stream), "time a convolution");
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::optional<std::size_t> fastest_plan(const ConvolutionCall& call, const std::vector<CudnnPlan>& plans,
@@ -84,12 +110,13 @@ std::optional<std::size_t> fastest_plan(const ConvolutionCall& call, const std::
   const ConvolutionOperands operands{x.get(), weights.get(), call.bias ? bias.get() : nullptr, y.get(),
                                      workspace.get()};
   const OwnedStream stream;
-  std::size_t fastest = 0;
+  const StreamOfHandle taken_off(handle);
+  std::optional<std::size_t> fastest;
   float least = std::numeric_limits<float>::max();
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const float milliseconds = time_of(*load_cudnn_plan(plans[i], call, handle), operands, stream.get());
-    if (milliseconds >= least) continue;
-    least = milliseconds;
+    const auto milliseconds = try_time(plans[i], call, handle, operands, stream.get());
+    if (!milliseconds || *milliseconds >= least) continue;
+    least = *milliseconds;
     fastest = i;
   }
   return fastest;

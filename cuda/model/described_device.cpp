@@ -18,10 +18,6 @@ namespace {
 std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const CudaOptions& options,
                                               std::string& reason) {
   const std::string properties = profile.cudnn.empty() ? std::string() : read_config_file(profile.cudnn_path());
-  if (options.autotune) {
-    reason = "device.autotune chooses kernels by timing them, on the GPU";
-    return nullptr;
-  }
   if (properties.empty()) {
     reason = "the profile names no file with properties for cuDNN";
     return nullptr;
@@ -53,6 +49,16 @@ DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::uniq
 
 std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
   return compute_workspace_bytes(op, {convolutions_.get(), tf32_});
+}
+
+std::string DescribedDevice::workspace_bound() const {
+  if (!workspace_bound_.empty()) return workspace_bound_;
+  const std::int64_t num_untuned = convolutions_->num_untuned();
+  if (num_untuned == 0) return {};
+  return fmt::format(
+      "device.autotune: {} not been timed on this GPU by this user. The scratch is cuDNN's first choice's; a timed one "
+      "never needs more.",
+      num_untuned == 1 ? "1 convolution has" : fmt::format("{} convolutions have", num_untuned));
 }
 
 std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,

@@ -16,14 +16,15 @@ namespace trainer::cuda {
 /// A CUDA device that is known by its description alone: programs can be compiled and planned for it anywhere.
 class DescribedDevice final : public DeviceModel {
  public:
-  /// `workspace_bound` is what the function of that name answers.
+  /// `workspace_bound` is what the function of that name answers where it is not empty.
   DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
                   std::string workspace_bound);
 
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return name_; }
   std::int64_t workspace_bytes(const Op& op) const override;
-  std::string workspace_bound() const override { return workspace_bound_; }
+  /// Tells also of convolutions of the ops asked about that have not been timed yet.
+  std::string workspace_bound() const override;
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(tf32_); }
   std::vector<NamedBytes> outside_allocator() const override { return outside_allocator_; }
@@ -37,8 +38,9 @@ class DescribedDevice final : public DeviceModel {
 };
 
 /// The device of `profile`. cuDNN tells the scratch of its convolutions, as it would on the GPU, where the CUDA module
-/// can be loaded, the profile has properties for it and nothing is timed; else memory.workspace_limit bounds it, and
-/// workspace_bound() says why. Throws ConfigError where the profile names a file that cannot be read.
+/// can be loaded and the profile has properties for it; else memory.workspace_limit bounds it, and workspace_bound()
+/// says why. Throws ConfigError where the profile names a file that cannot be read; DataError where the file of timed
+/// convolutions (device.autotune) is damaged.
 std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
                                                        std::int64_t workspace_limit);
 

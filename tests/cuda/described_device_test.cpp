@@ -1,5 +1,6 @@
 #include "cuda/model/described_device.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "engine/config/load_experiment.h"
@@ -97,14 +98,31 @@ TEST_CASE("a profile's file for cuDNN that is not there is a mistake of the prof
   CHECK_THROWS_AS(make_described_device(profile, {}, 96 << 20), ConfigError);
 }
 
-TEST_CASE("timed kernels are not planned for: the limit bounds them") {
-  GpuProfile profile = small_gpu();
-  profile.path = TRAINER_SOURCE_DIR "/configs/gpus/h200.yaml";
-  profile.cudnn = "h200.cudnn.json";
-  CudaOptions options;
-  options.autotune = true;
-  CHECK_THAT(make_described_device(profile, options, 96 << 20)->workspace_bound(),
-             Catch::Contains("device.autotune chooses kernels by timing"));
+TEST_CASE("convolutions that have not been timed yet are told once the device was asked about them") {
+  /// Has timed no convolution.
+  class UntunedPlanner final : public ConvolutionPlanner {
+   public:
+    std::int64_t workspace_bytes(const ConvolutionCall&) override { return 100 * ++num_asked_; }
+    std::int64_t num_untuned() const override { return num_asked_; }
+
+   private:
+    std::int64_t num_asked_ = 0;
+  };
+  const Experiment experiment = convolution_network();
+  const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
+  const DescribedDevice device(small_gpu(), false, std::make_unique<UntunedPlanner>(), "");
+  CHECK(device.workspace_bound().empty());
+  const Program program = compile(experiment, data, device);
+  const auto is_convolution = [](const OpCall& call) {
+    return std::holds_alternative<Conv2dAttributes>(call.op.attributes);
+  };
+  REQUIRE(std::any_of(program.calls.begin(), program.calls.end(), is_convolution));
+  CHECK_THAT(device.workspace_bound(), Catch::Contains("not been timed on this GPU"));
+  CHECK_THAT(device.workspace_bound(), Catch::Contains("cuDNN's first choice"));
+
+  const DescribedDevice bounded(small_gpu(), false, std::make_unique<UntunedPlanner>(), "A bound.");
+  compile(experiment, data, bounded);
+  CHECK(bounded.workspace_bound() == "A bound.");
 }
 
 TEST_CASE("a described device plans staging for the next batch beside the step") {

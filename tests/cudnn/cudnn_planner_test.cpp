@@ -40,7 +40,20 @@ class Folder {
   fs::path path_ = fs::temp_directory_path() / ("cudnn_planner_test." + std::to_string(getpid()));
 };
 
-std::optional<std::size_t> prefer_second(const ConvolutionCall&, const std::vector<CudnnPlan>&) { return 1; }
+/// The last of those it is given, of which there must be some.
+std::optional<std::size_t> prefer_last(const ConvolutionCall&, const std::vector<CudnnPlan>& plans) {
+  REQUIRE(plans.size() > 1);
+  return plans.size() - 1;
+}
+
+/// Of the heuristics' first eight those that need no more scratch than the first.
+std::vector<CudnnPlan> candidates() {
+  std::vector<CudnnPlan> plans = h200_plans().find(call, 8);
+  const std::int64_t planned = plans.front().workspace_bytes;
+  std::erase_if(plans, [&](const CudnnPlan& plan) { return plan.workspace_bytes > planned; });
+  REQUIRE(plans.size() > 1);
+  return plans;
+}
 
 TEST_CASE("a call is planned as cuDNN's heuristics say where nothing is timed") {
   CudnnPlanner planner(h200_plans());
@@ -49,29 +62,93 @@ TEST_CASE("a call is planned as cuDNN's heuristics say where nothing is timed") 
   CHECK(planner.num_untuned() == 0);
 }
 
-TEST_CASE("what was timed once is stored, and is planned elsewhere without timing") {
+TEST_CASE("planning times nothing, also where engines are to be timed") {
   const Folder folder;
-  const std::string second = h200_plans().find(call, 2)[1].engine;
-  CudnnPlanner device(h200_plans(), folder.file(), prefer_second);
-  CHECK(device.plan(call).engine == second);
-  CHECK(device.num_untuned() == 0);
+  CudnnPlanner planner(h200_plans(), folder.file(), [](const ConvolutionCall&, const std::vector<CudnnPlan>&) {
+    FAIL("timed");
+    return std::nullopt;
+  });
+  CHECK(planner.plan(call).engine == candidates()[0].engine);
+  CHECK(planner.workspace_bytes(call) == candidates()[0].workspace_bytes);
+  CHECK(planner.num_untuned() == 1);
+}
 
+TEST_CASE("what runs is timed once, within the scratch that is planned, which stays") {
+  const Folder folder;
+  int num_timed = 0;
+  CudnnPlanner planner(h200_plans(), folder.file(),
+                       [&](const ConvolutionCall& timed, const std::vector<CudnnPlan>& plans) {
+                         ++num_timed;
+                         CHECK(timed == call);
+                         REQUIRE(plans.size() == candidates().size());
+                         for (std::size_t i = 0; i < plans.size(); ++i)
+                           CHECK(plans[i].engine == candidates()[i].engine);
+                         return prefer_last(timed, plans);
+                       });
+  const std::int64_t planned = planner.workspace_bytes(call);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    CHECK(planner.plan_to_run(call).engine == candidates().back().engine);
+    CHECK(planner.workspace_bytes(call) == planned);
+    CHECK(planner.plan(call).engine == candidates().front().engine);
+  }
+  CHECK(num_timed == 1);
+  CHECK(planner.plan_to_run(call).workspace_bytes <= planned);
+}
+
+TEST_CASE("engines that need more scratch than planned are not timed") {
+  const Folder folder;
+  // Whose first choice with TF32 takes less scratch than others.
+  ConvolutionCall other = call;
+  bool some_need_more = false;
+  for (const std::int64_t channels : {3, 16, 64, 256}) {
+    for (const bool tf32 : {false, true}) {
+      other.x[3] = channels;
+      other.tf32 = tf32;
+      const auto plans = h200_plans().find(other, 8);
+      const std::int64_t planned = plans.front().workspace_bytes;
+      for (const CudnnPlan& plan : plans) some_need_more = some_need_more || plan.workspace_bytes > planned;
+      CudnnPlanner planner(
+          h200_plans(), folder.file(),
+          [&](const ConvolutionCall&, const std::vector<CudnnPlan>& timed) -> std::optional<std::size_t> {
+            for (const CudnnPlan& plan : timed) CHECK(plan.workspace_bytes <= planned);
+            return timed.size() - 1;
+          });
+      CHECK(planner.plan_to_run(other).workspace_bytes <= planned);
+    }
+  }
+  CHECK(some_need_more);
+}
+
+TEST_CASE("what was timed once is stored, and is planned and run from then on without timing") {
+  const Folder folder;
+  const std::string timed = candidates().back().engine;
+  CudnnPlanner device(h200_plans(), folder.file(), prefer_last);
+  device.plan_to_run(call);
+
+  CudnnPlanner next(h200_plans(), folder.file(), [](const ConvolutionCall&, const std::vector<CudnnPlan>&) {
+    FAIL("timed again");
+    return std::nullopt;
+  });
+  CHECK(next.plan(call).engine == timed);
+  CHECK(next.plan_to_run(call).engine == timed);
   CudnnPlanner elsewhere(h200_plans(), folder.file(), {});
-  CHECK(elsewhere.plan(call).engine == second);
-  CHECK(elsewhere.workspace_bytes(call) == device.workspace_bytes(call));
+  CHECK(elsewhere.plan(call).engine == timed);
+  CHECK(elsewhere.workspace_bytes(call) == next.workspace_bytes(call));
   CHECK(elsewhere.num_untuned() == 0);
 }
 
 TEST_CASE("a call without a choice is left to the heuristics and counted once") {
   const Folder folder;
   CudnnPlanner planner(h200_plans(), folder.file(), {});
-  for (int repetition = 0; repetition < 2; ++repetition)
-    CHECK(planner.plan(call).engine == h200_plans().find(call, 1)[0].engine);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    CHECK(planner.plan(call).engine == candidates()[0].engine);
+    CHECK(planner.plan_to_run(call).engine == candidates()[0].engine);
+  }
   CHECK(planner.num_untuned() == 1);
 
   CudnnPlanner without_room(h200_plans(), folder.file(),
                             [](const ConvolutionCall&, const std::vector<CudnnPlan>&) { return std::nullopt; });
-  without_room.plan(call);
+  CHECK(without_room.plan_to_run(call).engine == candidates()[0].engine);
   CHECK(without_room.num_untuned() == 1);
   CHECK_FALSE(fs::exists(folder.file()));
 }
@@ -79,8 +156,10 @@ TEST_CASE("a call without a choice is left to the heuristics and counted once") 
 TEST_CASE("a stored engine that this cuDNN does not offer is timed anew") {
   const Folder folder;
   EngineChoices(folder.file()).store(call, "eng-of-old");
-  CudnnPlanner planner(h200_plans(), folder.file(), prefer_second);
-  CHECK(planner.plan(call).engine == h200_plans().find(call, 2)[1].engine);
+  CudnnPlanner planner(h200_plans(), folder.file(), prefer_last);
+  CHECK(planner.plan(call).engine == candidates()[0].engine);
+  CHECK(planner.plan_to_run(call).engine == candidates().back().engine);
+  CHECK(EngineChoices(folder.file()).find(call) == candidates().back().engine);
 }
 
 TEST_CASE("choices of two processes are both kept") {

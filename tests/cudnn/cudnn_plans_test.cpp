@@ -207,7 +207,31 @@ TEST_CASE("a convolution that no engine computes is an error that names it") {
   ConvolutionCall call = all_shapes()[4];
   call.relu = true;
   CHECK_THROWS_WITH(CudnnPlans(properties_of("h200")).find(call, 1),
-                    Catch::Contains("no engine for a convolution of 64×56×56×64") && Catch::Contains("NVIDIA H200"));
+                    Catch::Contains("no engine for a convolution of 64×56×56×64") && Catch::Contains("NVIDIA H200") &&
+                        Catch::Contains("use a smaller batch"));
+}
+
+TEST_CASE("images of more elements than 32 bits count are planned too") {
+  const CudnnPlans plans(properties_of("h200"));
+  for (const bool tf32 : {false, true}) {
+    for (ConvolutionCall call :
+         {call_of({1025, 256, 256, 32}, 32, 3, 1, 1, 1), call_of({4096, 224, 224, 3}, 64, 7, 2, 1, 1)}) {
+      call.tf32 = tf32;
+      REQUIRE(std::max(call.x[0] * call.x[1] * call.x[2] * call.x[3], call.y[0] * call.y[1] * call.y[2] * call.y[3]) >
+              std::int64_t{1} << 31);
+      for (const auto direction : {ConvolutionDirection::forward, ConvolutionDirection::input_gradient,
+                                   ConvolutionDirection::weight_gradient}) {
+        call.direction = direction;
+        CHECK(plans.find(call, 1)[0].workspace_bytes <= call.workspace_limit);
+      }
+    }
+  }
+}
+
+TEST_CASE("a batch of more images than 32 bits count is an error that asks for a smaller one") {
+  const CudnnPlans plans(properties_of("h200"));
+  CHECK_THROWS_WITH(plans.find(call_of({std::int64_t{1} << 32, 2, 2, 1}, 4, 3, 1, 1, 1), 1),
+                    Catch::Contains("4294967296×2×2×1") && Catch::Contains("use a smaller batch"));
 }
 
 TEST_CASE("properties that are none are an error that names the device") {

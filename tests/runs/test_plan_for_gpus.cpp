@@ -140,11 +140,17 @@ TEST_CASE(
   CHECK(is_exact != is_bounded);
 }
 
-TEST_CASE(
-    "timed kernels cannot be planned for a GPU that is not here: their scratch is bounded, and the report says so") {
-  const std::vector<std::string> words = {"configs/quickstart.yaml", "--gpu", "h200", "device.autotune=true"};
-  CHECK(plan_of(words)["workspace"] == "bounded");
-  CHECK_THAT(run_trainer(with({"plan"}, words)).out, Contains("device.autotune chooses kernels by timing"));
+TEST_CASE("convolutions that were never timed are planned with the first choice, and the report says so") {
+  const std::vector<std::string> words = {"plan", "configs/cifar10_resnet18.yaml", "--gpu", "h200",
+                                          "device.autotune=true"};
+  const std::string folder = std::filesystem::temp_directory_path() / "trainer-no-timed-convolutions";
+  const ProcessOptions nothing_timed{.environment = {{"XDG_CACHE_HOME", folder}}};
+  const std::string report = run_trainer(words, nothing_timed).out;
+  const bool is_bounded = report.find("counted with its bound, memory.workspace_limit") != std::string::npos;
+  const bool is_untimed = report.find("not been timed on this GPU") != std::string::npos;
+  CHECK(is_bounded != is_untimed);
+  CHECK(json::parse(run_trainer(with(words, {"--json"}), nothing_timed).out)["workspace"] == "bounded");
+  CHECK_FALSE(std::filesystem::exists(folder));
 }
 
 TEST_CASE("an unknown GPU is answered with the nearest name and all names") {
