@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "datasets/memory_dataset.h"
 #include "engine/memory/caching_allocator.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
@@ -178,28 +177,6 @@ train: {batch_size: 1}
 }
 
 namespace {
-
-/// Two features and a number; sample `bad` is not finite.
-LoadedData numbers_with(float bad_value, std::int64_t bad) {
-  std::vector<float> samples, targets;
-  for (int i = 0; i < 20; ++i) {
-    samples.push_back(i == bad ? bad_value : 0.1F * static_cast<float>(i));
-    samples.push_back(1.0F);
-    targets.push_back(0.5F);
-  }
-  const auto bytes = [](const std::vector<float>& values) {
-    const auto* begin = reinterpret_cast<const std::byte*>(values.data());
-    return std::vector<std::byte>(begin, begin + values.size() * sizeof(float));
-  };
-  LoadedData data;
-  data.train = std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{2}}, TensorType{DType::f32, Shape{1}},
-                                               bytes(samples), bytes(targets));
-  data.description.sample = {DType::f32, Shape{2}};
-  data.description.categorical = false;
-  data.description.num_outputs = 1;
-  data.description.num_train = 20;
-  return data;
-}
 
 constexpr const char* numbers_experiment = R"(
 name: numbers

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "datasets/memory_dataset.h"
 #include "engine/config/load_experiment.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/train/training_run.h"
@@ -114,6 +115,28 @@ struct TestRun {
     return (*this)(*device);
   }
 };
+
+/// Two features and a number; sample `bad` is not finite.
+inline LoadedData numbers_with(float bad_value, std::int64_t bad) {
+  std::vector<float> samples, targets;
+  for (int i = 0; i < 20; ++i) {
+    samples.push_back(i == bad ? bad_value : 0.1F * static_cast<float>(i));
+    samples.push_back(1.0F);
+    targets.push_back(0.5F);
+  }
+  const auto bytes = [](const std::vector<float>& values) {
+    const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+    return std::vector<std::byte>(begin, begin + values.size() * sizeof(float));
+  };
+  LoadedData data;
+  data.train = std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{2}}, TensorType{DType::f32, Shape{1}},
+                                               bytes(samples), bytes(targets));
+  data.description.sample = {DType::f32, Shape{2}};
+  data.description.categorical = false;
+  data.description.num_outputs = 1;
+  data.description.num_train = 20;
+  return data;
+}
 
 inline std::string checkpoint_file(const std::string& output, int step, const std::string& name) {
   char folder[32];
