@@ -46,7 +46,13 @@ struct PlanTarget {
 };
 
 PlanTarget this_machine(const Experiment& experiment, const PlanArguments& arguments) {
-  std::unique_ptr<Device> device = make_device(experiment);
+  std::unique_ptr<Device> device;
+  try {
+    device = make_device(experiment);
+  } catch (const DeviceError& error) {
+    throw DeviceError(
+        fmt::format("{}\n--gpu PROFILE plans for a GPU that is not here; --gpu list lists profiles", error.what()));
+  }
   PlanTarget target;
   target.available_bytes = device->available_bytes();
   target.capacity = arguments.capacity.empty() ? capacity_of(experiment, *device)

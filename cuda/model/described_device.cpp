@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cuda/model/bounded_planner.h"
@@ -14,10 +15,35 @@
 namespace trainer::cuda {
 namespace {
 
+/// What the profile's file tells cuDNN; empty where it names none. Throws ConfigError for one of another GPU.
+std::string properties_of(const GpuProfile& profile) {
+  if (profile.cudnn.empty()) return {};
+  const std::string path = profile.cudnn_path();
+  std::string text;
+  try {
+    text = read_config_file(path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: key 'cudnn': {}", profile.path, error.what()));
+  }
+  const nlohmann::json properties = nlohmann::json::parse(text, nullptr, false);
+  const auto number = [&](const char* key) {
+    const bool is_there = properties.is_object() && properties.contains(key) && properties[key].is_number_integer();
+    if (!is_there) throw ConfigError(fmt::format("{}: has no number '{}', which cuDNN needs to know", path, key));
+    return properties[key].get<std::int64_t>();
+  };
+  const std::int64_t version = number("deviceVer") / 10, num_multiprocessors = number("multiProcessorCount");
+  if (version != profile.compute_capability || num_multiprocessors != profile.num_multiprocessors) {
+    throw ConfigError(fmt::format(
+        "{}: describes sm_{} with {} multiprocessors to cuDNN; the profile {} says sm_{} with {}", path, version,
+        num_multiprocessors, profile.path, profile.compute_capability, profile.num_multiprocessors));
+  }
+  return text;
+}
+
 /// Null where cuDNN cannot be asked; `reason` then says why.
 std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const CudaOptions& options,
                                               std::string& reason) {
-  const std::string properties = profile.cudnn.empty() ? std::string() : read_config_file(profile.cudnn_path());
+  const std::string properties = properties_of(profile);
   if (properties.empty()) {
     reason = "the profile names no file with properties for cuDNN";
     return nullptr;

@@ -20,6 +20,7 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
   }
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
   timeline_.reserve(3 * longest);
+  pass_counts_.can_replay = device.runs_ahead();
   if (!options.replays) pass_counts_.obstacle = "device.cuda_graph=false";
   if (options.synchronous) pass_counts_.obstacle = "--debug-sync";
 }

@@ -79,7 +79,7 @@ std::string RunDirectory::checkpoint_path(std::int64_t step) const {
 Checkpoint RunDirectory::newest(bool accept_previous) const {
   std::vector<std::int64_t> steps = checkpoint_steps();
   if (steps.empty()) {
-    throw DataError(fmt::format("there is no checkpoint under {} to resume from; run without --resume to start anew",
+    throw DataError(fmt::format("there is no checkpoint under {} to resume from; --overwrite starts anew",
                                 checkpoints_path()));
   }
   std::string problem;

@@ -56,10 +56,9 @@ Start choose_start(const RunDirectory& directory, const std::string& config_path
   }
   if (!directory.holds_run()) return start;
   if (!options.overwrite) {
-    throw DataError(
-        fmt::format("{} already holds a run; --resume continues it, --overwrite replaces it, "
-                    "output=FOLDER writes elsewhere",
-                    directory.path()));
+    throw DataError(fmt::format("{} already holds a run; {}--overwrite replaces it, output=FOLDER writes elsewhere",
+                                directory.path(),
+                                directory.checkpoint_steps().empty() ? "" : "--resume continues it, "));
   }
   start.replaces_run = true;
   return start;

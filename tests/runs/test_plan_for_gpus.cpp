@@ -93,6 +93,24 @@ TEST_CASE("a plan for a GPU does not depend on what this machine could run") {
   CHECK(plan_of({mlp[0], "--gpu", "h100", "device=cpu"}) == plan_of({mlp[0], "--gpu", "h100", "device=cuda:3"}));
 }
 
+TEST_CASE("a profile whose file for cuDNN is missing or describes another GPU is refused, with both named") {
+  ScratchFolder folder;
+  const auto plan_with = [&](const std::string& cudnn) {
+    std::ifstream shipped(std::string(TRAINER_SOURCE_DIR) + "/configs/gpus/t4.yaml");
+    const std::string text{std::istreambuf_iterator<char>(shipped), {}};
+    const std::string key = "cudnn: t4.cudnn.json";
+    REQUIRE(text.find(key) != std::string::npos);
+    std::ofstream(folder / "mine.yaml") << std::string(text).replace(text.find(key), key.size(), "cudnn: " + cudnn);
+    return run_trainer({"plan", mlp[0], "--gpu", folder / "mine.yaml"});
+  };
+  const ProcessResult missing = plan_with("nope.json");
+  CHECK(missing.exit_code == 2);
+  CHECK_THAT(missing.err, Catch::Contains("mine.yaml: key 'cudnn'") && Catch::Contains("nope.json"));
+  const ProcessResult other = plan_with(std::string(TRAINER_SOURCE_DIR) + "/configs/gpus/h200.cudnn.json");
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, Catch::Contains("sm_90 with 132") && Catch::Contains("sm_75 with 40"));
+}
+
 TEST_CASE("the lowest of the profile, memory.limit and --capacity bounds a plan for a GPU") {
   const std::int64_t whole = plan_of({mlp[0], "--gpu", "t4"})["capacity"];
   CHECK(whole > std::int64_t{14} << 30);
