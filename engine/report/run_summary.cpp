@@ -72,7 +72,8 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
     if (event.peak_used > 0) peaks += fmt::format(", used {}", format_bytes(event.peak_used));
     text += line("peak memory", peaks, style);
     text += line("held by", category_list(event.peak_by_category), style);
-    if (!event.outside_allocator.empty()) text += line("outside", named_bytes_text(event.outside_allocator) + " when the run began", style);
+    if (!event.outside_allocator.empty())
+      text += line("outside", named_bytes_text(event.outside_allocator) + " when the run began", style);
   }
   const std::string replay = replay_text(event.passes);
   if (!replay.empty()) text += line("CUDA graph", replay, style);

@@ -39,7 +39,8 @@ TEST_CASE("the summary names what lay outside the allocator") {
   end.peak_reserved = 1 << 20;
   end.outside_allocator = {{"CUDA context", 3 << 20}, {"library handles", 1 << 20}};
   CHECK_THAT(run_summary(end, Metric::loss, "", {}),
-             Catch::Contains("\n  outside     4.00 MiB (CUDA context 3.00 MiB, library handles 1.00 MiB) when the run began\n"));
+             Catch::Contains(
+                 "\n  outside     4.00 MiB (CUDA context 3.00 MiB, library handles 1.00 MiB) when the run began\n"));
 }
 
 TEST_CASE("a run that ended early says so first") {
