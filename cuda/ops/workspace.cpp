@@ -28,6 +28,14 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::gradient_norm:
       return gradient_norm_workspace_bytes(op);
     case OpKind::normalize_pixels:
+    case OpKind::cast:
+    case OpKind::batchnorm2d_normalize:
+    case OpKind::linear_cross_entropy:
+    case OpKind::linear_cross_entropy_with_gradient:
+    case OpKind::scale_gradient:
+    case OpKind::update_loss_scale:
+    case OpKind::offload:
+    case OpKind::fetch:
     case OpKind::layernorm:
     case OpKind::activation:
     case OpKind::activation_backward:

@@ -21,8 +21,11 @@ struct DeviceConfig {
   bool cuda_graph = true;  ///< device.cuda_graph: replay steps that repeat themselves as one launch (CUDA)
 };
 
-enum class AllocatorKind : std::uint8_t { caching };
+enum class AllocatorKind : std::uint8_t { caching, planned };
 enum class OnOutOfMemory : std::uint8_t { report };
+enum class UpdatePlace : std::uint8_t { at_end, in_backward };
+enum class GradientStorage : std::uint8_t { f32, half };
+enum class MomentStorage : std::uint8_t { f32, eight_bit };
 struct MemoryConfig {
   std::optional<std::int64_t> limit;  ///< memory.limit, bytes; absent: what the device has free
   AllocatorKind allocator = AllocatorKind::caching;
@@ -30,7 +33,17 @@ struct MemoryConfig {
   std::int64_t workspace_limit = std::int64_t{96} << 20;
   /// memory.expandable_segments: segments grow in place instead of being acquired one by one.
   bool expandable_segments = false;
-  bool preflight = true;  ///< memory.preflight: refuse to start what the plan shows not to fit
+  bool in_place = true;         ///< memory.in_place: outputs take over inputs that nothing reads any more
+  bool recompute_cheap = true;  ///< memory.recompute_cheap: norms, activations and dropout are computed again
+  /// memory.chunked_loss: rows of the batch whose logits are held at a time; 0: all of them; -1 (`auto`): as many as
+  /// make them small, where there are many classes.
+  std::int64_t chunked_loss = -1;
+  UpdatePlace update = UpdatePlace::at_end;          ///< memory.update: when a gradient is used up and released
+  GradientStorage gradients = GradientStorage::f32;  ///< memory.gradients: `16bit` only with train.amp
+  MomentStorage moments = MomentStorage::f32;        ///< memory.moments: `8bit` only for adam and adamw
+  bool master_weights = true;        ///< memory.master_weights: false keeps bf16 weights alone, rounded stochastically
+  std::vector<std::string> offload;  ///< memory.offload: layers whose kept activations wait in host memory
+  bool preflight = true;             ///< memory.preflight: refuse to start what the plan shows not to fit
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };
 
@@ -90,6 +103,28 @@ struct ScheduleConfig {
   double start_divisor = 25.0, final_divisor = 1e5;  ///< one_cycle
 };
 
+/// Mixed precision: products and stored activations in 16 bit.
+enum class Amp : std::uint8_t { off, fp16, bf16 };
+/// train.loss_scale, for fp16: Note [Loss scale] in engine/ops/loss_scale.h.
+struct LossScaleConfig {
+  double initial = 65536, growth = 2, backoff = 0.5;
+  std::int64_t interval = 2000;
+};
+/// train.checkpointing: what the backward pass computes again instead of finding it kept.
+struct CheckpointingConfig {
+  enum class Type : std::uint8_t {
+    off,
+    every,      ///< {every: n}: the outputs of every n-th layer are kept
+    layers,     ///< {layers: [patterns]}: what these layers make is not kept
+    sqrt,       ///< the outputs of every √n-th of n layers are kept
+    budget,     ///< {budget: size}: the fastest way whose step holds at most that much
+    automatic,  ///< `auto`: the budget is what the capacity leaves
+  } type = Type::off;
+  std::int64_t every = 0;
+  std::vector<std::string> layers;  ///< a layer's path or kind; `*` stands for anything; all that lies under it counts
+  std::int64_t budget = 0;          ///< bytes; of `auto`: set by settle_checkpointing (engine/plan), 0: not settled
+};
+
 struct EarlyStoppingConfig {
   std::int64_t patience = 0;  ///< evaluations without improvement; 0: off
   double min_delta = 0.0;
@@ -100,6 +135,9 @@ struct TrainConfig {
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  ///< ends the run earlier or later than epochs; 0 saves the initial weights
   std::int64_t accumulation_steps = 1;
+  Amp amp = Amp::off;
+  LossScaleConfig loss_scale;
+  CheckpointingConfig checkpointing;
   double clip_norm = 0.0;            ///< train.clip_norm: largest global L2 norm of the gradient; 0: off
   std::int64_t eval_batch_size = 0;  ///< 0: batch_size
   std::int64_t eval_every = 0;       ///< steps between evaluations; 0: at the end of each epoch

@@ -95,7 +95,8 @@ void add_memory(Fields& fields) {
                        .defaults_to("96 MiB")
                        .also_called({"workspace", "scratch"}));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::allocator, "memory.allocator",
-                      choice({{"caching", "keeps freed blocks for reuse, as PyTorch's does"}}),
+                      choice({{"caching", "keeps freed blocks for reuse, as PyTorch's does"},
+                              {"planned", "gives every buffer its place in one segment before the run starts"}}),
                       "How blocks are placed"));
   fields.push_back(
       of(&Experiment::memory, &MemoryConfig::expandable_segments, "memory.expandable_segments", boolean(),

@@ -26,6 +26,7 @@ class Rules {
     check_loss();
     check_optimizer_and_schedule();
     check_train();
+    check_memory();
   }
 
  private:
@@ -201,6 +202,16 @@ class Rules {
     if (train.early_stopping.min_delta > 0 && train.early_stopping.patience == 0) {
       refuse({"train.early_stopping.min_delta", "train.early_stopping.patience"},
              "'train.early_stopping.min_delta' needs 'train.early_stopping.patience'", "patience above 0");
+    }
+  }
+
+  void check_memory() {
+    const MemoryConfig& memory = experiment_.memory;
+    if (memory.allocator == AllocatorKind::planned && memory.expandable_segments) {
+      refuse({"memory.expandable_segments", "memory.allocator"},
+             "'memory.expandable_segments' is for 'memory.allocator: caching': a planned segment has its final size "
+             "from the start and never grows",
+             "false, or memory.allocator: caching");
     }
   }
 

@@ -18,4 +18,8 @@ std::string describe(const AllocationFailure& failure) {
 OutOfMemory::OutOfMemory(const AllocationFailure& failure)
     : Error(ExitCode::out_of_memory, describe(failure)), failure_(failure) {}
 
+Block Allocator::allocate_at(std::int64_t, std::int64_t) {
+  throw InternalError("internal error: this allocator chooses the places of its blocks itself");
+}
+
 }  // namespace trainer

@@ -45,6 +45,9 @@ class Allocator {
 
   /// A block of at least `num_bytes` (> 0; 0 is served as one block). Throws OutOfMemory.
   virtual Block allocate(std::int64_t num_bytes) = 0;
+  /// A block at `offset` of the one segment that was planned beforehand, where nothing live may be. Throws OutOfMemory
+  /// where the source has no room for that segment, and InternalError in an allocator that plans no segment.
+  virtual Block allocate_at(std::int64_t num_bytes, std::int64_t offset);
   /// Returns a live block; it is cached, not given to the source.
   virtual void free(const Block& block) noexcept = 0;
   /// Gives every wholly free segment back to the source ("empty cache").

@@ -24,8 +24,11 @@ void differentiate_activation(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition activation_definition = {
-    .flops = flops_per_input_element<1>, .differentiate = differentiate_activation, .in_place = in_place_over_first};
+const OpDefinition activation_definition = {.flops = flops_per_input_element<1>,
+                                            .differentiate = differentiate_activation,
+                                            .in_place = in_place_over_first,
+                                            .precision = Precision::follows,
+                                            .is_cheap = true};
 const OpDefinition activation_backward_definition = {.flops = flops_per_input_element<2>,
                                                      .in_place = in_place_over_first};
 

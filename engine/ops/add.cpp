@@ -22,7 +22,10 @@ void differentiate_add(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition add_definition = {
-    .flops = flops_per_input_element<1>, .differentiate = differentiate_add, .in_place = in_place_over_either};
+const OpDefinition add_definition = {.flops = flops_per_input_element<1>,
+                                     .differentiate = differentiate_add,
+                                     .in_place = in_place_over_either,
+                                     .precision = Precision::follows,
+                                     .is_cheap = true};
 
 }  // namespace trainer

@@ -28,7 +28,8 @@ void differentiate_avgpool2d(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition avgpool2d_definition = {.flops = window_flops, .differentiate = differentiate_avgpool2d};
+const OpDefinition avgpool2d_definition = {
+    .flops = window_flops, .differentiate = differentiate_avgpool2d, .precision = Precision::follows, .is_cheap = true};
 const OpDefinition avgpool2d_backward_definition = {.flops = window_flops};
 
 }  // namespace trainer

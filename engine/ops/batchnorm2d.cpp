@@ -19,6 +19,15 @@ Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& at
   return op;
 }
 
+Op batchnorm2d_normalize_op(const Op& batchnorm2d) {
+  const auto& attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  const TensorType& x = batchnorm2d.inputs[0];
+  const TensorType& channels = batchnorm2d.inputs[1];
+  Op op{OpKind::batchnorm2d_normalize, attributes, {x, channels, channels}, {x}};
+  if (attributes.affine) op.inputs.insert(op.inputs.end(), {channels, channels});
+  return op;
+}
+
 Op batchnorm2d_backward_op(const Op& batchnorm2d) {
   const auto& attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
   const TensorType& x = batchnorm2d.inputs[0];
@@ -47,13 +56,25 @@ void differentiate_batchnorm2d(GradientScope& scope) {
   }
 }
 
+Rerun rerun_batchnorm2d(const Op& op) {
+  Rerun rerun{.op = batchnorm2d_normalize_op(op), .reads = {0, -2, -3}, .makes = {0}};
+  if (attributes_of<BatchNorm2dAttributes>(op).affine) rerun.reads.insert(rerun.reads.end(), {3, 4});
+  return rerun;
+}
+
 }  // namespace
 
 // Forward: mean, variance, scale and shift; backward: two reductions and the combination.
-const OpDefinition batchnorm2d_definition = {
-    .flops = flops_per_input_element<7>, .differentiate = differentiate_batchnorm2d, .in_place = in_place_over_first};
-const OpDefinition batchnorm2d_inference_definition = {.flops = flops_per_input_element<2>,
-                                                       .in_place = in_place_over_first};
+const OpDefinition batchnorm2d_definition = {.flops = flops_per_input_element<7>,
+                                             .differentiate = differentiate_batchnorm2d,
+                                             .in_place = in_place_over_first,
+                                             .precision = Precision::follows_first,
+                                             .is_cheap = true,
+                                             .rerun = rerun_batchnorm2d};
+const OpDefinition batchnorm2d_normalize_definition = {
+    .flops = flops_per_input_element<2>, .in_place = in_place_over_first, .is_cheap = true};
+const OpDefinition batchnorm2d_inference_definition = {
+    .flops = flops_per_input_element<2>, .in_place = in_place_over_first, .precision = Precision::follows_first};
 const OpDefinition batchnorm2d_backward_definition = {.flops = flops_per_input_element<11>,
                                                       .in_place = in_place_over_first};
 

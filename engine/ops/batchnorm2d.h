@@ -19,6 +19,9 @@ struct BatchNorm2dAttributes {
 /// Training. inputs: x (N, H, W, C), running_mean (C), running_var (C) [both modified][, weight (C), bias (C)];
 /// outputs: y, mean (C), reciprocal standard deviation (C). y may be stored over x only where no gradient reads x.
 Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
+/// y of `batchnorm2d` once more, bit for bit, from the mean and the deviation it found: running statistics stay as they
+/// are. inputs: x, mean, rstd[, weight, bias]; outputs: y, which may be stored over x.
+Op batchnorm2d_normalize_op(const Op& batchnorm2d);
 /// Evaluation. The same inputs, none modified; outputs: y, which may be stored over x.
 Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
 /// inputs: dy, x, mean, rstd[, weight][, y where relu]; outputs: dx[, dweight, dbias]. dx may be stored over dy.

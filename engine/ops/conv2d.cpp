@@ -71,7 +71,8 @@ void differentiate_conv2d(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition conv2d_definition = {.flops = forward_flops, .differentiate = differentiate_conv2d};
+const OpDefinition conv2d_definition = {
+    .flops = forward_flops, .differentiate = differentiate_conv2d, .precision = Precision::product};
 const OpDefinition conv2d_backward_input_definition = {.flops = backward_input_flops};
 const OpDefinition conv2d_backward_weight_definition = {.flops = backward_weight_flops};
 

@@ -22,8 +22,11 @@ void differentiate_dropout(GradientScope& scope) {
 }  // namespace
 
 // A comparison and a product; the random bits are integer work.
-const OpDefinition dropout_definition = {
-    .flops = flops_per_input_element<2>, .differentiate = differentiate_dropout, .in_place = in_place_over_first};
+const OpDefinition dropout_definition = {.flops = flops_per_input_element<2>,
+                                         .differentiate = differentiate_dropout,
+                                         .in_place = in_place_over_first,
+                                         .precision = Precision::follows,
+                                         .is_cheap = true};
 const OpDefinition dropout_backward_definition = {.flops = flops_per_input_element<2>, .in_place = in_place_over_first};
 
 }  // namespace trainer

@@ -25,7 +25,10 @@ void differentiate_flatten(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition flatten_definition = {.flops = flops_per_input_element<0>, .differentiate = differentiate_flatten};
+const OpDefinition flatten_definition = {.flops = flops_per_input_element<0>,
+                                         .differentiate = differentiate_flatten,
+                                         .precision = Precision::follows,
+                                         .is_cheap = true};
 const OpDefinition flatten_backward_definition = {.flops = flops_per_input_element<0>};
 
 }  // namespace trainer

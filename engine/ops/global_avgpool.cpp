@@ -25,7 +25,9 @@ void differentiate_global_avgpool(GradientScope& scope) {
 }  // namespace
 
 const OpDefinition global_avgpool_definition = {.flops = flops_per_input_element<1>,
-                                                .differentiate = differentiate_global_avgpool};
+                                                .differentiate = differentiate_global_avgpool,
+                                                .precision = Precision::follows,
+                                                .is_cheap = true};
 const OpDefinition global_avgpool_backward_definition = {.flops = backward_flops};
 
 }  // namespace trainer

@@ -41,8 +41,11 @@ void differentiate_layernorm(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition layernorm_definition = {
-    .flops = flops_per_input_element<7>, .differentiate = differentiate_layernorm, .in_place = in_place_over_first};
+const OpDefinition layernorm_definition = {.flops = flops_per_input_element<7>,
+                                           .differentiate = differentiate_layernorm,
+                                           .in_place = in_place_over_first,
+                                           .precision = Precision::follows_first,
+                                           .is_cheap = true};
 const OpDefinition layernorm_backward_definition = {.flops = flops_per_input_element<11>,
                                                     .in_place = in_place_over_first};
 

@@ -83,7 +83,8 @@ void differentiate_linear(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition linear_definition = {.flops = forward_flops, .differentiate = differentiate_linear};
+const OpDefinition linear_definition = {
+    .flops = forward_flops, .differentiate = differentiate_linear, .precision = Precision::product};
 const OpDefinition linear_backward_input_definition = {.flops = backward_input_flops};
 const OpDefinition linear_backward_weight_definition = {.flops = backward_weight_flops};
 

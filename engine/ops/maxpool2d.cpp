@@ -52,9 +52,20 @@ void differentiate_maxpool2d(GradientScope& scope) {
   scope.set_gradient(0, scope.emit(maxpool2d_backward_op(scope.op()), {scope.output_gradient(), scope.output(1)})[0]);
 }
 
+/// The indices are kept.
+Rerun rerun_maxpool2d(const Op& op) {
+  Pool2dAttributes attributes = attributes_of<Pool2dAttributes>(op);
+  attributes.keep_indices = false;
+  return {.op = maxpool2d_op(op.inputs[0], attributes), .reads = {0}, .makes = {0}};
+}
+
 }  // namespace
 
-const OpDefinition maxpool2d_definition = {.flops = window_flops, .differentiate = differentiate_maxpool2d};
+const OpDefinition maxpool2d_definition = {.flops = window_flops,
+                                           .differentiate = differentiate_maxpool2d,
+                                           .precision = Precision::follows,
+                                           .is_cheap = true,
+                                           .rerun = rerun_maxpool2d};
 const OpDefinition maxpool2d_backward_definition = {.flops = flops_per_input_element<1>};
 
 }  // namespace trainer

@@ -11,6 +11,7 @@ Op normalize_pixels_op(const TensorType& pixels, NormalizePixelsAttributes attri
   return {OpKind::normalize_pixels, std::move(attributes), {pixels}, {{DType::f32, pixels.shape}}};
 }
 
-const OpDefinition normalize_pixels_definition = {.flops = flops_per_input_element<2>};
+const OpDefinition normalize_pixels_definition = {
+    .flops = flops_per_input_element<2>, .precision = Precision::product, .is_cheap = true};
 
 }  // namespace trainer

@@ -43,6 +43,22 @@ struct InPlace {
   std::int8_t input = -1;
 };
 
+/// Which of an op's f32 operands become 16-bit ones under mixed precision; statistics, indices and losses never do.
+/// Arithmetic inside an op is f32 in any case.
+enum class Precision : std::uint8_t {
+  full,           ///< none: losses, updates
+  product,        ///< all: products and convolutions, which is where the time goes
+  follows,        ///< all, where the first input is one: activations, pooling
+  follows_first,  ///< the first input and the first output, where that input is one: norms
+};
+
+/// How a forward op is run again to compute its output anew (engine/program/recompute.h).
+struct Rerun {
+  Op op;
+  std::vector<int> reads;  ///< operands of the first run: inputs from 0 on, and output i as −1 − i, which is then kept
+  std::vector<int> makes;  ///< the outputs of the first run that it computes anew
+};
+
 /// Everything a stage needs to know of one kind of op besides its shapes.
 struct OpDefinition {
   /// Floating-point operations of one run; a multiply-add counts two.
@@ -51,6 +67,11 @@ struct OpDefinition {
   void (*differentiate)(GradientScope&) = nullptr;
   /// Outputs that may take over an input's memory, best first.
   std::span<const InPlace> in_place = {};
+  Precision precision = Precision::full;
+  /// Whether a run costs little beside a product over its operands, so that computing its output again is nearly free.
+  bool is_cheap = false;
+  /// Where running the same op on the same inputs again would not do; null: it does.
+  Rerun (*rerun)(const Op&) = nullptr;
 };
 
 const OpDefinition& definition_of(OpKind kind);

@@ -8,6 +8,7 @@
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
 #include "engine/ops/bce_with_logits.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
@@ -16,58 +17,70 @@
 #include "engine/ops/gradient_norm.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/linear.h"
+#include "engine/ops/linear_cross_entropy.h"
+#include "engine/ops/loss_scale.h"
 #include "engine/ops/loss_statistics.h"
 #include "engine/ops/maxpool2d.h"
 #include "engine/ops/mse.h"
 #include "engine/ops/normalize_pixels.h"
+#include "engine/ops/offload.h"
 #include "engine/ops/optimizer_update.h"
 
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
 /// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/op_cases has cases for each line and
 /// tests/cpu and tests/cuda walk them.
-#define TRAINER_OPS(X)                                   \
-  X(normalize_pixels, NormalizePixelsAttributes)         \
-  X(linear, LinearAttributes)                            \
-  X(linear_backward_input, LinearAttributes)             \
-  X(linear_backward_weight, LinearAttributes)            \
-  X(conv2d, Conv2dAttributes)                            \
-  X(conv2d_backward_input, Conv2dAttributes)             \
-  X(conv2d_backward_weight, Conv2dAttributes)            \
-  X(batchnorm2d, BatchNorm2dAttributes)                  \
-  X(batchnorm2d_inference, BatchNorm2dAttributes)        \
-  X(batchnorm2d_backward, BatchNorm2dAttributes)         \
-  X(layernorm, LayerNormAttributes)                      \
-  X(layernorm_backward, LayerNormAttributes)             \
-  X(activation, ActivationAttributes)                    \
-  X(activation_backward, ActivationAttributes)           \
-  X(maxpool2d, Pool2dAttributes)                         \
-  X(maxpool2d_backward, Pool2dAttributes)                \
-  X(avgpool2d, Pool2dAttributes)                         \
-  X(avgpool2d_backward, Pool2dAttributes)                \
-  X(global_avgpool, std::monostate)                      \
-  X(global_avgpool_backward, std::monostate)             \
-  X(flatten, std::monostate)                             \
-  X(flatten_backward, std::monostate)                    \
-  X(dropout, DropoutAttributes)                          \
-  X(dropout_backward, DropoutAttributes)                 \
-  X(add, AddAttributes)                                  \
-  X(start_loss_statistics, std::monostate)               \
-  X(cross_entropy, CrossEntropyAttributes)               \
-  X(cross_entropy_backward, CrossEntropyAttributes)      \
-  X(cross_entropy_with_gradient, CrossEntropyAttributes) \
-  X(mse, std::monostate)                                 \
-  X(mse_backward, std::monostate)                        \
-  X(bce_with_logits, std::monostate)                     \
-  X(bce_with_logits_backward, std::monostate)            \
-  X(gradient_norm, GradientNormAttributes)               \
-  X(sgd_update, SgdUpdateAttributes)                     \
-  X(adam_update, AdamUpdateAttributes)
+#define TRAINER_OPS(X)                                                \
+  X(normalize_pixels, NormalizePixelsAttributes)                      \
+  X(cast, std::monostate)                                             \
+  X(linear, LinearAttributes)                                         \
+  X(linear_backward_input, LinearAttributes)                          \
+  X(linear_backward_weight, LinearAttributes)                         \
+  X(conv2d, Conv2dAttributes)                                         \
+  X(conv2d_backward_input, Conv2dAttributes)                          \
+  X(conv2d_backward_weight, Conv2dAttributes)                         \
+  X(batchnorm2d, BatchNorm2dAttributes)                               \
+  X(batchnorm2d_normalize, BatchNorm2dAttributes)                     \
+  X(batchnorm2d_inference, BatchNorm2dAttributes)                     \
+  X(batchnorm2d_backward, BatchNorm2dAttributes)                      \
+  X(layernorm, LayerNormAttributes)                                   \
+  X(layernorm_backward, LayerNormAttributes)                          \
+  X(activation, ActivationAttributes)                                 \
+  X(activation_backward, ActivationAttributes)                        \
+  X(maxpool2d, Pool2dAttributes)                                      \
+  X(maxpool2d_backward, Pool2dAttributes)                             \
+  X(avgpool2d, Pool2dAttributes)                                      \
+  X(avgpool2d_backward, Pool2dAttributes)                             \
+  X(global_avgpool, std::monostate)                                   \
+  X(global_avgpool_backward, std::monostate)                          \
+  X(flatten, std::monostate)                                          \
+  X(flatten_backward, std::monostate)                                 \
+  X(dropout, DropoutAttributes)                                       \
+  X(dropout_backward, DropoutAttributes)                              \
+  X(add, AddAttributes)                                               \
+  X(start_loss_statistics, std::monostate)                            \
+  X(cross_entropy, CrossEntropyAttributes)                            \
+  X(cross_entropy_backward, CrossEntropyAttributes)                   \
+  X(cross_entropy_with_gradient, CrossEntropyAttributes)              \
+  X(linear_cross_entropy, LinearCrossEntropyAttributes)               \
+  X(linear_cross_entropy_with_gradient, LinearCrossEntropyAttributes) \
+  X(mse, std::monostate)                                              \
+  X(mse_backward, std::monostate)                                     \
+  X(bce_with_logits, std::monostate)                                  \
+  X(bce_with_logits_backward, std::monostate)                         \
+  X(scale_gradient, std::monostate)                                   \
+  X(gradient_norm, GradientNormAttributes)                            \
+  X(sgd_update, SgdUpdateAttributes)                                  \
+  X(adam_update, AdamUpdateAttributes)                                \
+  X(update_loss_scale, LossScaleAttributes)                           \
+  X(offload, OffloadAttributes)                                       \
+  X(fetch, OffloadAttributes)
 
 namespace trainer {
 
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
                  LayerNormAttributes, ActivationAttributes, Pool2dAttributes, DropoutAttributes, AddAttributes,
-                 CrossEntropyAttributes, GradientNormAttributes, SgdUpdateAttributes, AdamUpdateAttributes>;
+                 CrossEntropyAttributes, LinearCrossEntropyAttributes, GradientNormAttributes, SgdUpdateAttributes,
+                 AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

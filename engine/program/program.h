@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,12 @@ struct OptimizerBuffers {
   BufferId second = -1;  ///< second moment
 };
 
+/// Where each buffer lies in the one segment of the planned allocator; see engine/program/placement.h.
+struct Placement {
+  std::vector<std::int64_t> offsets;  ///< by buffer, bytes from the start of the segment
+  std::int64_t segment_bytes = 0;
+};
+
 /// Shared by training, prediction and diagnosis: the only list of what is held when.
 /// Persistent buffers (parameters, optimizer state, loss statistics, staging) are allocated by `load` and never
 /// released. Gradients are allocated by the first micro-batch of a step and released by `update`.
@@ -75,6 +82,8 @@ struct Program {
   Routine update;
   /// For each of the at most two evaluation batch sizes.
   std::vector<Routine> evaluations;
+
+  std::optional<Placement> placement;  ///< for memory.allocator: planned
 
   /// "fc1 (linear)", or "optimizer" for no layer.
   std::string layer_label(LayerId layer) const;

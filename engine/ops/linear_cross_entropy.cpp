@@ -1,0 +1,46 @@
+#include "engine/ops/linear_cross_entropy.h"
+
+#include "engine/ops/elementwise.h"
+#include "engine/ops/loss_scale.h"
+#include "engine/ops/loss_statistics.h"
+
+namespace trainer {
+
+Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
+                           const LinearCrossEntropyAttributes& attributes) {
+  Op op{OpKind::linear_cross_entropy, attributes, {x, weight}, {}};
+  if (attributes.bias) op.inputs.push_back({weight.dtype, {weight.shape[0]}});
+  op.inputs.push_back(targets);
+  op.inputs.push_back({DType::f64, {num_loss_statistics}});
+  return op;
+}
+
+Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
+                                         const LinearCrossEntropyAttributes& attributes) {
+  Op op = linear_cross_entropy_op(x, weight, targets, attributes);
+  op.kind = OpKind::linear_cross_entropy_with_gradient;
+  op.outputs = {x, weight};
+  if (attributes.bias) op.outputs.push_back({weight.dtype, {weight.shape[0]}});
+  if (attributes.scaled) op.inputs.push_back({DType::f64, {num_loss_scale_values}});
+  return op;
+}
+
+namespace {
+
+/// The product and the loss over its result.
+std::int64_t forward_flops(const Op& op) {
+  const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
+  return flops_product(2 * rows, in, classes) + flops_product(4, rows, classes);
+}
+/// Three products, and what the loss and its gradient share.
+std::int64_t gradient_flops(const Op& op) {
+  const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
+  return flops_product(6 * rows, in, classes) + flops_product(6, rows, classes);
+}
+
+}  // namespace
+
+const OpDefinition linear_cross_entropy_definition = {.flops = forward_flops};
+const OpDefinition linear_cross_entropy_with_gradient_definition = {.flops = gradient_flops};
+
+}  // namespace trainer

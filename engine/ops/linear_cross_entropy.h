@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/ops/cross_entropy.h"
+#include "engine/shape.h"
+
+namespace trainer {
+
+struct Op;
+
+// Note [Chunked loss]
+// ~~~~~~~~~~~~~~~~~~~
+// The logits of a classifier over many classes are often the largest tensor of a step, and only the loss reads them.
+// These ops are the last linear layer and the softmax cross-entropy behind it, for a few rows of the batch at a time:
+// the logits of one chunk lie in the op's workspace, become their own gradient there, and are multiplied into the
+// gradients of the layer before the next chunk is begun. engine/program/chunked_loss.h puts them in.
+
+struct LinearCrossEntropyAttributes {
+  CrossEntropyAttributes loss;
+  bool bias = true;
+  std::int64_t chunk_rows = 1;  ///< of the batch; the last chunk may have fewer
+  bool scaled = false;          ///< gradients are multiplied by the loss scale too, see Note [Loss scale]
+  friend bool operator==(const LinearCrossEntropyAttributes&, const LinearCrossEntropyAttributes&) = default;
+};
+
+/// inputs: x (N, in), W (classes, in)[, b (classes)], targets i32 (N), loss statistics f64 [added to]; no outputs.
+/// x, W and b of one type, f32 or 16 bit; logits, softmax and loss in f32.
+Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
+                           const LinearCrossEntropyAttributes& attributes);
+/// inputs: x, W[, b], targets, loss statistics [added to][, loss scale where scaled]; outputs: dx, dW[, db], scaled by
+/// StepScalars::gradient_scale, of the types of x, W and b. Sums over chunks are made in f32.
+Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
+                                         const LinearCrossEntropyAttributes& attributes);
+
+}  // namespace trainer
