@@ -1,0 +1,25 @@
+#include "engine/program/recompute_search.h"
+
+#include <algorithm>
+
+#include "engine/program/recompute_front.h"
+#include "engine/program/recompute_keep_sets.h"
+
+namespace trainer {
+
+std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const std::vector<std::int32_t>& start) {
+  RecomputeFront front(problem, start);
+  add_keep_sets(problem, front);
+  return front.orders();
+}
+
+const RecomputeOrder* fastest_within(const std::vector<RecomputeOrder>& orders, std::int64_t budget) {
+  const RecomputeOrder* fastest = nullptr;
+  for (const RecomputeOrder& order : orders) {
+    if (order.peak_bytes > budget) continue;
+    if (fastest == nullptr || order.recompute_time < fastest->recompute_time) fastest = &order;
+  }
+  return fastest;
+}
+
+}  // namespace trainer
