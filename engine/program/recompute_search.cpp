@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/program/recompute_chain.h"
 #include "engine/program/recompute_front.h"
 #include "engine/program/recompute_keep_sets.h"
 
@@ -9,6 +10,7 @@ namespace trainer {
 
 std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const std::vector<std::int32_t>& start) {
   RecomputeFront front(problem, start);
+  add_chain(problem, front);
   add_keep_sets(problem, front);
   return front.orders();
 }
