@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/config/experiment_fields.h"
 #include "engine/config/override.h"
 #include "engine/config/references.h"
 #include "engine/config/short_forms.h"
@@ -24,10 +25,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t deepest_extends = 16;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-/// What the child says goes before what the base says; maps are merged key by key, everything else is replaced.
-void merge_into(Node& base, Node child) {
+/// What the child says goes before what the base says; maps are merged key by key, everything else is replaced, also a
+/// map that is the value of a key.
+void merge_into(Node& base, Node child, const std::string& path = "") {
   if (child.kind == NodeKind::null && child.absent && base.kind == NodeKind::map) return;
-  if (base.kind != NodeKind::map || child.kind != NodeKind::map) {
+  if (base.kind != NodeKind::map || child.kind != NodeKind::map || find_field(path) != nullptr) {
     base = std::move(child);
     return;
   }
@@ -39,7 +41,7 @@ void merge_into(Node& base, Node child) {
       base.entries.push_back(std::move(entry));
     } else {
       same->key_mark = entry.key_mark;
-      merge_into(same->value, std::move(entry.value));
+      merge_into(same->value, std::move(entry.value), join_key(path, entry.key));
     }
   }
 }

@@ -36,13 +36,18 @@ std::string default_text(const Field<Owner>& field, const Owner& initial) {
 
 template <class Owner>
 std::string applies_text(const Field<Owner>& field) {
-  return field.only_for.empty() ? "" : fmt::format("only with type {}", fmt::join(field.only_for, ", "));
+  if (field.only_for.empty()) return "";
+  return fmt::format("only with {} {}", field.decided_by.empty() ? "type" : field.decided_by,
+                     fmt::join(field.only_for, ", "));
 }
 
 std::string choices_text(const Rule& rule, std::string_view bullet) {
   std::string text;
   for (const Choice& choice : rule.choices) {
     if (!choice.help.empty()) text += fmt::format("{}{:<16} {}\n", bullet, choice.name, choice.help);
+  }
+  for (const Form& form : rule.forms) {
+    text += fmt::format("{}{:<16} {}\n", bullet, fmt::format("{{{}: …}}", form.name), form.help);
   }
   return text;
 }
@@ -72,6 +77,10 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return rule.excludes_maximum || rule.maximum <= 1.0 ? "0.5" : "0.01";
     case ValueKind::text:
       return "text";
+    case ValueKind::patterns:
+      return "[features.0, conv2d]";
+    case ValueKind::form:
+      return fmt::format("{{{}: {}}}", rule.forms.front().name, example_value(rule.forms.front().rule, ""));
     case ValueKind::layers:
       return "[flatten, linear: {out: 10}]";
   }
@@ -175,6 +184,7 @@ std::string table_row(const Field<Owner>& field, const Owner& initial) {
   for (const Choice& choice : field.rule.choices) {
     if (!choice.help.empty()) choices.push_back(fmt::format("`{}`: {}", choice.name, choice.help));
   }
+  for (const Form& form : field.rule.forms) choices.push_back(fmt::format("`{{{}: …}}`: {}", form.name, form.help));
   if (!choices.empty()) help += fmt::format(". {}", fmt::join(choices, "; "));
   if (!field.only_for.empty()) help += fmt::format(" ({})", applies_text(field));
   const bool has_range = field.rule.kind == ValueKind::integer || field.rule.kind == ValueKind::number;

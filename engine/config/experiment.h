@@ -122,7 +122,7 @@ struct CheckpointingConfig {
   } type = Type::off;
   std::int64_t every = 0;
   std::vector<std::string> layers;  ///< a layer's path or kind; `*` stands for anything; all that lies under it counts
-  std::int64_t budget = 0;          ///< bytes; of `auto`: set by settle_checkpointing (engine/plan), 0: not settled
+  std::int64_t budget = 0;          ///< bytes; of `auto`: set by settle_checkpointing (engine/plan), 0: none
 };
 
 struct EarlyStoppingConfig {

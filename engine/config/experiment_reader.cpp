@@ -24,19 +24,15 @@ class ExperimentReader {
   }
 
  private:
-  std::string type_of(std::string_view key) const {
-    const ExperimentField* type = find_field(fmt::format("{}.type", key.substr(0, key.find('.'))));
+  std::string type_of(const ExperimentField& field) const {
+    const ExperimentField* type = find_field(field.deciding_key());
     return type == nullptr ? "" : std::get<std::string>(type->get(experiment_));
-  }
-
-  bool is_type_broken(std::string_view key) const {
-    return given_.broken.contains(fmt::format("{}.type", key.substr(0, key.find('.'))));
   }
 
   void fill_type_defaults() {
     for (const ExperimentField& field : experiment_fields()) {
       if (field.type_defaults.empty() || given_.has(field.key)) continue;
-      const std::string type = type_of(field.key);
+      const std::string type = type_of(field);
       for (const auto& [each, text] : field.type_defaults) {
         Node node;
         node.kind = NodeKind::scalar;
@@ -48,12 +44,16 @@ class ExperimentReader {
 
   void check_types() {
     for (const ExperimentField& field : experiment_fields()) {
-      if (field.only_for.empty() || !given_.has(field.key) || is_type_broken(field.key)) continue;
-      const std::string type = type_of(field.key);
+      if (field.only_for.empty() || !given_.has(field.key) || given_.broken.contains(field.deciding_key())) continue;
+      const std::string type = type_of(field);
       if (field.applies_to(type)) continue;
-      sources_.report(
-          given_.mark(field.key), fmt::format("'{}' does not apply to '{}'", field.key, type),
-          fmt::format("only with type {}; remove it, or set {}=null", fmt::join(field.only_for, ", "), field.key));
+      sources_.report(given_.mark(field.key),
+                      field.decided_by.empty()
+                          ? fmt::format("'{}' does not apply to '{}'", field.key, type)
+                          : fmt::format("'{}' does not apply to '{}: {}'", field.key, field.decided_by, type),
+                      fmt::format("only with {} {}; remove it, or set {}=null",
+                                  field.decided_by.empty() ? "type" : field.decided_by, fmt::join(field.only_for, ", "),
+                                  field.key));
       given_.broken.insert(field.key);
     }
   }

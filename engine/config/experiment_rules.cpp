@@ -213,6 +213,48 @@ class Rules {
              "from the start and never grows",
              "false, or memory.allocator: caching");
     }
+    check_update_place();
+    check_storage();
+  }
+
+  void check_update_place() {
+    if (experiment_.memory.update != UpdatePlace::in_backward) return;
+    const TrainConfig& train = experiment_.train;
+    if (train.clip_norm > 0) {
+      refuse({"memory.update", "train.clip_norm"},
+             "an update in the backward pass cannot follow 'train.clip_norm', whose norm needs every gradient first",
+             "train.clip_norm: 0, or memory.update: at_end");
+    }
+    if (train.accumulation_steps > 1) {
+      refuse({"memory.update", "train.accumulation_steps"},
+             "an update in the backward pass cannot wait for 'train.accumulation_steps', which sums gradients over "
+             "several batches first",
+             "train.accumulation_steps: 1, or memory.update: at_end");
+    }
+    if (train.amp == Amp::fp16) {
+      refuse(
+          {"memory.update", "train.amp"},
+          "an update in the backward pass cannot be taken back where a later gradient of 'train.amp: fp16' overflows",
+          "train.amp: bf16, or memory.update: at_end");
+    }
+  }
+
+  void check_storage() {
+    const MemoryConfig& memory = experiment_.memory;
+    const Amp amp = experiment_.train.amp;
+    if (memory.gradients == GradientStorage::half && amp == Amp::off) {
+      refuse({"memory.gradients", "train.amp"}, "gradients are stored in the 16-bit type of 'train.amp', which is off",
+             "train.amp: bf16 or fp16, or memory.gradients: f32");
+    }
+    if (!memory.master_weights && amp != Amp::bf16) {
+      refuse({"memory.master_weights", "train.amp"},
+             "weights without an f32 copy are bf16, which 'train.amp' has to be as well",
+             "train.amp: bf16, or memory.master_weights: true");
+    }
+    if (memory.moments == MomentStorage::eight_bit && experiment_.optimizer.type == OptimizerType::sgd) {
+      refuse({"memory.moments", "optimizer.type"}, "sgd has no moments to store in 8 bits",
+             "optimizer: adam or adamw, or memory.moments: f32");
+    }
   }
 
   const Experiment& experiment_;

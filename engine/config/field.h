@@ -29,10 +29,13 @@ struct Field {
   std::function<const std::vector<LayerSpec>&(const Owner&)> const_layers;
   std::string default_text;  ///< told instead of the struct's own default; may be empty
   bool is_required = false;
-  std::vector<std::string> only_for;  ///< values of the section's `type` that have this key; empty: all
+  std::vector<std::string> only_for;  ///< values of `decided_by` that have this key; empty: all
+  std::string decided_by;             ///< the key that only_for speaks of; empty: the `type` of the section
   std::vector<std::pair<std::string, std::string>> type_defaults;  ///< (type, YAML) where a type has its own default
   std::vector<std::string> synonyms;                               ///< what other programs call it, for suggestions
 
+  /// The key whose value decides whether this one applies and what it defaults to.
+  std::string deciding_key() const { return decided_by.empty() ? key.substr(0, key.find('.')) + ".type" : decided_by; }
   bool applies_to(const std::string& type) const {
     return only_for.empty() || std::find(only_for.begin(), only_for.end(), type) != only_for.end();
   }
@@ -45,6 +48,12 @@ struct Field {
   }
   Field&& only(const std::vector<std::string>& types) && {
     return with([&](Field& f) { f.only_for = types; });
+  }
+  Field&& only_with(const std::string& decisive_key, const std::vector<std::string>& values) && {
+    return with([&](Field& f) {
+      f.decided_by = decisive_key;
+      f.only_for = values;
+    });
   }
   Field&& default_for(const std::string& type, const std::string& text) && {
     return with([&](Field& f) { f.type_defaults.emplace_back(type, text); });

@@ -33,6 +33,15 @@ Json list_of(Json items, std::size_t num_elements) {
   return schema;
 }
 
+/// One of the words; `off` is false to many YAML readers.
+Json words(const std::vector<std::string>& names) {
+  Json all = names;
+  if (std::find(names.begin(), names.end(), "off") != names.end()) all.push_back(false);
+  return {{"enum", all}};
+}
+
+Json schema_of(const Rule& rule, const std::string& help);
+
 /// The forms a value may take, without references.
 std::vector<Json> forms_of(const Rule& rule) {
   switch (rule.kind) {
@@ -47,11 +56,8 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {{{"type", {"string", "number", "boolean"}}}};
     case ValueKind::size:
       return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9.]+ ?([KkMmGgTt][Ii]?)?[Bb]?$"}}};
-    case ValueKind::choice: {
-      Json names = rule.choice_names();
-      if (std::find(names.begin(), names.end(), "off") != names.end()) names.push_back(false);
-      return {{{"enum", names}}};
-    }
+    case ValueKind::choice:
+      return {words(rule.choice_names())};
     case ValueKind::device:
       return {{{"enum", {"auto", "cpu", "cuda"}}}, {{"type", "string"}, {"pattern", "^cuda:[0-9]+$"}}};
     case ValueKind::interval:
@@ -63,6 +69,21 @@ std::vector<Json> forms_of(const Rule& rule) {
     case ValueKind::numbers: {
       std::vector<Json> forms{list_of(numeric(rule, "number"), rule.num_elements)};
       if (rule.allows_single) forms.insert(forms.begin(), numeric(rule, "number"));
+      return forms;
+    }
+    case ValueKind::patterns: {
+      std::vector<Json> forms{list_of({{"type", {"string", "integer"}}}, 0)};
+      if (!rule.word.empty()) forms.push_back(words({rule.word}));
+      return forms;
+    }
+    case ValueKind::form: {
+      std::vector<Json> forms{words(rule.choice_names())};
+      for (const Form& form : rule.forms) {
+        forms.push_back({{"type", "object"},
+                         {"properties", {{form.name, schema_of(form.rule, form.help)}}},
+                         {"required", {form.name}},
+                         {"additionalProperties", false}});
+      }
       return forms;
     }
     case ValueKind::layers:

@@ -14,8 +14,7 @@ namespace {
 /// Whether a key has a meaning for the type its section has in this experiment.
 bool applies(const ExperimentField& field, const Experiment& experiment) {
   if (field.only_for.empty()) return true;
-  const std::string section = field.key.substr(0, field.key.find('.'));
-  return field.applies_to(std::get<std::string>(find_field(section + ".type")->get(experiment)));
+  return field.applies_to(std::get<std::string>(find_field(field.deciding_key())->get(experiment)));
 }
 
 Node& find_or_add(Node& map, std::string_view key) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/config/experiment_fields.h"
 #include "engine/config/number_text.h"
 #include "engine/config/utf8_text.h"
 #include "engine/config/yaml_tree.h"
@@ -41,6 +42,7 @@ class Override {
     for (std::size_t i = 0; i < components_.size(); ++i) {
       const bool in_list = i > 0 && is_list_;
       is_list_ = node->kind == NodeKind::sequence;
+      choose_form(*node, components_[i], path);
       node = descend(*node, components_[i], path, in_list);
       if (node == nullptr) return;
       path = path.empty() ? components_[i].text : path + "." + components_[i].text;
@@ -108,6 +110,15 @@ class Override {
     std::string rest;
     for (const Component* next = &component + 1; next <= &components_.back(); ++next) rest += "." + next->text;
     return rest;
+  }
+
+  /// The value of a key that is a word or a map of one key gives way to a map of another key.
+  static void choose_form(Node& node, const Component& component, const std::string& path) {
+    const ExperimentField* field = find_field(path);
+    if (field == nullptr || field->rule.kind != ValueKind::form) return;
+    if (node.kind == NodeKind::map && node.find(component.text) != nullptr) return;
+    node = Node{};
+    node.mark = component.mark;
   }
 
   Node* descend(Node& node, const Component& component, const std::string& path, bool is_element) {

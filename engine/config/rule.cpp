@@ -45,6 +45,12 @@ std::vector<std::string> Rule::choice_names() const {
   return names;
 }
 
+std::vector<std::string> Rule::form_names() const {
+  std::vector<std::string> names;
+  for (const Form& each : forms) names.push_back(each.name);
+  return names;
+}
+
 Rule boolean() { return rule_of(ValueKind::boolean); }
 Rule integer(std::int64_t minimum, std::int64_t maximum) {
   Rule rule = rule_of(ValueKind::integer);
@@ -116,6 +122,17 @@ Rule number_or_numbers(Rule element) {
   element.allows_single = true;
   return element;
 }
+Rule layer_patterns(std::string word) {
+  Rule rule = rule_of(ValueKind::patterns);
+  rule.word = std::move(word);
+  return rule;
+}
+Rule choice_or_form(std::vector<Choice> choices, std::vector<Form> forms) {
+  Rule rule = choice(std::move(choices));
+  rule.kind = ValueKind::form;
+  rule.forms = std::move(forms);
+  return rule;
+}
 Rule layer_list() { return rule_of(ValueKind::layers); }
 
 std::string expectation_of(const Rule& rule) {
@@ -147,6 +164,14 @@ std::string expectation_of(const Rule& rule) {
       const std::string range = range_text(rule).empty() ? "" : ", each" + range_text(rule);
       return fmt::format("{}a list of {}{}", rule.allows_single ? "a number or " : "", how_many, range);
     }
+    case ValueKind::patterns:
+      return fmt::format("{}a list of layers by path or kind, `*` for anything, such as [features.0, conv2d]",
+                         rule.word.empty() ? "" : rule.word + ", or ");
+    case ValueKind::form: {
+      std::vector<std::string> forms = rule.choice_names();
+      for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));
+      return fmt::format("one of {}", fmt::join(forms, ", "));
+    }
     case ValueKind::layers:
       return "a list of layers, such as [flatten, linear: {out: 10}]";
   }
@@ -177,6 +202,13 @@ std::string type_name(const Rule& rule) {
       return "list of integers";
     case ValueKind::numbers:
       return rule.allows_single ? "number or list of numbers" : "list of numbers";
+    case ValueKind::patterns:
+      return fmt::format("{}list of patterns", rule.word.empty() ? "" : rule.word + " or ");
+    case ValueKind::form: {
+      std::vector<std::string> forms = rule.choice_names();
+      for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));
+      return fmt::format("{}", fmt::join(forms, ", "));
+    }
     case ValueKind::layers:
       return "list of layers";
   }

@@ -19,6 +19,8 @@ enum class ValueKind : std::uint8_t {
   pair,      ///< Pair, also written as one integer
   integers,  ///< vector of int64
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
+  patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is Rule::word
+  form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms
   layers,    ///< a list of layers; not a Value
 };
 
@@ -28,6 +30,8 @@ struct Choice {
   std::vector<std::string> synonyms = {};  ///< what other programs call it, for suggestions
 };
 
+struct Form;
+
 /// What may be written for a field.
 struct Rule {
   ValueKind kind = ValueKind::text;
@@ -36,11 +40,21 @@ struct Rule {
   bool excludes_minimum = false;
   bool excludes_maximum = false;
   std::vector<Choice> choices;
-  std::string word;              ///< integer: a word that is accepted too, such as "all"
+  std::vector<Form> forms;
+  std::string word;              ///< a word that is accepted too, such as "all"
   std::size_t num_elements = 0;  ///< lists: exactly so many; 0: any number but none
   bool allows_single = false;
 
   std::vector<std::string> choice_names() const;
+  std::vector<std::string> form_names() const;
+};
+
+/// `{every: 2}`: a key, and what may be written behind it.
+struct Form {
+  std::string name;
+  std::string help;
+  Rule rule;
+  std::vector<std::string> synonyms = {};  ///< what other programs call it, for suggestions
 };
 
 Rule boolean();
@@ -62,6 +76,10 @@ Rule pair(std::int64_t minimum);
 Rule integers(std::int64_t minimum);
 Rule numbers(Rule element, std::size_t num_elements = 0);
 Rule number_or_numbers(Rule element);
+/// Layers by path or kind, or the word alone.
+Rule layer_patterns(std::string word = "");
+/// One of the words, or a map of one of the keys.
+Rule choice_or_form(std::vector<Choice> choices, std::vector<Form> forms);
 Rule layer_list();
 
 /// "an integer from 1 to 2147483647"

@@ -1,6 +1,7 @@
 #include "engine/config/value.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,11 @@ class ValueReader {
       case ValueKind::integers:
       case ValueKind::numbers:
         return read_list(node);
+      case ValueKind::patterns:
+        return read_patterns(node);
+      case ValueKind::form:
+        if (node.kind == NodeKind::map) return read_form(node);
+        break;
       default:
         break;
     }
@@ -73,6 +79,7 @@ class ValueReader {
       case ValueKind::size:
         return read_size(node);
       case ValueKind::choice:
+      case ValueKind::form:
         return read_choice(node);
       case ValueKind::device:
         return read_device(node);
@@ -153,7 +160,66 @@ class ValueReader {
       if (std::find(words.begin(), words.end(), node.text) != words.end())
         return wrong(node, "is not known", "", each.name);
     }
+    for (const Form& each : rule_.forms) {
+      if (each.name == node.text) return wrong(node, "needs a value", "", fmt::format("{{{}: …}}", each.name));
+    }
     return wrong(node, "is not known", "", std::string(nearest(node.text, names)));
+  }
+
+  std::optional<Value> read_form(const Node& node) {
+    if (node.entries.empty()) return wrong(node, "is empty");
+    const MapEntry& only = node.entries.front();
+    if (node.entries.size() > 1) {
+      sources_.report(
+          node.entries[1].key_mark,
+          fmt::format("'{}' has both '{}' and '{}'", key_, shortened(only.key), shortened(node.entries[1].key)),
+          "one of them");
+      return std::nullopt;
+    }
+    for (const Form& each : rule_.forms) {
+      if (each.name != only.key) continue;
+      const std::string key = fmt::format("{}.{}", key_, each.name);
+      const std::optional<Value> value = ValueReader(each.rule, key, sources_).read(only.value);
+      if (!value) return std::nullopt;
+      if (const auto* number = std::get_if<std::int64_t>(&*value)) return Value(Keyed{each.name, *number});
+      return Value(Keyed{each.name, std::get<std::vector<std::string>>(*value)});
+    }
+    return unknown_form(only);
+  }
+
+  std::nullopt_t unknown_form(const MapEntry& entry) {
+    const std::vector<std::string> names = rule_.form_names();
+    std::string suggestion(nearest(entry.key, names));
+    for (const Form& each : rule_.forms) {
+      const auto& words = each.synonyms;
+      if (std::find(words.begin(), words.end(), entry.key) != words.end()) suggestion = each.name;
+    }
+    sources_.report(entry.key_mark, fmt::format("unknown key '{}' in '{}'", shortened(entry.key), key_),
+                    expectation_of(rule_), std::move(suggestion));
+    return std::nullopt;
+  }
+
+  std::optional<Value> read_patterns(const Node& node) {
+    if (node.kind == NodeKind::map) return wrong(node, "cannot be a map");
+    if (node.kind == NodeKind::scalar) {
+      const bool is_off = rule_.word == "off" && node.text == "false" && !node.quoted;
+      if (!rule_.word.empty() && (node.text == rule_.word || is_off)) return Value(rule_.word);
+      return wrong(node, "is not a list", "", is_pattern(node.text) ? fmt::format("[{}]", node.text) : "");
+    }
+    if (node.items.empty()) return wrong(node, "is empty");
+    std::vector<std::string> values;
+    return read_items(node, values, [this](const Node& item) -> std::optional<std::string> {
+      if (item.is_broken) return std::nullopt;
+      if (item.kind != NodeKind::scalar) return wrong(item, "holds something that is not a word");
+      if (!is_pattern(item.text)) return wrong(item, "names no layer", "letters, digits, '_', '-', '.' and '*'");
+      return item.text;
+    });
+  }
+
+  static bool is_pattern(std::string_view text) {
+    return !text.empty() && text.size() <= longest_text && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+      return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '*');
+    });
   }
 
   std::optional<Value> read_device(const Node& node) {
@@ -271,6 +337,17 @@ struct NodeOf {
     return sequence(value, [](std::int64_t item) { return fmt::format("{}", item); });
   }
   Node operator()(const std::vector<double>& value) const { return sequence(value, number_text); }
+  Node operator()(const std::vector<std::string>& value) const {
+    Node node = sequence(value, [](const std::string& item) { return item; });
+    for (Node& item : node.items) item.quoted = true;
+    return node;
+  }
+  Node operator()(const Keyed& value) const {
+    Node node;
+    node.kind = NodeKind::map;
+    node.entries.push_back({value.key, {}, std::visit(*this, value.value)});
+    return node;
+  }
 };
 
 }  // namespace

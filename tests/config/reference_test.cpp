@@ -30,7 +30,8 @@ const std::vector<std::string> full_configs{
 name: "odd ${seed} \"name\" with: signs # and \\ $${x}"
 seed: 9223372036854775807
 device: {type: cuda:3, threads: 5}
-memory: {limit: 1.5GiB, preflight: off}
+memory: {limit: 1.5GiB, preflight: off, in_place: off, recompute_cheap: off, chunked_loss: 64, gradients: 16bit,
+         offload: ["*"]}
 data: {type: idx, root: "some where", train: a, validation: b, train_labels: c, validation_labels: d, shuffle: false,
        drop_last: true, normalize: {mean: 0.1, std: 0.30000000000000004}, shape: [28, 28, 1], classes: 10, samples: 5,
        validation_samples: 3}
@@ -52,14 +53,16 @@ loss: {cross_entropy: {label_smoothing: 0.1, class_weights: [1, 2.5, 0, 1, 1, 1,
 optimizer: {type: sgd, lr: 1e-7, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_norms_and_biases: true}
 schedule: {type: one_cycle, warmup_fraction: 0.3, start_divisor: 10, final_divisor: 1e4}
 train: {batch_size: all, epochs: 3, steps: 0, clip_norm: 1.5, eval_batch_size: 7, eval_every: 9,
-        early_stopping: {patience: 3, min_delta: 0.01}, log_every: 4}
+        early_stopping: {patience: 3, min_delta: 0.01}, log_every: 4, amp: fp16, checkpointing: {layers: [a, "0"]},
+        loss_scale: {initial: 3.5, growth: 3, backoff: 0.25, interval: 9}}
 checkpoint: {every: 2ep, keep: 5, best: accuracy}
 output: "runs/no"
 )",
     layers +
         "data: {type: csv, train: a.csv, split: 0.25, target: \"3\", target_type: numeric, header: false, delimiter: "
         "\"\\t\"}\nloss: mse\noptimizer: {type: adamw, betas: [0.8, 0.95], eps: 1e-6}\nschedule: {type: step, "
-        "every: 3ep, gamma: 0.5, warmup_steps: 3}\n",
+        "every: 3ep, gamma: 0.5, warmup_steps: 3}\ntrain: {amp: bf16, checkpointing: {budget: 1GiB}}\n"
+        "memory: {update: in_backward, moments: 8bit, master_weights: false}\n",
     layers +
         "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "
         "cosine, final_factor: 0.1}\noptimizer: adam\n",
@@ -226,12 +229,16 @@ TEST_CASE("the schema accepts what the reader accepts and refuses what it refuse
       const char* good :
       {R"({"extends": "a.yaml", "device": "cpu", "loss": {"mse": null}, "schedule": "cosine"})",
        R"({"memory": {"limit": "2GiB"}, "train": {"batch_size": "${seed}", "amp": "off"}, "checkpoint": {"every": "1ep"}})",
+       R"({"train": {"checkpointing": {"every": 2}}, "memory": {"offload": ["conv2d", 3], "chunked_loss": "auto"}})",
+       R"({"train": {"checkpointing": false, "amp": false}, "memory": {"offload": false}})",
        R"({"model": {"layers": ["relu", {"repeat": {"times": 2, "layers": ["flatten"]}}]}})"}) {
     INFO(good);
     CHECK(holds(schema, Json::parse(good), schema));
   }
   for (const char* bad :
        {R"({"colour": 1})", R"({"train": {"batch_size": 0}})", R"({"loss": {"mse": {"label_smoothing": 0}}})",
+        R"({"train": {"checkpointing": {"every": 2, "budget": 3}}})", R"({"train": {"checkpointing": {}}})",
+        R"({"train": {"checkpointing": {"every": 0}}})", R"({"memory": {"offload": "conv2d"}})",
         R"({"model": {"layers": ["linear"]}})", R"({"model": {"layers": [{"conv2d": {"out": 3}}]}})",
         R"({"model": {"layers": [{"relu": {}, "linear": {"out": 3}}]}})", R"({"seed": "one"})"}) {
     INFO(bad);
