@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the PyTorch model of a trainer config and says what it holds. See pytorch_saved_tensors.py, which asks.
 
-Reads one JSON object from stdin (layers, loss, optimizer, input_shape) and prints one: the bytes that autograd saves on
-the CPU, and on a GPU the peak of the second training step.
+For each JSON object on stdin, one a line (layers, loss, optimizer, input_shape), it prints one: the bytes that autograd
+saves on the CPU, and on a GPU the peak of the second training step.
 """
 import itertools
 import json
@@ -132,8 +132,7 @@ def gpu_peak(model, criterion, optimizer_options, x, target):
     return {"name": torch.cuda.get_device_name(), "peak_bytes": torch.cuda.max_memory_allocated()}
 
 
-def main():
-    description = json.load(sys.stdin)
+def answer(description):
     torch.manual_seed(1)
     model, shape = make_sequence(description["layers"], tuple(description["input_shape"]))
     model.train()
@@ -142,9 +141,14 @@ def main():
     x = torch.randn(*description["input_shape"])
     target = make_target(loss, (x.shape[0], *shape[1:]))
     saved = saved_storages(model, criterion, x, target)
-    print(json.dumps({"torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
-                      "saved_bytes": sum(saved.values()), "num_saved": len(saved),
-                      "gpu": gpu_peak(model, criterion, description["optimizer"], x, target)}))
+    return {"torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
+            "saved_bytes": sum(saved.values()), "num_saved": len(saved),
+            "gpu": gpu_peak(model, criterion, description["optimizer"], x, target)}
+
+
+def main():
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

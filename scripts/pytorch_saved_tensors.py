@@ -42,13 +42,15 @@ ABSENT = None  # an argument that is not given: no bias, no class weights
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """One storage that is kept, and the op that kept it first."""
+    """One storage that is kept, and the op that kept it first. `derivable`: norms, activations, dropout, pooling and sums
+    alone make it again from the others, so that keeping it is a choice."""
     path: str
     layer: str
     op: str
     tensor: str
     shape: tuple
     bytes: int
+    derivable: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +108,11 @@ class Tape:
 
     def __init__(self):
         self.saved = {}  # by storage
-        self.num_storages = 0
+        self.sources = []  # by storage: what it is made from without a product; None: from a product, or it is data
 
-    def value(self, shape, needs_gradient, element_bytes=4):
-        self.num_storages += 1
-        return Value(tuple(shape), self.num_storages, element_bytes * math.prod(shape), needs_gradient)
+    def value(self, shape, needs_gradient, element_bytes=4, made_from=None):
+        self.sources.append(None if made_from is None else [source.storage for source in made_from])
+        return Value(tuple(shape), len(self.sources) - 1, element_bytes * math.prod(shape), needs_gradient)
 
     def record(self, path, layer, /, **tensors):
         """One op: `tensors` are its arguments and results by their names in derivatives.yaml."""
@@ -120,6 +122,17 @@ class Tape:
             if value is not ABSENT and value.storage is not None:
                 self.saved.setdefault(value.storage,
                                       Saved(path, layer, rule.op, name, value.shape, value.storage_bytes))
+
+
+    def finish(self):
+        """Everything that is kept, in order."""
+        is_there = []  # by storage, whose sources have smaller numbers: kept, or made from what is
+        for storage, sources in enumerate(self.sources):
+            derivable = sources is not None and all(is_there[source] for source in sources)
+            is_there.append(storage in self.saved or derivable)
+            if storage in self.saved:
+                self.saved[storage] = dataclasses.replace(self.saved[storage], derivable=derivable)
+        return list(self.saved.values())
 
 
 def pair(value):
@@ -159,28 +172,30 @@ def conv2d(tape, path, arguments, x):
 
 def batchnorm2d(tape, path, arguments, x):
     needs_gradient = x.needs_gradient or arguments["affine"]
-    y = tape.value(x.shape, needs_gradient)
+    y = tape.value(x.shape, needs_gradient, made_from=[x])
     if needs_gradient:
         weight = HELD_ANYWAY if arguments["affine"] else ABSENT
         tape.record(path, "batchnorm2d", input=x, weight=weight, running_mean=HELD_ANYWAY, running_var=HELD_ANYWAY,
-                    result1=tape.value(x.shape[1:2], False), result2=tape.value(x.shape[1:2], False))
+                    result1=tape.value(x.shape[1:2], False, made_from=[x]),
+                    result2=tape.value(x.shape[1:2], False, made_from=[x]))
     return y
 
 
 def layernorm(tape, path, arguments, x):
     require_features_last("layernorm", x)
     needs_gradient = x.needs_gradient or arguments["affine"]
-    y = tape.value(x.shape, needs_gradient)
+    y = tape.value(x.shape, needs_gradient, made_from=[x])
     if needs_gradient:
         parameter = HELD_ANYWAY if arguments["affine"] else ABSENT
         tape.record(path, "layernorm", input=x, weight=parameter, bias=parameter,
-                    result1=tape.value((*x.shape[:-1], 1), False), result2=tape.value((*x.shape[:-1], 1), False))
+                    result1=tape.value((*x.shape[:-1], 1), False, made_from=[x]),
+                    result2=tape.value((*x.shape[:-1], 1), False, made_from=[x]))
     return y
 
 
 def activation(layer):
     def apply(tape, path, _, x):
-        y = tape.value(x.shape, x.needs_gradient)
+        y = tape.value(x.shape, x.needs_gradient, made_from=[x])
         if x.needs_gradient:
             tape.record(path, layer, self=x, result=y)
         return y
@@ -190,28 +205,29 @@ def activation(layer):
 def dropout(tape, path, arguments, x):
     if arguments["p"] == 0:
         return x
-    y = tape.value(x.shape, x.needs_gradient)
+    mask = tape.value(x.shape, False, element_bytes=1, made_from=[])  # from random numbers that can be drawn again
+    y = tape.value(x.shape, x.needs_gradient, made_from=[x])
     if x.needs_gradient:
-        tape.record(path, "dropout", result1=tape.value(x.shape, False, element_bytes=1))
+        tape.record(path, "dropout", result1=mask)
     return y
 
 
 def maxpool2d(tape, path, arguments, x):
-    y = tape.value(window_shape(x, arguments, x.shape[1]), x.needs_gradient)
+    y = tape.value(window_shape(x, arguments, x.shape[1]), x.needs_gradient, made_from=[x])
     if x.needs_gradient:
-        tape.record(path, "maxpool2d", self=x, result1=tape.value(y.shape, False, element_bytes=8))
+        tape.record(path, "maxpool2d", self=x, result1=tape.value(y.shape, False, element_bytes=8, made_from=[x]))
     return y
 
 
 def avgpool2d(tape, path, arguments, x):
-    y = tape.value(window_shape(x, arguments, x.shape[1]), x.needs_gradient)
+    y = tape.value(window_shape(x, arguments, x.shape[1]), x.needs_gradient, made_from=[x])
     if x.needs_gradient:
         tape.record(path, "avgpool2d", self=x)
     return y
 
 
 def global_avgpool(tape, path, _, x):
-    y = tape.value(x.shape[:2], x.needs_gradient)
+    y = tape.value(x.shape[:2], x.needs_gradient, made_from=[x])
     tape.record(path, "global_avgpool")
     return y
 
@@ -226,7 +242,7 @@ def residual(tape, path, arguments, x):
     if y.shape != shortcut.shape:
         raise NotWrittenDown(f"an addition of shapes {y.shape} and {shortcut.shape}")
     tape.record(path, "residual")
-    return tape.value(y.shape, y.needs_gradient or shortcut.needs_gradient)
+    return tape.value(y.shape, y.needs_gradient or shortcut.needs_gradient, made_from=[y, shortcut])
 
 
 def sequential(tape, path, arguments, x):
@@ -268,7 +284,7 @@ def record_loss(tape, loss, logits):
         raise NotWrittenDown("a loss with label_smoothing or class_weights")
     if kind == "cross_entropy":
         target = tape.value(logits.shape[:1], False, element_bytes=8)
-        result = tape.value(logits.shape, True)
+        result = tape.value(logits.shape, True, made_from=[logits])
         tape.record("loss", "log_softmax", result=result)
         tape.record("loss", "nll_loss", self=result, target=target, weight=ABSENT, total_weight=tape.value((), False))
     elif kind == "mse":
@@ -284,7 +300,7 @@ def count_saved_tensors(layers, loss, input_shape):
     """Every storage that autograd keeps, in the order of the forward pass. input_shape: (N, C, H, W) or (N, features)."""
     tape = Tape()
     record_loss(tape, loss, sequence(tape, "", layers, tape.value(input_shape, False)))
-    return list(tape.saved.values())
+    return tape.finish()
 
 
 def describe(trainer, words):
@@ -301,20 +317,20 @@ def saved_tensors_of(description):
     return count_saved_tensors(description["layers"], description["loss"], tuple(description["input_shape"]))
 
 
-def run_pytorch(description):
-    """pytorch_network.py's answer."""
-    result = subprocess.run([str(PYTHON), str(ROOT / "scripts" / "pytorch_network.py")], input=json.dumps(description),
-                            capture_output=True, text=True, check=False)
+def run_pytorch(descriptions):
+    """pytorch_network.py's answers."""
+    result = subprocess.run([str(PYTHON), str(ROOT / "scripts" / "pytorch_network.py")], capture_output=True, text=True,
+                            input="\n".join(map(json.dumps, descriptions)), check=False)
     if result.returncode != 0:
         raise TrainerFailed("PyTorch did not run the model: " + "\n".join(result.stderr.strip().splitlines()[-2:]))
-    return json.loads(result.stdout.splitlines()[-1])
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def measure(description):
     """What PyTorch says of the same model, or None where there is no PyTorch."""
     if not PYTHON.exists():
         return None
-    answer = run_pytorch(description)
+    answer, = run_pytorch([description])
     if answer["parameters"] != description["parameters"]:
         raise TrainerFailed(f"PyTorch's model has {answer['parameters']} parameters, trainer's {description['parameters']}")
     return answer

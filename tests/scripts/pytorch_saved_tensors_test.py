@@ -53,6 +53,19 @@ class SumsByHand(unittest.TestCase):
         self.assertEqual(saved_bytes([dense(11), layer_norm(), dense(3)], (5, 13)),
                          4 * 5 * (13 + 11 + 2 + 11) + cross_entropy_bytes(5, 3))
 
+    def test_what_cheap_ops_make_from_the_rest_is_told_apart(self):
+        block = {"residual": {"layers": [layer_norm(), dense(11), "relu"]}}
+        saved = rules.count_saved_tensors([dense(11), block, {"dropout": {"p": 0.5}}, dense(7), "tanh"], {"type": "mse"}, (5, 13))
+        self.assertEqual(
+            [(item.op, item.tensor, item.derivable) for item in saved],
+            [("addmm", "mat1", False), ("native_layer_norm", "input", False), ("native_layer_norm", "result1", True),
+             ("native_layer_norm", "result2", True),
+             ("addmm", "mat1", True),  # the norm's output, from its input
+             ("relu", "result", False),  # of a product that is not kept
+             ("native_dropout", "result1", True),  # drawn again
+             ("addmm", "mat1", True),  # through the sum of two kept values
+             ("tanh", "result", False), ("mse_loss", "target", False)])
+
     def test_max_pooling_keeps_eight_bytes_a_window(self):
         self.assertEqual(saved_bytes([conv(2), "relu", {"maxpool2d": {"kernel": 2, "stride": 2, "padding": 0}}, "flatten",
                                       dense(3)], (5, 1, 6, 4)),
@@ -146,12 +159,13 @@ class PyTorchItself(unittest.TestCase):
     def test_autograd_saves_as_many_bytes_in_as_many_storages(self):
         if torch_file("__init__.py") is None:
             self.skipTest("SKIPPED: no PyTorch in .venv/")
-        for name, (layers, shape, loss) in NETWORKS.items():
+        descriptions = [{"layers": layers, "loss": {"type": loss}, "optimizer": {"type": "sgd"}, "input_shape": shape}
+                        for layers, shape, loss in NETWORKS.values()]
+        answers = rules.run_pytorch(descriptions)
+        self.assertEqual(len(answers), len(NETWORKS))
+        for (name, (layers, shape, loss)), answer in zip(NETWORKS.items(), answers):
             with self.subTest(name):
                 saved = rules.count_saved_tensors(layers, {"type": loss}, shape)
-                description = {"layers": layers, "loss": {"type": loss}, "optimizer": {"type": "sgd"},
-                               "input_shape": shape}
-                answer = rules.run_pytorch(description)
                 self.assertEqual((answer["saved_bytes"], answer["num_saved"]),
                                  (sum(item.bytes for item in saved), len(saved)))
 
