@@ -20,17 +20,17 @@ __global__ void __launch_bounds__(adding_threads)
   }
 }
 
-__global__ void __launch_bounds__(warp_size) start_loss_statistics_kernel(double* statistics) {
+__global__ void __launch_bounds__(warp_size) start_loss_statistics_kernel(double* statistics, bool keeps_non_finite) {
   const int i = static_cast<int>(threadIdx.x);
   if (i >= num_loss_statistics) return;
   // What is not finite is not equal to itself less itself.
-  if (i != loss_sum || statistics[i] - statistics[i] == 0) statistics[i] = 0;
+  if (!keeps_non_finite || i != loss_sum || statistics[i] - statistics[i] == 0) statistics[i] = 0;
 }
 
 }  // namespace
 
-void start_loss_statistics(double* statistics, Stream stream) {
-  launch(start_loss_statistics_kernel, {1}, {warp_size}, stream, statistics);
+void start_loss_statistics(double* statistics, bool keeps_non_finite, Stream stream) {
+  launch(start_loss_statistics_kernel, {1}, {warp_size}, stream, statistics, keeps_non_finite);
 }
 
 void add_loss_parts(const LossPart* parts, std::int64_t num_parts, double* statistics, Stream stream) {

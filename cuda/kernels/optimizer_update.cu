@@ -8,10 +8,11 @@ namespace trainer::cuda {
 namespace {
 
 __device__ __forceinline__ bool loss_is_finite(const UpdateOperands& operands) {
+  if (operands.factor != nullptr && operands.factor[gradients_finite] == 0) return false;
   return fabs(operands.statistics[loss_sum]) <= std::numeric_limits<double>::max();
 }
 __device__ __forceinline__ float clip_factor(const UpdateOperands& operands) {
-  return operands.norm_and_factor == nullptr ? 1.0f : operands.norm_and_factor[1];
+  return operands.factor == nullptr ? 1.0f : operands.factor[gradient_multiplier];
 }
 
 __device__ __forceinline__ bool is_aligned(const void* address) {
@@ -23,7 +24,7 @@ struct SgdScalars {
   bool nesterov, starts_momentum;
 };
 
-__device__ __forceinline__ SgdScalars sgd_scalars(const UpdateOperands& operands, const SgdUpdateAttributes& a) {
+__device__ __forceinline__ SgdScalars sgd_scalars(const UpdateOperands& operands, const SgdRule& a) {
   return {clip_factor(operands),
           static_cast<float>(a.weight_decay),
           static_cast<float>(a.momentum),
@@ -34,9 +35,9 @@ __device__ __forceinline__ SgdScalars sgd_scalars(const UpdateOperands& operands
 
 template <typename T, int capacity>
 __global__ void __launch_bounds__(table_threads)
-    sgd_update_kernel(TensorTable<2, capacity> table, UpdateOperands operands, SgdUpdateAttributes attributes) {
+    sgd_update_kernel(TensorTable<2, capacity> table, UpdateOperands operands, SgdRule rule) {
   if (!loss_is_finite(operands)) return;
-  const SgdScalars s = sgd_scalars(operands, attributes);
+  const SgdScalars s = sgd_scalars(operands, rule);
   const TensorChunk chunk = chunk_of_block(table);
   auto* const weight = static_cast<T*>(table.addresses[0][chunk.tensor]);
   const auto* const gradient = static_cast<const T*>(table.addresses[1][chunk.tensor]);
@@ -52,9 +53,9 @@ __global__ void __launch_bounds__(table_threads)
 template <typename T, int capacity>
 __global__ void __launch_bounds__(table_threads)
     sgd_momentum_update_kernel(TensorTable<3, capacity> table, UpdateOperands operands,
-                               SgdUpdateAttributes attributes) {
+                               SgdRule rule) {
   if (!loss_is_finite(operands)) return;
-  const SgdScalars s = sgd_scalars(operands, attributes);
+  const SgdScalars s = sgd_scalars(operands, rule);
   const TensorChunk chunk = chunk_of_block(table);
   auto* const weight = static_cast<T*>(table.addresses[0][chunk.tensor]);
   const auto* const gradient = static_cast<const T*>(table.addresses[1][chunk.tensor]);
@@ -84,7 +85,7 @@ struct AdamScalars {
 };
 
 /// torch.optim computes in f32 with scalars in f64 that are rounded when they meet a tensor; so does this.
-__device__ __forceinline__ AdamScalars adam_scalars(const UpdateOperands& operands, const AdamUpdateAttributes& a,
+__device__ __forceinline__ AdamScalars adam_scalars(const UpdateOperands& operands, const AdamRule& a,
                                                     double beta1_power, double beta2_power) {
   const double learning_rate = operands.scalars->learning_rate;
   return {clip_factor(operands),
@@ -100,17 +101,17 @@ __device__ __forceinline__ AdamScalars adam_scalars(const UpdateOperands& operan
 
 template <typename T, int capacity>
 __global__ void __launch_bounds__(table_threads)
-    adam_update_kernel(TensorTable<4, capacity> table, UpdateOperands operands, AdamUpdateAttributes attributes) {
+    adam_update_kernel(TensorTable<4, capacity> table, UpdateOperands operands, AdamRule rule) {
   if (!loss_is_finite(operands)) return;
   // Powers in f64 take long: two threads compute one each.
   TRAINER_SHARED(double, powers, 2);
   if (threadIdx.x < 2) {
     powers[threadIdx.x] =
-        pow(threadIdx.x == 0 ? attributes.beta1 : attributes.beta2, static_cast<double>(operands.scalars->update));
+        pow(threadIdx.x == 0 ? rule.beta1 : rule.beta2, static_cast<double>(operands.scalars->update));
   }
   __syncthreads();
   TRAINER_SHARED(AdamScalars, shared_scalars, 1);
-  if (threadIdx.x == 0) shared_scalars[0] = adam_scalars(operands, attributes, powers[0], powers[1]);
+  if (threadIdx.x == 0) shared_scalars[0] = adam_scalars(operands, rule, powers[0], powers[1]);
   __syncthreads();
   const AdamScalars s = shared_scalars[0];
   const TensorChunk chunk = chunk_of_block(table);
@@ -157,15 +158,15 @@ void for_each_launch(DType type, std::span<const Tensor> tensors, const Addresse
 }  // namespace
 
 void sgd_update(DType type, const UpdateOperands& operands, std::span<const SgdTensor> tensors,
-                const SgdUpdateAttributes& attributes, Stream stream) {
-  if (attributes.momentum != 0) {
+                const SgdRule& rule, Stream stream) {
+  if (rule.momentum != 0) {
     for_each_launch<3>(
         type, tensors,
         [](const SgdTensor& t) {
           return std::array<void*, 3>{t.weight, const_cast<void*>(t.gradient), t.momentum};
         },
         [&]<typename T, int capacity>(ElementType<T>, const TensorTable<3, capacity>& table, Dim3 grid) {
-          launch(sgd_momentum_update_kernel<T, capacity>, grid, {table_threads}, stream, table, operands, attributes);
+          launch(sgd_momentum_update_kernel<T, capacity>, grid, {table_threads}, stream, table, operands, rule);
         });
   } else {
     for_each_launch<2>(
@@ -174,20 +175,20 @@ void sgd_update(DType type, const UpdateOperands& operands, std::span<const SgdT
           return std::array<void*, 2>{t.weight, const_cast<void*>(t.gradient)};
         },
         [&]<typename T, int capacity>(ElementType<T>, const TensorTable<2, capacity>& table, Dim3 grid) {
-          launch(sgd_update_kernel<T, capacity>, grid, {table_threads}, stream, table, operands, attributes);
+          launch(sgd_update_kernel<T, capacity>, grid, {table_threads}, stream, table, operands, rule);
         });
   }
 }
 
 void adam_update(DType type, const UpdateOperands& operands, std::span<const AdamTensor> tensors,
-                 const AdamUpdateAttributes& attributes, Stream stream) {
+                 const AdamRule& rule, Stream stream) {
   for_each_launch<4>(
       type, tensors,
       [](const AdamTensor& t) {
         return std::array<void*, 4>{t.weight, const_cast<void*>(t.gradient), t.first_moment, t.second_moment};
       },
       [&]<typename T, int capacity>(ElementType<T>, const TensorTable<4, capacity>& table, Dim3 grid) {
-        launch(adam_update_kernel<T, capacity>, grid, {table_threads}, stream, table, operands, attributes);
+        launch(adam_update_kernel<T, capacity>, grid, {table_threads}, stream, table, operands, rule);
       });
 }
 

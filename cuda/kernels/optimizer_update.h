@@ -13,14 +13,26 @@ namespace trainer::cuda {
 /// What all tensors of an update share, in device memory.
 struct UpdateOperands {
   const double* statistics = nullptr;      ///< where its loss_sum is not finite nothing changes
-  const float* norm_and_factor = nullptr;  ///< of gradient_norm; null: not clipped
+  const float* factor = nullptr;           ///< of gradient_factor; null: gradients are taken as they are
   const StepScalars* scalars = nullptr;    ///< learning rate, and the number of the update
+};
+
+/// The numbers of SgdUpdateAttributes and AdamUpdateAttributes.
+struct SgdRule {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+struct AdamRule {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;
 };
 
 struct SgdTensor {
   void* weight = nullptr;          ///< modified
   const void* gradient = nullptr;  ///< of the weight's type
-  float* momentum = nullptr;       ///< modified; not read where the attributes have no momentum
+  float* momentum = nullptr;       ///< modified; not read where the rule has none
   std::int64_t count = 0;
 };
 struct AdamTensor {
@@ -36,8 +48,8 @@ struct AdamTensor {
 /// Bytes: weight and state read and written once, the gradient read once (Adam in f32: 28 an element; SGD 12, with
 /// momentum 20). FLOPs: 4 (SGD), 6 (momentum), 13 (Adam) an element.
 void sgd_update(DType type, const UpdateOperands& operands, std::span<const SgdTensor> tensors,
-                const SgdUpdateAttributes& attributes, Stream stream);
+                const SgdRule& rule, Stream stream);
 void adam_update(DType type, const UpdateOperands& operands, std::span<const AdamTensor> tensors,
-                 const AdamUpdateAttributes& attributes, Stream stream);
+                 const AdamRule& rule, Stream stream);
 
 }  // namespace trainer::cuda

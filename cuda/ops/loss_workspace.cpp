@@ -1,5 +1,5 @@
 #include "cuda/kernels/cross_entropy.h"
-#include "cuda/kernels/gradient_norm.h"
+#include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/numeric_loss.h"
 #include "cuda/ops/cross_entropy_shape_of.h"
 #include "cuda/ops/kernels.h"
@@ -13,9 +13,9 @@ std::int64_t loss_workspace_bytes(const Op& op) {
                                        !attributes->class_weights.empty());
 }
 
-std::int64_t gradient_norm_workspace_bytes(const Op& op) {
+std::int64_t gradient_factor_workspace_bytes(const Op& op) {
   std::int64_t num_chunks = 0;
-  for (const TensorType& gradient : op.inputs) num_chunks += gradient_norm_chunks(gradient.num_elements());
+  for (const TensorType& gradient : op.inputs) num_chunks += gradient_factor_chunks(gradient.num_elements());
   return num_chunks * static_cast<std::int64_t>(sizeof(double));
 }
 

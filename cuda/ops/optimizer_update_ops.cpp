@@ -8,9 +8,9 @@ namespace trainer::cuda {
 
 namespace {
 
-UpdateOperands update_operands(const OperandAddresses& addresses, bool clip, const StepScalars* scalars) {
+UpdateOperands update_operands(const OperandAddresses& addresses, bool factored, const StepScalars* scalars) {
   return {.statistics = input<double>(addresses, 0),
-          .norm_and_factor = clip ? input<float>(addresses, 1) : nullptr,
+          .factor = factored ? input<float>(addresses, 1) : nullptr,
           .scalars = scalars};
 }
 
@@ -31,16 +31,23 @@ DType weight_type(const Op& op, int first) {
   return position < op.inputs.size() ? op.inputs[position].dtype : DType::f32;
 }
 
+// Until the other formats have kernels.
+void require_plain(const UpdateFormat& format) {
+  require_internal(format == UpdateFormat{.factored = format.factored}, "the formats of an update have kernels");
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
-  const int first = first_parameter_operand(attributes.clip);
+  require_plain(attributes.format);
+  const int first = first_parameter_operand(attributes.format);
   const bool has_momentum = attributes.momentum > 0;
   const int operands_each = has_momentum ? 3 : 2;
-  return make_kernel([=, attributes = attributes, tensors = tensors_of<SgdTensor>(op, first, operands_each),
-                      type = weight_type(op, first), scalars = context.scalars,
-                      stream = context.stream](const OperandAddresses& addresses) mutable {
+  const SgdRule rule{attributes.momentum, attributes.nesterov, attributes.weight_decay};
+  return make_kernel([=, factored = attributes.format.factored,
+                      tensors = tensors_of<SgdTensor>(op, first, operands_each), type = weight_type(op, first),
+                      scalars = context.scalars, stream = context.stream](const OperandAddresses& addresses) mutable {
     int at = first;
     for (SgdTensor& tensor : tensors) {
       tensor.weight = modified_input(addresses, at);
@@ -48,16 +55,19 @@ std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& contex
       if (has_momentum) tensor.momentum = modified_input<float>(addresses, at + 2);
       at += operands_each;
     }
-    sgd_update(type, update_operands(addresses, attributes.clip, scalars), tensors, attributes, stream);
+    sgd_update(type, update_operands(addresses, factored, scalars), tensors, rule, stream);
   });
 }
 
 std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
-  const int first = first_parameter_operand(attributes.clip);
-  return make_kernel([first, attributes = attributes, tensors = tensors_of<AdamTensor>(op, first, 4),
-                      type = weight_type(op, first), scalars = context.scalars,
-                      stream = context.stream](const OperandAddresses& addresses) mutable {
+  require_plain(attributes.format);
+  const int first = first_parameter_operand(attributes.format);
+  const AdamRule rule{attributes.beta1, attributes.beta2, attributes.eps, attributes.weight_decay,
+                      attributes.decoupled};
+  return make_kernel([first, rule, factored = attributes.format.factored,
+                      tensors = tensors_of<AdamTensor>(op, first, 4), type = weight_type(op, first),
+                      scalars = context.scalars, stream = context.stream](const OperandAddresses& addresses) mutable {
     int at = first;
     for (AdamTensor& tensor : tensors) {
       tensor.weight = modified_input(addresses, at);
@@ -66,7 +76,7 @@ std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CudaContext& conte
       tensor.second_moment = modified_input<float>(addresses, at + 3);
       at += 4;
     }
-    adam_update(type, update_operands(addresses, attributes.clip, scalars), tensors, attributes, stream);
+    adam_update(type, update_operands(addresses, factored, scalars), tensors, rule, stream);
   });
 }
 

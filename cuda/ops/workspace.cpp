@@ -25,8 +25,8 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::mse:
     case OpKind::bce_with_logits:
       return loss_workspace_bytes(op);
-    case OpKind::gradient_norm:
-      return gradient_norm_workspace_bytes(op);
+    case OpKind::gradient_factor:
+      return gradient_factor_workspace_bytes(op);
     case OpKind::normalize_pixels:
     case OpKind::cast:
     case OpKind::batchnorm2d_normalize:

@@ -31,7 +31,7 @@ std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context);
 std::int64_t batchnorm2d_workspace_bytes(const Op& op);
 std::int64_t layernorm_backward_workspace_bytes(const Op& op);
 std::int64_t loss_workspace_bytes(const Op& op);
-std::int64_t gradient_norm_workspace_bytes(const Op& op);
+std::int64_t gradient_factor_workspace_bytes(const Op& op);
 
 /// A kernel that is one function of addresses and scalars.
 template <std::invocable<const OperandAddresses&, const StepScalars&> Function>

@@ -74,20 +74,25 @@ TRAINER_SIMD void adam(float* w, const float* g, float* m, float* v, AdamScalars
 /// Where a parameter's tensors stand among the inputs: `stride` tensors each, behind the loss and the clip factor.
 struct UpdateLayout {
   std::vector<TensorBlock> blocks;
-  bool clip = false;
+  bool factored = false;
   int num_threads = 1;
 
-  UpdateLayout(const Op& op, bool clips, std::size_t stride, const CpuContext& context)
-      : clip(clips), num_threads(context.num_threads) {
-    for (auto i = static_cast<std::size_t>(first_parameter_operand(clip)); i < op.inputs.size(); i += stride)
+  UpdateLayout(const Op& op, const UpdateFormat& format, std::size_t stride, const CpuContext& context)
+      : factored(format.factored), num_threads(context.num_threads) {
+    // Until the other formats have kernels.
+    require_internal(format == UpdateFormat{.factored = factored}, "the formats of an update have kernels");
+    for (auto i = static_cast<std::size_t>(first_parameter_operand(format)); i < op.inputs.size(); i += stride)
       append_tensor_blocks(op.inputs[i], i, blocks);
     if (blocks.size() < 2) num_threads = 1;
   }
 
-  static bool loss_is_finite(const OperandAddresses& addresses) {
-    return std::isfinite(input<double>(addresses, 0)[loss_sum]);
+  bool is_refused(const OperandAddresses& addresses) const {
+    return (factored && input(addresses, 1)[gradients_finite] == 0) ||
+           !std::isfinite(input<double>(addresses, 0)[loss_sum]);
   }
-  float clip_factor(const OperandAddresses& addresses) const { return clip ? input(addresses, 1)[1] : 1.0F; }
+  float clip_factor(const OperandAddresses& addresses) const {
+    return factored ? input(addresses, 1)[gradient_multiplier] : 1.0F;
+  }
 
   template <typename Update>
   void for_each_block(Update&& update) const {
@@ -102,9 +107,9 @@ std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& cont
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
   const bool has_momentum = attributes.momentum != 0;
   return make_kernel(
-      [attributes, has_momentum, layout = UpdateLayout(op, attributes.clip, has_momentum ? 3 : 2, context)](
+      [attributes, has_momentum, layout = UpdateLayout(op, attributes.format, has_momentum ? 3 : 2, context)](
           const OperandAddresses& addresses, const StepScalars& scalars) {
-        if (!UpdateLayout::loss_is_finite(addresses)) return;
+        if (layout.is_refused(addresses)) return;
         const SgdScalars s = {layout.clip_factor(addresses), static_cast<float>(attributes.weight_decay),
                               static_cast<float>(attributes.momentum), static_cast<float>(scalars.learning_rate)};
         layout.for_each_block([&](const TensorBlock& block) {
@@ -121,9 +126,9 @@ std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& cont
 
 std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
-  return make_kernel([a = attributes, layout = UpdateLayout(op, attributes.clip, 4, context)](
+  return make_kernel([a = attributes, layout = UpdateLayout(op, attributes.format, 4, context)](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
-    if (!UpdateLayout::loss_is_finite(addresses)) return;
+    if (layout.is_refused(addresses)) return;
     const auto update = static_cast<double>(scalars.update);
     const double bias_correction1 = 1 - std::pow(a.beta1, update);
     const double bias_correction2 = 1 - std::pow(a.beta2, update);

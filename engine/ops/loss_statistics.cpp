@@ -4,8 +4,8 @@
 
 namespace trainer {
 
-Op start_loss_statistics_op() {
-  return {OpKind::start_loss_statistics, std::monostate{}, {{DType::f64, {num_loss_statistics}}}, {}};
+Op start_loss_statistics_op(const LossStatisticsAttributes& attributes) {
+  return {OpKind::start_loss_statistics, attributes, {{DType::f64, {num_loss_statistics}}}, {}};
 }
 
 const OpDefinition start_loss_statistics_definition = {.flops = flops_per_input_element<0>};

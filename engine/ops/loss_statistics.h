@@ -14,9 +14,15 @@ enum LossStatistic : int {
   num_loss_statistics,
 };
 
-/// Starts a step. inputs: loss statistics f64 (num_loss_statistics) [all cleared, but for a loss_sum that is not
-/// finite, which stays]; no outputs. So the first loss that is not finite keeps every update from then on from changing
-/// anything (see optimizer_update.h), also those of steps that were queued before the host saw it.
-Op start_loss_statistics_op();
+struct LossStatisticsAttributes {
+  bool keeps_non_finite = true;  ///< false under a loss scale: an overflow there is a skipped step
+  friend bool operator==(const LossStatisticsAttributes&, const LossStatisticsAttributes&) = default;
+};
+
+/// Starts a step. inputs: loss statistics f64 (num_loss_statistics) [all cleared, but where keeps_non_finite for a
+/// loss_sum that is not finite, which stays]; no outputs. So the first loss that is not finite keeps every update from
+/// then on from changing anything (see optimizer_update.h), also those of steps that were queued before the host saw
+/// it.
+Op start_loss_statistics_op(const LossStatisticsAttributes& attributes = {});
 
 }  // namespace trainer

@@ -14,7 +14,7 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
-#include "engine/ops/gradient_norm.h"
+#include "engine/ops/gradient_factor.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/linear_cross_entropy.h"
@@ -57,7 +57,7 @@
   X(dropout, DropoutAttributes)                                       \
   X(dropout_backward, DropoutAttributes)                              \
   X(add, AddAttributes)                                               \
-  X(start_loss_statistics, std::monostate)                            \
+  X(start_loss_statistics, LossStatisticsAttributes)                  \
   X(cross_entropy, CrossEntropyAttributes)                            \
   X(cross_entropy_backward, CrossEntropyAttributes)                   \
   X(cross_entropy_with_gradient, CrossEntropyAttributes)              \
@@ -68,7 +68,7 @@
   X(bce_with_logits, std::monostate)                                  \
   X(bce_with_logits_backward, std::monostate)                         \
   X(scale_gradient, std::monostate)                                   \
-  X(gradient_norm, GradientNormAttributes)                            \
+  X(gradient_factor, GradientFactorAttributes)                        \
   X(sgd_update, SgdUpdateAttributes)                                  \
   X(adam_update, AdamUpdateAttributes)                                \
   X(update_loss_scale, LossScaleAttributes)                           \
@@ -77,10 +77,10 @@
 
 namespace trainer {
 
-using OpAttributes =
-    std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
-                 LayerNormAttributes, ActivationAttributes, Pool2dAttributes, DropoutAttributes, AddAttributes,
-                 CrossEntropyAttributes, LinearCrossEntropyAttributes, GradientNormAttributes, SgdUpdateAttributes,
-                 AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
+using OpAttributes = std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes,
+                                  BatchNorm2dAttributes, LayerNormAttributes, ActivationAttributes, Pool2dAttributes,
+                                  DropoutAttributes, AddAttributes, LossStatisticsAttributes, CrossEntropyAttributes,
+                                  LinearCrossEntropyAttributes, GradientFactorAttributes, SgdUpdateAttributes,
+                                  AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

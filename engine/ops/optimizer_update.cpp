@@ -1,14 +1,38 @@
 #include "engine/ops/optimizer_update.h"
 
+#include <algorithm>
+
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
 namespace {
 
-std::vector<TensorType> update_operands(std::span<const TensorType> parameters, bool clip, int tensors_each) {
+void require_format(std::span<const TensorType> weights, const UpdateFormat& format) {
+  const auto is_half = [](DType type) { return type == DType::f16 || type == DType::bf16; };
+  require_internal(format.factored || !format.scaled, "an update that knows the loss scale has a gradient factor");
+  require_internal(format.gradients == DType::f32 || is_half(format.gradients), "gradients are floating-point numbers");
+  require_internal(!format.copies || is_half(*format.copies), "copies of weights have 16 bits");
+  const DType weight_type = format.random_streams.empty() ? DType::f32 : DType::bf16;
+  require_internal(format.random_streams.empty() || format.random_streams.size() == weights.size(),
+                   "an update has a random stream for each of its bf16 weights");
+  require_internal(std::ranges::all_of(weights, [&](const TensorType& weight) { return weight.dtype == weight_type; }),
+                   "the weights of an update are f32, or bf16 where it has random streams");
+}
+
+/// `state`: the types of what the optimizer keeps for a weight.
+template <typename State>
+std::vector<TensorType> update_operands(std::span<const TensorType> weights, const UpdateFormat& format,
+                                        const State& state) {
+  require_format(weights, format);
   std::vector<TensorType> operands = {{DType::f64, {num_loss_statistics}}};
-  if (clip) operands.push_back({DType::f32, {2}});
-  for (const TensorType& parameter : parameters) operands.insert(operands.end(), tensors_each, parameter);
+  if (format.factored) operands.push_back({DType::f32, {num_gradient_factors}});
+  if (format.scaled) operands.push_back({DType::f64, {num_loss_scale_values}});
+  for (const TensorType& weight : weights) {
+    operands.push_back(weight);
+    operands.push_back({format.gradients, weight.shape});
+    if (format.copies) operands.push_back({*format.copies, weight.shape});
+    for (const TensorType& type : state(weight)) operands.push_back(type);
+  }
   return operands;
 }
 
@@ -21,13 +45,33 @@ std::int64_t update_flops(const Op& op) {
 
 }  // namespace
 
-Op sgd_update_op(std::span<const TensorType> parameters, const SgdUpdateAttributes& attributes) {
-  const int tensors_each = attributes.momentum > 0 ? 3 : 2;
-  return {OpKind::sgd_update, attributes, update_operands(parameters, attributes.clip, tensors_each), {}};
+Op sgd_update_op(std::span<const TensorType> weights, const SgdUpdateAttributes& attributes) {
+  const auto state = [&](const TensorType& weight) {
+    return std::vector<TensorType>(attributes.momentum > 0 ? 1 : 0, {DType::f32, weight.shape});
+  };
+  return {OpKind::sgd_update, attributes, update_operands(weights, attributes.format, state), {}};
 }
 
-Op adam_update_op(std::span<const TensorType> parameters, const AdamUpdateAttributes& attributes) {
-  return {OpKind::adam_update, attributes, update_operands(parameters, attributes.clip, 4), {}};
+Op adam_update_op(std::span<const TensorType> weights, const AdamUpdateAttributes& attributes) {
+  const auto state = [&](const TensorType& weight) {
+    return std::vector<TensorType>(
+        2, attributes.eight_bit ? moment_type(weight.num_elements()) : TensorType{DType::f32, weight.shape});
+  };
+  return {OpKind::adam_update, attributes, update_operands(weights, attributes.format, state), {}};
+}
+
+int first_parameter_operand(const UpdateFormat& format) {
+  return 1 + static_cast<int>(format.factored) + static_cast<int>(format.scaled);
+}
+int operands_of_a_parameter(const SgdUpdateAttributes& attributes) {
+  return 2 + static_cast<int>(attributes.format.copies.has_value()) + static_cast<int>(attributes.momentum > 0);
+}
+int operands_of_a_parameter(const AdamUpdateAttributes& attributes) {
+  return 4 + static_cast<int>(attributes.format.copies.has_value());
+}
+
+TensorType moment_type(std::int64_t count) {
+  return {DType::u8, {moment_code_bytes(count) + 4 * num_moment_blocks(count)}};
 }
 
 const OpDefinition sgd_update_definition = {.flops = update_flops<2>};

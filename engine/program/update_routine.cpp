@@ -11,18 +11,18 @@ bool is_adam(const OptimizerConfig& optimizer) { return optimizer.type != Optimi
 
 Op update_op(const Experiment& experiment, std::span<const TensorType> types, double weight_decay) {
   const OptimizerConfig& optimizer = experiment.optimizer;
-  const bool clip = experiment.train.clip_norm > 0;
+  const UpdateFormat format{.factored = experiment.train.clip_norm > 0};
   if (is_adam(optimizer)) {
     return adam_update_op(types, {.beta1 = optimizer.beta1,
                                   .beta2 = optimizer.beta2,
                                   .eps = optimizer.eps,
                                   .weight_decay = weight_decay,
                                   .decoupled = optimizer.type == OptimizerType::adamw,
-                                  .clip = clip});
+                                  .format = format});
   }
   return sgd_update_op(
       types,
-      {.momentum = optimizer.momentum, .nesterov = optimizer.nesterov, .weight_decay = weight_decay, .clip = clip});
+      {.momentum = optimizer.momentum, .nesterov = optimizer.nesterov, .weight_decay = weight_decay, .format = format});
 }
 
 /// Appends the update of every parameter for which decays == `decays` (or all of them).
@@ -86,9 +86,10 @@ Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment
 
   BufferId norm = -1;
   if (experiment.train.clip_norm > 0) {
-    norm = scheduler.add_buffer("optimizer.gradient_norm", no_layer, Category::temporary, {DType::f32, {2}});
+    norm = scheduler.add_buffer("optimizer.gradient_factor", no_layer, Category::temporary,
+                                 {DType::f32, {num_gradient_factors}});
     routine.instructions.push_back({Kind::allocate, norm, no_layer, Phase::update});
-    scheduler.append_call(routine, gradient_norm_op(types, {.clip_norm = experiment.train.clip_norm}), live_gradients,
+    scheduler.append_call(routine, gradient_factor_op(types, {.clip_norm = experiment.train.clip_norm}), live_gradients,
                           {norm}, no_layer, Phase::update);
   }
   append_group(program, scheduler, experiment, routine, norm, decaying, weight_decay);

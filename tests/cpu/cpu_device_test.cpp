@@ -140,10 +140,11 @@ TEST_CASE("clipping tells a gradient norm that is not finite") {
   const auto device = make_cpu_device(1);
   const std::vector<TensorType> types = {{DType::f32, {3}}};
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const OpCase c{"", gradient_norm_op(types, {.clip_norm = 1}), {{1, nan, 2}}, {}};
-  const Values result = to_values({DType::f32, {2}}, run_op(*device, c, std::byte{0}).outputs[0]);
-  CHECK(std::isnan(result[0]));
-  CHECK(std::isnan(result[1]));
+  const OpCase c{"", gradient_factor_op(types, {.clip_norm = 1}), {{1, nan, 2}}, {}};
+  const Values result = to_values({DType::f32, {num_gradient_factors}}, run_op(*device, c, std::byte{0}).outputs[0]);
+  CHECK(std::isnan(result[gradient_norm_value]));
+  CHECK(std::isnan(result[gradient_multiplier]));
+  CHECK(result[gradients_finite] == 0);
 }
 
 }  // namespace trainer

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "cuda/kernels/gradient_norm.h"
+#include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/optimizer_update.h"
 #include "tests/cuda/kernel_tensor.h"
 
@@ -79,46 +79,59 @@ struct Model {
 /// What an update reads beside the tensors.
 struct Step {
   Numbers statistics = {12.5, 8, 3, 5, 8};
-  std::array<float, 2> norm_and_factor = {4, 0.25F};
+  std::array<float, num_gradient_factors> factor = {4, 0.25F, 1};
   StepScalars scalars;
 
   explicit Step(std::int64_t update) {
     scalars.learning_rate = 0.05;
     scalars.update = update;
   }
-  UpdateOperands operands(bool clip) const {
-    return {statistics.data(), clip ? norm_and_factor.data() : nullptr, &scalars};
-  }
+  UpdateOperands operands(bool clip) const { return {statistics.data(), clip ? factor.data() : nullptr, &scalars}; }
+};
+
+struct SgdVariant {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  bool factored = false;
+  SgdRule rule() const { return {momentum, nesterov, weight_decay}; }
+};
+struct AdamVariant {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;
+  bool factored = false;
+  AdamRule rule() const { return {beta1, beta2, eps, weight_decay, decoupled}; }
 };
 
 /// torch.optim.SGD with dampening 0, in double.
-void check_sgd(const Model& model, const SgdUpdateAttributes& a, std::int64_t update) {
-  INFO("momentum " << a.momentum << ", nesterov " << a.nesterov << ", decay " << a.weight_decay << ", clip " << a.clip
-                   << ", update " << update << ", " << model.sizes.size() << " tensors");
+void check_sgd(const Model& model, const SgdVariant& a, std::int64_t update) {
+  INFO("momentum " << a.momentum << ", nesterov " << a.nesterov << ", decay " << a.weight_decay << ", clip "
+                   << a.factored << ", update " << update << ", " << model.sizes.size() << " tensors");
   Numbers w = model.weights.values(), m = model.first.values();
   const Numbers g = model.gradients.values();
   for (std::size_t i = 0; i < w.size(); ++i) {
-    double slope = g[i] * (a.clip ? 0.25 : 1) + a.weight_decay * w[i];
+    double slope = g[i] * (a.factored ? 0.25 : 1) + a.weight_decay * w[i];
     if (a.momentum > 0) {
       m[i] = update == 1 ? slope : a.momentum * m[i] + slope;
       slope = a.nesterov ? slope + a.momentum * m[i] : m[i];
     }
     w[i] -= 0.05 * slope;
   }
-  sgd_update(model.type, Step(update).operands(a.clip), model.sgd_tensors(), a, nullptr);
+  sgd_update(model.type, Step(update).operands(a.factored), model.sgd_tensors(), a.rule(), nullptr);
   CHECK(difference(model.weights.values(), w) < (model.type == DType::f32 ? 1e-6 : tolerance_of(model.type)));
   CHECK(difference(model.first.values(), m) < 1e-6);
   CHECK(model.gradients.values() == g);
 }
 
 /// torch.optim.Adam and AdamW, in double.
-void check_adam(const Model& model, const AdamUpdateAttributes& a, std::int64_t update) {
-  INFO("decay " << a.weight_decay << ", decoupled " << a.decoupled << ", clip " << a.clip << ", update " << update
+void check_adam(const Model& model, const AdamVariant& a, std::int64_t update) {
+  INFO("decay " << a.weight_decay << ", decoupled " << a.decoupled << ", clip " << a.factored << ", update " << update
                 << ", " << model.sizes.size() << " tensors");
   Numbers w = model.weights.values(), m = model.first.values(), v = model.second.values();
   const Numbers g = model.gradients.values();
   for (std::size_t i = 0; i < w.size(); ++i) {
-    double slope = g[i] * (a.clip ? 0.25 : 1);
+    double slope = g[i] * (a.factored ? 0.25 : 1);
     if (a.decoupled)
       w[i] -= 0.05 * a.weight_decay * w[i];
     else
@@ -129,36 +142,36 @@ void check_adam(const Model& model, const AdamUpdateAttributes& a, std::int64_t 
     const double v_hat = v[i] / (1 - std::pow(a.beta2, static_cast<double>(update)));
     w[i] -= 0.05 * m_hat / (std::sqrt(v_hat) + a.eps);
   }
-  adam_update(model.type, Step(update).operands(a.clip), model.adam_tensors(), a, nullptr);
+  adam_update(model.type, Step(update).operands(a.factored), model.adam_tensors(), a.rule(), nullptr);
   CHECK(difference(model.weights.values(), w) < (model.type == DType::f32 ? 2e-6 : tolerance_of(model.type)));
   CHECK(difference(model.first.values(), m) < 1e-6);
   CHECK(difference(model.second.values(), v) < 1e-6);
   CHECK(model.gradients.values() == g);
 }
 
-const SgdUpdateAttributes sgd_variants[] = {
+const SgdVariant sgd_variants[] = {
     {},
     {.weight_decay = 0.1},
-    {.clip = true},
+    {.factored = true},
     {.momentum = 0.9},
-    {.momentum = 0.9, .weight_decay = 0.1, .clip = true},
+    {.momentum = 0.9, .weight_decay = 0.1, .factored = true},
     {.momentum = 0.8, .nesterov = true, .weight_decay = 0.01},
 };
-const AdamUpdateAttributes adam_variants[] = {
+const AdamVariant adam_variants[] = {
     {},
     {.weight_decay = 0.1},
     {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1, .decoupled = true},
-    {.weight_decay = 0.01, .decoupled = true, .clip = true},
+    {.weight_decay = 0.01, .decoupled = true, .factored = true},
     {.eps = 0.1},
 };
 
 TEST_CASE("the SGD kernel updates tensors of any size as torch.optim does") {
-  for (const SgdUpdateAttributes& attributes : sgd_variants)
+  for (const SgdVariant& attributes : sgd_variants)
     for (const std::int64_t update : {1, 2}) check_sgd(Model(some_sizes()), attributes, update);
 }
 
 TEST_CASE("the Adam kernel updates tensors of any size as torch.optim does") {
-  for (const AdamUpdateAttributes& attributes : adam_variants)
+  for (const AdamVariant& attributes : adam_variants)
     for (const std::int64_t update : {1, 7, 100000}) check_adam(Model(some_sizes()), attributes, update);
 }
 
@@ -200,9 +213,9 @@ TEST_CASE("where the loss is not finite an update leaves every bit") {
     Step step(1);
     step.statistics[loss_sum] = loss;
     for (const bool clip : {false, true}) {
-      sgd_update(DType::f32, step.operands(clip), model.sgd_tensors(), {.clip = clip}, nullptr);
-      sgd_update(DType::f32, step.operands(clip), model.sgd_tensors(), {.momentum = 0.9, .clip = clip}, nullptr);
-      adam_update(DType::f32, step.operands(clip), model.adam_tensors(), {.clip = clip}, nullptr);
+      sgd_update(DType::f32, step.operands(clip), model.sgd_tensors(), {}, nullptr);
+      sgd_update(DType::f32, step.operands(clip), model.sgd_tensors(), {.momentum = 0.9}, nullptr);
+      adam_update(DType::f32, step.operands(clip), model.adam_tensors(), {}, nullptr);
     }
     CHECK(model == before);
   }
@@ -215,46 +228,51 @@ TEST_CASE("where the loss is not finite an update leaves every bit") {
 
 // ---- The norm -------------------------------------------------------------------------------------------------------
 
-std::array<float, 2> computed_norm(const Tensors& gradients, DType type, const std::vector<std::int64_t>& sizes,
-                                   double clip_norm) {
+using Factor = std::array<float, num_gradient_factors>;
+
+Factor computed_factor(const Tensors& gradients, DType type, const std::vector<std::int64_t>& sizes, double clip_norm) {
   std::vector<GradientView> views;
   std::int64_t num_chunks = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    views.push_back({gradients.tensors[i].data(), sizes[i]});
-    num_chunks += gradient_norm_chunks(sizes[i]);
+    views.push_back({gradients.tensors[i].data(), sizes[i], type});
+    num_chunks += gradient_factor_chunks(sizes[i]);
   }
   const std::unique_ptr<double[]> workspace(new double[static_cast<std::size_t>(num_chunks)]);
-  std::array<float, 2> norm_and_factor = {-1, -1};
-  gradient_norm(type, views, clip_norm, norm_and_factor.data(), workspace.get(), nullptr);
-  return norm_and_factor;
+  Factor factor = {-1, -1, -1};
+  gradient_factor(views, {.clip_norm = clip_norm}, nullptr, factor.data(), workspace.get(), nullptr);
+  return factor;
 }
 
-void check_norm(const std::vector<std::int64_t>& sizes, DType type, std::int64_t num_skipped) {
+void check_factor(const std::vector<std::int64_t>& sizes, DType type, std::int64_t num_skipped) {
   INFO(sizes.size() << " gradients of type " << static_cast<int>(type) << ", " << num_skipped << " skipped");
   const Tensors gradients(type, sizes, 1, -1, 1, num_skipped);
   double sum = 0;
   for (const double g : gradients.values()) sum += g * g;
   const double norm = std::sqrt(sum);
-  const auto result = computed_norm(gradients, type, sizes, 0.5 * norm);
+  const auto result = computed_factor(gradients, type, sizes, 0.5 * norm);
   CHECK(static_cast<double>(result[0]) == Approx(norm).epsilon(1e-7));
   CHECK(static_cast<double>(result[1]) == Approx(0.5 * norm / (norm + 1e-6)).epsilon(1e-7));
-  CHECK(computed_norm(gradients, type, sizes, 1e6) == std::array<float, 2>{result[0], 1});
+  CHECK(result[2] == 1);
+  CHECK(computed_factor(gradients, type, sizes, 1e6) == Factor{result[0], 1, 1});
+  CHECK(computed_factor(gradients, type, sizes, 0) == Factor{result[0], 1, 1});
 }
 
 TEST_CASE("the norm of all gradients and the factor that clips it are PyTorch's, the same bits again") {
   for (const DType type : element_types)
-    for (const std::int64_t num_skipped : {0, 1}) check_norm(some_sizes(), type, num_skipped);
-  for (const std::int64_t count : {1, 300, 641}) check_norm(many_sizes(count), DType::f32, 0);
+    for (const std::int64_t num_skipped : {0, 1}) check_factor(some_sizes(), type, num_skipped);
+  for (const std::int64_t count : {1, 300, 641}) check_factor(many_sizes(count), DType::f32, 0);
 }
 
 TEST_CASE("a gradient that is not finite makes the norm and the factor so that nothing hides it") {
   const std::vector<std::int64_t> sizes = {3, 5000};
   const Tensors gradients(DType::f32, sizes, 1, -1, 1);
   gradients.tensors[1].data<float>()[4999] = std::numeric_limits<float>::quiet_NaN();
-  for (const float value : computed_norm(gradients, DType::f32, sizes, 1)) CHECK(std::isnan(value));
+  const Factor factor = computed_factor(gradients, DType::f32, sizes, 1);
+  CHECK(std::isnan(factor[gradient_norm_value]));
+  CHECK(std::isnan(factor[gradient_multiplier]));
+  CHECK(factor[gradients_finite] == 0);
   gradients.tensors[1].data<float>()[4999] = std::numeric_limits<float>::infinity();
-  CHECK(computed_norm(gradients, DType::f32, sizes, 1) ==
-        std::array<float, 2>{std::numeric_limits<float>::infinity(), 0});
+  CHECK(computed_factor(gradients, DType::f32, sizes, 1) == Factor{std::numeric_limits<float>::infinity(), 0, 0});
 }
 
 }  // namespace

@@ -147,18 +147,19 @@ void append_rows(std::vector<OpCase>& cases) {
 
 void append_updates(std::vector<OpCase>& cases) {
   const std::vector<TensorType> parameters = {{f32, {1}}, {f32, {257}}, {f32, {1021, 3}}, {f32, {4099}}};
-  const Values statistics = {2.5, 8, 3, 5, 8}, norm_and_factor = {4, 0.25};
-  cases.push_back(drawn(gradient_norm_op(parameters, {.clip_norm = 1})));
+  const Values statistics = {2.5, 8, 3, 5, 8}, factor = {4, 0.25, 1};
+  cases.push_back(drawn(gradient_factor_op(parameters, {.clip_norm = 1})));
   cases.push_back(drawn(start_loss_statistics_op()));
   for (const bool clip : {false, true}) {
     std::map<int, Values> given = {{0, statistics}};
-    if (clip) given[1] = norm_and_factor;
-    const int first = first_parameter_operand(clip);
+    if (clip) given[1] = factor;
+    const UpdateFormat format{.factored = clip};
+    const int first = first_parameter_operand(format);
     cases.push_back(drawn(
-        sgd_update_op(parameters, {.momentum = 0.9, .nesterov = clip, .weight_decay = 0.1, .clip = clip}), given));
+        sgd_update_op(parameters, {.momentum = 0.9, .nesterov = clip, .weight_decay = 0.1, .format = format}), given));
     for (std::size_t i = 0; i < parameters.size(); ++i)
       given[first + 4 * static_cast<int>(i) + 3] = random_values(parameters[i], 4, 0.1, 1);
-    cases.push_back(drawn(adam_update_op(parameters, {.weight_decay = 0.1, .decoupled = clip, .clip = clip}), given));
+    cases.push_back(drawn(adam_update_op(parameters, {.weight_decay = 0.1, .decoupled = clip, .format = format}), given));
   }
 }
 

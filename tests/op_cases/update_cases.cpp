@@ -13,7 +13,7 @@ std::vector<TensorType> parameters() {
   return {{f32, {1}}, {f32, {3, 5}}, {f32, {17, 13, 3, 3}}, {f32, {131, 257}}};
 }
 
-const Values norm_and_factor = {4, 0.25};
+const Values factor = {4, 0.25, 1};
 const Values statistics = {12.5, 8, 3, 5, 8};
 
 /// More cases: the last one with a loss that is not finite, after which every tensor is as it was.
@@ -53,7 +53,7 @@ double adam_step(double w, double g, double& m, double& v, const AdamUpdateAttri
 
 }  // namespace
 
-std::vector<OpCase> gradient_norm_cases() {
+std::vector<OpCase> gradient_factor_cases() {
   std::vector<OpCase> cases;
   for (const double clip_norm : {0.5, 1e6}) {
     const auto types = parameters();
@@ -65,9 +65,9 @@ std::vector<OpCase> gradient_norm_cases() {
     }
     const double norm = std::sqrt(sum);
     cases.push_back({"clip " + std::to_string(clip_norm),
-                     gradient_norm_op(types, {.clip_norm = clip_norm}),
+                     gradient_factor_op(types, {.clip_norm = clip_norm}),
                      gradients,
-                     {{{norm, std::min(1.0, clip_norm / (norm + 1e-6))}}}});
+                     {{{norm, std::min(1.0, clip_norm / (norm + 1e-6)), 1}}}});
     cases.back().tolerance = 1e-6;
   }
   return cases;
@@ -78,9 +78,9 @@ std::vector<OpCase> sgd_update_cases() {
       {"plain", {}},
       {"weight decay", {.weight_decay = 0.1}},
       {"momentum", {.momentum = 0.9}},
-      {"momentum and weight decay, clipped", {.momentum = 0.9, .weight_decay = 0.1, .clip = true}},
+      {"momentum and weight decay, clipped", {.momentum = 0.9, .weight_decay = 0.1, .format = {.factored = true}}},
       {"nesterov", {.momentum = 0.8, .nesterov = true, .weight_decay = 0.01}},
-      {"clipped", {.clip = true}},
+      {"clipped", {.format = {.factored = true}}},
   };
   std::vector<OpCase> cases;
   for (const auto& [name, a] : all) {
@@ -91,7 +91,7 @@ std::vector<OpCase> sgd_update_cases() {
       c.scalars.update = update;
       c.tolerance = 1e-6;
       c.inputs.push_back(statistics);
-      if (a.clip) c.inputs.push_back(norm_and_factor);
+      if (a.format.factored) c.inputs.push_back(factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
         Values w = random_values(type, 10 * at + 1);
@@ -100,7 +100,7 @@ std::vector<OpCase> sgd_update_cases() {
         c.inputs.insert(c.inputs.end(), {w, g});
         if (a.momentum > 0) c.inputs.push_back(m);
         for (std::size_t i = 0; i < w.size(); ++i)
-          w[i] = sgd_step(w[i], g[i] * (a.clip ? norm_and_factor[1] : 1), m[i], a, 0.05, update == 1);
+          w[i] = sgd_step(w[i], g[i] * (a.format.factored ? factor[1] : 1), m[i], a, 0.05, update == 1);
         c.expected.changed_inputs[at] = w;
         if (a.momentum > 0) c.expected.changed_inputs[at + 2] = m;
       }
@@ -116,7 +116,7 @@ std::vector<OpCase> adam_update_cases() {
       {"Adam", {}},
       {"Adam, weight decay", {.weight_decay = 0.1}},
       {"AdamW", {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1, .decoupled = true}},
-      {"AdamW, clipped", {.weight_decay = 0.01, .decoupled = true, .clip = true}},
+      {"AdamW, clipped", {.weight_decay = 0.01, .decoupled = true, .format = {.factored = true}}},
       {"large eps", {.eps = 0.1}},
   };
   std::vector<OpCase> cases;
@@ -128,7 +128,7 @@ std::vector<OpCase> adam_update_cases() {
       c.scalars.update = update;
       c.tolerance = 2e-6;
       c.inputs.push_back(statistics);
-      if (a.clip) c.inputs.push_back(norm_and_factor);
+      if (a.format.factored) c.inputs.push_back(factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
         Values w = random_values(type, 10 * at + 1);
@@ -138,7 +138,7 @@ std::vector<OpCase> adam_update_cases() {
         if (update == 1) m = v = Values(w.size());
         c.inputs.insert(c.inputs.end(), {w, g, m, v});
         for (std::size_t i = 0; i < w.size(); ++i)
-          w[i] = adam_step(w[i], g[i] * (a.clip ? norm_and_factor[1] : 1), m[i], v[i], a, 0.05,
+          w[i] = adam_step(w[i], g[i] * (a.format.factored ? factor[1] : 1), m[i], v[i], a, 0.05,
                            static_cast<double>(update));
         c.expected.changed_inputs[at] = w;
         c.expected.changed_inputs[at + 2] = m;

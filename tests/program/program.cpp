@@ -135,7 +135,7 @@ TEST_CASE("every update reads the loss first") {
     if (call.op.kind != OpKind::adam_update) continue;
     ++num_updates;
     CHECK(call.inputs[0] == program.loss_statistics);
-    CHECK(program.buffers[call.inputs[1]].name == "optimizer.gradient_norm");
+    CHECK(program.buffers[call.inputs[1]].name == "optimizer.gradient_factor");
   }
   CHECK(num_updates == 2);  // what decays, and norms and biases
 }

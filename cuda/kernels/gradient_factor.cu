@@ -1,0 +1,70 @@
+#include "cuda/kernels/gradient_factor.h"
+
+#include "cuda/kernels/pack.h"
+#include "cuda/kernels/reduce.cuh"
+#include "cuda/kernels/tensor_table.cuh"
+#include "engine/ops/loss_scale.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+template <typename T, int capacity>
+__global__ void __launch_bounds__(table_threads)
+    sum_squares_kernel(TensorTable<1, capacity> table, double* __restrict__ sums) {
+  const TensorChunk chunk = chunk_of_block(table);
+  const auto* const gradient = static_cast<const T*>(table.addresses[0][chunk.tensor]);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(gradient) % 16 == 0;
+  double sum = 0;
+  for_each_element(chunk, aligned, [&](auto width, std::int64_t at) {
+    constexpr int n = decltype(width)::value;
+    const Pack<float, n> values = load_floats<n>(gradient + at);
+    for (int i = 0; i < n; ++i) sum += static_cast<double>(values.values[i]) * static_cast<double>(values.values[i]);
+  });
+  sum = block_sum<table_threads>(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(table_threads)
+    settle_factor_kernel(const double* __restrict__ sums, std::int64_t count, GradientFactorAttributes attributes,
+                         const double* loss_scale, float* __restrict__ factor) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += table_threads) sum += sums[i];
+  sum = block_sum<table_threads>(sum);
+  if (threadIdx.x > 0) return;
+  const double unscale = attributes.scaled ? 1 / loss_scale[loss_scale_factor] : 1;
+  const double norm = sqrt(sum) * unscale;
+  const double clip = attributes.clip_norm > 0 ? attributes.clip_norm / (norm + 1e-6) : 1;
+  factor[gradient_norm_value] = static_cast<float>(norm);
+  factor[gradient_multiplier] = static_cast<float>(clip > 1 ? unscale : clip * unscale);  // NaN stays
+  // The squares of numbers that f16, bf16 or f32 holds never overflow f64; what is not finite less itself is NaN.
+  factor[gradients_finite] = sum - sum == 0 ? 1.0f : 0.0f;
+}
+
+}  // namespace
+
+void gradient_factor(std::span<const GradientView> gradients, const GradientFactorAttributes& attributes,
+                     const double* loss_scale, float* factor, void* workspace, Stream stream) {
+  auto* const sums = static_cast<double*>(workspace);
+  static_assert(gradient_factor_chunks(chunk_elements) == 1 && gradient_factor_chunks(chunk_elements + 1) == 2);
+  std::int64_t num_sums = 0;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    with_element_type(type, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto view = [&](std::int64_t i) -> const GradientView& { return gradients[static_cast<std::size_t>(i)]; };
+      // A gradient of another type stands in the table without elements: no block looks at it.
+      for_each_table<1>(
+          std::ssize(gradients), [&](std::int64_t i) { return view(i).type == type ? view(i).count : 0; },
+          [&](std::int64_t i) { return std::array{const_cast<void*>(view(i).data)}; },
+          [&]<int capacity>(const TensorTable<1, capacity>& table, std::int64_t blocks) {
+            launch(sum_squares_kernel<T, capacity>, {static_cast<unsigned>(blocks)}, {table_threads}, stream, table,
+                   sums + num_sums);
+            num_sums += blocks;
+          });
+    });
+  }
+  launch(settle_factor_kernel, {1}, {table_threads}, stream, static_cast<const double*>(sums), num_sums, attributes,
+         loss_scale, factor);
+}
+
+}  // namespace trainer::cuda

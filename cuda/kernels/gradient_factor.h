@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "cuda/launch/stream.h"
+#include "engine/dtype.h"
+#include "engine/ops/gradient_factor.h"
+
+namespace trainer::cuda {
+
+struct GradientView {
+  const void* data = nullptr;
+  std::int64_t count = 0;
+  DType type = DType::f32;  ///< f32, f16 or bf16
+};
+
+/// An f64 for each chunk of 4096 elements of a gradient.
+constexpr std::int64_t gradient_factor_chunks(std::int64_t count) { return (count + 4095) / 4096; }
+
+/// factor = num_gradient_factors of engine/ops/gradient_factor.h over all gradients together. `loss_scale`: in device
+/// memory, where the attributes are `scaled`, else not read. Squares are summed in f64, in an order that depends on the
+/// counts and types alone. Workspace: 8 bytes for each of the gradient_factor_chunks of every gradient.
+/// Launches: for each type one for up to 640 gradients, and one that adds up. Bytes: the gradients once. FLOPs: 2 an
+/// element.
+void gradient_factor(std::span<const GradientView> gradients, const GradientFactorAttributes& attributes,
+                     const double* loss_scale, float* factor, void* workspace, Stream stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,78 @@
+#include <cmath>
+#include <vector>
+
+#include "engine/cpu/half.h"
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/parallel.h"
+#include "engine/cpu/simd.h"
+#include "engine/cpu/tensor_blocks.h"
+
+namespace trainer {
+
+namespace {
+
+// No template, which could not be compiled for each level of the processor.
+#define TRAINER_SUM_SQUARES(name, T)                                                         \
+  TRAINER_SIMD double name(const T* x, std::int64_t begin, std::int64_t end) {               \
+    double sum = 0;                                                                          \
+    _Pragma("omp simd reduction(+ : sum)") for (std::int64_t i = begin; i < end; ++i) sum += \
+        static_cast<double>(to_float(x[i])) * static_cast<double>(to_float(x[i]));           \
+    return sum;                                                                              \
+  }
+TRAINER_SUM_SQUARES(sum_squares_f32, float)
+TRAINER_SUM_SQUARES(sum_squares_f16, Float16)
+TRAINER_SUM_SQUARES(sum_squares_bf16, BFloat16)
+#undef TRAINER_SUM_SQUARES
+
+double sum_squares(DType type, const void* x, const TensorBlock& block) {
+  switch (type) {
+    case DType::f16:
+      return sum_squares_f16(static_cast<const Float16*>(x), block.begin, block.end);
+    case DType::bf16:
+      return sum_squares_bf16(static_cast<const BFloat16*>(x), block.begin, block.end);
+    default:
+      return sum_squares_f32(static_cast<const float*>(x), block.begin, block.end);
+  }
+}
+
+int first_gradient(const Op& op) { return attributes_of<GradientFactorAttributes>(op).scaled ? 1 : 0; }
+
+}  // namespace
+
+/// One sum a block.
+std::int64_t gradient_factor_workspace_bytes(const Op& op) {
+  std::int64_t num_blocks = 0;
+  for (auto i = static_cast<std::size_t>(first_gradient(op)); i < op.inputs.size(); ++i)
+    num_blocks += num_tensor_blocks(op.inputs[i]);
+  return num_blocks * static_cast<std::int64_t>(sizeof(double));
+}
+
+std::unique_ptr<CpuKernel> make_gradient_factor_kernel(const Op& op, CpuContext& context) {
+  std::vector<TensorBlock> blocks;
+  std::vector<DType> types;
+  for (const TensorType& operand : op.inputs) types.push_back(operand.dtype);
+  for (auto i = static_cast<std::size_t>(first_gradient(op)); i < op.inputs.size(); ++i)
+    append_tensor_blocks(op.inputs[i], i, blocks);
+  return make_kernel([blocks = std::move(blocks), types = std::move(types),
+                      attributes = attributes_of<GradientFactorAttributes>(op),
+                      threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
+    auto* const sums = static_cast<double*>(addresses.workspace);
+    const auto num_blocks = static_cast<std::int64_t>(blocks.size());
+    parallel_tasks(num_blocks < 2 ? 1 : threads, num_blocks, [&](std::int64_t i) {
+      const TensorBlock& block = blocks[static_cast<std::size_t>(i)];
+      sums[i] = sum_squares(types[block.tensor], addresses.inputs[block.tensor], block);
+    });
+    double sum = 0;
+    for (std::int64_t i = 0; i < num_blocks; ++i) sum += sums[i];
+    const double unscale = attributes.scaled ? 1 / input<double>(addresses, 0)[loss_scale_factor] : 1;
+    const double norm = std::sqrt(sum) * unscale;
+    const double clip = attributes.clip_norm > 0 ? attributes.clip_norm / (norm + 1e-6) : 1;
+    float* const result = output(addresses, 0);
+    result[gradient_norm_value] = static_cast<float>(norm);
+    result[gradient_multiplier] = static_cast<float>(clip > 1 ? unscale : clip * unscale);  // NaN stays
+    // The squares of numbers that f16, bf16 or f32 holds never overflow f64.
+    result[gradients_finite] = std::isfinite(sum) ? 1.0F : 0.0F;
+  });
+}
+
+}  // namespace trainer
