@@ -245,6 +245,8 @@ class BlockLooker {
 
   static void find_pass(BlockFigures& figures, bool is_held, const BlockProblem& block) {
     RecomputeProblem problem = block.problem;
+    for (std::size_t n = block.turn; n < problem.nodes.size(); ++n)
+      for (std::int32_t output : problem.nodes[n].outputs) problem.values[output].num_bytes = 0;
     problem.nodes.resize(block.turn + 1);
     problem.nodes[block.turn].outputs.clear();
     if (is_held && block.input >= 0) problem.nodes[block.turn].inputs.push_back(block.input);

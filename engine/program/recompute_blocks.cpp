@@ -66,6 +66,9 @@ class Cuts {
     return producer_[value] >= 0 && !problem_.values[value].is_given && !problem_.values[value].is_pinned &&
            !problem_.values[value].is_result;
   }
+  bool is_batch_like(std::int32_t value) const {
+    return !problem_.values[value].is_given && last_forward_read_[value] >= 0;
+  }
   std::int64_t bytes_at(std::int32_t cut) const { return problem_.values[crossing_[cut]].num_bytes; }
 
   void find_forward_reads() {
@@ -93,16 +96,23 @@ class Cuts {
     }
   }
 
-  /// level_: for each backward node, the last forward node whose outputs it or one behind it reads; -1: none.
+  /// level_: for each backward node, the last forward node whose outputs it or one behind it reads; -1: none. What
+  /// reads no such output runs with those before it: nothing need be computed again for it.
   void find_levels() {
     const auto num_backward = static_cast<std::int32_t>(problem_.nodes.size()) - problem_.num_forward;
     level_.assign(num_backward, -1);
+    std::vector<bool> reads_forward(num_backward, false);
     std::int32_t level = -1;
     for (std::int32_t b = num_backward - 1; b >= 0; --b) {
-      for (std::int32_t input : problem_.nodes[problem_.num_forward + b].inputs)
+      for (std::int32_t input : problem_.nodes[problem_.num_forward + b].inputs) {
+        if (producer_[input] < 0 && !is_batch_like(input)) continue;
+        reads_forward[b] = true;
         if (is_counted(input)) level = std::max(level, producer_[input]);
+      }
       level_[b] = level;
     }
+    for (std::int32_t b = 1; b < num_backward; ++b)
+      if (!reads_forward[b]) level_[b] = level_[b - 1];
   }
 
   void remove_what_backward_crosses() {

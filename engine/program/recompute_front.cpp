@@ -19,8 +19,23 @@ bool RecomputeFront::offer(const std::vector<std::int32_t>& nodes, OrderMeter::F
   // What is as large or larger and not faster is of no use any more.
   auto first = best_.lower_bound(figures.peak_bytes);
   while (first != best_.end() && first->second.recompute_time >= figures.recompute_time) first = best_.erase(first);
-  best_.insert_or_assign(figures.peak_bytes, Entry{figures.recompute_time, nodes});
+  best_.insert_or_assign(figures.peak_bytes, Entry{figures.recompute_time, nodes, false});
   return true;
+}
+
+std::optional<std::vector<std::int32_t>> RecomputeFront::next_unvisited() {
+  // Down from the last one, then once more from the top for what has been found above it since.
+  for (const bool is_from_top : {false, true}) {
+    auto entry = is_from_top ? best_.end() : best_.lower_bound(visited_down_to_);
+    while (entry != best_.begin()) {
+      --entry;
+      if (entry->second.is_visited) continue;
+      entry->second.is_visited = true;
+      visited_down_to_ = entry->first;
+      return entry->second.nodes;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<RecomputeOrder> RecomputeFront::orders() const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "engine/program/recompute_measure.h"
@@ -19,6 +20,9 @@ class RecomputeFront {
   bool offer(const std::vector<std::int32_t>& nodes) { return offer(nodes, meter_.measure(nodes)); }
   bool offer(const std::vector<std::int32_t>& nodes, OrderMeter::Figures figures);
 
+  /// An order that this has not returned yet, from the fastest on; none when all have been.
+  std::optional<std::vector<std::int32_t>> next_unvisited();
+
   OrderMeter& meter() { return meter_; }
   std::int64_t start_peak_bytes() const { return start_peak_bytes_; }
   std::int64_t least_peak_bytes() const { return best_.begin()->first; }
@@ -30,9 +34,11 @@ class RecomputeFront {
   struct Entry {
     double recompute_time = 0;
     std::vector<std::int32_t> nodes;
+    bool is_visited = false;
   };
   OrderMeter meter_;
   std::int64_t start_peak_bytes_ = 0;
+  std::int64_t visited_down_to_ = 0;    // peak of what next_unvisited returned last
   std::map<std::int64_t, Entry> best_;  // by peak; times fall as peaks rise
 };
 

@@ -5,6 +5,7 @@
 #include "engine/program/recompute_chain.h"
 #include "engine/program/recompute_front.h"
 #include "engine/program/recompute_keep_sets.h"
+#include "engine/program/recompute_refine.h"
 
 namespace trainer {
 
@@ -12,6 +13,8 @@ std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const
   RecomputeFront front(problem, start);
   add_chain(problem, front);
   add_keep_sets(problem, front);
+  constexpr std::int64_t max_visits = 30'000'000;
+  refine_orders(problem, front, max_visits);
   return front.orders();
 }
 
