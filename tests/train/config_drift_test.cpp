@@ -25,6 +25,26 @@ TEST_CASE("What does not change the result may change between a run and its resu
             .empty());
 }
 
+TEST_CASE("What only moves memory or time may change between a run and its resumption") {
+  for (const char* argument :
+       {"train.checkpointing=sqrt", "train.checkpointing={every: 2}", "train.checkpointing={layers: [relu]}",
+        "train.checkpointing={budget: 1GiB}", "memory.allocator=planned", "memory.expandable_segments=true",
+        "memory.in_place=false", "memory.recompute_cheap=false", "memory.offload=[conv2d]"}) {
+    INFO(argument);
+    CHECK(drift_of({argument}).empty());
+  }
+  CHECK(drift_of({"memory.update=in_backward"}, {"train.accumulation_steps=1", "train.clip_norm=0"}).empty());
+}
+
+TEST_CASE("What rounds or sums otherwise may not change in a run") {
+  CHECK(drift_of({"train.amp=bf16"}).size() == 1);
+  CHECK(drift_of({"memory.chunked_loss=3"}) == std::vector<std::string>{"memory.chunked_loss (was \"auto\", is 3)"});
+  CHECK(drift_of({"memory.gradients=16bit"}, {"train.amp=bf16"}).size() == 1);
+  CHECK(drift_of({"memory.master_weights=false"}, {"train.amp=bf16"}).size() == 1);
+  CHECK(drift_of({"memory.moments=8bit"}, {"optimizer={type: adamw, lr: 0.01}"}).size() == 1);
+  CHECK(drift_of({"train.loss_scale.initial=4"}, {"train.amp=fp16"}).size() == 1);
+}
+
 TEST_CASE("The length of a run may change where no learning rate follows it") {
   const std::string kind = GENERATE("schedule=constant", "schedule={type: step, every: 1ep}");
   CHECK(drift_of({"train.steps=99", "train.epochs=3"}, {kind}).empty());
