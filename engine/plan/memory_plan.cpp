@@ -115,6 +115,7 @@ class Simulation {
     step_ = step;
     is_watched_ = watched_.allocated >= 0 && watched_.step == step && watched_.evaluation == evaluation;
     evaluation_ = evaluation;
+    if (is_watched_) plan_.peak.category_peaks = by_category_;
     allocator_.reset_peaks();
     body();
     const StepMemory memory = step_memory(allocator_.statistics());
@@ -158,6 +159,7 @@ class Simulation {
       const Instruction& instruction = routine.instructions[i];
       if (instruction.kind == Instruction::Kind::run) continue;
       if (instruction.kind == Instruction::Kind::release) {
+        by_category_[category_of(instruction)] -= live_.block(instruction.index).size;
         live_.release(instruction.index);
         if (is_watched_) add_point(instruction);
         continue;
@@ -167,8 +169,13 @@ class Simulation {
       } catch (const OutOfMemory& error) {
         fail(routine, i, error);
       }
+      by_category_[category_of(instruction)] += live_.block(instruction.index).size;
       if (is_watched_) watch_allocation(routine, i);
     }
+  }
+
+  std::size_t category_of(const Instruction& instruction) const {
+    return static_cast<std::size_t>(program_.buffers[instruction.index].category);
   }
 
   void add_point(const Instruction& instruction) {
@@ -180,6 +187,8 @@ class Simulation {
     const Instruction& instruction = routine.instructions[i];
     add_point(instruction);
     PlanPeak& peak = plan_.peak;
+    std::int64_t& highest = peak.category_peaks[category_of(instruction)];
+    highest = std::max(highest, by_category_[category_of(instruction)]);
     if (allocator_.statistics().allocated_bytes.all.current != watched_.allocated || peak.allocated > 0) return;
     peak.allocated = watched_.allocated;
     peak.step = step_;
@@ -210,6 +219,7 @@ class Simulation {
   LiveBuffers live_;
   MemoryPlan plan_;
   PeakPlace peak_place_, watched_;
+  CategoryBytes by_category_{};  ///< of what is live
   std::int64_t step_ = 0, skipped_retries_ = 0;
   bool evaluation_ = false, is_watched_ = false;
 };

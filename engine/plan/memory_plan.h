@@ -35,6 +35,7 @@ struct PlanPeak {
   Phase phase = Phase::load;
   std::string layer, op, routine;
   LiveMemory live;
+  CategoryBytes category_peaks{};       ///< the most of each category in that step, each at a moment of its own
   std::vector<TimelinePoint> timeline;  ///< of the whole step that holds the peak
 };
 

@@ -240,6 +240,7 @@ std::string plan_json(const PlanFindings& findings) {
         {"layer", plan.peak.layer},
         {"op", plan.peak.op}}},
       {"by_category", by_category_of(plan.peak.live.by_category)},
+      {"category_peaks", by_category_of(plan.peak.category_peaks)},
       {"by_layer", by_layer_of(plan.peak.live.by_layer)},
       {"top", top_of(plan.peak.live.top)},
       {"outside_allocator", outside_allocator_of(findings.outside_allocator)}};
