@@ -34,11 +34,11 @@ ExitCode check(const CheckArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   require_data_files(experiment.data);
   const std::unique_ptr<Device> device = make_device(experiment);
-  const CompiledExperiment compiled = compile_experiment(experiment, *device);
+  const Capacity capacity = capacity_of(experiment, *device);
+  const CompiledExperiment compiled = compile_experiment(experiment, *device, capacity.num_bytes);
   const DataDescription& data = compiled.data;
   load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
   const RunSchedule schedule(experiment, data);
-  const Capacity capacity = capacity_of(experiment, *device);
   const MemoryPlan plan =
       make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(experiment));
   if (arguments.quiet) return ExitCode::done;

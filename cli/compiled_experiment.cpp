@@ -1,14 +1,15 @@
 #include "cli/compiled_experiment.h"
 
 #include "datasets/dataset.h"
+#include "engine/plan/settle_checkpointing.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
 
-CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device) {
+CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device, std::int64_t capacity) {
   CompiledExperiment compiled;
   compiled.data = describe_data(experiment.data, experiment.seed);
-  compiled.program = compile(experiment, compiled.data, device);
+  compiled.program = compile(settle_checkpointing(experiment, compiled.data, device, capacity), compiled.data, device);
   return compiled;
 }
 

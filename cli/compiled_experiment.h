@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ struct CompiledExperiment {
   Program program;
 };
 
-/// For a device that is here or only described. Throws ConfigError, DataError, DeviceError.
-CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device);
+/// For a device that is here or only described; `checkpointing: auto` is settled for `capacity`. Throws ConfigError,
+/// DataError, DeviceError.
+CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device, std::int64_t capacity);
 
 /// What reports call each layer, by layer.
 std::vector<std::string> layer_labels(const Program& program);

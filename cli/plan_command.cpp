@@ -91,7 +91,7 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
       arguments.gpu.empty() ? this_machine(experiment, arguments) : described_gpu(experiment, arguments);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
-  const CompiledExperiment compiled = compile_experiment(experiment, device);
+  const CompiledExperiment compiled = compile_experiment(experiment, device, capacity);
   const RunSchedule schedule(experiment, compiled.data);
   PlanFindings findings;
   findings.experiment_name = experiment.name;
@@ -106,6 +106,7 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
   findings.profile = target.profile;
   if (has_convolution(compiled.program)) findings.workspace_bound = device.workspace_bound();
   findings.layer_labels = layer_labels(compiled.program);
+  findings.flops = step_flops(compiled.program, schedule);
   findings.plan = make_memory_plan(compiled.program, schedule, capacity, allocator_options(experiment));
   if (!findings.plan.fits) {
     findings.unbounded =

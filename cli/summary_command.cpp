@@ -20,7 +20,9 @@ struct SummaryArguments {
 
 ExitCode summarize(const SummaryArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
-  const CompiledExperiment compiled = compile_experiment(experiment, *make_device(experiment));
+  const std::unique_ptr<Device> device = make_device(experiment);
+  const CompiledExperiment compiled =
+      compile_experiment(experiment, *device, capacity_of(experiment, *device).num_bytes);
   if (arguments.json) {
     fmt::print("{}\n", summary_json(compiled.program));
     return ExitCode::done;

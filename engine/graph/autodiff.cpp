@@ -28,7 +28,7 @@ class Differentiation {
       differentiate_op(scope);
     }
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
-      graph_.parameter_gradients[p] = gradients_[graph_.parameter_values[p]];
+      graph_.parameter_gradients[p] = gradients_[value_of_parameter(p)];
   }
 
  private:
@@ -46,6 +46,8 @@ class Differentiation {
       return owner_.emit(std::move(op), std::move(inputs), node_.layer);
     }
     void set_gradient(int position, Operand gradient) override {
+      const bool is_loss = node_.outputs.empty();
+      if (is_loss && owner_.graph_.loss_scale >= 0) gradient = owner_.scale_gradient(gradient, node_.layer);
       owner_.add_gradient(node_.inputs[position], gradient, node_.layer);
     }
 
@@ -56,7 +58,7 @@ class Differentiation {
 
   void find_needed() {
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
-      needs_gradient_[graph_.parameter_values[p]] = graph_.parameters[p].trainable;
+      needs_gradient_[value_of_parameter(p)] = graph_.parameters[p].trainable;
     for (const GraphNode& node : graph_.nodes) {
       bool needed = false;
       for (ValueId input : node.inputs) needed = needed || needs(input);
@@ -64,6 +66,11 @@ class Differentiation {
     }
     // Rules ask about the value they read, which may be a view.
     for (std::size_t v = 0; v < graph_.values.size(); ++v) needs_gradient_[v] = needs(static_cast<ValueId>(v));
+  }
+
+  /// What the ops of the model read.
+  ValueId value_of_parameter(std::size_t p) const {
+    return graph_.parameter_copies[p] >= 0 ? graph_.parameter_copies[p] : graph_.parameter_values[p];
   }
 
   bool needs(ValueId value) const {
@@ -88,6 +95,10 @@ class Differentiation {
     return outputs;
   }
 
+  ValueId scale_gradient(ValueId gradient, LayerId layer) {
+    return emit(scale_gradient_op(graph_.values[gradient].type), {gradient, graph_.loss_scale}, layer)[0];
+  }
+
   void add_gradient(ValueId value, ValueId gradient, LayerId layer) {
     // The gradient of a view is the gradient of what it views, in that shape.
     while (graph_.values[value].view_of >= 0) {
@@ -96,8 +107,13 @@ class Differentiation {
       graph_.values[view].view_of = gradient;
       gradient = view;
     }
-    if (const Value& target = graph_.values[value]; target.parameter >= 0) {
-      const std::string role = target.role + ".grad";
+    if (const std::int32_t parameter = graph_.values[value].parameter; parameter >= 0) {
+      const std::string role = graph_.values[graph_.parameter_values[parameter]].role + ".grad";
+      const TensorType type = graph_.values[gradient].type;
+      if (graph_.keeps_gradients_in_f32 && type.dtype != DType::f32) {
+        graph_.values[gradient].role = role + "." + std::string(name_of(type.dtype));
+        gradient = emit(cast_op(type, DType::f32), {gradient}, layer)[0];
+      }
       graph_.values[gradient].role = role;
       graph_.values[gradient].category = Category::gradient;
     } else if (graph_.values[gradient].role == "output.grad" && graph_.values[gradient].layer == layer) {

@@ -107,6 +107,7 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   const ValueId input = add_input(builder, graph, data, experiment.data.location);
   graph.prediction = build_layers(builder, experiment.layers, "", input);
   add_loss(builder, graph, experiment, data);
+  graph.parameter_copies.assign(graph.parameters.size(), -1);
   graph.parameter_gradients.assign(graph.parameters.size(), -1);
   return graph;
 }

@@ -21,7 +21,7 @@ struct Value {
   std::string role;  ///< "output", "weight", "input.grad": with the layer's path it names the buffer
   Category category = Category::activation;
   LayerId layer = no_layer;
-  /// Index into Graph::parameters for weights and running statistics; -1 for all else.
+  /// Index into Graph::parameters for weights, their 16-bit copies and running statistics; -1 for all else.
   std::int32_t parameter = -1;
   /// The value whose memory this one shares whole, in the same order (flatten of features); -1: memory of its own.
   ValueId view_of = -1;
@@ -68,11 +68,14 @@ struct Graph {
   std::vector<Layer> layers;
   std::vector<Parameter> parameters;         ///< the same for every batch size and mode
   std::vector<ValueId> parameter_values;     ///< by parameter
+  std::vector<ValueId> parameter_copies;     ///< by parameter: what products read under mixed precision; -1: itself
   std::vector<ValueId> parameter_gradients;  ///< by parameter; -1: none. Filled by differentiate()
+  bool keeps_gradients_in_f32 = true;        ///< 16-bit gradients of parameters are widened as soon as they are made
   ValueId batch = -1;                        ///< the samples as they arrive (u8 pixels or f32)
   ValueId targets = -1;
   ValueId prediction = -1;       ///< what the loss reads: logits
   ValueId loss_statistics = -1;  ///< f64 (num_loss_statistics)
+  ValueId loss_scale = -1;       ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
 };
 
 /// Builds the forward pass and the loss. Throws ConfigError that points at the layer's line where shapes disagree.

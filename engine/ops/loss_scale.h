@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "engine/shape.h"
@@ -29,6 +30,8 @@ enum LossScaleValue : int {
   loss_scale_skipped,  ///< updates that were skipped since the start of training
   num_loss_scale_values,
 };
+
+using LossScaleState = std::array<double, num_loss_scale_values>;
 
 struct LossScaleAttributes {
   double growth = 2;

@@ -8,30 +8,14 @@
 #include <utility>
 
 #include "engine/errors.h"
-#include "engine/ops/op_definition.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/model_numbers.h"
+#include "engine/plan/settle_checkpointing.h"
+#include "engine/plan/step_flops.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
 namespace {
-
-/// FLOPs of one whole step.
-double step_flops(const Program& program, const RunSchedule& schedule) {
-  auto flops_of = [&](const Routine& routine) {
-    double flops = 0;
-    for (const Instruction& instruction : routine.instructions) {
-      if (instruction.kind != Instruction::Kind::run) continue;
-      const Op& op = program.calls[instruction.index].op;
-      flops += static_cast<double>(definition_of(op.kind).flops(op));
-    }
-    return flops;
-  };
-  const std::int64_t num_micro_batches = schedule.step(1).num_micro_batches;
-  const Program::MicroBatch& whole = program.micro_batches.front();
-  return flops_of(whole.first) + static_cast<double>(num_micro_batches - 1) * flops_of(whole.next) +
-         flops_of(program.update);
-}
 
 constexpr std::int64_t mebibyte = 1024 * 1024;
 
@@ -58,10 +42,11 @@ std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDesc
                                     const DeviceModel& device, std::int64_t capacity) {
   try {
     const RunSchedule schedule(experiment, data);
-    const std::optional<Program> program = try_compile(experiment, data, device);
+    const std::optional<Program> program =
+        try_compile(settle_checkpointing(experiment, data, device, capacity), data, device);
     if (!program) return std::nullopt;
     return Verdict{make_memory_plan(*program, schedule, capacity, allocator_options(experiment)),
-                   step_flops(*program, schedule)};
+                   step_flops(*program, schedule).total};
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -87,7 +72,7 @@ class FixSearch {
     batch_size_ = schedule.batch_size();
     accumulation_steps_ = schedule.step(1).num_micro_batches;
     eval_batch_size_ = schedule.eval_batch_size();
-    if (const auto program = try_compile(experiment, data, device)) base_flops_ = step_flops(*program, schedule);
+    if (const auto program = try_compile(experiment, data, device)) base_flops_ = step_flops(*program, schedule).total;
   }
 
   std::int64_t largest_batch(std::int64_t limit) const {

@@ -5,6 +5,8 @@
 
 #include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
+#include "engine/program/placement.h"
+#include "engine/program/precision.h"
 #include "engine/program/schedule.h"
 #include "engine/program/update_routine.h"
 
@@ -13,9 +15,17 @@ namespace {
 
 using Kind = Instruction::Kind;
 
+PrecisionOptions precision_options(const Experiment& experiment) {
+  return {.type = experiment.train.amp == Amp::fp16 ? DType::f16 : DType::bf16,
+          .master_weights = experiment.memory.master_weights,
+          .f32_gradients = experiment.memory.gradients == GradientStorage::f32,
+          .scales_loss = experiment.train.amp == Amp::fp16};
+}
+
 Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode,
                  LinearFusions fusions) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
+  if (experiment.train.amp != Amp::off) apply_precision(graph, precision_options(experiment));
   fuse_relu(graph);
   if (mode == GraphMode::training) {
     differentiate(graph);
@@ -29,19 +39,42 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
 void adopt_model(Program& program, Scheduler& scheduler, const Experiment& experiment, const Graph& graph) {
   program.layers = graph.layers;
   program.parameters = graph.parameters;
+  const auto add_persistent = [&](std::string name, const Value& value) {
+    const BufferId buffer = scheduler.add_buffer(std::move(name), value.layer, value.category, value.type);
+    program.load.instructions.push_back({Kind::allocate, buffer, value.layer, Phase::load});
+    return buffer;
+  };
   bool trains = false;
-  for (const Parameter& parameter : program.parameters) {
-    const BufferId buffer = scheduler.add_buffer(parameter.name, parameter.layer, Category::parameter, parameter.type);
-    program.parameter_buffers.push_back(buffer);
-    program.load.instructions.push_back({Kind::allocate, buffer, parameter.layer, Phase::load});
+  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
+    const Parameter& parameter = program.parameters[p];
+    program.parameter_buffers.push_back(add_persistent(parameter.name, graph.values[graph.parameter_values[p]]));
+    BufferId copy = -1;
+    if (const ValueId value = graph.parameter_copies[p]; value >= 0) {
+      const Value& info = graph.values[value];
+      copy = add_persistent(graph.layers[info.layer].path + "." + info.role, info);
+    }
+    program.copy_buffers.push_back(copy);
     trains = trains || parameter.trainable;
   }
   if (!trains) throw ConfigError("the model has no parameters to train: add a linear or conv2d layer to model.layers");
   append_optimizer_state(program, scheduler, experiment);
-  const Value& statistics = graph.values[graph.loss_statistics];
-  program.loss_statistics =
-      scheduler.add_buffer("loss.statistics", statistics.layer, statistics.category, statistics.type);
-  program.load.instructions.push_back({Kind::allocate, program.loss_statistics, statistics.layer, Phase::load});
+  program.loss_statistics = add_persistent("loss.statistics", graph.values[graph.loss_statistics]);
+  if (graph.loss_scale >= 0) program.loss_scale = add_persistent("loss.scale", graph.values[graph.loss_scale]);
+  program.refresh.name = "refresh";
+  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
+    const BufferId copy = program.copy_buffers[p];
+    if (copy < 0) continue;
+    scheduler.append_call(program.refresh, cast_op(program.parameters[p].type, program.buffers[copy].type.dtype),
+                          {program.parameter_buffers[p]}, {copy}, program.parameters[p].layer, Phase::load);
+  }
+}
+
+/// Blocks of what `load` allocates.
+std::int64_t persistent_bytes(const Program& program) {
+  std::int64_t num_bytes = 0;
+  for (const Instruction& instruction : program.load.instructions)
+    num_bytes += (std::max<std::int64_t>(program.buffers[instruction.index].num_bytes, 1) + 511) / 512 * 512;
+  return num_bytes;
 }
 
 /// A persistent buffer of the type of `value`, for the largest batch that the run will meet.
@@ -57,16 +90,23 @@ BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph,
 
 }  // namespace
 
-Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
+Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                RecomputeFronts* fronts) {
   const RunSchedule schedule(experiment, data);
   Program program;
   program.load.name = "load";
-  Scheduler scheduler(program, device);
+  Scheduler scheduler(program, device, experiment.memory.in_place);
+  RecomputeOptions recompute{.checkpointing = &experiment.train.checkpointing,
+                             .cheap = experiment.memory.recompute_cheap,
+                             .in_place = experiment.memory.in_place,
+                             .accumulates = schedule.accumulates(),
+                             .updates_in_backward = experiment.memory.update == UpdatePlace::in_backward,
+                             .fronts = fronts};
 
   std::vector<std::int64_t> batch_sizes = {schedule.batch_size()};
   if (schedule.odd_batch_size() > 0) batch_sizes.push_back(schedule.odd_batch_size());
   for (std::int64_t batch_size : batch_sizes) {
-    const Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device.linear_fusions());
+    Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device.linear_fusions());
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead()) {
@@ -74,7 +114,14 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
         program.staged_batch = add_staging(program, scheduler, graph, graph.batch, samples);
         program.staged_targets = add_staging(program, scheduler, graph, graph.targets, samples);
       }
+      recompute.persistent_bytes = persistent_bytes(program);
+      if (recompute.updates_in_backward) {
+        scheduler.update_in_backward([&](Routine& routine, std::span<const std::int32_t> parameters) {
+          append_update(program, scheduler, experiment, routine, -1, parameters);
+        });
+      }
     }
+    apply_recompute(graph, device, recompute);
     const std::string suffix = batch_size == schedule.batch_size() ? "" : ", odd last batch";
     Program::MicroBatch micro_batch;
     micro_batch.batch_size = batch_size;
@@ -95,6 +142,7 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
   }
+  if (experiment.memory.allocator == AllocatorKind::planned) place(program);
   return program;
 }
 

@@ -65,13 +65,17 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<OpCall> calls;
   std::vector<BufferId> parameter_buffers;          ///< by parameter
+  std::vector<BufferId> copy_buffers;               ///< by parameter: its 16-bit copy; -1: none
   std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
   BufferId loss_statistics = -1;
+  BufferId loss_scale = -1;  ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
   /// Where the next batch is copied to while a step runs, of the largest batch size; -1 where the device copies when it
   /// needs the batch.
   BufferId staged_batch = -1, staged_targets = -1;
 
   Routine load;
+  /// Writes the copies anew, after parameters were written from outside; no instructions where there are none.
+  Routine refresh;
   /// For each of the at most two micro-batch sizes (the whole one first, then the odd last one).
   struct MicroBatch {
     std::int64_t batch_size = 0;

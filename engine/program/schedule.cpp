@@ -26,8 +26,10 @@ class RoutineSchedule {
     routine_.batch = buffer_of(graph_.batch);
     routine_.targets = buffer_of(graph_.targets);
     find_parameter_gradients();
+    if (scheduler_.append_update()) find_update_points();
     if (graph_.mode == GraphMode::training && !adds_gradients) {
-      scheduler_.append_call(routine_, start_loss_statistics_op(), {program_.loss_statistics}, {},
+      const LossStatisticsAttributes attributes{.keeps_non_finite = program_.loss_scale < 0};
+      scheduler_.append_call(routine_, start_loss_statistics_op(attributes), {program_.loss_statistics}, {},
                              graph_.values[graph_.loss_statistics].layer, first_phase);
     }
 
@@ -42,6 +44,7 @@ class RoutineSchedule {
       scheduler_.append_call(routine_, node.op, std::move(inputs), std::move(outputs), node.layer, phase);
       if (adds_gradients) add_to_gradients(node, parameter_gradients, phase);
       release_dead(node, n, phase);
+      if (!updates_behind_.empty()) append_updates(updates_behind_[n], parameter_gradients);
     }
   }
 
@@ -59,11 +62,15 @@ class RoutineSchedule {
     last_use_.assign(graph_.values.size(), -1);
     gradient_of_.assign(graph_.values.size(), -1);
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p) {
-      buffers_[graph_.parameter_values[p]] = program_.parameter_buffers[p];
-      last_use_[graph_.parameter_values[p]] = forever;
+      bind(graph_.parameter_values[p], program_.parameter_buffers[p]);
+      if (graph_.parameter_copies[p] >= 0) bind(graph_.parameter_copies[p], program_.copy_buffers[p]);
     }
-    buffers_[graph_.loss_statistics] = program_.loss_statistics;
-    last_use_[graph_.loss_statistics] = forever;
+    bind(graph_.loss_statistics, program_.loss_statistics);
+    if (graph_.loss_scale >= 0) bind(graph_.loss_scale, program_.loss_scale);
+  }
+  void bind(ValueId value, BufferId buffer) {
+    buffers_[value] = buffer;
+    last_use_[value] = forever;
   }
 
   void find_last_uses() {
@@ -84,6 +91,27 @@ class RoutineSchedule {
     }
   }
 
+  /// The node behind which a parameter is updated: its gradient is there, and nothing reads it or its copy any more.
+  void find_update_points() {
+    std::vector<std::int64_t> last(graph_.parameters.size(), -1);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (const ValueId input : graph_.nodes[n].inputs)
+        if (const std::int32_t p = graph_.values[input].parameter; p >= 0) last[p] = static_cast<std::int64_t>(n);
+      for (const ValueId output : graph_.nodes[n].outputs)
+        if (gradient_of_[output] >= 0) last[gradient_of_[output]] = static_cast<std::int64_t>(n);
+    }
+    updates_behind_.resize(graph_.nodes.size());
+    for (std::size_t p = 0; p < last.size(); ++p)
+      if (graph_.parameter_gradients[p] >= 0) updates_behind_[last[p]].push_back(static_cast<std::int32_t>(p));
+  }
+
+  void append_updates(const std::vector<std::int32_t>& parameters, const std::vector<BufferId>& gradients) {
+    if (parameters.empty()) return;
+    scheduler_.append_update()(routine_, parameters);
+    for (const std::int32_t p : parameters)
+      routine_.instructions.push_back({Kind::release, gradients[p], graph_.parameters[p].layer, Phase::update});
+  }
+
   void allocate(ValueId value, Phase phase) {
     const Value& info = graph_.values[value];
     const std::string& path = graph_.layers[info.layer].path;
@@ -95,7 +123,7 @@ class RoutineSchedule {
                    bool adds_gradients) {
     const ValueId output = node.outputs[position];
     for (const InPlace& rule : definition_of(node.op.kind).in_place) {
-      if (rule.output != position) continue;
+      if (rule.output != position || !scheduler_.in_place()) continue;
       const ValueId input = root(node.inputs[rule.input]);
       const bool is_free = last_use_[input] == static_cast<std::int64_t>(n) &&
                            graph_.values[input].category != Category::input &&
@@ -150,10 +178,11 @@ class RoutineSchedule {
   const Program& program_;
   const Graph& graph_;
   Routine& routine_;
-  std::vector<BufferId> buffers_;          // by value; views ask their root
-  std::vector<std::int64_t> last_use_;     // by root value: the node, `forever`, or -1 for none
-  std::vector<std::int32_t> gradient_of_;  // by value: the parameter, or -1
-  std::vector<ValueId> taken_;             // inputs whose buffer the current node's outputs took over
+  std::vector<BufferId> buffers_;                          // by value; views ask their root
+  std::vector<std::int64_t> last_use_;                     // by root value: the node, `forever`, or -1 for none
+  std::vector<std::int32_t> gradient_of_;                  // by value: the parameter, or -1
+  std::vector<std::vector<std::int32_t>> updates_behind_;  // by node: parameters; empty: all are updated at the end
+  std::vector<ValueId> taken_;                             // inputs whose buffer the current node's outputs took over
 };
 
 }  // namespace

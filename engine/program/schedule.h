@@ -1,5 +1,9 @@
 #pragma once
 
+#include <functional>
+#include <span>
+#include <utility>
+
 #include "engine/device/device.h"
 #include "engine/program/program.h"
 
@@ -11,10 +15,19 @@ namespace trainer {
 /// A buffer is allocated directly before the call that first writes it and released directly after the last call that
 /// reads it, in the order the graph's nodes stand. Each value has a buffer of its own, except that a view shares its
 /// base's, and that an op may write over an input which nothing reads later, if its definition allows it
-/// (OpDefinition::in_place). Buffers of the batch are never written over: they keep their category.
+/// (OpDefinition::in_place). Buffers of the batch are never written over: they keep their category. Gradients of
+/// parameters live on to the update, or, with updates in the backward pass, to the update behind their last use.
 class Scheduler {
  public:
-  Scheduler(Program& program, const DeviceModel& device) : program_(program), device_(device) {}
+  /// Appends the update of parameters whose gradients are complete to a routine.
+  using AppendUpdate = std::function<void(Routine&, std::span<const std::int32_t> parameters)>;
+
+  Scheduler(Program& program, const DeviceModel& device, bool in_place = true)
+      : program_(program), device_(device), in_place_(in_place) {}
+
+  /// From here on a training routine updates each parameter, and releases its gradient, as soon as the gradient is
+  /// there and nothing reads the weight any more.
+  void update_in_backward(AppendUpdate append_update) { append_update_ = std::move(append_update); }
 
   /// What a training routine does with the gradients of the parameters.
   enum class Gradients : std::uint8_t { start, add };
@@ -30,10 +43,14 @@ class Scheduler {
 
   /// Gradient buffers by parameter; -1 until a training routine has been scheduled.
   std::vector<BufferId>& gradient_buffers() { return gradient_buffers_; }
+  bool in_place() const { return in_place_; }
+  const AppendUpdate& append_update() const { return append_update_; }
 
  private:
   Program& program_;
   const DeviceModel& device_;
+  const bool in_place_;
+  AppendUpdate append_update_;
   std::vector<BufferId> gradient_buffers_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/program/update_routine.h"
 
 #include <utility>
+#include <vector>
 
 namespace trainer {
 namespace {
@@ -9,48 +10,91 @@ using Kind = Instruction::Kind;
 
 bool is_adam(const OptimizerConfig& optimizer) { return optimizer.type != OptimizerType::sgd; }
 
-Op update_op(const Experiment& experiment, std::span<const TensorType> types, double weight_decay) {
-  const OptimizerConfig& optimizer = experiment.optimizer;
-  const UpdateFormat format{.factored = experiment.train.clip_norm > 0};
-  if (is_adam(optimizer)) {
-    return adam_update_op(types, {.beta1 = optimizer.beta1,
-                                  .beta2 = optimizer.beta2,
-                                  .eps = optimizer.eps,
-                                  .weight_decay = weight_decay,
-                                  .decoupled = optimizer.type == OptimizerType::adamw,
-                                  .format = format});
+/// Parameters that one call updates.
+struct UpdateGroup {
+  bool decays = false;
+  UpdateFormat format;  ///< but for its streams
+  bool rounds_weights = false;
+  std::vector<std::int32_t> parameters;
+
+  bool is_alike(const UpdateGroup& other) const {
+    return decays == other.decays && format == other.format && rounds_weights == other.rounds_weights;
   }
-  return sgd_update_op(
-      types,
-      {.momentum = optimizer.momentum, .nesterov = optimizer.nesterov, .weight_decay = weight_decay, .format = format});
+};
+
+std::vector<UpdateGroup> group_of(const Program& program, const std::vector<BufferId>& gradients,
+                                  const Experiment& experiment, BufferId factor,
+                                  std::span<const std::int32_t> parameters) {
+  std::vector<UpdateGroup> groups;
+  for (const std::int32_t p : parameters) {
+    const Parameter& parameter = program.parameters[p];
+    UpdateGroup group;
+    group.decays =
+        experiment.optimizer.weight_decay > 0 && (parameter.decays || experiment.optimizer.decay_norms_and_biases);
+    group.format.factored = factor >= 0;
+    group.format.scaled = program.loss_scale >= 0;
+    group.format.gradients = program.buffers[gradients[p]].type.dtype;
+    if (const BufferId copy = program.copy_buffers[p]; copy >= 0)
+      group.format.copies = program.buffers[copy].type.dtype;
+    group.rounds_weights = parameter.type.dtype != DType::f32;
+    UpdateGroup* alike = nullptr;
+    for (UpdateGroup& known : groups)
+      if (known.is_alike(group)) alike = &known;
+    if (alike == nullptr) alike = &groups.emplace_back(std::move(group));
+    alike->parameters.push_back(p);
+  }
+  return groups;
 }
 
-/// Appends the update of every parameter for which decays == `decays` (or all of them).
-void append_group(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine, BufferId norm,
-                  std::span<const std::int32_t> parameters, double weight_decay) {
-  if (parameters.empty()) return;
-  std::vector<BufferId> inputs = {program.loss_statistics};
-  std::vector<TensorType> types;
-  if (norm >= 0) inputs.push_back(norm);
-  for (std::int32_t p : parameters) {
-    types.push_back(program.parameters[p].type);
-    inputs.push_back(program.parameter_buffers[p]);
-    inputs.push_back(scheduler.gradient_buffers()[p]);
-    const OptimizerBuffers& state = program.optimizer_buffers[p];
-    if (state.first >= 0) inputs.push_back(state.first);
-    if (state.second >= 0) inputs.push_back(state.second);
+Op update_op(const Experiment& experiment, std::span<const TensorType> weights, const UpdateGroup& group) {
+  const OptimizerConfig& optimizer = experiment.optimizer;
+  const double weight_decay = group.decays ? optimizer.weight_decay : 0;
+  UpdateFormat format = group.format;
+  if (group.rounds_weights)
+    for (const std::int32_t p : group.parameters) format.random_streams.push_back(static_cast<std::uint32_t>(p));
+  if (is_adam(optimizer)) {
+    return adam_update_op(weights, {.beta1 = optimizer.beta1,
+                                    .beta2 = optimizer.beta2,
+                                    .eps = optimizer.eps,
+                                    .weight_decay = weight_decay,
+                                    .decoupled = optimizer.type == OptimizerType::adamw,
+                                    .eight_bit = experiment.memory.moments == MomentStorage::eight_bit,
+                                    .format = std::move(format)});
   }
-  scheduler.append_call(routine, update_op(experiment, types, weight_decay), std::move(inputs), {}, no_layer,
-                        Phase::update);
+  return sgd_update_op(weights, {.momentum = optimizer.momentum,
+                                 .nesterov = optimizer.nesterov,
+                                 .weight_decay = weight_decay,
+                                 .format = std::move(format)});
+}
+
+/// Norm, unscaling and clipping of all gradients; -1 where there is nothing of it.
+BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
+                                std::span<const BufferId> gradients) {
+  const bool is_scaled = program.loss_scale >= 0;
+  if (experiment.train.clip_norm <= 0 && !is_scaled) return -1;
+  std::vector<TensorType> types;
+  std::vector<BufferId> inputs;
+  if (is_scaled) inputs.push_back(program.loss_scale);
+  for (const BufferId gradient : gradients) {
+    types.push_back(program.buffers[gradient].type);
+    inputs.push_back(gradient);
+  }
+  const Op op = gradient_factor_op(types, {.clip_norm = experiment.train.clip_norm, .scaled = is_scaled});
+  const BufferId factor =
+      scheduler.add_buffer("optimizer.gradient_factor", no_layer, Category::temporary, op.outputs[0]);
+  routine.instructions.push_back({Kind::allocate, factor, no_layer, Phase::update});
+  scheduler.append_call(routine, op, std::move(inputs), {factor}, no_layer, Phase::update);
+  return factor;
 }
 
 }  // namespace
 
 void append_optimizer_state(Program& program, Scheduler& scheduler, const Experiment& experiment) {
   program.optimizer_buffers.resize(program.parameters.size());
-  auto add_state = [&](const Parameter& parameter, const char* role) {
+  const bool eight_bit = experiment.memory.moments == MomentStorage::eight_bit;
+  const auto add_state = [&](const Parameter& parameter, const char* role, const TensorType& type) {
     const BufferId buffer =
-        scheduler.add_buffer(parameter.name + "." + role, parameter.layer, Category::optimizer_state, parameter.type);
+        scheduler.add_buffer(parameter.name + "." + role, parameter.layer, Category::optimizer_state, type);
     program.load.instructions.push_back({Kind::allocate, buffer, parameter.layer, Phase::load});
     return buffer;
   };
@@ -58,45 +102,61 @@ void append_optimizer_state(Program& program, Scheduler& scheduler, const Experi
     const Parameter& parameter = program.parameters[p];
     if (!parameter.trainable) continue;
     OptimizerBuffers& state = program.optimizer_buffers[p];
+    const TensorType f32{DType::f32, parameter.type.shape};
     if (is_adam(experiment.optimizer)) {
-      state.first = add_state(parameter, "first_moment");
-      state.second = add_state(parameter, "second_moment");
+      const TensorType moment = eight_bit ? moment_type(f32.num_elements()) : f32;
+      state.first = add_state(parameter, "first_moment", moment);
+      state.second = add_state(parameter, "second_moment", moment);
     } else if (experiment.optimizer.momentum > 0) {
-      state.first = add_state(parameter, "momentum");
+      state.first = add_state(parameter, "momentum", f32);
     }
+  }
+}
+
+void append_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
+                   BufferId factor, std::span<const std::int32_t> parameters) {
+  const std::vector<BufferId>& gradients = scheduler.gradient_buffers();
+  for (const UpdateGroup& group : group_of(program, gradients, experiment, factor, parameters)) {
+    std::vector<BufferId> inputs = {program.loss_statistics};
+    if (group.format.factored) inputs.push_back(factor);
+    if (group.format.scaled) inputs.push_back(program.loss_scale);
+    std::vector<TensorType> weights;
+    for (const std::int32_t p : group.parameters) {
+      weights.push_back(program.parameters[p].type);
+      inputs.push_back(program.parameter_buffers[p]);
+      inputs.push_back(gradients[p]);
+      const OptimizerBuffers& state = program.optimizer_buffers[p];
+      for (const BufferId more : {program.copy_buffers[p], state.first, state.second})
+        if (more >= 0) inputs.push_back(more);
+    }
+    scheduler.append_call(routine, update_op(experiment, weights, group), std::move(inputs), {}, no_layer,
+                          Phase::update);
   }
 }
 
 Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment& experiment) {
   Routine routine;
   routine.name = "update";
-  const std::vector<BufferId>& gradients = scheduler.gradient_buffers();
-  std::vector<std::int32_t> decaying, others;
-  std::vector<TensorType> types;
-  std::vector<BufferId> live_gradients;
-  const double weight_decay = experiment.optimizer.weight_decay;
+  if (scheduler.append_update()) return routine;
+  std::vector<std::int32_t> parameters;
+  std::vector<BufferId> gradients;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    const Parameter& parameter = program.parameters[p];
-    if (!parameter.trainable) continue;
-    const bool decays = weight_decay > 0 && (parameter.decays || experiment.optimizer.decay_norms_and_biases);
-    (decays ? decaying : others).push_back(static_cast<std::int32_t>(p));
-    types.push_back(parameter.type);
-    live_gradients.push_back(gradients[p]);
+    if (!program.parameters[p].trainable) continue;
+    parameters.push_back(static_cast<std::int32_t>(p));
+    gradients.push_back(scheduler.gradient_buffers()[p]);
   }
-
-  BufferId norm = -1;
-  if (experiment.train.clip_norm > 0) {
-    norm = scheduler.add_buffer("optimizer.gradient_factor", no_layer, Category::temporary,
-                                 {DType::f32, {num_gradient_factors}});
-    routine.instructions.push_back({Kind::allocate, norm, no_layer, Phase::update});
-    scheduler.append_call(routine, gradient_factor_op(types, {.clip_norm = experiment.train.clip_norm}), live_gradients,
-                          {norm}, no_layer, Phase::update);
-  }
-  append_group(program, scheduler, experiment, routine, norm, decaying, weight_decay);
-  append_group(program, scheduler, experiment, routine, norm, others, 0);
-  for (BufferId gradient : live_gradients)
+  const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
+  append_update(program, scheduler, experiment, routine, factor, parameters);
+  for (const BufferId gradient : gradients)
     routine.instructions.push_back({Kind::release, gradient, program.buffers[gradient].layer, Phase::update});
-  if (norm >= 0) routine.instructions.push_back({Kind::release, norm, no_layer, Phase::update});
+  if (program.loss_scale >= 0) {
+    const LossScaleConfig& config = experiment.train.loss_scale;
+    scheduler.append_call(
+        routine,
+        update_loss_scale_op({.growth = config.growth, .backoff = config.backoff, .interval = config.interval}),
+        {program.loss_statistics, factor, program.loss_scale}, {}, no_layer, Phase::update);
+  }
+  if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});
   return routine;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "engine/program/schedule.h"
 
 namespace trainer {
@@ -7,8 +9,13 @@ namespace trainer {
 /// Appends the optimizer's persistent state to `load`.
 void append_optimizer_state(Program& program, Scheduler& scheduler, const Experiment& experiment);
 
-/// The update: clipping where asked for, one call for each group of parameters (those that decay, those that do not),
-/// then the release of all gradients.
+/// Appends the update of `parameters` to a routine: one call for all that are alike (in types, and in whether weights
+/// decay). `factor` is gradient_factor's output, or -1.
+void append_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
+                   BufferId factor, std::span<const std::int32_t> parameters);
+
+/// What ends a step: the factor of the gradients where they are clipped or scaled, the update of all parameters, the
+/// release of all gradients, and the next loss scale. Empty where updates are made in the backward pass.
 Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment& experiment);
 
 }  // namespace trainer

@@ -124,16 +124,21 @@ std::string start_json(const StartEvent& event, std::string_view version) {
 }
 
 std::string step_json(const StepEvent& event) {
-  return line_of({{"event", "step"},
-                  {"step", event.step},
-                  {"epoch", event.epoch},
-                  {"stage", event.stage},
-                  {"loss", event.loss},
-                  {"lr", event.learning_rate},
-                  {"samples", event.samples},
-                  {"samples_per_second", rate(event.samples, event.seconds)},
-                  {"step_seconds", event.seconds},
-                  {"memory", memory_of(event.memory)}});
+  Json json = {{"event", "step"},
+               {"step", event.step},
+               {"epoch", event.epoch},
+               {"stage", event.stage},
+               {"loss", event.loss},
+               {"lr", event.learning_rate},
+               {"samples", event.samples},
+               {"samples_per_second", rate(event.samples, event.seconds)},
+               {"step_seconds", event.seconds},
+               {"memory", memory_of(event.memory)}};
+  if (event.loss_scale) {
+    json["loss_scale"] = *event.loss_scale;
+    json["skipped"] = event.skipped;
+  }
+  return line_of(json);
 }
 
 std::string eval_json(const EvalEvent& event) {
@@ -187,6 +192,7 @@ std::string end_json(const EndEvent& event) {
                {"best", optional_number(event.best_value)},
                {"best_step", event.best_step},
                {"stopped_early", event.stopped_early},
+               {"skipped_updates", event.skipped_updates},
                {"peak_requested", event.peak_requested},
                {"peak_allocated", event.peak_allocated},
                {"peak_reserved", event.peak_reserved},
@@ -228,6 +234,8 @@ std::string plan_json(const PlanFindings& findings) {
       {"peak_reserved", plan.peak_reserved},
       {"alloc_retries", plan.num_alloc_retries},
       {"batch_size", findings.batch_size},
+      {"step_flops", findings.flops.total},
+      {"recompute_flops", findings.flops.recomputed},
       {"total_steps", findings.total_steps},
       {"first_step", step_memory_of(plan.first_step)},
       {"steady_step", step_memory_of(plan.steady_step)},

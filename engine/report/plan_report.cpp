@@ -134,6 +134,10 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
 
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stage_table(plan, style);
+  if (findings.flops.recomputed > 0) {
+    text += fmt::format("  {:.1f} % of a step's FLOPs are added by computing again what is not kept.\n",
+                        100 * findings.flops.overhead());
+  }
 
   text += heading(style, "Where the peak lies");
   std::string place = fmt::format("{} allocated ", format_bytes(peak.allocated));

@@ -7,6 +7,7 @@
 
 #include "engine/plan/fixes.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/step_flops.h"
 #include "engine/report/style.h"
 
 namespace trainer {
@@ -29,6 +30,7 @@ struct PlanFindings {
   std::string profile;                        ///< the file that describes the device; empty: it is one of this machine
   std::string workspace_bound;                ///< DeviceModel::workspace_bound
   std::vector<std::string> layer_labels;      ///< by layer
+  StepFlops flops;                            ///< of a step of whole batches
 
   bool is_described() const { return !profile.empty(); }
 

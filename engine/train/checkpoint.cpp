@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "engine/config/load_experiment.h"
+#include "engine/cpu/half.h"
 #include "engine/train/durable_file.h"
+#include "engine/train/float_tensor.h"
 #include "engine/train/safetensors.h"
 
 namespace trainer {
@@ -53,6 +55,8 @@ std::vector<SavedBuffer> optimizer_buffers(const Program& program) {
       if (id >= 0) buffers.push_back({{program.buffers[id].name, program.buffers[id].type}, id, -1});
     }
   }
+  if (const BufferId scale = program.loss_scale; scale >= 0)
+    buffers.push_back({{program.buffers[scale].name, program.buffers[scale].type}, scale, -1});
   return buffers;
 }
 
@@ -60,11 +64,6 @@ std::vector<std::byte> staging_for(std::span<const SavedBuffer> buffers) {
   std::int64_t largest = 0;
   for (const SavedBuffer& saved : buffers) largest = std::max(largest, saved.tensor.type.num_bytes());
   return std::vector<std::byte>(static_cast<std::size_t>(largest));
-}
-
-bool all_finite(const std::byte* bytes, std::int64_t count) {
-  const auto* values = reinterpret_cast<const float*>(bytes);
-  return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
 }
 
 /// Writes the buffers to one file; the description for state.json, or the parameter that is not finite.
@@ -76,7 +75,7 @@ Json write_buffers(const std::string& path, std::span<const SavedBuffer> buffers
   std::vector<std::byte> staging = staging_for(buffers);
   for (const SavedBuffer& saved : buffers) {
     executor.read(saved.buffer, staging.data());
-    if (saved.trainable_parameter >= 0 && !all_finite(staging.data(), saved.tensor.type.num_elements())) {
+    if (saved.trainable_parameter >= 0 && !all_finite(saved.tensor.type, staging.data())) {
       non_finite_parameter = saved.trainable_parameter;
       return {};
     }
@@ -147,9 +146,10 @@ void verify_file(const std::string& checkpoint, const char* name, const Json& ex
   }
 }
 
-/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows).
+/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows), with `converts_f32`
+/// also from f32 where the model is bf16.
 void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers, Executor& executor,
-                  bool (*may_be_ignored)(std::string_view)) {
+                  bool (*may_be_ignored)(std::string_view), bool converts_f32 = false) {
   const SafetensorsFile file(path);
   std::vector<char> used(file.tensors().size(), 0);
   std::vector<std::ptrdiff_t> positions;
@@ -157,7 +157,9 @@ void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers,
     const std::ptrdiff_t position = file.find(saved.tensor.name);
     if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", path, saved.tensor.name));
     const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
-    if (!(found.type == saved.tensor.type)) {
+    const bool is_converted = converts_f32 && found.type == TensorType{DType::f32, saved.tensor.type.shape} &&
+                              saved.tensor.type.dtype == DType::bf16;
+    if (!is_converted && !(found.type == saved.tensor.type)) {
       throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", path, found.name, found.type.to_string(),
                                   saved.tensor.type.to_string()));
     }
@@ -171,8 +173,17 @@ void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers,
     }
   }
   std::vector<std::byte> staging = staging_for(buffers);
+  std::vector<float> wide;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    file.read(static_cast<std::size_t>(positions[i]), staging.data());
+    const auto position = static_cast<std::size_t>(positions[i]);
+    const TensorType& type = buffers[i].tensor.type;
+    if (file.tensors()[position].type == type) {
+      file.read(position, staging.data());
+    } else {
+      wide.resize(static_cast<std::size_t>(type.num_elements()));
+      file.read(position, wide.data());
+      narrow(type.dtype, wide.data(), staging.data(), type.num_elements());
+    }
     executor.write(buffers[i].buffer, staging.data());
   }
 }
@@ -263,8 +274,9 @@ void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
 }
 
 void load_weights(const std::string& path, Executor& executor) {
-  read_buffers(path, model_buffers(executor.program()), executor,
-               [](std::string_view name) { return name.ends_with(".num_batches_tracked"); });
+  read_buffers(
+      path, model_buffers(executor.program()), executor,
+      [](std::string_view name) { return name.ends_with(".num_batches_tracked"); }, true);
 }
 
 }  // namespace trainer

@@ -14,7 +14,7 @@ namespace trainer {
 // <output>/checkpoints/step-00000123/ holds a run after step 123:
 //
 //   model.safetensors      parameters and running statistics under their names, in PyTorch's shapes
-//   optimizer.safetensors  momentum and moments, named as the program's buffers: "fc.weight.momentum"
+//   optimizer.safetensors  momentum and moments, named as the program's buffers: "fc.weight.momentum"; the loss scale
 //   state.json             everything else, and sizes and CRC-32 of the two files and of itself
 //
 // It is written under a name that begins with a dot, flushed, and renamed, so a name without a dot is a whole
@@ -61,7 +61,8 @@ Checkpoint read_checkpoint(const std::string& path);
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
 
 /// Fills parameters and running statistics from a safetensors file alone, ours or PyTorch's: every parameter must be
-/// there in its shape as F32, and nothing else but PyTorch's num_batches_tracked. `executor` has run its load.
+/// there in its shape as F32 (or BF16 where the model keeps it so), and nothing else but PyTorch's num_batches_tracked.
+/// `executor` has run its load.
 void load_weights(const std::string& path, Executor& executor);
 
 }  // namespace trainer

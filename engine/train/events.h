@@ -34,6 +34,8 @@ struct StepEvent {
   std::int64_t samples = 0;
   double seconds = 0;
   DeviceMemory memory;
+  std::optional<double> loss_scale = {};  ///< behind the step; nothing where the loss is not scaled
+  bool skipped = false;                   ///< a gradient was not finite: weights are as before, and the scale is lower
 };
 
 struct EvalEvent {
@@ -77,6 +79,7 @@ struct EndEvent {
   std::optional<double> best_value;
   std::int64_t best_step = 0;
   bool stopped_early = false;
+  std::int64_t skipped_updates = 0;  ///< StepEvent::skipped
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0, peak_used = 0;
   CategoryBytes peak_by_category{};  ///< at the highest allocated value
   PassCounts passes{};

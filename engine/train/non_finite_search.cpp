@@ -1,18 +1,14 @@
 #include "engine/train/non_finite_search.h"
 
-#include <algorithm>
-#include <cmath>
+#include "engine/train/float_tensor.h"
 
 namespace trainer {
 
 bool NonFiniteSearch::holds_non_finite(BufferId id) {
   const Buffer& buffer = executor_.program().buffers[id];
-  if (buffer.type.dtype != DType::f32) return false;
   staging_.resize(static_cast<std::size_t>(buffer.num_bytes));
   executor_.read(id, staging_.data());
-  const auto* values = reinterpret_cast<const float*>(staging_.data());
-  const std::int64_t count = buffer.num_bytes / static_cast<std::int64_t>(sizeof(float));
-  return !std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
+  return !all_finite(buffer.type, staging_.data());
 }
 
 bool NonFiniteSearch::search_parameters() {

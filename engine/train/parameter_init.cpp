@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "engine/cpu/half.h"
 #include "engine/philox.h"
 
 namespace trainer {
@@ -73,10 +74,17 @@ void initialize_parameters(Executor& executor, std::uint64_t seed) {
   std::int64_t largest = 0;
   for (const Parameter& parameter : program.parameters) largest = std::max(largest, parameter.type.num_elements());
   std::vector<float> staging(static_cast<std::size_t>(largest));
+  std::vector<std::uint16_t> narrowed(static_cast<std::size_t>(largest));
   for (std::size_t i = 0; i < program.parameters.size(); ++i) {
     const auto count = static_cast<std::size_t>(program.parameters[i].type.num_elements());
     const std::span<float> values(staging.data(), count);
     fill_initial(program.parameters[i], seed, static_cast<std::uint32_t>(i), values);
+    const DType type = program.parameters[i].type.dtype;
+    if (type != DType::f32) {
+      narrow(type, values.data(), narrowed.data(), static_cast<std::int64_t>(count));
+      executor.write(program.parameter_buffers[i], narrowed.data());
+      continue;
+    }
     executor.write(program.parameter_buffers[i], values.data());
   }
 }

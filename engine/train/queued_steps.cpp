@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "engine/config/load_experiment.h"
@@ -13,6 +14,9 @@ namespace trainer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Gradients that overflow below this loss scale do so at any.
+constexpr double least_gradient_scale = 0x1p-16;
 
 }  // namespace
 
@@ -63,7 +67,9 @@ void TrainingLoop::queue_step(std::int64_t number) {
     stage_next_batch(number, step, i);
   }
   queued.slot = static_cast<std::size_t>(number % 2);
-  executor_.queue_read(program_.loss_statistics, statistics_slot(queued.slot));
+  executor_.queue_read(program_.loss_statistics, result_slot(queued.slot) + offsetof(StepResult, statistics));
+  if (program_.loss_scale >= 0)
+    executor_.queue_read(program_.loss_scale, result_slot(queued.slot) + offsetof(StepResult, loss_scale));
   queued.mark = device.set_mark();
   queued_.push_back(queued);
 }
@@ -99,10 +105,14 @@ void TrainingLoop::stage_next_batch(std::int64_t number, const RunSchedule::Step
 bool TrainingLoop::finish_step() {
   const QueuedStep queued = queued_.front();
   executor_.device().wait_for(queued.mark);
-  Statistics statistics{};
-  std::memcpy(statistics.data(), statistics_slot(queued.slot), sizeof(statistics));
-  const LossSummary summary = summarize(statistics);
-  if (!std::isfinite(summary.loss)) {
+  StepResult result;
+  std::memcpy(&result, result_slot(queued.slot), sizeof(result));
+  const LossSummary summary = summarize(result.statistics);
+  StepEvent event;
+  const bool was_skipped = note_loss_scale(result, event);
+  const bool is_finite = std::isfinite(summary.loss);
+  const double least_scale = is_finite ? least_gradient_scale : 1;
+  if (was_skipped ? *event.loss_scale < least_scale : !is_finite) {
     executor_.device().synchronize();
     queued_.clear();
     staged_batch_ = nullptr;
@@ -116,7 +126,6 @@ bool TrainingLoop::finish_step() {
   trained_samples_ += queued.step.num_samples;
   last_loss_ = summary.loss;
 
-  StepEvent event;
   event.step = queued.number;
   event.epoch = queued.step.epoch + 1;
   event.loss = summary.loss;
@@ -134,6 +143,15 @@ bool TrainingLoop::finish_step() {
   }
   events_.on_step(event);
   return true;
+}
+
+bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
+  if (program_.loss_scale < 0) return false;
+  event.loss_scale = result.loss_scale[loss_scale_factor];
+  event.skipped = result.loss_scale[loss_scale_skipped] > skipped_before_;
+  skipped_before_ = result.loss_scale[loss_scale_skipped];
+  if (event.skipped) ++num_skipped_;
+  return event.skipped;
 }
 
 double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {

@@ -58,7 +58,7 @@ TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data,
   if (experiment.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
   }
-  statistics_memory_ = executor.device().make_host_memory(2 * static_cast<std::int64_t>(sizeof(Statistics)));
+  results_memory_ = executor.device().make_host_memory(2 * static_cast<std::int64_t>(sizeof(StepResult)));
 }
 
 TrainingLoop::~TrainingLoop() {
@@ -79,6 +79,11 @@ RunStatus TrainingLoop::run(const TrainingState& state) {
     BatchReaderOptions options = reader_options();
     options.start = {.epoch = next.epoch, .batch = next.first_batch};
     reader_ = std::make_unique<BatchReader>(*data_.train, sampler_, options);
+  }
+  if (program_.loss_scale >= 0) {
+    LossScaleState scale{};
+    executor_.read(program_.loss_scale, scale.data());
+    skipped_before_ = scale[loss_scale_skipped];
   }
   last_finish_ = Clock::now();
   const RunStatus status = run_steps();
@@ -331,6 +336,7 @@ void TrainingLoop::fill(EndEvent& event) const {
   event.best_value = state_.best_value;
   event.best_step = state_.best_step;
   event.stopped_early = stopped_early_;
+  event.skipped_updates = num_skipped_;
   event.peak_used = peak_used_;
   event.last_checkpoint = last_checkpoint_;
 }

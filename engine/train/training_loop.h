@@ -11,6 +11,7 @@
 #include "datasets/batch_reader.h"
 #include "datasets/dataset.h"
 #include "datasets/sampler.h"
+#include "engine/ops/loss_scale.h"
 #include "engine/ops/loss_statistics.h"
 #include "engine/program/run_schedule.h"
 #include "engine/train/events.h"
@@ -35,6 +36,8 @@ struct LossSummary {
 /// one ahead, and none beyond a step behind which the state is looked at (an evaluation, a checkpoint, the end). The
 /// state moves only when a step is finished. A loss that is not finite keeps its update and all later ones from
 /// changing anything (start_loss_statistics in loss_statistics.h), so that divergence may be noticed one step late.
+/// Under a loss scale an overflow is a skipped update instead, and divergence is an overflow that no scale helps
+/// against: a loss that is not finite at a scale of at most 1, or gradients that are not at 2^-16.
 class TrainingLoop {
  public:
   TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,
@@ -56,6 +59,11 @@ class TrainingLoop {
 
  private:
   using Statistics = std::array<double, num_loss_statistics>;
+  /// What the host reads of a step.
+  struct StepResult {
+    Statistics statistics{};
+    LossScaleState loss_scale{};  ///< after the step; not set where the loss is not scaled
+  };
 
   /// A step that was queued and whose loss has not been read.
   struct QueuedStep {
@@ -64,7 +72,7 @@ class TrainingLoop {
     StepScalars first_scalars = {};
     DeviceMemory memory = {};
     std::int64_t mark = 0;
-    std::size_t slot = 0;  ///< of statistics_memory_
+    std::size_t slot = 0;  ///< of results_memory_
   };
 
   RunStatus run_steps();
@@ -90,7 +98,9 @@ class TrainingLoop {
   const Routine& evaluation_of(std::int64_t batch_size) const;
   std::int64_t size_of_micro_batch(const RunSchedule::Step& step, std::int64_t index) const;
   Statistics read_statistics();
-  std::byte* statistics_slot(std::size_t slot) { return statistics_memory_->data() + slot * sizeof(Statistics); }
+  std::byte* result_slot(std::size_t slot) { return results_memory_->data() + slot * sizeof(StepResult); }
+  /// Takes note of the loss scale behind a step; whether the step's update was skipped.
+  bool note_loss_scale(const StepResult& result, StepEvent& event);
   BatchReaderOptions reader_options() const;
   LossSummary summarize(const Statistics& statistics) const;
   DeviceMemory measure();
@@ -123,10 +133,10 @@ class TrainingLoop {
   bool wrote_config_ = false;
   bool stopped_early_ = false;
 
-  std::vector<QueuedStep> queued_;                 ///< oldest first, at most two
-  std::vector<const Routine*> routines_;           ///< of the step that is being queued
-  const HostBatch* staged_batch_ = nullptr;        ///< fetched and on its way to the device
-  std::unique_ptr<HostMemory> statistics_memory_;  ///< of two steps
+  std::vector<QueuedStep> queued_;              ///< oldest first, at most two
+  std::vector<const Routine*> routines_;        ///< of the step that is being queued
+  const HostBatch* staged_batch_ = nullptr;     ///< fetched and on its way to the device
+  std::unique_ptr<HostMemory> results_memory_;  ///< StepResult of two steps
   std::chrono::steady_clock::time_point last_finish_;
 
   std::int64_t trained_samples_ = 0;
@@ -135,6 +145,8 @@ class TrainingLoop {
   const std::int64_t device_total_;  ///< asked once: it may mean reading files
   std::optional<LossSummary> last_evaluation_;
   double last_loss_ = 0;
+  double skipped_before_ = 0;     ///< updates skipped until the newest finished step
+  std::int64_t num_skipped_ = 0;  ///< in this run
 };
 
 }  // namespace trainer

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "engine/ops/op_definition.h"
+#include "engine/program/op_time.h"
+#include "engine/program/recompute.h"
+
+namespace trainer {
+namespace {
+
+ValueId root_of(const Graph& graph, ValueId value) {
+  while (graph.values[value].view_of >= 0) value = graph.values[value].view_of;
+  return value;
+}
+
+void add_once(std::vector<std::int32_t>& values, ValueId value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+/// Ops that change state, or end the forward pass, run once.
+bool can_rerun(const GraphNode& node) { return node.phase == Phase::forward && !node.op.outputs.empty(); }
+
+/// As the allocator rounds them.
+std::int64_t block_bytes(std::int64_t num_bytes) { return (std::max<std::int64_t>(num_bytes, 1) + 511) / 512 * 512; }
+
+RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const DeviceModel& device,
+                                const RecomputeOptions& options, std::vector<RecomputeProblem::Value>& values) {
+  RecomputeProblem::Node result;
+  result.time = estimated_time(node.op);
+  const std::int64_t workspace_bytes = device.workspace_bytes(node.op);
+  if (workspace_bytes > 0) result.workspace_bytes = block_bytes(workspace_bytes);
+  for (const ValueId input : node.inputs) add_once(result.inputs, root_of(graph, input));
+  for (const ValueId output : node.outputs) add_once(result.outputs, output);
+  const OpDefinition& definition = definition_of(node.op.kind);
+  if (options.in_place) {
+    for (const InPlace& rule : definition.in_place) {
+      const ValueId output = node.outputs[rule.output];
+      const ValueId input = root_of(graph, node.inputs[rule.input]);
+      const Value& from = graph.values[input];
+      const bool is_possible = from.category != Category::input && from.parameter < 0 &&
+                               from.type.num_bytes() == graph.values[output].type.num_bytes() &&
+                               !values[output].is_result;
+      if (is_possible) result.take_overs.push_back({output, input});
+    }
+  }
+  result.can_rerun = can_rerun(node);
+  if (!result.can_rerun || definition.rerun == nullptr) return result;
+  const Rerun rerun = definition.rerun(node.op);
+  result.rerun_time = estimated_time(rerun.op);
+  for (const int read : rerun.reads) {
+    const ValueId value = read >= 0 ? root_of(graph, node.inputs[read]) : node.outputs[-1 - read];
+    add_once(result.rerun_inputs, value);
+  }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const bool is_made = std::find(rerun.makes.begin(), rerun.makes.end(), static_cast<int>(i)) != rerun.makes.end();
+    if (!is_made) values[node.outputs[i]].is_pinned = true;
+  }
+  return result;
+}
+
+}  // namespace
+
+RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& device,
+                                        const RecomputeOptions& options) {
+  RecomputeProblem problem;
+  problem.base_bytes = options.persistent_bytes;
+  problem.values.resize(graph.values.size());
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    problem.values[v].num_bytes = block_bytes(value.type.num_bytes());
+    problem.values[v].is_given = value.parameter >= 0;
+  }
+  for (const ValueId given : {graph.loss_statistics, graph.loss_scale})
+    if (given >= 0) problem.values[given].is_given = true;
+  for (const ValueId gradient : graph.parameter_gradients) {
+    if (gradient < 0) continue;
+    RecomputeProblem::Value& value = problem.values[root_of(graph, gradient)];
+    if (options.accumulates) problem.base_bytes += value.num_bytes;
+    value.is_result = !options.accumulates && !options.updates_in_backward;
+  }
+
+  problem.nodes.reserve(graph.nodes.size() + 1);
+  RecomputeProblem::Node arrival;
+  arrival.outputs = {graph.batch, graph.targets};
+  problem.nodes.push_back(std::move(arrival));
+  for (const GraphNode& node : graph.nodes)
+    problem.nodes.push_back(describe(graph, node, device, options, problem.values));
+  const auto first_backward = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                           [](const GraphNode& node) { return node.phase != Phase::forward; });
+  problem.num_forward = static_cast<std::int32_t>(first_backward - graph.nodes.begin()) + 1;
+  return problem;
+}
+
+void apply_order(Graph& graph, const std::vector<std::int32_t>& order) {
+  const std::vector<GraphNode> nodes = std::move(graph.nodes);
+  graph.nodes.clear();
+  std::vector<bool> has_run(nodes.size(), false);
+  std::vector<ValueId> newest(graph.values.size());
+  for (std::size_t v = 0; v < newest.size(); ++v) newest[v] = static_cast<ValueId>(v);
+
+  // A view of a value that was computed again is a view of the new one.
+  const std::function<ValueId(ValueId)> resolve = [&](ValueId value) {
+    const ValueId base = graph.values[value].view_of;
+    if (base < 0 || newest[value] != value) return newest[value];
+    const ValueId new_base = resolve(base);
+    if (new_base == base) return value;
+    Value view = graph.values[value];
+    view.view_of = new_base;
+    graph.values.push_back(std::move(view));
+    newest[value] = static_cast<ValueId>(graph.values.size() - 1);
+    return newest[value];
+  };
+  std::vector<std::vector<ValueId>> views_of(graph.values.size());
+  for (std::size_t v = 0; v < newest.size(); ++v)
+    if (graph.values[v].view_of >= 0)
+      views_of[root_of(graph, static_cast<ValueId>(v))].push_back(static_cast<ValueId>(v));
+
+  for (const std::int32_t position : order) {
+    if (position == 0) continue;  // the batch arrives
+    const GraphNode& node = nodes[static_cast<std::size_t>(position) - 1];
+    GraphNode run = node;
+    if (!has_run[static_cast<std::size_t>(position) - 1]) {
+      has_run[static_cast<std::size_t>(position) - 1] = true;
+      for (ValueId& input : run.inputs) input = resolve(input);
+      graph.nodes.push_back(std::move(run));
+      continue;
+    }
+    Rerun rerun{.op = node.op, .reads = {}, .makes = {}};
+    if (const auto make = definition_of(node.op.kind).rerun; make != nullptr) {
+      rerun = make(node.op);
+    } else {
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) rerun.reads.push_back(static_cast<int>(i));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) rerun.makes.push_back(static_cast<int>(i));
+    }
+    run.op = rerun.op;
+    run.phase = Phase::recompute;
+    run.inputs.clear();
+    run.outputs.clear();
+    for (const int read : rerun.reads)
+      run.inputs.push_back(resolve(read >= 0 ? node.inputs[read] : node.outputs[-1 - read]));
+    for (const int made : rerun.makes) {
+      const ValueId original = node.outputs[made];
+      Value again = graph.values[original];
+      again.role += ".again";
+      graph.values.push_back(std::move(again));
+      newest[original] = static_cast<ValueId>(graph.values.size() - 1);
+      for (const ValueId view : views_of[original]) newest[view] = view;
+      run.outputs.push_back(newest[original]);
+    }
+    graph.nodes.push_back(std::move(run));
+  }
+}
+
+}  // namespace trainer
