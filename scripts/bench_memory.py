@@ -59,7 +59,9 @@ def category_peak(plan, category):
 
 
 def recomputed_share(plan):
-    return field(plan, "recompute_flops") / field(plan, "step_flops")
+    """The FLOPs computed again, as a share of those that would do."""
+    recomputed = field(plan, "recompute_flops")
+    return recomputed / (field(plan, "step_flops") - recomputed)
 
 
 # What each part of the report measures: a list of rows.

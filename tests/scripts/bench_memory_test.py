@@ -39,7 +39,7 @@ PRETENDER = textwrap.dedent("""\
         peaks = dict(parameter=14000 * (2 if sixteen else 4), gradient=1400 if early else 14000 * (2 if sixteen else 4),
                      optimizer_state=14000 * (2 if sixteen else 8), activation=activation, temporary=7)
         event = dict(event="plan", fits=fits, peak_allocated={rest} + activation, peak_reserved={rest} + activation,
-                     by_category=dict(peaks, activation=activation), category_peaks=peaks, step_flops=1000,
+                     by_category=dict(peaks, activation=activation), category_peaks=peaks, step_flops=1000 + recomputed,
                      recompute_flops=recomputed)
         if "{missing}" in event: del event["{missing}"]
         if "--gpu" in words: event["peak_allocated"] += words.index("--gpu") > 0
