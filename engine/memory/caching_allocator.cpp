@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/memory/fingerprint.h"
 #include "engine/memory/rounding.h"
 
 namespace trainer {
@@ -123,23 +124,16 @@ std::int64_t CachingAllocator::largest_free_block() const {
 }
 
 std::uint64_t CachingAllocator::fingerprint() const {
-  // Each word goes through the finalizer of SplitMix64 (Steele et al., OOPSLA 2014), which mixes all bits.
-  std::uint64_t hash = segments_.size();
-  const auto mix = [&hash](std::int64_t word) {
-    hash = (hash ^ static_cast<std::uint64_t>(word)) + 0x9E3779B97F4A7C15u;
-    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
-    hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
-    hash ^= hash >> 31;
-  };
+  Fingerprint fingerprint(segments_.size());
   for (const Segment& segment : segments_) {
-    mix(segment.size * 2 + (segment.small ? 1 : 0));
+    fingerprint.mix(segment.size * 2 + (segment.small ? 1 : 0));
     for (std::int32_t id = segment.first; id >= 0; id = records_[id].next) {
       const Record& record = records_[id];
-      mix(record.size);
-      mix(record.live ? record.requested : record.mapped ? -1 : -2);
+      fingerprint.mix(record.size);
+      fingerprint.mix(record.live ? record.requested : record.mapped ? -1 : -2);
     }
   }
-  return hash;
+  return fingerprint.value();
 }
 
 MemorySnapshot CachingAllocator::snapshot() const {

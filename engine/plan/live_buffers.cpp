@@ -10,7 +10,9 @@ LiveBuffers::LiveBuffers(const Program& program, Allocator& allocator)
 LiveBuffers::~LiveBuffers() { release_all(); }
 
 void LiveBuffers::allocate(BufferId buffer) {
-  blocks_[buffer] = allocator_.allocate(program_.buffers[buffer].num_bytes);
+  const std::int64_t num_bytes = program_.buffers[buffer].num_bytes;
+  blocks_[buffer] = program_.placement ? allocator_.allocate_at(num_bytes, program_.placement->offsets[buffer])
+                                       : allocator_.allocate(num_bytes);
 }
 
 void LiveBuffers::release(BufferId buffer) noexcept {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "engine/memory/simulated_source.h"
+#include "engine/plan/make_allocator.h"
 #include "engine/plan/step_routines.h"
 
 namespace trainer {
@@ -35,8 +37,8 @@ class Simulation {
       : program_(program),
         schedule_(schedule),
         source_(capacity),
-        allocator_(source_, options),
-        live_(program, allocator_) {
+        allocator_(make_allocator(program, source_, options)),
+        live_(program, *allocator_) {
     plan_.capacity = capacity;
   }
 
@@ -71,12 +73,12 @@ class Simulation {
       if (shape.first_batch == 0 && plan_.cycle_num_steps == 0) {
         const EpochStart here{step, num_retries()};
         const auto [earlier, is_new] =
-            epoch_starts.try_emplace({allocator_.fingerprint(), schedule_.evaluation_phase(step)}, here);
+            epoch_starts.try_emplace({allocator_->fingerprint(), schedule_.evaluation_phase(step)}, here);
         // The same memory at the start of the same sequence: the run repeats itself. Whole cycles are skipped, so that
         // the last steps, with the evaluation at the end, are walked.
         if (!is_new && skip_cycles(earlier->second.step, earlier->second.num_retries, step)) continue;
       }
-      const std::uint64_t before = allocator_.fingerprint();
+      const std::uint64_t before = allocator_->fingerprint();
       const std::int64_t retries_before = num_retries();
       walk_step(step, false,
                 [&] { for_each_step_routine(program_, shape, [&](const Routine& routine) { walk(routine); }); });
@@ -85,7 +87,7 @@ class Simulation {
       has_whole_step = has_whole_step || !shape.last_is_odd;
       if (shape.evaluates) walk_step(step, true, [&] { walk_evaluation(); });
       ++step;
-      if (!shape.evaluates && allocator_.fingerprint() == before) {
+      if (!shape.evaluates && allocator_->fingerprint() == before) {
         const std::int64_t num_alike = schedule_.num_steps_alike(step - 1);
         skipped_retries_ += num_alike * (num_retries() - retries_before);
         plan_.steps.back().count += num_alike;
@@ -108,7 +110,7 @@ class Simulation {
   }
 
   /// Also those of the steps that were not walked because they equal walked ones.
-  std::int64_t num_retries() const { return allocator_.statistics().num_alloc_retries + skipped_retries_; }
+  std::int64_t num_retries() const { return allocator_->statistics().num_alloc_retries + skipped_retries_; }
 
   template <typename Body>
   void walk_step(std::int64_t step, bool evaluation, Body&& body) {
@@ -116,9 +118,9 @@ class Simulation {
     is_watched_ = watched_.allocated >= 0 && watched_.step == step && watched_.evaluation == evaluation;
     evaluation_ = evaluation;
     if (is_watched_) plan_.peak.category_peaks = by_category_;
-    allocator_.reset_peaks();
+    allocator_->reset_peaks();
     body();
-    const StepMemory memory = step_memory(allocator_.statistics());
+    const StepMemory memory = step_memory(allocator_->statistics());
     note_peaks(memory);
     if (memory.peak_allocated > peak_place_.allocated)
       peak_place_ = {.allocated = memory.peak_allocated, .step = step, .evaluation = evaluation};
@@ -147,9 +149,9 @@ class Simulation {
   void walk_evaluation() {
     for_each_evaluation_routine(program_, schedule_, [&](const Routine& routine, std::int64_t times) {
       for (std::int64_t i = 0; i < times; ++i) {
-        const std::uint64_t before = allocator_.fingerprint();
+        const std::uint64_t before = allocator_->fingerprint();
         walk(routine);
-        if (allocator_.fingerprint() == before) break;  // the others are the same
+        if (allocator_->fingerprint() == before) break;  // the others are the same
       }
     });
   }
@@ -180,7 +182,7 @@ class Simulation {
 
   void add_point(const Instruction& instruction) {
     plan_.peak.timeline.push_back(
-        {instruction.phase, instruction.layer, allocator_.statistics().allocated_bytes.all.current});
+        {instruction.phase, instruction.layer, allocator_->statistics().allocated_bytes.all.current});
   }
 
   void watch_allocation(const Routine& routine, std::size_t i) {
@@ -189,7 +191,7 @@ class Simulation {
     PlanPeak& peak = plan_.peak;
     std::int64_t& highest = peak.category_peaks[category_of(instruction)];
     highest = std::max(highest, by_category_[category_of(instruction)]);
-    if (allocator_.statistics().allocated_bytes.all.current != watched_.allocated || peak.allocated > 0) return;
+    if (allocator_->statistics().allocated_bytes.all.current != watched_.allocated || peak.allocated > 0) return;
     peak.allocated = watched_.allocated;
     peak.step = step_;
     peak.phase = instruction.phase;
@@ -200,7 +202,7 @@ class Simulation {
   }
 
   [[noreturn]] void fail(const Routine& routine, std::size_t i, const OutOfMemory& error) {
-    const StepMemory memory = step_memory(allocator_.statistics());
+    const StepMemory memory = step_memory(allocator_->statistics());
     note_peaks(memory);
     // The failing step counts as one that reached what it reached, so that the second walk stops in it.
     if (memory.peak_allocated > peak_place_.allocated)
@@ -215,7 +217,7 @@ class Simulation {
   const Program& program_;
   const RunSchedule& schedule_;
   SimulatedSource source_;
-  CachingAllocator allocator_;
+  std::unique_ptr<Allocator> allocator_;
   LiveBuffers live_;
   MemoryPlan plan_;
   PeakPlace peak_place_, watched_;

@@ -8,8 +8,9 @@
 #include <optional>
 
 #include "engine/config/load_experiment.h"
-#include "engine/memory/caching_allocator.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/make_allocator.h"
+#include "engine/plan/settle_checkpointing.h"
 #include "engine/program/compile.h"
 #include "engine/train/config_drift.h"
 #include "engine/train/parameter_init.h"
@@ -168,8 +169,8 @@ class TrainingRun {
 
   RunStatus train(const std::optional<Checkpoint>& checkpoint) {
     const std::unique_ptr<MemorySource> source = device_.make_memory_source(capacity_);
-    CachingAllocator allocator(*source, allocator_options(experiment_));
-    Executor executor(program_, device_, allocator,
+    const std::unique_ptr<Allocator> allocator = make_allocator(program_, *source, allocator_options(experiment_));
+    Executor executor(program_, device_, *allocator,
                       {.replays = experiment_.device.cuda_graph, .synchronous = options_.debug_sync});
     TrainingLoop loop(experiment_, data_, schedule_, executor, directory_, options_, interruption_, events_);
     const auto take_numbers = [&] {
@@ -211,6 +212,7 @@ class TrainingRun {
     executor.clear(program_.loss_statistics);
     if (checkpoint) {
       restore_checkpoint(*checkpoint, executor);
+      refresh_copies(executor);
       return checkpoint->state;
     }
     if (options_.initial_weights.empty()) {
@@ -222,10 +224,21 @@ class TrainingRun {
       if (buffers.first >= 0) executor.clear(buffers.first);
       if (buffers.second >= 0) executor.clear(buffers.second);
     }
+    if (program_.loss_scale >= 0) {
+      LossScaleState scale{};
+      scale[loss_scale_factor] = experiment_.train.loss_scale.initial;
+      executor.write(program_.loss_scale, scale.data());
+    }
+    refresh_copies(executor);
     device_.synchronize();
     TrainingState state;
     state.num_samples = data_.train->size();
     return state;
+  }
+
+  /// The 16-bit copies follow parameters that were written from outside.
+  void refresh_copies(Executor& executor) const {
+    if (!program_.refresh.instructions.empty()) executor.run(program_.refresh, {});
   }
 
   void emit_end(RunStatus status) {
@@ -274,7 +287,9 @@ std::int64_t run_capacity(const Experiment& experiment, const Device& device) {
 
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events) {
-  return TrainingRun(experiment, data, device, options, interruption, events).run();
+  const Experiment settled =
+      settle_checkpointing(experiment, data.description, device, run_capacity(experiment, device));
+  return TrainingRun(settled, data, device, options, interruption, events).run();
 }
 
 }  // namespace trainer

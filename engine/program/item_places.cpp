@@ -1,0 +1,232 @@
+#include "engine/program/item_places.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "engine/program/window_packing.h"
+
+namespace trainer {
+namespace {
+
+using Order = WindowPacking::Order;
+using Fit = WindowPacking::Fit;
+using Packing = WindowPacking::Result;
+
+/// Pairs of items that the search in one window may look at: for the usual orders; for changes; and for changes where
+/// more than a hundredth above the goal is still taken.
+constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000, pairs_while_poor = 30'000'000;
+constexpr std::int64_t most_changes = 30'000;
+
+/// The sum of sizes that live from a time on, until the next one.
+struct LiveBytes {
+  std::int64_t time = 0, num_bytes = 0;
+};
+
+std::vector<LiveBytes> live_bytes(std::span<const PlacedItem> items) {
+  std::vector<LiveBytes> changes;
+  for (const PlacedItem& item : items) {
+    for (const LiveInterval& interval : item.intervals) {
+      changes.push_back({interval.begin, item.num_bytes});
+      changes.push_back({interval.end, -item.num_bytes});
+    }
+  }
+  std::sort(changes.begin(), changes.end(), [](const LiveBytes& a, const LiveBytes& b) { return a.time < b.time; });
+  std::vector<LiveBytes> live;
+  std::int64_t sum = 0;
+  for (const LiveBytes& change : changes) {
+    sum += change.num_bytes;
+    if (live.empty() || live.back().time < change.time) live.push_back({change.time, 0});
+    live.back().num_bytes = sum;
+  }
+  return live;
+}
+
+/// The highest of `live` from `begin` to `end`.
+std::int64_t highest_between(const std::vector<LiveBytes>& live, const LiveInterval& interval) {
+  const auto at_or_after = [&](std::int64_t time) {
+    return std::lower_bound(live.begin(), live.end(), time,
+                            [](const LiveBytes& step, std::int64_t value) { return step.time < value; });
+  };
+  auto from = at_or_after(interval.begin);
+  if (from != live.begin() && (from == live.end() || from->time > interval.begin)) --from;
+  std::int64_t highest = 0;
+  for (; from != live.end() && from->time < interval.end; ++from) highest = std::max(highest, from->num_bytes);
+  return highest;
+}
+
+/// The search in one window; see Note [Search for places].
+class WindowSearch {
+ public:
+  WindowSearch(WindowPacking& packing, const std::vector<LiveBytes>& live, std::int64_t goal_bytes)
+      : packing_(packing), live_(live), goal_bytes_(goal_bytes) {}
+
+  Packing run() {
+    try_usual_orders();
+    if (!is_good_enough() && order_.size() > num_fixed_) try_changes();
+    return best_;
+  }
+
+ private:
+  bool is_within(std::int64_t part) const { return best_.total_bytes <= goal_bytes_ + goal_bytes_ / part; }
+  bool is_good_enough() const { return is_within(1000); }
+
+  void try_usual_orders() {
+    Order order(packing_.members().size());
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<double> area(order.size());
+    std::vector<std::int64_t> lifetime(order.size(), 0), highest(order.size(), 0);
+    for (const std::int32_t m : order) {
+      for (const LiveInterval& interval : packing_.item(m).intervals) {
+        lifetime[m] += interval.end - interval.begin;
+        highest[m] = std::max(highest[m], highest_between(live_, interval));
+      }
+      area[m] = static_cast<double>(lifetime[m]) * static_cast<double>(size(m));
+    }
+    // What lives all through the window comes first, the longest lifetime at the bottom.
+    const auto middle =
+        std::stable_partition(order.begin(), order.end(), [&](std::int32_t m) { return packing_.lives_throughout(m); });
+    std::stable_sort(order.begin(), middle, [&](std::int32_t a, std::int32_t b) { return lifetime[a] > lifetime[b]; });
+    num_fixed_ = static_cast<std::size_t>(middle - order.begin());
+
+    std::int64_t num_pairs = 0;
+    const auto try_order = [&](auto&& comes_before) {
+      std::sort(middle, order.end());
+      std::stable_sort(middle, order.end(), comes_before);
+      for (const Fit fit : {Fit::lowest, Fit::tightest}) {
+        num_pairs += packing_.num_pairs();
+        const bool is_first = best_.offsets.empty();
+        if (!is_first && (is_good_enough() || num_pairs > pairs_of_orders)) return;
+        Packing packing = packing_.pack(order, fit, goal_bytes_);
+        if (!is_first && !packing.is_better_than(best_)) continue;
+        best_ = std::move(packing);
+        order_ = order;
+        fit_ = fit;
+      }
+    };
+    const auto is_larger = [&](std::int32_t a, std::int32_t b) { return size(a) > size(b); };
+    // What lives at the highest moment first, and so on downwards.
+    try_order([&](std::int32_t a, std::int32_t b) {
+      return highest[a] != highest[b] ? highest[a] > highest[b] : is_larger(a, b);
+    });
+    try_order(is_larger);
+    try_order([&](std::int32_t a, std::int32_t b) { return area[a] > area[b]; });
+    try_order([&](std::int32_t a, std::int32_t b) {
+      return lifetime[a] != lifetime[b] ? lifetime[a] > lifetime[b] : is_larger(a, b);
+    });
+    const auto birth = [&](std::int32_t m) { return packing_.item(m).intervals.front().begin; };
+    try_order([&](std::int32_t a, std::int32_t b) { return birth(a) < birth(b); });
+  }
+
+  void try_changes() {
+    current_ = best_;
+    const std::int64_t pairs = packing_.num_pairs() + static_cast<std::int64_t>(8 * order_.size());
+    for (std::int64_t i = 1; i <= most_changes && !is_good_enough(); ++i) {
+      if (i * pairs > (is_within(100) ? pairs_of_changes : pairs_while_poor)) return;
+      Order changed = order_;
+      if (!change(changed)) continue;
+      Packing packing = packing_.pack(changed, fit_, goal_bytes_);
+      if (packing.is_better_than(best_)) best_ = packing;
+      // Now and then a step back is taken, so that the search does not end in a dead end.
+      const bool steps_back =
+          random(50) == 0 && packing.total_bytes - goal_bytes_ < 2 * (best_.total_bytes - goal_bytes_);
+      if (current_.is_better_than(packing) && !steps_back) continue;
+      current_ = std::move(packing);
+      order_ = std::move(changed);
+    }
+  }
+
+  /// Moves one member of the order elsewhere; false where there is nothing to move.
+  bool change(Order& order) {
+    sticking_out_.clear();
+    for (std::size_t i = num_fixed_; i < order.size(); ++i)
+      if (current_.offsets[order[i]] + size(order[i]) > goal_bytes_) sticking_out_.push_back(i);
+    if (sticking_out_.empty()) return false;
+    const std::size_t out = sticking_out_[random(sticking_out_.size())];
+    const auto at = [&](std::size_t position) { return order.begin() + static_cast<std::ptrdiff_t>(position); };
+    const std::size_t kind = random(4);
+    if (kind == 0) {  // earlier
+      std::rotate(at(num_fixed_ + random(out + 1 - num_fixed_)), at(out), at(out + 1));
+      return true;
+    }
+    if (kind == 1) {  // any two
+      std::iter_swap(at(num_fixed_ + random(order.size() - num_fixed_)),
+                     at(num_fixed_ + random(order.size() - num_fixed_)));
+      return true;
+    }
+    in_the_way_.clear();
+    for (std::size_t i = num_fixed_; i < out; ++i)
+      if (live_together(packing_.item(order[i]), packing_.item(order[out]))) in_the_way_.push_back(i);
+    if (in_the_way_.empty()) return false;
+    const std::size_t moved = in_the_way_[random(in_the_way_.size())];
+    const std::size_t target = kind == 2 ? out : num_fixed_ + random(out + 1 - num_fixed_);
+    if (target >= moved)
+      std::rotate(at(moved), at(moved + 1), at(target + 1));
+    else
+      std::rotate(at(target), at(moved), at(moved + 1));
+    return true;
+  }
+
+  std::int64_t size(std::int32_t member) const { return packing_.item(member).num_bytes; }
+  /// Below `count`. (The standard's distributions are not the same everywhere, its generators are.)
+  std::size_t random(std::size_t count) { return static_cast<std::size_t>(generator_() % count); }
+
+  WindowPacking& packing_;
+  const std::vector<LiveBytes>& live_;
+  const std::int64_t goal_bytes_;
+  std::size_t num_fixed_ = 0;  ///< members at the front of each order that stay there
+  Packing best_, current_;
+  Order order_;
+  Fit fit_ = Fit::lowest;
+  std::vector<std::size_t> sticking_out_, in_the_way_;
+  std::mt19937_64 generator_;
+};
+
+/// The windows between cuts, the one of the highest peak first.
+std::vector<LiveInterval> windows_between(std::span<const std::int64_t> cuts, const std::vector<LiveBytes>& live) {
+  std::vector<LiveInterval> windows;
+  std::int64_t begin = live.front().time;
+  const std::int64_t end = live.back().time;
+  for (const std::int64_t cut : cuts) {
+    if (cut <= begin || cut >= end) continue;
+    windows.push_back({begin, cut});
+    begin = cut;
+  }
+  windows.push_back({begin, end});
+  std::stable_sort(windows.begin(), windows.end(), [&](const LiveInterval& a, const LiveInterval& b) {
+    return highest_between(live, a) > highest_between(live, b);
+  });
+  return windows;
+}
+
+ItemPlaces place_in_windows(std::span<const PlacedItem> items, std::span<const LiveInterval> windows,
+                            const std::vector<LiveBytes>& live, std::int64_t peak) {
+  ItemPlaces places;
+  places.offsets.assign(items.size(), -1);
+  for (const LiveInterval& window : windows) {
+    WindowPacking packing(items, places.offsets, window);
+    if (packing.members().empty()) continue;
+    const Packing found = WindowSearch(packing, live, std::max(peak, places.total_bytes)).run();
+    for (std::size_t m = 0; m < found.offsets.size(); ++m)
+      places.offsets[static_cast<std::size_t>(packing.members()[m])] = found.offsets[m];
+    places.total_bytes = std::max(places.total_bytes, found.total_bytes);
+  }
+  return places;
+}
+
+}  // namespace
+
+ItemPlaces place_items(std::span<const PlacedItem> items, std::span<const std::int64_t> cuts) {
+  if (items.empty()) return {};
+  const std::vector<LiveBytes> live = live_bytes(items);
+  const std::int64_t peak = peak_bytes(items);
+  return place_in_windows(items, windows_between(cuts, live), live, peak);
+}
+
+std::int64_t peak_bytes(std::span<const PlacedItem> items) {
+  std::int64_t peak = 0;
+  for (const LiveBytes& step : live_bytes(items)) peak = std::max(peak, step.num_bytes);
+  return peak;
+}
+
+}  // namespace trainer

@@ -1,0 +1,154 @@
+#include "engine/program/placement.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/errors.h"
+#include "engine/memory/rounding.h"
+
+namespace trainer {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr std::int64_t block_bytes = 512;
+/// As in engine/plan/memory_plan.h: no capacity is above it.
+constexpr std::int64_t most_bytes = std::int64_t{1} << 60;
+
+/// A routine on the timeline, and those that may come directly after it.
+struct Stretch {
+  const Routine* routine = nullptr;
+  std::vector<std::size_t> followers;
+  std::vector<char> live_at_start;  // by buffer
+};
+
+/// Every routine of a run; see Note [Places of buffers].
+std::vector<Stretch> stretches_of(const Program& program) {
+  std::vector<Stretch> stretches;
+  const auto add = [&](const Routine& routine) {
+    stretches.push_back({&routine, {}, std::vector<char>(program.buffers.size(), 0)});
+    return stretches.size() - 1;
+  };
+  const std::size_t load = add(program.load), refresh = add(program.refresh);
+  std::vector<std::size_t> firsts, nexts, between_steps = {refresh};
+  for (const Program::MicroBatch& micro_batch : program.micro_batches) {
+    firsts.push_back(add(micro_batch.first));
+    between_steps.push_back(firsts.back());
+    nexts.push_back(add(micro_batch.next));
+  }
+  const std::size_t update = add(program.update);
+  for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
+
+  for (std::size_t evaluation = update + 1; evaluation < stretches.size(); ++evaluation)
+    stretches[evaluation].followers = between_steps;
+  stretches[load].followers = between_steps;
+  stretches[refresh].followers = between_steps;
+  stretches[update].followers = between_steps;
+  for (const std::vector<std::size_t>* kind : {&firsts, &nexts}) {
+    for (const std::size_t micro_batch : *kind) stretches[micro_batch].followers = {update};
+    // An odd micro-batch is the last one of its step.
+    if (!kind->empty())
+      for (const std::size_t next : nexts) stretches[kind->front()].followers.push_back(next);
+  }
+  return stretches;
+}
+
+/// What is live after a routine.
+std::vector<char> live_at_end(const Stretch& stretch) {
+  std::vector<char> live = stretch.live_at_start;
+  for (const Instruction& instruction : stretch.routine->instructions) {
+    if (instruction.kind == Kind::allocate) live[instruction.index] = 1;
+    if (instruction.kind == Kind::release) live[instruction.index] = 0;
+  }
+  return live;
+}
+
+/// Carries what is live from routine to routine until nothing new comes in.
+void spread(std::vector<Stretch>& stretches) {
+  std::vector<std::size_t> waiting;
+  for (std::size_t i = stretches.size(); i-- > 0;) waiting.push_back(i);
+  while (!waiting.empty()) {
+    const std::size_t current = waiting.back();
+    waiting.pop_back();
+    const std::vector<char> live = live_at_end(stretches[current]);
+    for (const std::size_t follower : stretches[current].followers) {
+      std::vector<char>& at_start = stretches[follower].live_at_start;
+      bool grows = false;
+      for (std::size_t b = 0; b < live.size(); ++b) {
+        if (live[b] == 0 || at_start[b] != 0) continue;
+        at_start[b] = 1;
+        grows = true;
+      }
+      if (grows) waiting.push_back(follower);
+    }
+  }
+}
+
+}  // namespace
+
+BufferLifetimes find_lifetimes(const Program& program) {
+  std::vector<Stretch> stretches = stretches_of(program);
+  spread(stretches);
+  std::vector<std::vector<LiveInterval>> intervals(program.buffers.size());
+  const auto end_life = [&](std::size_t buffer, std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    std::vector<LiveInterval>& lives = intervals[buffer];
+    if (!lives.empty() && lives.back().end == begin)
+      lives.back().end = end;
+    else
+      lives.push_back({begin, end});
+  };
+  BufferLifetimes lifetimes;
+  std::int64_t time = 0;
+  constexpr std::int64_t dead = -1;
+  std::vector<std::int64_t> live_since(program.buffers.size());
+  for (const Stretch& stretch : stretches) {
+    lifetimes.cuts.push_back(time);
+    for (std::size_t b = 0; b < live_since.size(); ++b) live_since[b] = stretch.live_at_start[b] != 0 ? time : dead;
+    for (const Instruction& instruction : stretch.routine->instructions) {
+      ++time;
+      if (instruction.kind == Kind::run) continue;
+      std::int64_t& since = live_since[instruction.index];
+      if (instruction.kind == Kind::allocate) {
+        require_internal(since == dead, "a buffer is allocated where it is not live");
+        since = time;
+      } else {
+        require_internal(since != dead, "a buffer is released where it is live");
+        end_life(static_cast<std::size_t>(instruction.index), since, time);
+        since = dead;
+      }
+    }
+    ++time;
+    for (std::size_t b = 0; b < live_since.size(); ++b)
+      if (live_since[b] != dead) end_life(b, live_since[b], time);
+  }
+
+  for (std::size_t b = 0; b < intervals.size(); ++b) {
+    if (intervals[b].empty()) continue;
+    lifetimes.buffers.push_back(static_cast<BufferId>(b));
+    const std::int64_t num_bytes = round_up(std::max(program.buffers[b].num_bytes, block_bytes), block_bytes);
+    lifetimes.items.push_back({num_bytes, std::move(intervals[b])});
+  }
+  return lifetimes;
+}
+
+void place(Program& program) {
+  const BufferLifetimes lifetimes = find_lifetimes(program);
+  Placement placement;
+  placement.offsets.assign(program.buffers.size(), 0);
+  std::int64_t sum = 0;
+  bool is_placeable = true;
+  for (const PlacedItem& item : lifetimes.items)
+    is_placeable = is_placeable && !__builtin_add_overflow(sum, item.num_bytes, &sum) && sum < 4 * most_bytes;
+  if (is_placeable) {
+    const ItemPlaces places = place_items(lifetimes.items, lifetimes.cuts);
+    for (std::size_t i = 0; i < lifetimes.buffers.size(); ++i)
+      placement.offsets[lifetimes.buffers[i]] = places.offsets[i];
+    placement.segment_bytes = places.total_bytes;
+  } else {
+    placement.segment_bytes = std::numeric_limits<std::int64_t>::max() / block_bytes * block_bytes;
+  }
+  program.placement = std::move(placement);
+}
+
+}  // namespace trainer
