@@ -1,5 +1,6 @@
 #include "cuda/kernels/batchnorm2d.h"
 
+#include "cuda/kernels/batchnorm2d_line.cuh"
 #include "cuda/kernels/column_moments.cuh"
 #include "cuda/kernels/pack.h"
 
@@ -32,24 +33,6 @@ __device__ __forceinline__ void settle_channel(const StatisticsOperands& out, st
   out.running_var[channel] = static_cast<float>((1 - out.momentum) * old_var + out.momentum * unbiased);
 }
 
-/// y = (x − mean) · slope + bias for n channels.
-template <int n>
-struct Normalization {
-  Pack<float, n> mean, slope, bias;
-};
-
-template <int n>
-__device__ __forceinline__ Normalization<n> normalization_of(const float* mean, const float* rstd, const float* weight,
-                                                             const float* bias, std::int64_t channel) {
-  Normalization<n> result;
-  for (int i = 0; i < n; ++i) {
-    result.mean.values[i] = mean[channel + i];
-    result.slope.values[i] = rstd[channel + i] * (weight != nullptr ? weight[channel + i] : 1.0f);
-    result.bias.values[i] = bias != nullptr ? bias[channel + i] : 0.0f;
-  }
-  return result;
-}
-
 // x and y may be the same, so nothing here promises that they are not.
 template <typename T, int n>
 __device__ __forceinline__ void normalize_rows(const T* x, T* y, const Normalization<n>& by, bool relu,
@@ -65,7 +48,7 @@ __device__ __forceinline__ void normalize_rows(const T* x, T* y, const Normaliza
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
       for (int i = 0; i < n; ++i) {
-        const float value = (values[u].values[i] - by.mean.values[i]) * by.slope.values[i] + by.bias.values[i];
+        const float value = by(values[u].values[i], i);
         values[u].values[i] = relu && value < 0 ? 0.0f : value;
       }
       store_floats(y + at * channels + channel, values[u]);
@@ -165,6 +148,15 @@ __global__ void __launch_bounds__(tile_threads)
   normalize_rows(x, y, by, relu, at.channel, channels, begin, end);
 }
 
+template <typename T, int n>
+void launch_normalize(const BatchNorm2dNormalize& operands, const BatchNorm2dShape& shape, Stream stream) {
+  const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+  const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+  launch(batchnorm2d_normalize_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(), stream,
+         static_cast<const T*>(operands.x), static_cast<T*>(operands.y), operands.mean, operands.rstd, operands.weight,
+         operands.bias, operands.relu, rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
+}
+
 }  // namespace
 
 void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream) {
@@ -189,11 +181,24 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
              shape.rows, shape.channels, tiles.num_tiles);
       launch(batchnorm2d_statistics_kernel<T>, combining_grid(shape.channels), combining_block(), stream, x, pairs,
              parts, out, shape.rows, shape.channels);
-      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
-      launch(batchnorm2d_normalize_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
-             stream, x, y, operands.mean, operands.rstd, operands.weight, operands.bias, operands.relu, rows_per_block,
-             shape.rows, shape.channels, tiles.num_tiles);
+      launch_normalize<T, n>({.x = x,
+                              .y = y,
+                              .mean = operands.mean,
+                              .rstd = operands.rstd,
+                              .weight = operands.weight,
+                              .bias = operands.bias,
+                              .relu = operands.relu},
+                             shape, stream);
     });
+  });
+}
+
+void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, const BatchNorm2dShape& shape,
+                           Stream stream) {
+  if (shape.rows == 0 || shape.channels == 0) return;
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    with_pack_width<T>(shape.channels, {operands.x, operands.y},
+                       [&](auto width) { launch_normalize<T, decltype(width)::value>(operands, shape, stream); });
   });
 }
 

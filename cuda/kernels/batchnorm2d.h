@@ -47,6 +47,21 @@ struct BatchNorm2dForward {
 /// element.
 void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream);
 
+struct BatchNorm2dNormalize {
+  const void* x = nullptr;
+  void* y = nullptr;  ///< may be x
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* weight = nullptr;  ///< null: 1
+  const float* bias = nullptr;    ///< null: 0
+  bool relu = false;
+};
+
+/// y once more, bit for bit, from the mean and rstd that the forward pass wrote: Note [Normalised again] in
+/// batchnorm2d_line.cuh. Bytes: x and y once. FLOPs: 3 an element.
+void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, const BatchNorm2dShape& shape,
+                           Stream stream);
+
 struct BatchNorm2dInference {
   const void* x = nullptr;
   void* y = nullptr;  ///< may be x
@@ -65,18 +80,20 @@ void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, con
 struct BatchNorm2dBackward {
   const void* dy = nullptr;
   const void* x = nullptr;
-  const void* y = nullptr;  ///< where ReLU was applied: dy counts where y > 0; null: everywhere
   const float* mean = nullptr;
   const float* rstd = nullptr;
   const float* weight = nullptr;  ///< null: 1
+  const float* bias = nullptr;    ///< null: 0; only read with relu
   void* dx = nullptr;             ///< may be dy
   float* dweight = nullptr;       ///< null: not wanted
   float* dbias = nullptr;         ///< null: not wanted
   void* workspace = nullptr;
+  bool relu = false;  ///< dy counts where y, in f32, was above 0; else everywhere
 };
 
 /// dx = weight · rstd · (g − Σg / rows − x̂ · Σ(g·x̂) / rows), dweight = Σ(g·x̂), dbias = Σg, with x̂ = (x − mean) · rstd
-/// and g = dy where it counts. Bytes: dy, x and y twice, dx once. FLOPs: 10 an element.
+/// and g = dy where it counts. y is computed anew (Note [Normalised again] in batchnorm2d_line.cuh).
+/// Bytes: dy and x twice, dx once. FLOPs: 10 an element, 16 with ReLU.
 void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
                           Stream stream);
 

@@ -1,4 +1,5 @@
 #include "cuda/kernels/batchnorm2d.h"
+#include "cuda/kernels/batchnorm2d_line.cuh"
 #include "cuda/kernels/column_sums.cuh"
 #include "cuda/kernels/pack.h"
 
@@ -6,7 +7,8 @@ namespace trainer::cuda {
 
 namespace {
 
-/// Rows whose loads are on their way together; three tensors of them must fit into the registers.
+/// Rows whose loads are on their way together; two tensors of them must fit into the registers, beside the numbers of
+/// the channels.
 template <int n>
 constexpr int rows_at_once = n > 4 ? 2 : 4;
 /// As in the forward pass.
@@ -16,20 +18,20 @@ template <typename T>
 struct GradientOperands {
   const T* dy;
   const T* x;
-  const T* y;
   T* dx;  ///< may be dy
   const float* mean;
   const float* rstd;
   const float* weight;
+  const float* bias;
   float* dweight;
   float* dbias;
   std::int64_t rows, channels;
-};
+  bool relu;
 
-/// dx = slope · (g − constant − (x − mean) · factor) for n channels.
-template <int n>
-struct Combination {
-  Pack<float, n> mean, slope, constant, factor;
+  template <int n>
+  __device__ __forceinline__ Normalization<n> normalization(std::int64_t channel) const {
+    return normalization_of<n>(mean, rstd, weight, bias, channel);
+  }
 };
 
 /// Some rows of dy where it counts, and of x.
@@ -38,20 +40,20 @@ struct Loaded {
   Pack<float, n> g[rows_at_once<n>], x[rows_at_once<n>];
 };
 template <int n, typename T>
-__device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOperands<T>& operands, std::int64_t channel,
-                                          std::int64_t row, std::int64_t end) {
-  Pack<float, n> y[rows_at_once<n>]{};
+__device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOperands<T>& operands,
+                                          const Normalization<n>& y, std::int64_t channel, std::int64_t row,
+                                          std::int64_t end) {
   for (int u = 0; u < rows_at_once<n>; ++u) {
     const std::int64_t at = (row + u * blockDim.y) * operands.channels + channel;
     if (row + u * blockDim.y >= end) continue;
     loaded.g[u] = load_floats<n>(operands.dy + at);
     loaded.x[u] = load_floats<n>(operands.x + at);
-    if (operands.y != nullptr) y[u] = load_floats<n>(operands.y + at);
   }
-  if (operands.y == nullptr) return;
+  if (!operands.relu) return;
   for (int u = 0; u < rows_at_once<n>; ++u) {
-    if (row + u * blockDim.y >= end) continue;
-    for (int i = 0; i < n; ++i) loaded.g[u].values[i] = y[u].values[i] > 0 ? loaded.g[u].values[i] : 0.0f;
+    for (int i = 0; i < n; ++i) {
+      if (!(y(loaded.x[u].values[i], i) > 0)) loaded.g[u].values[i] = 0.0f;
+    }
   }
 }
 
@@ -61,17 +63,16 @@ __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>&
                                                       std::int64_t begin, std::int64_t end) {
   ColumnSums<n> total{};
   if (!position.active) return total;
-  Pack<float, n> mean;
-  for (int i = 0; i < n; ++i) mean.values[i] = operands.mean[position.channel + i];
+  const auto y = operands.template normalization<n>(position.channel);
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
     Loaded<n> loaded{};
-    load_rows(loaded, operands, position.channel, row, end);
+    load_rows(loaded, operands, y, position.channel, row, end);
     ColumnSums<n> few{};
     for (int u = 0; u < rows_at_once<n>; ++u) {
       if (row + u * blockDim.y >= end) continue;
       for (int i = 0; i < n; ++i) {
         few.first[i] += loaded.g[u].values[i];
-        few.second[i] += loaded.g[u].values[i] * (loaded.x[u].values[i] - mean.values[i]);
+        few.second[i] += loaded.g[u].values[i] * (loaded.x[u].values[i] - y.mean.values[i]);
       }
     }
     for (int i = 0; i < n; ++i) {
@@ -82,7 +83,8 @@ __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>&
   return total;
 }
 
-/// From the sums of one channel: its gradients, and constant and factor of its Combination.
+/// From the sums of one channel: its gradients, and what combine_rows takes off g: a constant, and (x − mean) · a
+/// factor.
 template <typename T>
 __device__ __forceinline__ SumPair settle_channel(const GradientOperands<T>& operands, std::int64_t channel, double sum,
                                                   double product) {
@@ -93,33 +95,26 @@ __device__ __forceinline__ SumPair settle_channel(const GradientOperands<T>& ope
   return {static_cast<float>(sum / count), static_cast<float>(rstd * rstd * product / count)};
 }
 
+/// dx = slope · (g − constant − (x − mean) · factor) for n channels, whose constants and factors are `pairs`.
 template <int n, typename T>
-__device__ __forceinline__ Combination<n> combination_of(const GradientOperands<T>& operands, std::int64_t channel,
-                                                         const SumPair* pairs) {
-  Combination<n> result;
-  for (int i = 0; i < n; ++i) {
-    const float weight = operands.weight != nullptr ? operands.weight[channel + i] : 1.0f;
-    result.mean.values[i] = operands.mean[channel + i];
-    result.slope.values[i] = operands.rstd[channel + i] * weight;
-    result.constant.values[i] = pairs[i].values[0];
-    result.factor.values[i] = pairs[i].values[1];
-  }
-  return result;
-}
-
-template <int n, typename T>
-__device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands, const Combination<n>& by,
+__device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands, const SumPair* pairs,
                                              std::int64_t channel, std::int64_t begin, std::int64_t end) {
+  const auto y = operands.template normalization<n>(channel);
+  Pack<float, n> constant, factor;
+  for (int i = 0; i < n; ++i) {
+    constant.values[i] = pairs[i].values[0];
+    factor.values[i] = pairs[i].values[1];
+  }
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
     Loaded<n> loaded{};
-    load_rows(loaded, operands, channel, row, end);
+    load_rows(loaded, operands, y, channel, row, end);
     for (int u = 0; u < rows_at_once<n>; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
       for (int i = 0; i < n; ++i) {
-        const float centred = loaded.x[u].values[i] - by.mean.values[i];
-        const float rest = loaded.g[u].values[i] - by.constant.values[i] - centred * by.factor.values[i];
-        loaded.g[u].values[i] = by.slope.values[i] * rest;
+        const float centred = loaded.x[u].values[i] - y.mean.values[i];
+        const float rest = loaded.g[u].values[i] - constant.values[i] - centred * factor.values[i];
+        loaded.g[u].values[i] = y.slope.values[i] * rest;
       }
       store_floats(operands.dx + at * operands.channels + channel, loaded.g[u]);
     }
@@ -141,8 +136,7 @@ __global__ void __launch_bounds__(tile_threads)
   }
   __syncthreads();
   if (!at.active) return;
-  const auto by = combination_of<n>(operands, at.channel, pairs + threadIdx.x * n);
-  combine_rows(operands, by, at.channel, 0, operands.rows);
+  combine_rows<n>(operands, pairs + threadIdx.x * n, at.channel, 0, operands.rows);
 }
 
 template <typename T, int n>
@@ -178,8 +172,7 @@ __global__ void __launch_bounds__(tile_threads)
   if (!at.active) return;
   const std::int64_t begin = at.row_group * rows_per_block;
   const std::int64_t end = begin + rows_per_block < operands.rows ? begin + rows_per_block : operands.rows;
-  const auto by = combination_of<n>(operands, at.channel, settled + at.channel);
-  combine_rows(operands, by, at.channel, begin, end);
+  combine_rows<n>(operands, settled + at.channel, at.channel, begin, end);
 }
 
 }  // namespace
@@ -190,16 +183,17 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const GradientOperands<T> typed = {.dy = static_cast<const T*>(operands.dy),
                                        .x = static_cast<const T*>(operands.x),
-                                       .y = static_cast<const T*>(operands.y),
                                        .dx = static_cast<T*>(operands.dx),
                                        .mean = operands.mean,
                                        .rstd = operands.rstd,
                                        .weight = operands.weight,
+                                       .bias = operands.bias,
                                        .dweight = operands.dweight,
                                        .dbias = operands.dbias,
                                        .rows = shape.rows,
-                                       .channels = shape.channels};
-    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.y, typed.dx}, [&](auto width) {
+                                       .channels = shape.channels,
+                                       .relu = operands.relu};
+    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.dx}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);

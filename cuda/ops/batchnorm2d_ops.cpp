@@ -24,6 +24,21 @@ std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& conte
   });
 }
 
+std::unique_ptr<Kernel> make_batchnorm2d_normalize_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
+                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    batchnorm2d_normalize(type,
+                          {.x = input(addresses, 0),
+                           .y = output(addresses, 0),
+                           .mean = input<float>(addresses, 1),
+                           .rstd = input<float>(addresses, 2),
+                           .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
+                           .bias = attributes.affine ? input<float>(addresses, 4) : nullptr,
+                           .relu = attributes.relu},
+                          shape, stream);
+  });
+}
+
 std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
                       shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
@@ -47,14 +62,15 @@ std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CudaConte
     batchnorm2d_backward(type,
                          {.dy = input(addresses, 0),
                           .x = input(addresses, 1),
-                          .y = attributes.relu ? input(addresses, affine ? 5 : 4) : nullptr,
                           .mean = input<float>(addresses, 2),
                           .rstd = input<float>(addresses, 3),
                           .weight = affine ? input<float>(addresses, 4) : nullptr,
+                          .bias = affine && attributes.relu ? input<float>(addresses, 5) : nullptr,
                           .dx = output(addresses, 0),
                           .dweight = affine ? output<float>(addresses, 1) : nullptr,
                           .dbias = affine ? output<float>(addresses, 2) : nullptr,
-                          .workspace = addresses.workspace},
+                          .workspace = addresses.workspace,
+                          .relu = attributes.relu},
                          shape, stream);
   });
 }

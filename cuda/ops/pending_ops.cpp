@@ -9,7 +9,6 @@ namespace trainer::cuda {
     throw InternalError("internal error: " #name " has no kernel yet");   \
   }
 TRAINER_PENDING(cast)
-TRAINER_PENDING(batchnorm2d_normalize)
 TRAINER_PENDING(linear_cross_entropy)
 TRAINER_PENDING(linear_cross_entropy_with_gradient)
 TRAINER_PENDING(scale_gradient)

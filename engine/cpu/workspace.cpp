@@ -14,6 +14,7 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::conv2d_backward_weight:
       return conv2d_workspace_bytes(op, context);
     case OpKind::batchnorm2d:
+    case OpKind::batchnorm2d_normalize:
     case OpKind::batchnorm2d_inference:
     case OpKind::batchnorm2d_backward:
       return batchnorm2d_workspace_bytes(op);
@@ -28,7 +29,6 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
       return gradient_factor_workspace_bytes(op);
     case OpKind::normalize_pixels:
     case OpKind::cast:
-    case OpKind::batchnorm2d_normalize:
     case OpKind::linear_cross_entropy:
     case OpKind::linear_cross_entropy_with_gradient:
     case OpKind::scale_gradient:

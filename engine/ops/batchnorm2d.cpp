@@ -37,7 +37,7 @@ Op batchnorm2d_backward_op(const Op& batchnorm2d) {
     op.inputs.push_back(channels);
     op.outputs.insert(op.outputs.end(), {channels, channels});
   }
-  if (attributes.relu) op.inputs.push_back(x);
+  if (attributes.affine && attributes.relu) op.inputs.push_back(channels);
   return op;
 }
 
@@ -47,7 +47,7 @@ void differentiate_batchnorm2d(GradientScope& scope) {
   const auto attributes = attributes_of<BatchNorm2dAttributes>(scope.op());
   std::vector<Operand> inputs = {scope.output_gradient(), scope.input(0), scope.output(1), scope.output(2)};
   if (attributes.affine) inputs.push_back(scope.input(3));
-  if (attributes.relu) inputs.push_back(scope.output(0));
+  if (attributes.affine && attributes.relu) inputs.push_back(scope.input(4));
   const auto outputs = scope.emit(batchnorm2d_backward_op(scope.op()), std::move(inputs));
   if (scope.needs_gradient(0)) scope.set_gradient(0, outputs[0]);
   if (attributes.affine) {

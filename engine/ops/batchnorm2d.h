@@ -24,7 +24,9 @@ Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
 Op batchnorm2d_normalize_op(const Op& batchnorm2d);
 /// Evaluation. The same inputs, none modified; outputs: y, which may be stored over x.
 Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
-/// inputs: dy, x, mean, rstd[, weight][, y where relu]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
+/// inputs: dy, x, mean, rstd[, weight[, bias where relu]]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
+/// Where ReLU was applied, y is not read: whether it was above 0 (before y was rounded to 16 bits, if it was) is
+/// computed anew from x, as the forward pass computed it.
 Op batchnorm2d_backward_op(const Op& batchnorm2d);
 
 }  // namespace trainer

@@ -60,6 +60,7 @@ void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
     const BatchNorm2dAttributes attributes{.relu = relu};
     const Op forward = batchnorm2d_op(x, attributes);
     if (x.num_elements() > channels) cases.push_back(drawn(forward, {{2, positive}}));
+    cases.push_back(drawn(batchnorm2d_normalize_op(forward), {{2, positive}}));
     cases.push_back(drawn(batchnorm2d_inference_op(x, attributes), {{2, positive}}));
     cases.push_back(drawn(batchnorm2d_backward_op(forward), {{3, positive}}));
   }

@@ -5,7 +5,6 @@
 namespace trainer {
 
 std::vector<OpCase> cast_cases() { return {}; }
-std::vector<OpCase> batchnorm2d_normalize_cases() { return {}; }
 std::vector<OpCase> linear_cross_entropy_cases() { return {}; }
 std::vector<OpCase> linear_cross_entropy_with_gradient_cases() { return {}; }
 std::vector<OpCase> scale_gradient_cases() { return {}; }

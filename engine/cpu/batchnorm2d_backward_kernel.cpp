@@ -1,0 +1,149 @@
+#include "engine/cpu/batchnorm2d.h"
+#include "engine/cpu/kernels.h"
+
+namespace trainer {
+
+namespace {
+
+/// What both passes over the rows read. g is dy, or dy where the line of x is above 0 if there is a line: where y was.
+struct GradientRows {
+  const float *dy, *x;          // (rows, channels)
+  const float *scale, *offset;  // (channels); null without ReLU
+  std::int64_t channels;
+};
+
+/// To first[c] the sum of g, to second[c] that of g · (x − mean), over some rows.
+TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::int64_t begin, std::int64_t end,
+                                double* first, double* second) {
+  const auto [dy, x, scale, offset, channels] = of;
+  for (std::int64_t c = 0; c < channels; ++c) first[c] = second[c] = 0;
+  for (std::int64_t row = begin; row < end; row += rows_per_f32_sum) {
+    const std::int64_t last = row + rows_per_f32_sum < end ? row + rows_per_f32_sum : end;
+    for (std::int64_t c = 0; c < channels; c += tile_channels) {
+      float sum[tile_channels] = {};
+      float product[tile_channels] = {};
+      if (c + tile_channels <= channels && scale != nullptr) {
+        for (std::int64_t r = row; r < last; ++r) {
+          const std::int64_t at = r * channels + c;
+#pragma omp simd
+          for (std::int64_t i = 0; i < tile_channels; ++i) {
+            const float g = normalized(x[at + i], scale[c + i], offset[c + i]) > 0 ? dy[at + i] : 0;
+            sum[i] += g;
+            product[i] += g * (x[at + i] - mean[c + i]);
+          }
+        }
+      } else if (c + tile_channels <= channels) {
+        for (std::int64_t r = row; r < last; ++r) {
+          const std::int64_t at = r * channels + c;
+#pragma omp simd
+          for (std::int64_t i = 0; i < tile_channels; ++i) {
+            sum[i] += dy[at + i];
+            product[i] += dy[at + i] * (x[at + i] - mean[c + i]);
+          }
+        }
+      } else {
+        for (std::int64_t r = row; r < last; ++r) {
+          const std::int64_t at = r * channels + c;
+#pragma omp simd
+          for (std::int64_t i = 0; i < channels - c; ++i) {
+            const bool passes = scale == nullptr || normalized(x[at + i], scale[c + i], offset[c + i]) > 0;
+            const float g = passes ? dy[at + i] : 0;
+            sum[i] += g;
+            product[i] += g * (x[at + i] - mean[c + i]);
+          }
+        }
+      }
+      const std::int64_t width = channels - c < tile_channels ? channels - c : tile_channels;
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) {
+        first[c + i] += static_cast<double>(sum[i]);
+        second[c + i] += static_cast<double>(product[i]);
+      }
+    }
+  }
+}
+
+// dx = g · a[c] + x · b[c] + d[c]
+TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const float* b, const float* d, float* dx,
+                               std::int64_t begin, std::int64_t end) {
+  const auto [dy, x, scale, offset, channels] = of;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t at = row * channels;
+    if (scale != nullptr) {
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const float g = normalized(x[at + c], scale[c], offset[c]) > 0 ? dy[at + c] : 0;
+        dx[at + c] = g * a[c] + (x[at + c] * b[c] + d[c]);
+      }
+    } else {
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels; ++c) dx[at + c] = dy[at + c] * a[c] + (x[at + c] * b[c] + d[c]);
+    }
+  }
+}
+
+class BatchNorm2dBackwardKernel final : public CpuKernel {
+ public:
+  BatchNorm2dBackwardKernel(const Op& op, const CpuContext& context)
+      : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(op.inputs[0]) {}
+
+  void run(const OperandAddresses& addresses, const StepScalars&) override {
+    const std::int64_t channels = shape_.channels;
+    const float* const mean = input(addresses, 2);
+    const float* const rstd = input(addresses, 3);
+    const float* const weight = attributes_.affine ? input(addresses, 4) : nullptr;
+    const float* const bias = attributes_.relu && attributes_.affine ? input(addresses, 5) : nullptr;
+    auto* const sums = static_cast<double*>(addresses.workspace);
+    auto* const a = reinterpret_cast<float*>(sums + shape_.num_sums());
+    float* const b = a + channels;
+    float* const d = b + channels;
+    float* const scale = attributes_.relu ? d + channels : nullptr;
+    float* const offset = attributes_.relu ? scale + channels : nullptr;
+    if (attributes_.relu) normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
+    const GradientRows rows = {input(addresses, 0), input(addresses, 1), scale, offset, channels};
+
+    const RowParts parts = shape_.sum_parts();
+    const int num_threads = shape_.num_threads(context_);
+    parallel_tasks(num_threads, parts.num_parts, [&](std::int64_t part) {
+      double* const first = sums + part * 2 * channels;
+      sum_gradients(rows, mean, parts.begin(part), parts.end(part), first, first + channels);
+    });
+    add_parts(sums, parts.num_parts, 2 * channels);
+
+    // dx = w·rstd·(g − Σg/n − x̂·Σ(g·x̂)/n) with x̂ = (x − mean)·rstd, as one linear function of g and x.
+    const auto count = static_cast<double>(shape_.rows);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const auto reciprocal = static_cast<double>(rstd[c]);
+      const double slope = weight != nullptr ? static_cast<double>(weight[c]) * reciprocal : reciprocal;
+      const double of_x = -slope * reciprocal * reciprocal * sums[channels + c] / count;
+      a[c] = static_cast<float>(slope);
+      b[c] = static_cast<float>(of_x);
+      d[c] = static_cast<float>(-slope * sums[c] / count - of_x * static_cast<double>(mean[c]));
+    }
+    if (attributes_.affine) {
+      float* const dweight = output(addresses, 1);
+      float* const dbias = output(addresses, 2);
+      for (std::int64_t c = 0; c < channels; ++c) {
+        dweight[c] = static_cast<float>(sums[channels + c] * static_cast<double>(rstd[c]));
+        dbias[c] = static_cast<float>(sums[c]);
+      }
+    }
+    float* const dx = output(addresses, 0);
+    const RowParts blocks = shape_.blocks();
+    parallel_tasks(num_threads, blocks.num_parts,
+                   [&](std::int64_t i) { combine_rows(rows, a, b, d, dx, blocks.begin(i), blocks.end(i)); });
+  }
+
+ private:
+  const CpuContext& context_;
+  BatchNorm2dAttributes attributes_;
+  ImageRows shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<CpuKernel> make_batchnorm2d_backward_kernel(const Op& op, CpuContext& context) {
+  return std::make_unique<BatchNorm2dBackwardKernel>(op, context);
+}
+
+}  // namespace trainer

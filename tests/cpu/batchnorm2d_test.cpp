@@ -1,0 +1,14 @@
+#include <catch2/catch.hpp>
+
+#include "engine/cpu/cpu_device.h"
+#include "tests/op_cases/normalized_again.h"
+
+namespace trainer {
+
+TEST_CASE("batch norm made anew has the bits of the first time") { check_normalized_again(*make_cpu_device(2)); }
+
+TEST_CASE("the gradient of batch norm passes ReLU exactly where the output was above 0") {
+  check_gradient_passes_where_output_was_positive(*make_cpu_device(2));
+}
+
+}  // namespace trainer

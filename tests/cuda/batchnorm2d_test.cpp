@@ -1,0 +1,16 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cuda/emulated_device.h"
+#include "tests/op_cases/normalized_again.h"
+
+namespace trainer::cuda {
+
+TEST_CASE("batch norm of a CUDA device, made anew, has the bits of the first time") {
+  check_normalized_again(*make_emulated_device());
+}
+
+TEST_CASE("the gradient of a CUDA device's batch norm passes ReLU exactly where the output was above 0") {
+  check_gradient_passes_where_output_was_positive(*make_emulated_device());
+}
+
+}  // namespace trainer::cuda

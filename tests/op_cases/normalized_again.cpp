@@ -1,0 +1,116 @@
+#include "tests/op_cases/normalized_again.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "tests/op_cases/op_case.h"
+
+namespace trainer {
+
+namespace {
+
+/// Most numbers of a channel are a few units of the last place around one number; outliers on both sides of it keep
+/// the deviation up. So with a bias of 0, outputs are of either sign, or 0, by rounding alone. Channel 0 is spread out.
+Values numbers_around_their_mean(const TensorType& x) {
+  const std::int64_t channels = x.shape[3];
+  const Values centres = random_values(channels, 1, 0.1, 3);
+  const Values draws = random_values(x, 2);
+  Values values;
+  for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+    const double draw = draws[static_cast<std::size_t>(i)];
+    const auto centre = static_cast<float>(centres[static_cast<std::size_t>(i % channels)]);
+    if (i % channels == 0) {
+      values.push_back(static_cast<double>(static_cast<float>(draw)));
+    } else if (i / channels % 8 < 2) {
+      values.push_back(static_cast<double>(centre + (i / channels % 8 == 0 ? 0.5F : -0.5F)));
+    } else {
+      const float unit = std::nextafter(centre, 4.0F) - centre;
+      values.push_back(static_cast<double>(centre + static_cast<float>(std::floor(draw * 4)) * unit));
+    }
+  }
+  return values;
+}
+
+struct Forward {
+  Op op;
+  std::vector<Values> inputs;
+  Values y, mean, rstd;
+  std::vector<std::byte> bits_of_y;
+};
+
+Forward run_forward(Device& device, const Shape& shape, bool affine, bool relu) {
+  const TensorType x{DType::f32, shape};
+  Forward forward{batchnorm2d_op(x, {.affine = affine, .relu = relu}), {}, {}, {}, {}, {}};
+  const std::int64_t channels = shape[3];
+  forward.inputs = {numbers_around_their_mean(x), random_values(channels, 3), random_values(channels, 4, 0.5, 2)};
+  if (affine) {
+    forward.inputs.push_back(random_values(channels, 5, -1.5, 1.5));
+    Values bias = random_values(channels, 6);
+    for (std::size_t c = 0; c < bias.size(); ++c) bias[c] = c % 3 == 2 ? bias[c] : 0;
+    forward.inputs.push_back(bias);
+  }
+  const OpResult result = run_op(device, {"", forward.op, forward.inputs, {}}, std::byte{0xFF});
+  forward.bits_of_y = result.outputs[0];
+  forward.y = to_values(forward.op.outputs[0], result.outputs[0]);
+  forward.mean = to_values(forward.op.outputs[1], result.outputs[1]);
+  forward.rstd = to_values(forward.op.outputs[2], result.outputs[2]);
+  return forward;
+}
+
+/// Odd sizes; less than a pack, whole packs and tiles, just past a tile; sums in one part, and in several.
+template <typename Check>
+void for_every_forward(Device& device, Check&& check) {
+  std::int64_t num_tiny = 0;
+  for (const Shape& shape : {Shape{1, 1, 2, 1}, Shape{3, 5, 7, 3}, Shape{2, 3, 3, 64}, Shape{2, 3, 5, 67},
+                             Shape{1, 37, 31, 12}, Shape{5, 29, 17, 2}, Shape{2, 24, 24, 128}}) {
+    for (const bool affine : {false, true}) {
+      for (const bool relu : {false, true}) {
+        INFO(shape.to_string() << (affine ? ", affine" : "") << (relu ? ", relu" : ""));
+        const Forward forward = run_forward(device, shape, affine, relu);
+        for (const double y : forward.y) num_tiny += y > 0 && y < 1e-5;
+        check(forward);
+      }
+    }
+  }
+  CHECK(num_tiny > 1000);
+}
+
+}  // namespace
+
+void check_normalized_again(Device& device) {
+  for_every_forward(device, [&](const Forward& forward) {
+    OpCase again{"", batchnorm2d_normalize_op(forward.op), {forward.inputs[0], forward.mean, forward.rstd}, {}};
+    again.inputs.insert(again.inputs.end(), forward.inputs.begin() + 3, forward.inputs.end());
+    const bool same_bits = run_op(device, again, std::byte{0xFF}).outputs[0] == forward.bits_of_y;
+    CHECK(same_bits);
+    const bool same_in_place = run_op(device, again, std::byte{0xFF}, {0, 0}).outputs[0] == forward.bits_of_y;
+    CHECK(same_in_place);
+  });
+}
+
+void check_gradient_passes_where_output_was_positive(Device& device) {
+  for_every_forward(device, [&](const Forward& forward) {
+    if (!attributes_of<BatchNorm2dAttributes>(forward.op).relu) return;
+    Op without_relu = forward.op;
+    std::get<BatchNorm2dAttributes>(without_relu.attributes).relu = false;
+    OpCase with{"", batchnorm2d_backward_op(forward.op), {}, {}};
+    OpCase without{"", batchnorm2d_backward_op(without_relu), {}, {}};
+    const Values dy = random_values(forward.op.inputs[0], 7);
+    Values passed;
+    for (std::size_t i = 0; i < dy.size(); ++i) passed.push_back(forward.y[i] > 0 ? dy[i] : 0);
+    with.inputs = {dy, forward.inputs[0], forward.mean, forward.rstd};
+    without.inputs = {passed, forward.inputs[0], forward.mean, forward.rstd};
+    if (forward.inputs.size() > 3) {
+      with.inputs.push_back(forward.inputs[3]);
+      with.inputs.push_back(forward.inputs[4]);
+      without.inputs.push_back(forward.inputs[3]);
+    }
+    const bool same_bits =
+        run_op(device, with, std::byte{0xFF}).outputs == run_op(device, without, std::byte{0xFF}).outputs;
+    CHECK(same_bits);
+  });
+}
+
+}  // namespace trainer
