@@ -3,47 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "engine/program/recompute_block_options.h"
 #include "engine/program/recompute_order.h"
+#include "engine/program/recompute_units.h"
 
 namespace trainer {
 namespace {
 
 constexpr float never = std::numeric_limits<float>::infinity();
 
-/// How bytes are counted: in units of which the start's peak has at most `max_units`, exactly if a common divisor of
-/// all sizes allows it.
-class Units {
- public:
-  Units(const RecomputeProblem& problem, std::int64_t range_bytes) {
-    constexpr std::int64_t max_units = 1000;
-    std::int64_t divisor = 0;
-    for (const RecomputeProblem::Value& value : problem.values) divisor = std::gcd(divisor, value.num_bytes);
-    for (const RecomputeProblem::Node& node : problem.nodes) divisor = std::gcd(divisor, node.workspace_bytes);
-    divisor = std::max<std::int64_t>(1, divisor);
-    if (range_bytes / divisor <= max_units)
-      unit_bytes_ = static_cast<double>(divisor);
-    else
-      unit_bytes_ = static_cast<double>(range_bytes) / static_cast<double>(max_units);
-    max_ = of(range_bytes);
-  }
-  std::int32_t of(std::int64_t num_bytes) const {
-    return static_cast<std::int32_t>(std::lround(static_cast<double>(num_bytes) / unit_bytes_));
-  }
-  std::int32_t max() const { return max_; }
-
- private:
-  double unit_bytes_ = 1;
-  std::int32_t max_ = 0;
-};
-
 /// T of Note [Recomputation on a chain], and the orders it stands for.
 class ChainTable {
  public:
-  ChainTable(std::vector<BlockFigures> blocks, const Units& units)
+  ChainTable(std::vector<BlockFigures> blocks, const RecomputeUnits& units)
       : blocks_(std::move(blocks)), units_(units), last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
     const std::size_t num_states = static_cast<std::size_t>(last_ + 1) * (last_ + 2);
     times_.assign(num_states * row_size(), never);
@@ -220,7 +194,7 @@ class ChainTable {
   }
 
   std::vector<BlockFigures> blocks_;
-  const Units& units_;
+  const RecomputeUnits& units_;
   std::int32_t last_;
   std::vector<float> times_;
   std::vector<std::int32_t> order_;
@@ -230,7 +204,8 @@ class ChainTable {
 
 void add_chain(const RecomputeProblem& problem, RecomputeFront& front) {
   if (problem.num_forward == 0) return;
-  const Units units(problem, front.start_peak_bytes() - problem.base_bytes);
+  constexpr std::int64_t max_units = 1000;
+  const RecomputeUnits units(problem, front.start_peak_bytes() - problem.base_bytes, max_units);
   // Work grows with the cube of the number of blocks, the table with its square.
   constexpr double max_sums = 1e9, max_times = 16e6;
   const double num_units = units.max() + 1;

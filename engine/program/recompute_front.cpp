@@ -38,6 +38,11 @@ std::optional<std::vector<std::int32_t>> RecomputeFront::next_unvisited() {
   return std::nullopt;
 }
 
+void RecomputeFront::forget_visits() {
+  visited_down_to_ = start_peak_bytes_ + 1;
+  for (auto& [peak_bytes, entry] : best_) entry.is_visited = false;
+}
+
 std::vector<RecomputeOrder> RecomputeFront::orders() const {
   std::vector<RecomputeOrder> orders;
   for (auto entry = best_.rbegin(); entry != best_.rend(); ++entry)

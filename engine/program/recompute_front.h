@@ -23,6 +23,8 @@ class RecomputeFront {
   /// An order that this has not returned yet, from the fastest on; none when all have been.
   std::optional<std::vector<std::int32_t>> next_unvisited();
 
+  void forget_visits();
+
   OrderMeter& meter() { return meter_; }
   std::int64_t start_peak_bytes() const { return start_peak_bytes_; }
   std::int64_t least_peak_bytes() const { return best_.begin()->first; }

@@ -68,7 +68,7 @@ class KeepSets {
 }  // namespace
 
 void add_keep_sets(const RecomputeProblem& problem, RecomputeFront& front) {
-  constexpr std::size_t max_choices_of_all_sets = 12;
+  constexpr std::size_t max_choices_of_all_sets = 14;
   KeepSets sets(problem, front);
   if (sets.size() <= max_choices_of_all_sets) {
     sets.offer_all();

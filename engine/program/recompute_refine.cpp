@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "engine/program/recompute_order.h"
 
@@ -22,18 +23,25 @@ class Refinement {
   }
 
   void run() {
-    while (visits_left_ > 0) {
-      const std::optional<std::vector<std::int32_t>> order = front_.next_unvisited();
-      if (!order.has_value()) return;
-      hold_instead(*order);
-      lower_peak(*order);
+    // Where several places hold as much, only several steps together help.
+    constexpr int max_steps_together = 3;
+    for (int depth = 1; depth <= max_steps_together; ++depth) {
+      front_.forget_visits();
+      while (visits_left_ > 0) {
+        const std::optional<std::vector<std::int32_t>> order = front_.next_unvisited();
+        if (!order.has_value()) break;
+        hold_instead(*order);
+        lower_peak(*order, depth);
+      }
     }
   }
 
  private:
-  void offer(const std::vector<std::int32_t>& order) {
+  /// Whether the order is now in the front, to be visited in its turn.
+  bool offer(std::vector<std::int32_t>& order) {
     visits_left_ -= 2 * static_cast<std::int64_t>(order.size());
-    front_.offer(without_unread(problem_, order));
+    order = without_unread(problem_, order);
+    return front_.offer(order);
   }
   const std::vector<std::int32_t>& reads_of(std::int32_t node, bool is_rerun) const {
     const RecomputeProblem::Node& info = problem_.nodes[node];
@@ -52,22 +60,24 @@ class Refinement {
     }
   }
 
-  void lower_peak(const std::vector<std::int32_t>& order) {
-    const OrderMeter::Figures figures = front_.meter().measure(order, steps_);
+  void lower_peak(const std::vector<std::int32_t>& order, int depth) {
+    std::vector<OrderMeter::Step> steps;
+    const OrderMeter::Figures figures = front_.meter().measure(order, steps);
     std::size_t first = order.size(), last = 0;
     for (std::size_t p = 0; p < order.size(); ++p) {
-      if (steps_[p].running_bytes != figures.peak_bytes) continue;
+      if (steps[p].running_bytes != figures.peak_bytes) continue;
       first = std::min(first, p);
       last = p;
     }
     if (first == order.size()) return;  // the peak is before the first node
-    compute_again_behind(order, first);
-    if (last != first) compute_again_behind(order, last);
+    compute_again_behind(order, first, depth);
+    if (last != first) compute_again_behind(order, last, depth);
   }
 
   /// Computes values again that are held at `peak` and read behind it.
-  void compute_again_behind(const std::vector<std::int32_t>& order, std::size_t peak) {
+  void compute_again_behind(const std::vector<std::int32_t>& order, std::size_t peak, int depth) {
     find_next_reads(order, peak);
+    std::vector<std::vector<std::int32_t>> unhelpful;
     const RecomputeProblem::Node& running = problem_.nodes[order[peak]];
     for (std::int32_t v = 0; v < static_cast<std::int32_t>(producer_.size()) && visits_left_ > 0; ++v) {
       if (producer_[v] < 0 || next_read_[v] < 0) continue;
@@ -77,9 +87,14 @@ class Refinement {
                                             [&](const auto& rule) { return rule.input == v; });
       if (is_read && !may_be_taken) continue;
       const auto read = static_cast<std::size_t>(next_read_[v]);
-      insert_runs(order, peak, read, v, false);
-      insert_runs(order, peak, read, v, true);
+      for (const bool all : {false, true}) {
+        std::vector<std::int32_t> longer = with_runs(order, peak, read, v, all);
+        if (longer.empty()) continue;
+        if (!offer(longer) && depth > 1) unhelpful.push_back(std::move(longer));
+      }
     }
+    for (const std::vector<std::int32_t>& longer : unhelpful)
+      if (visits_left_ > 0) lower_peak(longer, depth - 1);
   }
 
   /// last_event_, next_read_: of the copy of each value that is there at `peak`; -1: none.
@@ -106,10 +121,10 @@ class Refinement {
     }
   }
 
-  /// Runs what makes `value` again right before `read`. What that reads is held until then, or, if `all`, computed
-  /// again too where it is not held at the peak anyway.
-  void insert_runs(const std::vector<std::int32_t>& order, std::size_t peak, std::size_t read, std::int32_t value,
-                   bool all) {
+  /// `order` with what makes `value` run again right before `read`. What that reads is held until then, or, if `all`,
+  /// computed again too where it is not held at the peak anyway; empty where that is the same.
+  std::vector<std::int32_t> with_runs(const std::vector<std::int32_t>& order, std::size_t peak, std::size_t read,
+                                      std::int32_t value, bool all) const {
     std::vector<std::int32_t> runs = {producer_[value]};
     if (all) {
       std::vector<bool> is_made_since(problem_.values.size(), false);
@@ -121,19 +136,18 @@ class Refinement {
           if (std::find(runs.begin(), runs.end(), producer_[input]) == runs.end()) runs.push_back(producer_[input]);
         }
       }
-      if (runs.size() == 1) return;  // as without
+      if (runs.size() == 1) return {};
       std::sort(runs.begin(), runs.end());
     }
     std::vector<std::int32_t> longer = order;
     longer.insert(longer.begin() + static_cast<std::ptrdiff_t>(read), runs.begin(), runs.end());
-    offer(longer);
+    return longer;
   }
 
   const RecomputeProblem& problem_;
   RecomputeFront& front_;
   std::int64_t visits_left_;
   std::vector<std::int32_t> producer_;  // by value: of what may be computed again
-  std::vector<OrderMeter::Step> steps_;
   std::vector<std::int32_t> num_runs_;
   std::vector<std::int64_t> last_event_, next_read_;
 };

@@ -6,14 +6,16 @@
 #include "engine/program/recompute_front.h"
 #include "engine/program/recompute_keep_sets.h"
 #include "engine/program/recompute_refine.h"
+#include "engine/program/recompute_segments.h"
 
 namespace trainer {
 
 std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const std::vector<std::int32_t>& start) {
   RecomputeFront front(problem, start);
   add_chain(problem, front);
+  add_segments(problem, front);
   add_keep_sets(problem, front);
-  constexpr std::int64_t max_visits = 30'000'000;
+  constexpr std::int64_t max_visits = 12'000'000;
   refine_orders(problem, front, max_visits);
   return front.orders();
 }

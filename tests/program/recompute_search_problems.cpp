@@ -118,6 +118,19 @@ ProblemBuilder::Layer random_layer(std::mt19937& random, int max_bytes) {
 
 }  // namespace
 
+RecomputeProblem plain_chain(std::mt19937& random, int length, int max_bytes) {
+  ProblemBuilder builder;
+  std::int32_t last = builder.source(draw(random, 1, max_bytes));
+  for (int n = 0; n < length; ++n) {
+    ProblemBuilder::Layer layer;
+    layer.time = draw(random, 1, 9);
+    layer.num_bytes = draw(random, 1, max_bytes);
+    layer.needs_output = draw(random, 0, 1) == 0;
+    last = builder.layer(layer, {last});
+  }
+  return builder.finish(last);
+}
+
 RecomputeProblem random_chain(std::mt19937& random, int length, int max_bytes) {
   ProblemBuilder builder;
   std::int32_t last = builder.source(draw(random, 1, max_bytes));
@@ -152,7 +165,7 @@ RecomputeProblem convolutions(int num_pairs) {
   std::int64_t image = 64 * 56 * 56;
   std::int32_t last = builder.source(3 * 224 * 224);
   for (int n = 0; n < num_pairs; ++n) {
-    if (n > 0 && num_pairs >= 4 && n % (num_pairs / 4) == 0) image /= 2;
+    if (n > 0 && num_pairs >= 8 && n % (num_pairs / 4) == 0) image /= 2;
     ProblemBuilder::Layer convolution;
     convolution.time = 20;
     convolution.num_bytes = image;

@@ -41,7 +41,10 @@ class ProblemBuilder {
 
 std::vector<std::int32_t> every_node_once(const RecomputeProblem& problem);
 
-/// `length` layers, one behind the other, of random times and sizes.
+/// `length` layers, one behind the other, of random times and sizes, each with one output and nothing in place.
+RecomputeProblem plain_chain(std::mt19937& random, int length, int max_bytes);
+
+/// The same with in-place layers, workspaces, gradients of parameters and pinned values.
 RecomputeProblem random_chain(std::mt19937& random, int length, int max_bytes);
 
 /// `num_nodes` forward nodes that read one or two earlier values.
