@@ -6,6 +6,17 @@
 #include "datasets/batch_reader.h"
 
 namespace trainer {
+namespace {
+
+/// The first, with the higher peaks of the two.
+StepMemory highest_of(StepMemory memory, const StepMemory& other) {
+  memory.peak_requested = std::max(memory.peak_requested, other.peak_requested);
+  memory.peak_allocated = std::max(memory.peak_allocated, other.peak_allocated);
+  memory.peak_reserved = std::max(memory.peak_reserved, other.peak_reserved);
+  return memory;
+}
+
+}  // namespace
 
 Executor::Executor(const Program& program, Device& device, Allocator& allocator, ExecutorOptions options)
     : program_(program), device_(device), allocator_(allocator), options_(options), live_(program, allocator) {
@@ -13,7 +24,9 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
   is_persistent_.resize(program.buffers.size(), 0);
   for (const Instruction& instruction : program.load.instructions) {
     if (instruction.kind == Instruction::Kind::allocate) is_persistent_[instruction.index] = 1;
+    if (instruction.kind == Instruction::Kind::release) is_persistent_[instruction.index] = 0;
   }
+  num_persistent_ = std::count(is_persistent_.begin(), is_persistent_.end(), 1);
   std::size_t longest = std::max(program.load.instructions.size(), program.update.instructions.size());
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
     longest = std::max({longest, micro_batch.first.instructions.size(), micro_batch.next.instructions.size()});
@@ -38,24 +51,59 @@ void Executor::begin_step(std::int64_t step) {
   step_ = step;
   timeline_.clear();
   further_begin_ = 0;
-  allocator_.reset_peaks();
+  other_peaks_ = {};
+  if (program_.placement)
+    counters_are_old_ = true;  // it may not be walked at all
+  else
+    allocator_.reset_peaks();
 }
 
 void Executor::lay_out(std::span<const Routine* const> routines) {
-  layouts_.clear();
-  operands_.clear();
-  for (const Routine* routine : routines) lay_out(*routine);
+  const bool may_keep = program_.placement && num_live_ == num_persistent_;
+  if (may_keep) {
+    if (const Sequence* kept = find_kept(routines)) {
+      laid_out_ = static_cast<std::size_t>(kept - sequences_.data());
+      other_peaks_ = highest_of(other_peaks_, kept->memory);
+      return;
+    }
+  }
+  const bool replaces = !sequences_.empty() && sequences_.back().routines.empty();
+  if (!replaces) sequences_.emplace_back();
+  laid_out_ = sequences_.size() - 1;
+  Sequence& sequence = sequences_.back();
+  sequence.layouts.clear();
+  sequence.operands.clear();
+  if (program_.placement) count_peaks_anew();
+  for (const Routine* routine : routines) lay_out(*routine, sequence);
+  if (!may_keep || num_live_ != num_persistent_) return;
+  sequence.memory = step_memory(allocator_.statistics());
+  sequence.routines.assign(routines.begin(), routines.end());
 }
 
-void Executor::lay_out(const Routine& routine) {
+/// The kept sequence of these routines; null where there is none.
+Executor::Sequence* Executor::find_kept(std::span<const Routine* const> routines) {
+  const auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence& sequence) {
+    return std::equal(sequence.routines.begin(), sequence.routines.end(), routines.begin(), routines.end());
+  });
+  return found == sequences_.end() ? nullptr : &*found;
+}
+
+/// From here on the allocator's peaks are those of what is walked next.
+void Executor::count_peaks_anew() {
+  if (!counters_are_old_) other_peaks_ = highest_of(other_peaks_, step_memory(allocator_.statistics()));
+  allocator_.reset_peaks();
+  counters_are_old_ = false;
+}
+
+void Executor::lay_out(const Routine& routine, Sequence& sequence) {
   prepare(routine);
   start_timeline(routine);
-  Layout layout{.routine = &routine, .operands_begin = operands_.size()};
+  Layout layout{.routine = &routine, .operands_begin = sequence.operands.size()};
   std::size_t position = 0;
   try {
     for (; position < routine.instructions.size(); ++position) {
       const Instruction& instruction = routine.instructions[position];
-      walk(instruction);
+      walk(instruction, sequence.operands);
       note(instruction);
       if (instruction.kind != Instruction::Kind::allocate) continue;
       if (instruction.index == routine.batch) layout.batch = live_.address(instruction.index);
@@ -64,24 +112,24 @@ void Executor::lay_out(const Routine& routine) {
   } catch (const OutOfMemory& error) {
     OutOfMemoryContext context = describe_out_of_memory(program_, live_, routine, position, error.failure(), step_);
     context.timeline.assign(timeline_.begin(), timeline_.end());
-    layouts_.clear();
+    sequence.layouts.clear();
     release_transient();
     throw ProgramOutOfMemory(std::move(context));
   }
-  layout.operands_end = operands_.size();
-  layouts_.push_back(layout);
+  layout.operands_end = sequence.operands.size();
+  sequence.layouts.push_back(layout);
 }
 
-void Executor::walk(const Instruction& instruction) {
+void Executor::walk(const Instruction& instruction, std::vector<void*>& operands) {
   switch (instruction.kind) {
     case Instruction::Kind::allocate:
       allocate(instruction.index);
       break;
     case Instruction::Kind::run: {
       const OpCall& call = program_.calls[instruction.index];
-      for (const BufferId input : call.inputs) operands_.push_back(live_.address(input));
-      for (const BufferId output : call.outputs) operands_.push_back(live_.address(output));
-      operands_.push_back(call.workspace >= 0 ? live_.address(call.workspace) : nullptr);
+      for (const BufferId input : call.inputs) operands.push_back(live_.address(input));
+      for (const BufferId output : call.outputs) operands.push_back(live_.address(output));
+      operands.push_back(call.workspace >= 0 ? live_.address(call.workspace) : nullptr);
       break;
     }
     case Instruction::Kind::release:
@@ -118,9 +166,11 @@ void Executor::begin_pass(const Layout& layout, const StepScalars& scalars, cons
 }
 
 void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch) {
-  require_internal(first + count <= layouts_.size(), "routines are laid out before they are queued");
-  if (layouts_[first].operands_begin == layouts_[first + count - 1].operands_end) return;  // only allocations
-  begin_pass(layouts_[first], scalars, batch);
+  require_internal(!sequences_.empty() && first + count <= sequences_[laid_out_].layouts.size(),
+                   "routines are laid out before they are queued");
+  const std::vector<Layout>& layouts = sequences_[laid_out_].layouts;
+  if (layouts[first].operands_begin == layouts[first + count - 1].operands_end) return;  // only allocations
+  begin_pass(layouts[first], scalars, batch);
   ++pass_counts_.total;
   if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty()) return queue_calls(first, count);
 
@@ -143,17 +193,19 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
 
 /// The pass of these routines, now with the addresses of the layout; `has_same_addresses` if it had them before.
 Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, bool& has_same_addresses) {
-  const std::span<void* const> operands(operands_.data() + layouts_[first].operands_begin,
-                                        operands_.data() + layouts_[first + count - 1].operands_end);
+  const std::vector<Layout>& layouts = sequences_[laid_out_].layouts;
+  void* const* const all_operands = sequences_[laid_out_].operands.data();
+  const std::span<void* const> operands(all_operands + layouts[first].operands_begin,
+                                        all_operands + layouts[first + count - 1].operands_end);
   const auto is_same_pass = [&](const Pass& pass) {
     return pass.routines.size() == count &&
-           std::equal(pass.routines.begin(), pass.routines.end(), layouts_.begin() + static_cast<std::ptrdiff_t>(first),
+           std::equal(pass.routines.begin(), pass.routines.end(), layouts.begin() + static_cast<std::ptrdiff_t>(first),
                       [](const Routine* routine, const Layout& layout) { return routine == layout.routine; });
   };
   auto found = std::find_if(passes_.begin(), passes_.end(), is_same_pass);
   if (found == passes_.end()) {
     Pass& pass = passes_.emplace_back();
-    for (std::size_t i = first; i < first + count; ++i) pass.routines.push_back(layouts_[i].routine);
+    for (std::size_t i = first; i < first + count; ++i) pass.routines.push_back(layouts[i].routine);
     found = passes_.end() - 1;
   }
   has_same_addresses = std::equal(found->operands.begin(), found->operands.end(), operands.begin(), operands.end());
@@ -165,9 +217,10 @@ Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, bool& 
 }
 
 void Executor::queue_calls(std::size_t first, std::size_t count) {
+  const Sequence& sequence = sequences_[laid_out_];
   for (std::size_t i = first; i < first + count; ++i) {
-    const void* const* operands = operands_.data() + layouts_[i].operands_begin;
-    for (const Instruction& instruction : layouts_[i].routine->instructions) {
+    const void* const* operands = sequence.operands.data() + sequence.layouts[i].operands_begin;
+    for (const Instruction& instruction : sequence.layouts[i].routine->instructions) {
       if (instruction.kind != Instruction::Kind::run) continue;
       const OpCall& call = program_.calls[instruction.index];
       run_call(instruction.index, operands);
@@ -207,10 +260,11 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
   // What the observer looks at must still be live, so each call is laid out directly before it runs.
   prepare(routine);
   start_timeline(routine);
+  if (program_.placement) count_peaks_anew();
   device_.begin_pass(scalars, {});
   for (const Instruction& instruction : routine.instructions) {
-    operands_.clear();
-    walk(instruction);
+    observed_operands_.clear();
+    walk(instruction, observed_operands_);
     note(instruction);
     if (instruction.kind == Instruction::Kind::allocate && batch != nullptr) {
       const std::int64_t num_bytes = program_.buffers[instruction.index].num_bytes;
@@ -219,7 +273,7 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
       if (instruction.index == routine.targets) device_.copy_to_device(address, batch->targets, num_bytes);
     }
     if (instruction.kind != Instruction::Kind::run) continue;
-    run_call(instruction.index, operands_.data());
+    run_call(instruction.index, observed_operands_.data());
     device_.synchronize();
     if (!observer->after_call(program_.calls[instruction.index], live_)) return;
   }
@@ -227,6 +281,7 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
 
 void Executor::allocate(std::int32_t buffer) {
   live_.allocate(buffer);
+  ++num_live_;
   by_category_[static_cast<std::size_t>(program_.buffers[buffer].category)] += live_.block(buffer).size;
   const std::int64_t total = allocator_.statistics().allocated_bytes.all.current;
   if (total > highest_allocated_) {
@@ -238,6 +293,7 @@ void Executor::allocate(std::int32_t buffer) {
 void Executor::release(std::int32_t buffer) noexcept {
   by_category_[static_cast<std::size_t>(program_.buffers[buffer].category)] -= live_.block(buffer).size;
   live_.release(buffer);
+  --num_live_;
 }
 
 void Executor::start_timeline(const Routine& routine) {
@@ -264,6 +320,8 @@ void Executor::release_transient() noexcept {
 
 void Executor::release_all() noexcept {
   live_.release_all();
+  num_live_ = 0;
+  sequences_.clear();
   by_category_ = {};
   allocator_.release_cached();
 }
@@ -284,13 +342,18 @@ void Executor::write(BufferId buffer, const void* from) {
 
 void Executor::clear(BufferId buffer) { device_.fill_zero(live_.address(buffer), program_.buffers[buffer].num_bytes); }
 
-StepMemory Executor::memory() const { return step_memory(allocator_.statistics()); }
+StepMemory Executor::memory() const {
+  StepMemory memory = step_memory(allocator_.statistics());
+  if (counters_are_old_) {
+    memory.peak_requested = memory.requested;
+    memory.peak_allocated = memory.allocated;
+    memory.peak_reserved = memory.reserved;
+  }
+  return highest_of(memory, other_peaks_);
+}
 
 const StepMemory& Executor::run_peak() const {
-  const StepMemory now = memory();
-  run_peak_.peak_requested = std::max(run_peak_.peak_requested, now.peak_requested);
-  run_peak_.peak_allocated = std::max(run_peak_.peak_allocated, now.peak_allocated);
-  run_peak_.peak_reserved = std::max(run_peak_.peak_reserved, now.peak_reserved);
+  run_peak_ = highest_of(run_peak_, memory());
   return run_peak_;
 }
 

@@ -53,6 +53,10 @@ struct ExecutorOptions {
 /// of the step before can be saved; and a step whose addresses are those of an earlier one is replayed as one
 /// recording.
 ///
+/// Where the buffers of a program have places (memory.allocator: planned), routines that leave the memory as they found
+/// it have the same addresses and peaks every time. So their layout is kept, and from their second time on a step asks
+/// nothing of the allocator.
+///
 /// Everything a routine needs per call is prepared when it is laid out for the first time; from then on a step takes
 /// nothing from the system heap.
 class Executor {
@@ -115,6 +119,13 @@ class Executor {
     void* batch = nullptr;
     void* targets = nullptr;
   };
+  /// Routines that were laid out one after the other.
+  struct Sequence {
+    std::vector<const Routine*> routines;
+    std::vector<Layout> layouts;
+    std::vector<void*> operands;  ///< of all calls
+    StepMemory memory;            ///< with the peaks of these routines alone; of kept sequences only
+  };
   /// A pass as it was queued before, and its recording once it came a second time with the same addresses.
   struct Pass {
     std::vector<const Routine*> routines;
@@ -123,8 +134,9 @@ class Executor {
   };
 
   void prepare(const Routine& routine);
-  void lay_out(const Routine& routine);
-  void walk(const Instruction& instruction);
+  Sequence* find_kept(std::span<const Routine* const> routines);
+  void lay_out(const Routine& routine, Sequence& sequence);
+  void walk(const Instruction& instruction, std::vector<void*>& operands);
   void begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
   void queue_calls(std::size_t first, std::size_t count);
   void run_call(std::int32_t index, const void* const* operands);
@@ -133,16 +145,19 @@ class Executor {
   void release(std::int32_t buffer) noexcept;
   void start_timeline(const Routine& routine);
   void note(const Instruction& instruction);
+  void count_peaks_anew();
 
   const Program& program_;
   Device& device_;
   Allocator& allocator_;
   const ExecutorOptions options_;
   LiveBuffers live_;
-  std::vector<Kernel*> kernels_;     ///< by call; null until prepared
-  std::vector<char> is_persistent_;  ///< by buffer
-  std::vector<Layout> layouts_;
-  std::vector<void*> operands_;  ///< of all laid-out calls
+  std::vector<Kernel*> kernels_;                    ///< by call; null until prepared
+  std::vector<char> is_persistent_;                 ///< by buffer
+  std::int64_t num_persistent_ = 0, num_live_ = 0;  ///< buffers
+  std::vector<Sequence> sequences_;                 ///< kept ones; else the one that is laid out
+  std::size_t laid_out_ = 0;                        ///< the one of `sequences_` that is
+  std::vector<void*> observed_operands_;
   std::vector<Pass> passes_;
   bool is_staged_ = false;
   PassCounts pass_counts_;
@@ -156,6 +171,10 @@ class Executor {
 
   CategoryBytes by_category_{}, peak_by_category_{};
   std::int64_t highest_allocated_ = 0;
+  /// Peaks of this step that the allocator's counters do not tell: of kept sequences, and of what was walked before the
+  /// counters were reset within the step.
+  StepMemory other_peaks_;
+  bool counters_are_old_ = false;  ///< the allocator's peaks are those of an earlier step
   mutable StepMemory run_peak_;
 };
 
