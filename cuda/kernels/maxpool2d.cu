@@ -9,7 +9,7 @@ namespace {
 
 template <typename T, int n>
 __global__ void __launch_bounds__(pool_threads)
-    maxpool2d_forward_kernel(const T* __restrict__ x, T* __restrict__ y, std::uint8_t* __restrict__ indices,
+    maxpool2d_forward_kernel(const T* __restrict__ x, T* __restrict__ y, std::uint8_t* __restrict__ indices, bool relu,
                              PoolAxes axes, std::int64_t channels, std::int64_t num_packs) {
   const std::int64_t index = pool_index();
   if (index >= num_packs) return;
@@ -34,6 +34,12 @@ __global__ void __launch_bounds__(pool_threads)
         }
       }
       first = false;
+    }
+  }
+  if (relu) {
+    for (int i = 0; i < n; ++i) {
+      if (!(best.values[i] > 0)) positions[i] = no_position;
+      if (best.values[i] < 0) best.values[i] = 0;
     }
   }
   store_floats(y + index * n, best);
@@ -73,7 +79,7 @@ __global__ void __launch_bounds__(pool_threads)
 
 }  // namespace
 
-void maxpool2d_forward(DType type, const void* x, void* y, std::uint8_t* indices, const Pool2dShape& shape,
+void maxpool2d_forward(DType type, const void* x, void* y, std::uint8_t* indices, bool relu, const Pool2dShape& shape,
                        Stream stream) {
   if (shape.y_elements() == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
@@ -81,7 +87,7 @@ void maxpool2d_forward(DType type, const void* x, void* y, std::uint8_t* indices
       constexpr int n = decltype(width)::value;
       const std::int64_t num_packs = shape.y_elements() / n;
       launch(maxpool2d_forward_kernel<T, n>, pool_grid(num_packs), {pool_threads}, stream, static_cast<const T*>(x),
-             static_cast<T*>(y), indices, pool_axes(shape), shape.channels, num_packs);
+             static_cast<T*>(y), indices, relu, pool_axes(shape), shape.channels, num_packs);
     });
   });
 }

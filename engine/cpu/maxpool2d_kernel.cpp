@@ -15,7 +15,7 @@ TRAINER_SIMD_INLINE bool takes_over(float value, float best) {
 }
 
 /// One row of outputs; `x` is its image. Where `indices` is null they are not stored.
-TRAINER_SIMD void maxpool_row(const Pool2dWindow& w, const float* x, float* y, std::uint8_t* indices,
+TRAINER_SIMD void maxpool_row(const Pool2dWindow& w, bool relu, const float* x, float* y, std::uint8_t* indices,
                               std::int64_t out_row) {
   const Pool2dWindow::Range rows = w.rows(out_row);
   for (std::int64_t out_column = 0; out_column < w.out_width; ++out_column) {
@@ -44,6 +44,13 @@ TRAINER_SIMD void maxpool_row(const Pool2dWindow& w, const float* x, float* y, s
             }
           }
           first = false;
+        }
+      }
+      if (relu) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < width; ++i) {
+          index[i] = best[i] > 0 ? index[i] : no_position;
+          best[i] = best[i] < 0 ? 0 : best[i];
         }
       }
       const std::int64_t at = out_column * w.channels + c;
@@ -101,15 +108,16 @@ TRAINER_SIMD void maxpool_backward_row_apart(const Pool2dWindow& w, const float*
 std::unique_ptr<CpuKernel> make_maxpool2d_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.inputs[0].shape, op.outputs[0].shape),
-                      keeps_indices = op.outputs.size() > 1, count = op.inputs[0].num_elements(),
+                      keeps_indices = op.outputs.size() > 1, relu = attributes.relu,
+                      count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
     const float* const x = input(addresses, 0);
     float* const y = output(addresses, 0);
     auto* const indices = keeps_indices ? output<std::uint8_t>(addresses, 1) : nullptr;
     parallel_tasks(count <= serial_elements ? 1 : threads, w.images * w.out_height, [&](std::int64_t i) {
       const std::int64_t at = i * w.out_width * w.channels;
-      maxpool_row(w, x + i / w.out_height * w.image_elements(), y + at, indices == nullptr ? nullptr : indices + at,
-                  i % w.out_height);
+      maxpool_row(w, relu, x + i / w.out_height * w.image_elements(), y + at,
+                  indices == nullptr ? nullptr : indices + at, i % w.out_height);
     });
   });
 }

@@ -93,11 +93,22 @@ void check_max(const Pool2dShape& shape, DType type, const Numbers& numbers, std
   const KernelTensor x(type, numbers, num_skipped);
   const Largest expected = largest_of(shape, x.values());
   const KernelTensor y(type, shape.y_elements()), indices(DType::u8, shape.y_elements());
-  maxpool2d_forward(type, x.data(), y.data(), indices.data<std::uint8_t>(), shape, nullptr);
+  maxpool2d_forward(type, x.data(), y.data(), indices.data<std::uint8_t>(), false, shape, nullptr);
   CHECK((KernelTensor(type, expected.values) == y));
   CHECK((indices.values() == expected.positions));
   const KernelTensor y_alone(type, shape.y_elements());
-  maxpool2d_forward(type, x.data(), y_alone.data(), nullptr, shape, nullptr);
+  maxpool2d_forward(type, x.data(), y_alone.data(), nullptr, false, shape, nullptr);
+  CHECK(y_alone == y);
+  if (shape.kernel[0] * shape.kernel[1] > 255) return;
+  Largest passed = expected;
+  for (std::size_t i = 0; i < passed.values.size(); ++i) {
+    if (!(passed.values[i] > 0)) passed.positions[i] = 255;
+    if (passed.values[i] < 0) passed.values[i] = 0;
+  }
+  maxpool2d_forward(type, x.data(), y.data(), indices.data<std::uint8_t>(), true, shape, nullptr);
+  CHECK((KernelTensor(type, passed.values) == y));
+  CHECK((indices.values() == passed.positions));
+  maxpool2d_forward(type, x.data(), y_alone.data(), nullptr, true, shape, nullptr);
   CHECK(y_alone == y);
 }
 

@@ -19,6 +19,10 @@ std::vector<PoolCase> all_cases() {
       {"2x2", {f32, {2, 4, 6, 3}}, {}},
       {"2x2 leaves a rest", {f32, {2, 5, 7, 3}}, {}},
       {"64 channels", {f32, {1, 4, 4, 64}}, {}},
+      {"relu", {f32, {2, 5, 7, 3}}, {.relu = true}},
+      {"overlapping and padded, relu",
+       {f32, {2, 7, 5, 67}},
+       {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .relu = true}},
       {"67 channels", {f32, {1, 2, 4, 67}}, {}},
       {"overlapping and padded", {f32, {2, 7, 5, 5}}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
       {"overlapping and padded, padding not counted",
@@ -65,6 +69,11 @@ Largest max_reference(const PoolCase& c, const Values& x) {
     result.values[output] = x[element];
     result.positions[output] = position;
   });
+  for (std::size_t i = 0; i < result.values.size() && c.attributes.relu; ++i) {
+    if (result.values[i] > 0) continue;
+    result.values[i] = 0;
+    result.positions[i] = no_position;
+  }
   return result;
 }
 
