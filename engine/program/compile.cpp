@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/program/mask_reads.h"
 #include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
 #include "engine/program/placement.h"
 #include "engine/program/precision.h"
+#include "engine/program/relu_fusion.h"
 #include "engine/program/schedule.h"
 #include "engine/program/update_routine.h"
 
@@ -26,9 +28,11 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
                  LinearFusions fusions) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
   if (experiment.train.amp != Amp::off) apply_precision(graph, precision_options(experiment));
+  fuse_relu_into_pooling(graph, experiment.memory.in_place);
   fuse_relu(graph);
   if (mode == GraphMode::training) {
     differentiate(graph);
+    read_masks_further_on(graph, experiment.memory.in_place);
     fuse_loss_gradient(graph);
   }
   fuse_linear_gradients(graph, fusions);

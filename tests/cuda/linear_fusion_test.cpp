@@ -4,8 +4,8 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/cpu/cpu_device.h"
-#include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
+#include "engine/program/relu_fusion.h"
 #include "tests/device/described_device.h"
 #include "tests/op_cases/op_case.h"
 
