@@ -35,7 +35,7 @@ class RecomputeSurroundings {
 struct BlockProblem {
   /// Whether `turn` reads the output: not where the backward part comes at once.
   enum class Turn : std::uint8_t { far, near };
-  BlockProblem(const RecomputeProblem& problem, const RecomputeSurroundings& surroundings, const ForwardBlock& block,
+  BlockProblem(const RecomputeProblem& whole, const RecomputeSurroundings& surroundings, const ForwardBlock& block,
                bool is_input_held, Turn turn);
 
   RecomputeProblem problem;

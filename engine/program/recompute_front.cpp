@@ -45,8 +45,8 @@ void RecomputeFront::forget_visits() {
 
 std::vector<RecomputeOrder> RecomputeFront::orders() const {
   std::vector<RecomputeOrder> orders;
-  for (auto entry = best_.rbegin(); entry != best_.rend(); ++entry)
-    orders.push_back({entry->second.nodes, entry->first, entry->second.recompute_time});
+  for (const auto& [peak_bytes, entry] : best_) orders.push_back({entry.nodes, peak_bytes, entry.recompute_time});
+  std::reverse(orders.begin(), orders.end());
   return orders;
 }
 
