@@ -1,3 +1,4 @@
+#include "engine/cpu/element_loop.h"
 #include "engine/cpu/gelu.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
@@ -90,23 +91,23 @@ void gelu_tanh_backward_in_place(float* gradient, const float* x, std::int64_t c
 }
 
 std::unique_ptr<CpuKernel> make_activation_kernel(const Op& op, CpuContext& context) {
-  return make_kernel([loop = loops_of(attributes_of<ActivationAttributes>(op)).forward,
+  return make_kernel([function = loops_of(attributes_of<ActivationAttributes>(op)).forward, type = op.inputs[0].dtype,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
-    const float* const x = input(addresses, 0);
-    float* const y = output(addresses, 0);
-    parallel_elements(threads, count, [&](std::int64_t begin, std::int64_t end) { loop(x, y, begin, end); });
+    for_elements<1>(
+        type, threads, count, {addresses.inputs[0]}, addresses.outputs[0],
+        [&](const auto& x, float* y, std::int64_t, std::int64_t num_elements) { function(x[0], y, 0, num_elements); });
   });
 }
 
 std::unique_ptr<CpuKernel> make_activation_backward_kernel(const Op& op, CpuContext& context) {
-  return make_kernel([loop = loops_of(attributes_of<ActivationAttributes>(op)).backward,
+  return make_kernel([slope = loops_of(attributes_of<ActivationAttributes>(op)).backward, type = op.inputs[0].dtype,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
-    const float* const dy = input(addresses, 0);
-    const float* const read = input(addresses, 1);
-    float* const dx = output(addresses, 0);
-    parallel_elements(threads, count, [&](std::int64_t begin, std::int64_t end) { loop(dy, read, dx, begin, end); });
+    for_elements<2>(type, threads, count, {addresses.inputs[0], addresses.inputs[1]}, addresses.outputs[0],
+                    [&](const auto& x, float* dx, std::int64_t, std::int64_t num_elements) {
+                      slope(x[0], x[1], dx, 0, num_elements);
+                    });
   });
 }
 

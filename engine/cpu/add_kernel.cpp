@@ -1,5 +1,5 @@
+#include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/parallel.h"
 #include "engine/cpu/simd.h"
 
 namespace trainer {
@@ -22,13 +22,12 @@ TRAINER_SIMD void add_relu_loop(const float* a, const float* b, float* y, std::i
 }  // namespace
 
 std::unique_ptr<CpuKernel> make_add_kernel(const Op& op, CpuContext& context) {
-  return make_kernel([loop = attributes_of<AddAttributes>(op).relu ? add_relu_loop : add_loop,
+  return make_kernel([sum = attributes_of<AddAttributes>(op).relu ? add_relu_loop : add_loop, type = op.inputs[0].dtype,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
-    const float* const a = input(addresses, 0);
-    const float* const b = input(addresses, 1);
-    float* const y = output(addresses, 0);
-    parallel_elements(threads, count, [&](std::int64_t begin, std::int64_t end) { loop(a, b, y, begin, end); });
+    for_elements<2>(
+        type, threads, count, {addresses.inputs[0], addresses.inputs[1]}, addresses.outputs[0],
+        [&](const auto& x, float* y, std::int64_t, std::int64_t num_elements) { sum(x[0], x[1], y, 0, num_elements); });
   });
 }
 

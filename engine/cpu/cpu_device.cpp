@@ -24,25 +24,6 @@ struct DestroyStream {
   void operator()(dnnl_stream* stream) const noexcept { dnnl_stream_destroy(stream); }
 };
 
-std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context) {
-  switch (op.kind) {
-#define TRAINER_OP(name, attributes) \
-  case OpKind::name:                 \
-    return make_##name##_kernel(op, context);
-    TRAINER_OPS(TRAINER_OP)
-#undef TRAINER_OP
-  }
-  throw InternalError("internal error: an op of no known kind");
-}
-
-void require_supported_types(const Op& op) {
-  for (const auto* operands : {&op.inputs, &op.outputs})
-    for (const TensorType& type : *operands)
-      if (type.dtype == DType::f16 || type.dtype == DType::bf16)
-        throw DeviceError("the CPU computes in f32 only; " + std::string(name_of(op.kind)) + " has an operand of " +
-                          type.to_string());
-}
-
 /// A CPU kernel under the scalars of the device's running pass.
 class BoundKernel final : public Kernel {
  public:
@@ -87,7 +68,6 @@ class CpuDevice final : public Device {
   Kernel& prepare(const Op& op) override {
     const auto known = kernels_.find(op);
     if (known != kernels_.end()) return *known->second;
-    require_supported_types(op);
     omp_set_num_threads(context_.num_threads);
     return *kernels_.emplace(op, std::make_unique<BoundKernel>(make_kernel_of(op, context_), context_)).first->second;
   }

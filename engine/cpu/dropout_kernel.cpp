@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/parallel.h"
 #include "engine/cpu/simd.h"
 #include "engine/philox.h"
 
@@ -48,18 +48,18 @@ TRAINER_SIMD_INLINE void draw_block(const PhiloxStream& stream, std::int64_t fir
   }
 }
 
-/// y = kept ? x · scale : 0 over elements [begin, end), begin a multiple of 4. `threshold` is what the upper 24 bits of
-/// an element's word must reach to keep it.
-TRAINER_SIMD void drop_loop(const float* x, float* y, std::int64_t begin, std::int64_t end, PhiloxStream stream,
+/// y = kept ? x · scale : 0 for `count` elements from element `first` on, a multiple of 4. `threshold` is what the
+/// upper 24 bits of an element's word must reach to keep it.
+TRAINER_SIMD void drop_loop(const float* x, float* y, std::int64_t first, std::int64_t count, PhiloxStream stream,
                             std::uint32_t threshold, float scale) {
-  for (std::int64_t first = begin; first < end; first += block_elements) {
+  for (std::int64_t begin = 0; begin < count; begin += block_elements) {
     std::uint32_t words[block_elements];
-    draw_block(stream, first, words);
-    const std::int64_t count = end - first < block_elements ? end - first : block_elements;
+    draw_block(stream, first + begin, words);
+    const std::int64_t num_drawn = count - begin < block_elements ? count - begin : block_elements;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float kept = x[first + i] * scale;
-      y[first + i] = (words[i] >> 8) >= threshold ? kept : 0;
+    for (std::int64_t i = 0; i < num_drawn; ++i) {
+      const float kept = x[begin + i] * scale;
+      y[begin + i] = (words[i] >> 8) >= threshold ? kept : 0;
     }
   }
 }
@@ -71,14 +71,14 @@ std::unique_ptr<CpuKernel> make_drop_kernel(const Op& op, const CpuContext& cont
   auto threshold = static_cast<std::uint32_t>(std::clamp(static_cast<double>(p) * 16777216.0, 0.0, 16777216.0));
   while (threshold < 16777216U && static_cast<float>(threshold) * (1.0F / 16777216.0F) < p) ++threshold;
   const float scale = p < 1 ? static_cast<float>(1 / (1 - attributes.p)) : 0;
-  return make_kernel([threshold, scale, stream = attributes.stream, count = op.inputs[0].num_elements(),
+  return make_kernel([threshold, scale, stream = attributes.stream, type = op.inputs[0].dtype,
+                      count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars& scalars) {
-    const float* const x = input(addresses, 0);
-    float* const y = output(addresses, 0);
     const PhiloxStream philox{scalars.seed, stream, scalars.pass};
-    parallel_elements(threads, count, [&](std::int64_t begin, std::int64_t end) {
-      drop_loop(x, y, begin, end, philox, threshold, scale);
-    });
+    for_elements<1>(type, threads, count, {addresses.inputs[0]}, addresses.outputs[0],
+                    [&](const auto& x, float* y, std::int64_t first, std::int64_t num_elements) {
+                      drop_loop(x[0], y, first, num_elements, philox, threshold, scale);
+                    });
   });
 }
 

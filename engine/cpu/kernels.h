@@ -22,6 +22,10 @@ class CpuKernel {
 TRAINER_OPS(TRAINER_OP)
 #undef TRAINER_OP
 
+/// The maker of op.kind, or where operands are f16 or bf16 what runs that op's f32 kernel: Note [16-bit operands] in
+/// engine/cpu/slicing.h.
+std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context);
+
 /// DeviceModel::workspace_bytes, computed anew on every call (microseconds, some 100 where oneDNN is asked).
 std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context);
 

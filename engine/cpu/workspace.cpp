@@ -1,9 +1,11 @@
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/sliced_kernel.h"
 
 namespace trainer {
 
 // No default: the compiler reports an op that is missing here.
 std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
+  if (runs_in_slices(op)) return sliced_workspace_bytes(op, context);
   switch (op.kind) {
     case OpKind::linear:
     case OpKind::linear_backward_input:

@@ -55,6 +55,14 @@ Op linear_backward_weight_op(const Op& linear) {
   return op;
 }
 
+Op linear_add_backward_weight_op(const Op& linear) {
+  Op op = linear_backward_weight_op(linear);
+  std::get<LinearAttributes>(op.attributes).adds = true;
+  op.inputs.insert(op.inputs.end(), op.outputs.begin(), op.outputs.end());
+  op.outputs.clear();
+  return op;
+}
+
 namespace {
 
 /// All three products are rows × in × out multiply-adds.

@@ -31,6 +31,7 @@ struct LinearAttributes {
   bool relu = false;   ///< forward only; its gradient is an activation_backward on the output
   bool gelu = false;   ///< forward only: by its tanh approximation; not beside relu, and only with `keeps`
   bool keeps = false;  ///< forward only: a second output, see Note [Activations in products]
+  bool adds = false;   ///< linear_backward_weight only: to what is there
   InputActivation through = InputActivation::none;  ///< linear_backward_input only
   friend bool operator==(const LinearAttributes&, const LinearAttributes&) = default;
 };
@@ -38,6 +39,8 @@ struct LinearAttributes {
 /// Bytes of a row of `columns` bits: bit j is bit j % 8 of byte j / 8; rows are padded to whole 128 bits, what the
 /// padding holds is open.
 constexpr std::int64_t relu_mask_row_bytes(std::int64_t columns) { return (columns + 127) / 128 * 16; }
+
+// Operands are of one type, f32 or 16 bit; beside 16-bit ones y with b, and dW with db, may be f32.
 
 /// inputs: x (…, in), W (out, in)[, b (out)]; outputs: y (…, out)[, what is kept]. x has rank 2 or 3.
 /// Throws ShapeError for images (rank 4): flatten comes first.
@@ -50,5 +53,8 @@ Op linear_backward_input_op(const Op& linear);
 Op linear_backward_input_op(const Op& linear, const Op& before);
 /// inputs: dy (…, out), x (…, in); outputs: dW (out, in)[, db (out)].
 Op linear_backward_weight_op(const Op& linear);
+/// The same, added up over several calls.
+/// inputs: dy (…, out), x (…, in), dW (out, in) [added to][, db (out) [added to]]; no outputs.
+Op linear_add_backward_weight_op(const Op& linear);
 
 }  // namespace trainer

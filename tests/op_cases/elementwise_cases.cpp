@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -153,7 +154,7 @@ std::vector<OpCase> normalize_pixels_cases() {
     Values pixels = random_values(type, 1, 0, 256);
     Values y;
     for (std::size_t i = 0; i < pixels.size(); ++i) {
-      pixels[i] = std::floor(pixels[i]);
+      pixels[i] = std::min(std::floor(pixels[i]), 255.0);
       const std::size_t channel = i % attributes.scale.size();
       y.push_back(pixels[i] * static_cast<double>(attributes.scale[channel]) +
                   static_cast<double>(attributes.offset[channel]));

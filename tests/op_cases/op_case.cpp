@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/op_cases/operand_memory.h"
+#include "tests/op_cases/short_numbers.h"
 
 namespace trainer {
 
@@ -18,11 +19,19 @@ void append(std::vector<std::byte>& bytes, T value) {
 }
 
 template <typename T>
-double read(const std::vector<std::byte>& bytes, std::size_t index) {
+T read_as(const std::vector<std::byte>& bytes, std::size_t index) {
   T value;
   std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return static_cast<double>(value);
+  return value;
 }
+template <typename T>
+double read(const std::vector<std::byte>& bytes, std::size_t index) {
+  return static_cast<double>(read_as<T>(bytes, index));
+}
+
+bool random_values_are_short = false;
+
+double short_number(double value) { return round_to(DType::f16, round_to(DType::bf16, value)); }
 
 }  // namespace
 
@@ -73,6 +82,10 @@ Values to_values(const TensorType& type, const std::vector<std::byte>& bytes) {
       case DType::f64:
         values.push_back(read<double>(bytes, i));
         break;
+      case DType::f16:
+      case DType::bf16:
+        values.push_back(number_of(type.dtype, read_as<std::uint16_t>(bytes, i)));
+        break;
       default:
         values.push_back(read<float>(bytes, i));
     }
@@ -93,6 +106,10 @@ std::vector<std::byte> to_bytes(const TensorType& type, const Values& values) {
       case DType::f64:
         append(bytes, value);
         break;
+      case DType::f16:
+      case DType::bf16:
+        append(bytes, bits_of(type.dtype, round_to(type.dtype, value)));
+        break;
       default:
         append(bytes, static_cast<float>(value));
     }
@@ -105,8 +122,13 @@ Values random_values(std::int64_t count, int seed, double low, double high) {
   std::uniform_real_distribution<float> distribution(static_cast<float>(low), static_cast<float>(high));
   Values values(static_cast<std::size_t>(count));
   for (double& value : values) value = static_cast<double>(distribution(random));
+  if (random_values_are_short)
+    for (double& value : values) value = short_number(value);
   return values;
 }
+
+ShortRandomValues::ShortRandomValues() { random_values_are_short = true; }
+ShortRandomValues::~ShortRandomValues() { random_values_are_short = false; }
 
 Values finite_difference(const Reference& f, std::vector<Values> inputs, std::size_t position, const Values& gradient) {
   constexpr double step = 1e-5;

@@ -1,0 +1,169 @@
+#include "tests/op_cases/half_cases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "tests/op_cases/larger_cases.h"
+#include "tests/op_cases/short_numbers.h"
+
+namespace trainer {
+
+namespace {
+
+/// Which f32 operands of an op become 16 bit.
+enum class Narrowed : std::uint8_t {
+  none,
+  all,         ///< but sums that a gradient is added to
+  activations  ///< those of the first input's shape
+};
+
+// No default: the compiler reports an op that is missing here.
+Narrowed narrowed_operands(OpKind kind) {
+  switch (kind) {
+    case OpKind::normalize_pixels:
+    case OpKind::linear:
+    case OpKind::linear_backward_input:
+    case OpKind::linear_backward_weight:
+    case OpKind::conv2d:
+    case OpKind::conv2d_backward_input:
+    case OpKind::conv2d_backward_weight:
+    case OpKind::activation:
+    case OpKind::activation_backward:
+    case OpKind::maxpool2d:
+    case OpKind::maxpool2d_backward:
+    case OpKind::avgpool2d:
+    case OpKind::avgpool2d_backward:
+    case OpKind::global_avgpool:
+    case OpKind::global_avgpool_backward:
+    case OpKind::flatten:
+    case OpKind::flatten_backward:
+    case OpKind::dropout:
+    case OpKind::dropout_backward:
+    case OpKind::add:
+      return Narrowed::all;
+    case OpKind::batchnorm2d:
+    case OpKind::batchnorm2d_normalize:
+    case OpKind::batchnorm2d_inference:
+    case OpKind::batchnorm2d_backward:
+    case OpKind::layernorm:
+    case OpKind::layernorm_backward:
+      return Narrowed::activations;
+    // Of f32 alone, or with cases of their own for 16 bit.
+    case OpKind::cast:
+    case OpKind::start_loss_statistics:
+    case OpKind::cross_entropy:
+    case OpKind::cross_entropy_backward:
+    case OpKind::cross_entropy_with_gradient:
+    case OpKind::linear_cross_entropy:
+    case OpKind::linear_cross_entropy_with_gradient:
+    case OpKind::mse:
+    case OpKind::mse_backward:
+    case OpKind::bce_with_logits:
+    case OpKind::bce_with_logits_backward:
+    case OpKind::scale_gradient:
+    case OpKind::gradient_factor:
+    case OpKind::sgd_update:
+    case OpKind::adam_update:
+    case OpKind::update_loss_scale:
+    case OpKind::offload:
+    case OpKind::fetch:
+      return Narrowed::none;
+  }
+  throw InternalError("internal error: an op of no known kind");
+}
+
+Op narrowed(Op op, DType type) {
+  const Narrowed which = narrowed_operands(op.kind);
+  const Shape first = op.inputs[0].shape;
+  const auto narrow_all = [&](std::vector<TensorType>& operands, std::size_t count) {
+    for (std::size_t i = 0; i < std::min(count, operands.size()); ++i)
+      if (operands[i].dtype == DType::f32 && (which == Narrowed::all || operands[i].shape == first))
+        operands[i].dtype = type;
+  };
+  const bool adds = op.kind == OpKind::linear_backward_weight && attributes_of<LinearAttributes>(op).adds;
+  narrow_all(op.inputs, adds ? 2 : op.inputs.size());
+  narrow_all(op.outputs, op.outputs.size());
+  return op;
+}
+
+/// What f16 cannot hold stands as its largest number: the far ends of an activation.
+double nearest(DType type, double value) {
+  const double rounded = round_to(type, value);
+  return std::isinf(rounded) ? std::copysign(65504.0, value) : rounded;
+}
+
+double largest_change(DType type, const Values& values) {
+  double change = 0;
+  for (const double value : values) change = std::max(change, std::fabs(nearest(type, value) - value));
+  return change;
+}
+
+double deviation_of(const Values& values) {
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  for (const double value : values) squares += std::pow(value - mean, 2) / static_cast<double>(values.size());
+  return std::sqrt(squares);
+}
+
+/// Nothing where rounding the inputs makes another case of it: what varies in them is lost.
+std::optional<OpCase> narrowed(OpCase c, DType type) {
+  c.op = narrowed(std::move(c.op), type);
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.op.inputs[i].dtype != type) continue;
+    const double change = largest_change(type, c.inputs[i]);
+    if (change == 0) continue;
+    if (c.inputs[i].size() > 1 && change > 16 * rounding_of(type) * deviation_of(c.inputs[i])) return std::nullopt;
+    for (double& value : c.inputs[i]) value = nearest(type, value);
+    // Inputs that are results, such as the output that a gradient reads: it is off by a few times as much.
+    c.tolerance += 4 * rounding_of(type);
+  }
+  return c;
+}
+
+const std::vector<NamedCases>& cases_with_short_inputs() {
+  static const std::vector<NamedCases> cases = [] {
+    const ShortRandomValues short_values;
+    std::vector<NamedCases> all;
+#define TRAINER_OP(name, attributes) \
+  if (narrowed_operands(OpKind::name) != Narrowed::none) all.push_back({#name, name##_cases()});
+    TRAINER_OPS(TRAINER_OP)
+#undef TRAINER_OP
+    return all;
+  }();
+  return cases;
+}
+
+std::vector<NamedCases> make_half_cases(DType type) {
+  std::vector<NamedCases> all;
+  for (const auto& [name, cases] : cases_with_short_inputs()) {
+    NamedCases narrow{name, {}};
+    for (const OpCase& c : cases)
+      if (auto short_case = narrowed(c, type)) narrow.cases.push_back(*std::move(short_case));
+    all.push_back(std::move(narrow));
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::vector<NamedCases>& half_cases(DType type) {
+  static const std::vector<NamedCases> f16 = make_half_cases(DType::f16), bf16 = make_half_cases(DType::bf16);
+  return type == DType::f16 ? f16 : bf16;
+}
+
+std::vector<OpCase> larger_half_cases(DType type) {
+  std::vector<OpCase> all;
+  for (const OpCase& c : larger_cases()) {
+    if (narrowed_operands(c.op.kind) == Narrowed::none) continue;
+    all.push_back(c);
+    all.back().op = narrowed(c.op, type);
+    for (std::size_t i = 0; i < c.inputs.size(); ++i)
+      if (all.back().op.inputs[i].dtype == type)
+        for (double& value : all.back().inputs[i]) value = nearest(type, value);
+  }
+  return all;
+}
+
+}  // namespace trainer
