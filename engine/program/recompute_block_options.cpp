@@ -275,11 +275,27 @@ class BlockLooker {
 
 }  // namespace
 
-std::vector<BlockFigures> block_figures(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks) {
+ChainFigures chain_figures(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks) {
   BlockLooker looker(problem, blocks);
-  std::vector<BlockFigures> figures;
-  figures.reserve(blocks.size());
-  for (const ForwardBlock& block : blocks) figures.push_back(looker.figures_of(block));
+  ChainFigures figures;
+  for (const ForwardBlock& block : blocks) figures.blocks.push_back(looker.figures_of(block));
+  for (std::size_t b = 1; b + 1 < blocks.size(); ++b) {
+    ForwardBlock pair = blocks[b];
+    pair.end = blocks[b + 1].end;
+    pair.first_backward = blocks[b + 1].first_backward;
+    pair.output = blocks[b + 1].output;
+    figures.pairs.push_back(looker.figures_of(pair));
+    for (std::vector<BlockOption>& options : figures.pairs.back().options) {
+      std::erase_if(options, [&](const BlockOption& option) {
+        return std::none_of(option.backward_nodes.begin(), option.backward_nodes.end(), [&](std::int32_t n) {
+          const std::vector<std::int32_t>& outputs = problem.nodes[n].outputs;
+          return std::find(outputs.begin(), outputs.end(), blocks[b].output) != outputs.end();
+        });
+      });
+      constexpr std::size_t max_pair_options = 8;
+      thin_out(options, max_pair_options);
+    }
+  }
   return figures;
 }
 

@@ -43,7 +43,13 @@ struct BlockFigures {
   std::int64_t first_run_bytes = 0, entry_bytes = 0;
 };
 
-/// Figures of blocks from cut_into_blocks. Equal blocks are looked at once.
-std::vector<BlockFigures> block_figures(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks);
+/// A chain of blocks from cut_into_blocks, and what two blocks can do together that they cannot do one by one: keep
+/// something of the second and not its input, which is computed again from the first's. pairs[i] are blocks i + 1 and
+/// i + 2, with such options only.
+struct ChainFigures {
+  std::vector<BlockFigures> blocks, pairs;
+};
+/// Equal blocks are looked at once.
+ChainFigures chain_figures(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks);
 
 }  // namespace trainer

@@ -17,8 +17,11 @@ constexpr float never = std::numeric_limits<float>::infinity();
 /// T of Note [Recomputation on a chain], and the orders it stands for.
 class ChainTable {
  public:
-  ChainTable(std::vector<BlockFigures> blocks, const RecomputeUnits& units)
-      : blocks_(std::move(blocks)), units_(units), last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
+  ChainTable(ChainFigures figures, const RecomputeUnits& units)
+      : blocks_(std::move(figures.blocks)),
+        pairs_(std::move(figures.pairs)),
+        units_(units),
+        last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
     const std::size_t num_states = static_cast<std::size_t>(last_ + 1) * (last_ + 2);
     times_.assign(num_states * row_size(), never);
     for (std::int32_t length = 0; length <= last_; ++length)
@@ -62,7 +65,8 @@ class ChainTable {
     const float* first = nullptr;
     const float* second = nullptr;
     State first_state, second_state;
-    const BlockOption* option = nullptr;
+    const BlockOption* option = nullptr;  ///< of `block`
+    const BlockFigures* block = nullptr;
     const BlockRevival* revival = nullptr;
     std::int32_t pass_to = -1;
   };
@@ -96,17 +100,29 @@ class ChainTable {
       }
       return;
     }
-    for (const BlockOption& option : next.options[s.held]) {
-      choice.time = static_cast<float>(option.recompute_time + (is_first_run ? 0 : next.rerun_time));
+    look_at_options(s, next, s.i + 1, around_bytes, look);
+    if (s.i + 2 < s.j || (s.i + 2 == s.j && is_first_run))
+      look_at_options(s, pairs_[s.i], s.i + 2,
+                      is_first_run ? std::max(around_bytes, blocks_[s.i + 2].first_run_bytes) : around_bytes, look);
+    look_at_passes(s, look);
+  }
+
+  /// Runs `block`, which leads from value i to value `next`, and keeps something of it.
+  template <class Look>
+  void look_at_options(State s, const BlockFigures& block, std::int32_t next, std::int64_t around_bytes, Look look) {
+    const bool has_backward = block.block.first_backward < block.block.end_backward;
+    Choice choice;
+    choice.block = &block;
+    for (const BlockOption& option : block.options[s.held]) {
+      choice.time = static_cast<float>(option.recompute_time + (s.j == last_ ? 0 : block.rerun_time));
       choice.shift = units_.of(option.kept_bytes);
       choice.least = std::max({choice.shift, units_.of(option.forward_bytes + around_bytes),
-                               has_backward(s.i + 1) ? units_.of(option.backward_bytes) : 0});
-      choice.first_state = {s.i + 1, s.j, option.keeps_output ? 1 : 0};
+                               has_backward ? units_.of(option.backward_bytes) : 0});
+      choice.first_state = {next, s.j, option.keeps_output ? 1 : 0};
       choice.first = row(choice.first_state);
       choice.option = &option;
       look(choice);
     }
-    look_at_passes(s, look);
   }
 
   template <class Look>
@@ -142,7 +158,7 @@ class ChainTable {
     }
     for_each_choice(s, [&](const Choice& c) {
       const float time = c.time;
-      const float* first = c.first == nullptr ? nullptr : c.first - c.shift;
+      const std::int32_t shift = c.shift;
       auto take = [&](auto time_at) {
         for (std::int32_t m = c.least; m < end; ++m) {
           const float found = time_at(m);
@@ -181,7 +197,7 @@ class ChainTable {
       append(best.revival->nodes);
       return;
     }
-    if (best.option != nullptr) append_forward(blocks_[s.i + 1].block);
+    if (best.option != nullptr) append_forward(best.block->block);
     for (std::int32_t k = s.i + 1; k <= best.pass_to; ++k) {
       if (s.j == last_)
         append_forward(blocks_[k].block);
@@ -193,7 +209,7 @@ class ChainTable {
     if (best.second != nullptr) trace(best.second_state, m);
   }
 
-  std::vector<BlockFigures> blocks_;
+  std::vector<BlockFigures> blocks_, pairs_;
   const RecomputeUnits& units_;
   std::int32_t last_;
   std::vector<float> times_;
@@ -211,7 +227,7 @@ void add_chain(const RecomputeProblem& problem, RecomputeFront& front) {
   const double num_units = units.max() + 1;
   const double max_blocks = std::min(std::cbrt(3 * max_sums / num_units), std::sqrt(max_times / num_units));
   const std::vector<ForwardBlock> blocks = cut_into_blocks(problem, static_cast<std::int32_t>(max_blocks));
-  ChainTable table(block_figures(problem, blocks), units);
+  ChainTable table(chain_figures(problem, blocks), units);
   table.for_each_order([&](const std::vector<std::int32_t>& order) { front.offer(without_unread(problem, order)); });
 }
 

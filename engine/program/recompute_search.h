@@ -64,9 +64,12 @@ std::vector<std::int32_t> order_of_kept(const RecomputeProblem& problem, const s
 
 /// Orders from the fastest to the one of least peak, each slower and smaller than the one before: the candidates of a
 /// budget. The first is `start` (what is done without a budget) or one as fast. On a chain (every forward node reads
-/// its predecessor's value alone) the fastest order whose peak is within a budget is among them, up to a rounding of
-/// sizes to 1/1000 of the range, and nested recomputation counts; on other graphs the recomputed time is close to that
-/// of the best set of kept values. 2,500 nodes take seconds.
+/// its predecessor's value alone) dynamic programming finds the fastest order whose peak is within a budget, nested
+/// recomputation included, up to a rounding of sizes to 1/1000 of the range, for some 120 nodes; longer chains are
+/// merged to so many blocks for that, and searched node by node for orders that compute nothing more than twice. Other
+/// graphs are cut into chains of blocks (Note [Chains of blocks] in recompute_blocks.h); up to 14 values, every set of
+/// kept values is tried. What has been found is then refined step by step. 2,500 nodes take seconds. Always the same
+/// orders for the same problem.
 std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const std::vector<std::int32_t>& start);
 
 /// The fastest of `orders` whose peak is at most `budget`; null where there is none. Never slower for a larger budget.

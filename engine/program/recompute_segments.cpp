@@ -17,8 +17,11 @@ constexpr std::int32_t max_segment = 64;  // blocks
 /// Least times from a value on, by how much memory is left and whether someone else holds the value.
 class SegmentTable {
  public:
-  SegmentTable(std::vector<BlockFigures> blocks, const RecomputeUnits& units)
-      : blocks_(std::move(blocks)), units_(units), last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
+  SegmentTable(ChainFigures figures, const RecomputeUnits& units)
+      : blocks_(std::move(figures.blocks)),
+        pairs_(std::move(figures.pairs)),
+        units_(units),
+        last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
     times_.assign(static_cast<std::size_t>(last_ + 1) * 2 * row_size(), never);
     for (const std::int32_t held : {0, 1}) std::fill_n(row(last_, held), row_size(), 0.0F);
     for (std::int32_t i = last_ - 1; i >= 0; --i)
@@ -48,7 +51,7 @@ class SegmentTable {
   struct Choice {
     float time = 0;
     std::int32_t least = 0, shift = 0, next = 0, next_held = 0;
-    const BlockOption* option = nullptr;  ///< of the next block; null: pass to `next`
+    const BlockOption* option = nullptr;  ///< of the blocks up to `next`; null: pass to `next`
   };
 
   std::size_t row_size() const { return static_cast<std::size_t>(units_.max()) + 1; }
@@ -60,17 +63,9 @@ class SegmentTable {
   template <class Look>
   void for_each_choice(std::int32_t i, std::int32_t held, Look look) const {
     const BlockFigures& next = blocks_[i + 1];
-    for (const BlockOption& option : next.options[held]) {
-      Choice choice;
-      choice.time = static_cast<float>(option.recompute_time);
-      choice.shift = units_.of(option.kept_bytes);
-      choice.least = std::max({choice.shift, units_.of(option.forward_bytes + next.first_run_bytes),
-                               has_backward(i + 1) ? units_.of(option.backward_bytes) : 0});
-      choice.next = i + 1;
-      choice.next_held = option.keeps_output ? 1 : 0;
-      choice.option = &option;
-      look(choice);
-    }
+    look_at_options(next, held, i + 1, next.first_run_bytes, look);
+    if (i + 2 <= last_)
+      look_at_options(pairs_[i], held, i + 2, std::max(next.first_run_bytes, blocks_[i + 2].first_run_bytes), look);
     const std::int64_t input_bytes = held == 1 ? 0 : next.input_bytes;
     Choice choice;
     choice.shift = units_.of(input_bytes);
@@ -89,6 +84,23 @@ class SegmentTable {
       }
       choice.least = std::max({choice.least, choice.shift, units_.of(pass_bytes)});
       choice.next = k;
+      look(choice);
+    }
+  }
+
+  template <class Look>
+  void look_at_options(const BlockFigures& block, std::int32_t held, std::int32_t to, std::int64_t around_bytes,
+                       Look look) const {
+    const bool has_backward = block.block.first_backward < block.block.end_backward;
+    for (const BlockOption& option : block.options[held]) {
+      Choice choice;
+      choice.time = static_cast<float>(option.recompute_time);
+      choice.shift = units_.of(option.kept_bytes);
+      choice.least = std::max({choice.shift, units_.of(option.forward_bytes + around_bytes),
+                               has_backward ? units_.of(option.backward_bytes) : 0});
+      choice.next = to;
+      choice.next_held = option.keeps_output ? 1 : 0;
+      choice.option = &option;
       look(choice);
     }
   }
@@ -112,10 +124,11 @@ class SegmentTable {
     float* times = row(i, held);
     const std::int32_t end = units_.max() + 1;
     for_each_choice(i, held, [&](const Choice& choice) {
-      const float* next = row(choice.next, choice.next_held) - choice.shift;
+      const float* next = row(choice.next, choice.next_held);
+      const std::int32_t shift = choice.shift;
       const float time = choice.time;
       for (std::int32_t m = choice.least; m < end; ++m) {
-        const float found = time + next[m];
+        const float found = time + next[m - shift];
         times[m] = found < times[m] ? found : times[m];
       }
     });
@@ -170,7 +183,7 @@ class SegmentTable {
     for (; !options.empty(); options.pop_back()) append(options.back()->backward_nodes);
   }
 
-  std::vector<BlockFigures> blocks_;
+  std::vector<BlockFigures> blocks_, pairs_;
   const RecomputeUnits& units_;
   std::int32_t last_;
   std::vector<float> times_;
@@ -187,7 +200,7 @@ void add_segments(const RecomputeProblem& problem, RecomputeFront& front) {
   const auto num_sums_per_unit = static_cast<std::int64_t>(blocks.size()) * 2 * max_segment;
   const RecomputeUnits units(problem, front.start_peak_bytes() - problem.base_bytes,
                              std::clamp<std::int64_t>(max_sums / num_sums_per_unit, 1000, 20000));
-  SegmentTable table(block_figures(problem, blocks), units);
+  SegmentTable table(chain_figures(problem, blocks), units);
   table.for_each_order(max_orders,
                        [&](const std::vector<std::int32_t>& order) { front.offer(without_unread(problem, order)); });
 }
