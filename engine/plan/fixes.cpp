@@ -221,7 +221,7 @@ class FixSearch {
 
   /// Segments that grow in place reserve less beside what is allocated; nothing that is computed changes.
   void try_expandable_segments() {
-    if (experiment_.memory.expandable_segments) return;
+    if (experiment_.memory.expandable_segments || experiment_.memory.allocator != AllocatorKind::caching) return;
     Experiment changed = experiment_;
     changed.memory.expandable_segments = true;
     if (fits(changed))

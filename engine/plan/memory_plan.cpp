@@ -235,6 +235,23 @@ std::vector<TimelinePoint> timeline_until_failure(const Program& program, const 
   return std::move(simulation.plan().peak.timeline);
 }
 
+/// See describe_refused_segment; `plan` is that of a capacity which suffices.
+OutOfMemoryContext refused_segment(const MemoryPlan& plan, AllocationFailure failure) {
+  failure.requested = plan.peak_requested;
+  failure.rounded = plan.peak_allocated;
+  OutOfMemoryContext context;
+  context.failure = failure;
+  context.step = plan.peak.step;
+  context.phase = plan.peak.phase;
+  context.layer = plan.peak.layer;
+  context.op = plan.peak.op;
+  context.buffer = "planned segment";
+  context.refused_peak = plan.peak.allocated;
+  context.live = plan.peak.live;
+  context.timeline = plan.peak.timeline;
+  return context;
+}
+
 }  // namespace
 
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
@@ -242,6 +259,17 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
   Simulation simulation(program, schedule, capacity, options);
   simulation.run();
   MemoryPlan plan = std::move(simulation.plan());
+  if (program.placement && !plan.fits && capacity < unlimited_capacity) {
+    MemoryPlan sufficient = make_memory_plan(program, schedule, unlimited_capacity, options);
+    if (sufficient.fits) {
+      sufficient.fits = false;
+      sufficient.capacity = capacity;
+      sufficient.failure = refused_segment(sufficient, plan.failure->failure);
+      sufficient.failure->planned = true;
+      sufficient.failure_in_evaluation = sufficient.peak.phase == Phase::eval;
+      return sufficient;
+    }
+  }
 
   Simulation closer(program, schedule, capacity, options);
   closer.watch(simulation.peak_place());
@@ -249,6 +277,11 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
   plan.peak = std::move(closer.plan().peak);
   if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan, options);
   return plan;
+}
+
+OutOfMemoryContext describe_refused_segment(const Program& program, const RunSchedule& schedule,
+                                            const AllocationFailure& failure) {
+  return refused_segment(make_memory_plan(program, schedule, unlimited_capacity), failure);
 }
 
 std::int64_t MemoryPlan::num_occurrences(const PlannedSteps& entry) const {

@@ -53,8 +53,10 @@ struct MemoryPlan {
   /// cycle_num_steps = 0: all steps are listed.
   std::int64_t cycle_first_step = 0, cycle_num_steps = 0, cycle_end = 0;
   PlanPeak peak;
-  std::optional<OutOfMemoryContext> failure;  ///< where it does not fit
-  bool failure_in_evaluation = false;         ///< in the evaluation after failure->step
+  /// Where it does not fit. (A planned segment that does not fit is refused before anything is allocated: then the
+  /// steps and peaks above are those of a capacity that suffices.)
+  std::optional<OutOfMemoryContext> failure;
+  bool failure_in_evaluation = false;  ///< in the evaluation after failure->step
 
   /// How many steps (or evaluations) of the run an entry of `steps` stands for, repeated cycles included.
   std::int64_t num_occurrences(const PlannedSteps& entry) const;
@@ -66,6 +68,11 @@ struct MemoryPlan {
 /// not grow with the number of epochs. For `options` see engine/plan/allocator_options.h.
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                             CachingAllocatorOptions options = {});
+
+/// What is told where memory ran out for the one segment of a program whose buffers have places: who would have held it
+/// at the peak. Its request is that peak.
+OutOfMemoryContext describe_refused_segment(const Program& program, const RunSchedule& schedule,
+                                            const AllocationFailure& failure);
 
 /// A capacity no plan reaches.
 inline constexpr std::int64_t unlimited_capacity = std::int64_t{1} << 60;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,14 @@ struct OutOfMemoryContext {
   std::string buffer;  ///< name of the buffer that could not be allocated
   Category category = Category::activation;
   bool planned = false;  ///< found by the plan before the first step
+  /// Where the segment of memory.allocator: planned was refused, which holds nothing yet: the peak it was for. Then
+  /// step to op, live and timeline are of the moment of that peak, as it would have been.
+  std::optional<std::int64_t> refused_peak;
   LiveMemory live;
   std::vector<TimelinePoint> timeline;  ///< of this step until the failure
+
+  /// What `live` adds up to.
+  std::int64_t allocated() const { return refused_peak.value_or(failure.statistics.allocated_bytes.all.current); }
 };
 
 /// Name of the op that the instruction's buffer is for: the next one that runs; empty where none does.
