@@ -51,16 +51,17 @@ void gradient_factor(std::span<const GradientView> gradients, const GradientFact
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     with_element_type(type, [&](auto element) {
       using T = typename decltype(element)::type;
-      const auto view = [&](std::int64_t i) -> const GradientView& { return gradients[static_cast<std::size_t>(i)]; };
-      // A gradient of another type stands in the table without elements: no block looks at it.
-      for_each_table<1>(
-          std::ssize(gradients), [&](std::int64_t i) { return view(i).type == type ? view(i).count : 0; },
-          [&](std::int64_t i) { return std::array{const_cast<void*>(view(i).data)}; },
-          [&]<int capacity>(const TensorTable<1, capacity>& table, std::int64_t blocks) {
-            launch(sum_squares_kernel<T, capacity>, {static_cast<unsigned>(blocks)}, {table_threads}, stream, table,
-                   sums + num_sums);
-            num_sums += blocks;
-          });
+      // A gradient of another type stands in the table without elements.
+      const auto entry = [&](std::int64_t i) -> TableEntry<1> {
+        const GradientView& view = gradients[static_cast<std::size_t>(i)];
+        return {{const_cast<void*>(view.data)}, view.type == type ? view.count : 0};
+      };
+      for_each_table<1>(std::ssize(gradients), entry,
+                        [&]<int capacity>(const TensorTable<1, capacity>& table, std::int64_t blocks) {
+                          launch(sum_squares_kernel<T, capacity>, {static_cast<unsigned>(blocks)}, {table_threads},
+                                 stream, table, sums + num_sums);
+                          num_sums += blocks;
+                        });
     });
   }
   launch(settle_factor_kernel, {1}, {table_threads}, stream, static_cast<const double*>(sums), num_sums, attributes,

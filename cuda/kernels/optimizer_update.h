@@ -12,9 +12,10 @@ namespace trainer::cuda {
 
 /// What all tensors of an update share, in device memory.
 struct UpdateOperands {
-  const double* statistics = nullptr;      ///< where its loss_sum is not finite nothing changes
-  const float* factor = nullptr;           ///< of gradient_factor; null: gradients are taken as they are
-  const StepScalars* scalars = nullptr;    ///< learning rate, and the number of the update
+  const double* statistics = nullptr;  ///< where its loss_sum is not finite nothing changes
+  const float* factor = nullptr;       ///< of gradient_factor; null: gradients are taken as they are
+  const double* loss_scale = nullptr;  ///< null: every update was made
+  const StepScalars* scalars = nullptr;
 };
 
 /// The numbers of SgdUpdateAttributes and AdamUpdateAttributes.
@@ -29,27 +30,33 @@ struct AdamRule {
   bool decoupled = false;
 };
 
-struct SgdTensor {
-  void* weight = nullptr;          ///< modified
-  const void* gradient = nullptr;  ///< of the weight's type
-  float* momentum = nullptr;       ///< modified; not read where the rule has none
-  std::int64_t count = 0;
-};
-struct AdamTensor {
-  void* weight = nullptr;          ///< modified
-  const void* gradient = nullptr;  ///< of the weight's type
-  float* first_moment = nullptr;   ///< modified
-  float* second_moment = nullptr;  ///< modified
-  std::int64_t count = 0;
+/// The types of an update's tensors.
+struct UpdateTypes {
+  bool rounds_weights = false;  ///< weights are bf16 and rounded at random, else f32
+  DType gradients = DType::f32;
+  DType copies = DType::f32;  ///< f32: there are none
+  bool eight_bit = false;     ///< Adam's moments are those of Note [8-bit moments]
+
+  bool are_all_f32() const { return !rounds_weights && !eight_bit && gradients == DType::f32 && copies == DType::f32; }
 };
 
-/// One update of all tensors, weights and gradients of `type`, by the formulas of engine/ops/optimizer_update.h: the
-/// scalars in f64, once a block, rounded to f32 where they meet a tensor. One launch for up to 640 tensors.
-/// Bytes: weight and state read and written once, the gradient read once (Adam in f32: 28 an element; SGD 12, with
-/// momentum 20). FLOPs: 4 (SGD), 6 (momentum), 13 (Adam) an element.
-void sgd_update(DType type, const UpdateOperands& operands, std::span<const SgdTensor> tensors,
+struct UpdateTensor {
+  void* weight = nullptr;  ///< modified
+  const void* gradient = nullptr;
+  void* copy = nullptr;                  ///< modified
+  void* states[2] = {nullptr, nullptr};  ///< modified: SGD's momentum, Adam's moments, 8-bit ones aligned to 4 bytes
+  std::int64_t count = 0;
+  std::uint32_t random_stream = 0;
+};
+
+/// One update of all tensors, by the formulas of engine/ops/optimizer_update.h: the scalars in f64, once a block,
+/// rounded to f32 where they meet a tensor. One launch for up to 640 tensors, of mixed types up to 512. Bytes: weight
+/// and state read and written once, the gradient read once, the copy written once (Adam in f32: 28 an element, with
+/// bf16 weights and gradients and 8-bit moments 10; SGD 12, with momentum 20). FLOPs: 4 (SGD), 6 (momentum), 13 (Adam)
+/// an element.
+void sgd_update(const UpdateTypes& types, const UpdateOperands& operands, std::span<const UpdateTensor> tensors,
                 const SgdRule& rule, Stream stream);
-void adam_update(DType type, const UpdateOperands& operands, std::span<const AdamTensor> tensors,
+void adam_update(const UpdateTypes& types, const UpdateOperands& operands, std::span<const UpdateTensor> tensors,
                  const AdamRule& rule, Stream stream);
 
 }  // namespace trainer::cuda

@@ -17,7 +17,9 @@ inline constexpr int table_threads = 256;
 /// Elements of a block: 16 for each thread, so that few tensors too occupy many blocks.
 inline constexpr std::int64_t chunk_elements = 4096;
 
-inline constexpr int small_table = 64, large_table = 640;
+inline constexpr int small_table = 64;
+template <int num_addresses>
+inline constexpr int large_table = num_addresses <= 4 ? 640 : 512;
 
 /// `num_addresses` arrays of each tensor, all with its count of elements.
 template <int num_addresses, int capacity>
@@ -25,9 +27,11 @@ struct TensorTable {
   void* addresses[num_addresses][capacity];
   std::int64_t counts[capacity];
   std::int32_t first_blocks[capacity];  ///< of the launch, at which a tensor's chunks begin
+  std::uint32_t tags[capacity];         ///< a number of the caller's
   int num_tensors;
 };
-static_assert(sizeof(TensorTable<4, small_table>) < 3500 && sizeof(TensorTable<4, large_table>) < 32000);
+static_assert(sizeof(TensorTable<5, small_table>) < 3700 && sizeof(TensorTable<4, large_table<4>>) < 32000 &&
+              sizeof(TensorTable<5, large_table<5>>) < 32000);
 
 /// The block's part of a tensor.
 struct TensorChunk {
@@ -68,18 +72,25 @@ __device__ __forceinline__ void for_each_element(const TensorChunk& chunk, bool 
   }
 }
 
-/// Cuts the tensors into launches and calls start(table, num_blocks) for each; addresses_of(i) are those of tensor i.
-template <int capacity, int num_addresses, typename Counts, typename Addresses, typename Start>
-void start_with_capacity(std::int64_t num_tensors, const Counts& count_of, const Addresses& addresses_of,
-                         const Start& start) {
+/// What a launch has of one tensor.
+template <int num_addresses>
+struct TableEntry {
+  std::array<void*, num_addresses> addresses;
+  std::int64_t count;
+  std::uint32_t tag = 0;
+};
+
+template <int capacity, int num_addresses, typename Entries, typename Start>
+void start_with_capacity(std::int64_t num_tensors, const Entries& entry_of, const Start& start) {
   for (std::int64_t begin = 0; begin < num_tensors; begin += capacity) {
     TensorTable<num_addresses, capacity> table;
     table.num_tensors = static_cast<int>(std::min<std::int64_t>(capacity, num_tensors - begin));
     std::int64_t blocks = 0;
     for (int i = 0; i < table.num_tensors; ++i) {
-      const std::array<void*, num_addresses> addresses = addresses_of(begin + i);
-      for (int a = 0; a < num_addresses; ++a) table.addresses[a][i] = addresses[static_cast<std::size_t>(a)];
-      table.counts[i] = count_of(begin + i);
+      const TableEntry<num_addresses> entry = entry_of(begin + i);
+      for (int a = 0; a < num_addresses; ++a) table.addresses[a][i] = entry.addresses[static_cast<std::size_t>(a)];
+      table.counts[i] = entry.count;
+      table.tags[i] = entry.tag;
       table.first_blocks[i] = static_cast<std::int32_t>(blocks);
       blocks += num_blocks(table.counts[i], chunk_elements);
       require_internal(blocks <= 0x7FFFFFFF, "the tensors of one launch have fewer than 2^31 chunks");
@@ -88,13 +99,14 @@ void start_with_capacity(std::int64_t num_tensors, const Counts& count_of, const
   }
 }
 
-template <int num_addresses, typename Counts, typename Addresses, typename Start>
-void for_each_table(std::int64_t num_tensors, const Counts& count_of, const Addresses& addresses_of,
-                    const Start& start) {
+/// Cuts the tensors into launches and calls start(table, num_blocks) for each; entry_of(i) is tensor i. One without
+/// elements has no block.
+template <int num_addresses, typename Entries, typename Start>
+void for_each_table(std::int64_t num_tensors, const Entries& entry_of, const Start& start) {
   if (num_tensors <= small_table) {
-    start_with_capacity<small_table, num_addresses>(num_tensors, count_of, addresses_of, start);
+    start_with_capacity<small_table, num_addresses>(num_tensors, entry_of, start);
   } else {
-    start_with_capacity<large_table, num_addresses>(num_tensors, count_of, addresses_of, start);
+    start_with_capacity<large_table<num_addresses>, num_addresses>(num_tensors, entry_of, start);
   }
 }
 

@@ -15,7 +15,9 @@ std::int64_t loss_workspace_bytes(const Op& op) {
 
 std::int64_t gradient_factor_workspace_bytes(const Op& op) {
   std::int64_t num_chunks = 0;
-  for (const TensorType& gradient : op.inputs) num_chunks += gradient_factor_chunks(gradient.num_elements());
+  for (const TensorType& gradient : op.inputs)
+    if (gradient.dtype != DType::f64)
+      num_chunks += gradient_factor_chunks(gradient.num_elements());  // not the loss scale
   return num_chunks * static_cast<std::int64_t>(sizeof(double));
 }
 

@@ -8,76 +8,75 @@ namespace trainer::cuda {
 
 namespace {
 
-UpdateOperands update_operands(const OperandAddresses& addresses, bool factored, const StepScalars* scalars) {
-  return {.statistics = input<double>(addresses, 0),
-          .factor = factored ? input<float>(addresses, 1) : nullptr,
-          .scalars = scalars};
-}
-
-/// One Tensor for every `operands_each` operands, with its count.
-template <typename Tensor>
-std::vector<Tensor> tensors_of(const Op& op, int first, int operands_each) {
-  std::vector<Tensor> tensors;
-  for (auto i = static_cast<std::size_t>(first); i < op.inputs.size(); i += static_cast<std::size_t>(operands_each)) {
-    tensors.emplace_back();
-    tensors.back().count = op.inputs[i].num_elements();
+/// The tensors of an update, found again in the addresses of each call.
+class UpdateCall {
+ public:
+  UpdateCall(const Op& op, const UpdateFormat& format, int operands_each, bool eight_bit, const CudaContext& context)
+      : format_(format), scalars_(context.scalars) {
+    types_ = {.rounds_weights = !format.random_streams.empty(),
+              .gradients = format.gradients,
+              .copies = format.copies.value_or(DType::f32),
+              .eight_bit = eight_bit};
+    num_states_ = operands_each - 2 - (format.copies ? 1 : 0);
+    for (auto i = static_cast<std::size_t>(first_parameter_operand(format)); i < op.inputs.size();
+         i += static_cast<std::size_t>(operands_each)) {
+      UpdateTensor tensor;
+      tensor.count = op.inputs[i].num_elements();
+      if (types_.rounds_weights) tensor.random_stream = format.random_streams[tensors_.size()];
+      tensors_.push_back(tensor);
+    }
   }
-  return tensors;
-}
 
-/// Of the weights; an op without parameters has none.
-DType weight_type(const Op& op, int first) {
-  const auto position = static_cast<std::size_t>(first);
-  return position < op.inputs.size() ? op.inputs[position].dtype : DType::f32;
-}
+  const UpdateTypes& types() const { return types_; }
 
-// Until the other formats have kernels.
-void require_plain(const UpdateFormat& format) {
-  require_internal(format == UpdateFormat{.factored = format.factored}, "the formats of an update have kernels");
-}
+  UpdateOperands operands(const OperandAddresses& addresses) const {
+    return {.statistics = input<double>(addresses, 0),
+            .factor = format_.factored ? input<float>(addresses, 1) : nullptr,
+            .loss_scale = format_.scaled ? input<double>(addresses, 2) : nullptr,
+            .scalars = scalars_};
+  }
+
+  std::span<const UpdateTensor> tensors(const OperandAddresses& addresses) {
+    int at = first_parameter_operand(format_);
+    for (UpdateTensor& tensor : tensors_) {
+      tensor.weight = modified_input(addresses, at++);
+      tensor.gradient = input(addresses, at++);
+      if (format_.copies) tensor.copy = modified_input(addresses, at++);
+      for (int state = 0; state < num_states_; ++state) tensor.states[state] = modified_input(addresses, at++);
+    }
+    return tensors_;
+  }
+
+ private:
+  UpdateFormat format_;
+  UpdateTypes types_;
+  std::vector<UpdateTensor> tensors_;
+  int num_states_ = 0;
+  const StepScalars* scalars_;
+};
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
-  require_plain(attributes.format);
-  const int first = first_parameter_operand(attributes.format);
-  const bool has_momentum = attributes.momentum > 0;
-  const int operands_each = has_momentum ? 3 : 2;
   const SgdRule rule{attributes.momentum, attributes.nesterov, attributes.weight_decay};
-  return make_kernel([=, factored = attributes.format.factored,
-                      tensors = tensors_of<SgdTensor>(op, first, operands_each), type = weight_type(op, first),
-                      scalars = context.scalars, stream = context.stream](const OperandAddresses& addresses) mutable {
-    int at = first;
-    for (SgdTensor& tensor : tensors) {
-      tensor.weight = modified_input(addresses, at);
-      tensor.gradient = input(addresses, at + 1);
-      if (has_momentum) tensor.momentum = modified_input<float>(addresses, at + 2);
-      at += operands_each;
-    }
-    sgd_update(type, update_operands(addresses, factored, scalars), tensors, rule, stream);
+  return make_kernel([rule,
+                      call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), false, context),
+                      stream = context.stream](const OperandAddresses& addresses) mutable {
+    sgd_update(call.types(), call.operands(addresses), call.tensors(addresses), rule, stream);
   });
 }
 
 std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
-  require_plain(attributes.format);
-  const int first = first_parameter_operand(attributes.format);
   const AdamRule rule{attributes.beta1, attributes.beta2, attributes.eps, attributes.weight_decay,
                       attributes.decoupled};
-  return make_kernel([first, rule, factored = attributes.format.factored,
-                      tensors = tensors_of<AdamTensor>(op, first, 4), type = weight_type(op, first),
-                      scalars = context.scalars, stream = context.stream](const OperandAddresses& addresses) mutable {
-    int at = first;
-    for (AdamTensor& tensor : tensors) {
-      tensor.weight = modified_input(addresses, at);
-      tensor.gradient = input(addresses, at + 1);
-      tensor.first_moment = modified_input<float>(addresses, at + 2);
-      tensor.second_moment = modified_input<float>(addresses, at + 3);
-      at += 4;
-    }
-    adam_update(type, update_operands(addresses, factored, scalars), tensors, rule, stream);
-  });
+  return make_kernel(
+      [rule,
+       call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), attributes.eight_bit, context),
+       stream = context.stream](const OperandAddresses& addresses) mutable {
+        adam_update(call.types(), call.operands(addresses), call.tensors(addresses), rule, stream);
+      });
 }
 
 }  // namespace trainer::cuda

@@ -1,10 +1,14 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/cpu/half.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/moment_codes.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/simd.h"
 #include "engine/cpu/tensor_blocks.h"
+#include "engine/cpu/weight_rounding.h"
+#include "engine/stochastic_rounding.h"
 
 namespace trainer {
 
@@ -71,68 +75,166 @@ TRAINER_SIMD void adam(float* w, const float* g, float* m, float* v, AdamScalars
   }
 }
 
-/// Where a parameter's tensors stand among the inputs: `stride` tensors each, behind the loss and the clip factor.
-struct UpdateLayout {
-  std::vector<TensorBlock> blocks;
-  bool factored = false;
-  int num_threads = 1;
+/// Elements that are converted at a time: what is then in f32 stays in the first-level cache.
+constexpr std::int64_t piece_elements = 1024;
+static_assert(tensor_block_elements % piece_elements == 0 && piece_elements % moment_block_elements == 0 &&
+              piece_elements % rounding_elements == 0);
 
-  UpdateLayout(const Op& op, const UpdateFormat& format, std::size_t stride, const CpuContext& context)
-      : factored(format.factored), num_threads(context.num_threads) {
-    // Until the other formats have kernels.
-    require_internal(format == UpdateFormat{.factored = factored}, "the formats of an update have kernels");
-    for (auto i = static_cast<std::size_t>(first_parameter_operand(format)); i < op.inputs.size(); i += stride)
-      append_tensor_blocks(op.inputs[i], i, blocks);
-    if (blocks.size() < 2) num_threads = 1;
+/// What the tensors of an update are and how they are walked.
+class UpdateWalk {
+ public:
+  UpdateWalk(const Op& op, const UpdateFormat& format, int operands_each, bool eight_bit, const CpuContext& context)
+      : format_(format),
+        eight_bit_(eight_bit),
+        first_operand_(static_cast<std::size_t>(first_parameter_operand(format))),
+        operands_each_(static_cast<std::size_t>(operands_each)),
+        num_threads_(context.num_threads) {
+    for (std::size_t i = first_operand_; i < op.inputs.size(); i += operands_each_) {
+      counts_.push_back(op.inputs[i].num_elements());
+      append_tensor_blocks(op.inputs[i], i, blocks_);
+    }
+    if (blocks_.size() < 2) num_threads_ = 1;
   }
 
   bool is_refused(const OperandAddresses& addresses) const {
-    return (factored && input(addresses, 1)[gradients_finite] == 0) ||
+    return (format_.factored && input(addresses, 1)[gradients_finite] == 0) ||
            !std::isfinite(input<double>(addresses, 0)[loss_sum]);
   }
-  float clip_factor(const OperandAddresses& addresses) const {
-    return factored ? input(addresses, 1)[gradient_multiplier] : 1.0F;
+  float factor(const OperandAddresses& addresses) const {
+    return format_.factored ? input(addresses, 1)[gradient_multiplier] : 1.0F;
+  }
+  /// The number of this update among those that were made.
+  double update(const OperandAddresses& addresses, const StepScalars& scalars) const {
+    return static_cast<double>(scalars.update) - (format_.scaled ? input<double>(addresses, 2)[loss_scale_skipped] : 0);
   }
 
-  template <typename Update>
-  void for_each_block(Update&& update) const {
-    parallel_tasks(num_threads, static_cast<std::int64_t>(blocks.size()),
-                   [&](std::int64_t i) { update(blocks[static_cast<std::size_t>(i)]); });
+  /// Calls update(weight, gradient, first state, second state, count) for parts of every parameter, all in f32; state
+  /// that the optimizer does not have is null.
+  template <int num_states, typename Update>
+  void run(const OperandAddresses& addresses, const StepScalars& scalars, const Update& update) const {
+    parallel_tasks(num_threads_, static_cast<std::int64_t>(blocks_.size()), [&](std::int64_t i) {
+      const TensorBlock& block = blocks_[static_cast<std::size_t>(i)];
+      if (is_all_f32()) {
+        run_piece<num_states>(addresses, scalars, block.tensor, block.begin, block.end - block.begin, update);
+        return;
+      }
+      for (std::int64_t begin = block.begin; begin < block.end; begin += piece_elements)
+        run_piece<num_states>(addresses, scalars, block.tensor, begin, std::min(piece_elements, block.end - begin),
+                              update);
+    });
   }
+
+ private:
+  bool rounds_weights() const { return !format_.random_streams.empty(); }
+  bool is_all_f32() const { return format_.gradients == DType::f32 && !rounds_weights() && !eight_bit_; }
+
+  struct Moment {
+    std::uint8_t* codes = nullptr;
+    float* largest = nullptr;
+  };
+  /// The part of an 8-bit moment that begins at `begin`.
+  static Moment moment_at(void* state, std::int64_t count, std::int64_t begin) {
+    auto* const codes = static_cast<std::uint8_t*>(state);
+    return {codes + begin, reinterpret_cast<float*>(codes + moment_code_bytes(count)) + begin / moment_block_elements};
+  }
+
+  template <int num_states, typename Update>
+  void run_piece(const OperandAddresses& addresses, const StepScalars& scalars, std::size_t operand, std::int64_t begin,
+                 std::int64_t count, const Update& update) const {
+    const std::size_t parameter = (operand - first_operand_) / operands_each_;
+    const auto at = static_cast<int>(operand);
+    alignas(64) float weights[piece_elements], gradients[piece_elements], states[2][piece_elements];
+
+    float* weight = modified_input(addresses, at) + begin;
+    BFloat16* const rounded = modified_input<BFloat16>(addresses, at) + begin;
+    if (rounds_weights()) {
+      widen(DType::bf16, rounded, weights, count);
+      weight = weights;
+    }
+    const float* gradient = input(addresses, at + 1) + begin;
+    if (format_.gradients != DType::f32) {
+      widen(format_.gradients, input<std::uint16_t>(addresses, at + 1) + begin, gradients, count);
+      gradient = gradients;
+    }
+    const int first_state = at + (format_.copies ? 3 : 2);
+    float* state[2] = {nullptr, nullptr};
+    Moment moments[2];
+    for (int s = 0; s < num_states; ++s) {
+      void* const address = addresses.inputs[static_cast<std::size_t>(first_state + s)];
+      state[s] = eight_bit_ ? states[s] : static_cast<float*>(address) + begin;
+      if (eight_bit_) moments[s] = moment_at(address, counts_[parameter], begin);
+    }
+
+    if (eight_bit_) {
+      read_first_moment(moments[0].codes, moments[0].largest, states[0], count);
+      read_second_moment(moments[1].codes, moments[1].largest, states[1], count);
+    }
+    update(weight, gradient, state[0], state[1], count);
+    if (eight_bit_) {
+      write_first_moment(states[0], moments[0].codes, moments[0].largest, count);
+      write_second_moment(states[1], moments[1].codes, moments[1].largest, count);
+    }
+    if (rounds_weights()) {
+      const PhiloxStream stream{scalars.seed, format_.random_streams[parameter],
+                                static_cast<std::uint32_t>(scalars.update)};
+      round_weights(stream, begin, weights, rounded, count);
+    }
+    if (format_.copies) write_copy(addresses, at, begin, count, weight);
+  }
+
+  /// With weights of 16 bits, of the weight as it is now.
+  void write_copy(const OperandAddresses& addresses, int at, std::int64_t begin, std::int64_t count,
+                  const float* weight) const {
+    auto* const copy = modified_input<std::uint16_t>(addresses, at + 2) + begin;
+    alignas(64) float stored[piece_elements];
+    if (rounds_weights()) {
+      widen(DType::bf16, modified_input<BFloat16>(addresses, at) + begin, stored, count);
+      weight = stored;
+    }
+    narrow(*format_.copies, weight, copy, count);
+  }
+
+  std::vector<TensorBlock> blocks_;
+  std::vector<std::int64_t> counts_;  // of elements, by parameter
+  UpdateFormat format_;
+  bool eight_bit_ = false;
+  std::size_t first_operand_ = 1, operands_each_ = 2;
+  int num_threads_ = 1;
 };
 
 }  // namespace
 
 std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
-  const bool has_momentum = attributes.momentum != 0;
-  return make_kernel(
-      [attributes, has_momentum, layout = UpdateLayout(op, attributes.format, has_momentum ? 3 : 2, context)](
-          const OperandAddresses& addresses, const StepScalars& scalars) {
-        if (layout.is_refused(addresses)) return;
-        const SgdScalars s = {layout.clip_factor(addresses), static_cast<float>(attributes.weight_decay),
-                              static_cast<float>(attributes.momentum), static_cast<float>(scalars.learning_rate)};
-        layout.for_each_block([&](const TensorBlock& block) {
-          const int at = static_cast<int>(block.tensor);
-          float* const w = modified_input(addresses, at);
-          const float* const g = input(addresses, at + 1);
-          if (!has_momentum) return sgd_plain(w, g, s, block.begin, block.end);
-          float* const m = modified_input(addresses, at + 2);
-          if (scalars.update <= 1) return sgd_first_momentum(w, g, m, s, attributes.nesterov, block.begin, block.end);
-          (attributes.nesterov ? sgd_nesterov : sgd_momentum)(w, g, m, s, block.begin, block.end);
-        });
-      });
+  return make_kernel([a = attributes, has_momentum = attributes.momentum > 0,
+                      walk = UpdateWalk(op, attributes.format, operands_of_a_parameter(attributes), false, context)](
+                         const OperandAddresses& addresses, const StepScalars& scalars) {
+    if (walk.is_refused(addresses)) return;
+    const SgdScalars s = {walk.factor(addresses), static_cast<float>(a.weight_decay), static_cast<float>(a.momentum),
+                          static_cast<float>(scalars.learning_rate)};
+    if (!has_momentum) {
+      walk.run<0>(addresses, scalars,
+                  [&](float* w, const float* g, float*, float*, std::int64_t count) { sgd_plain(w, g, s, 0, count); });
+      return;
+    }
+    const bool is_first = walk.update(addresses, scalars) <= 1;
+    walk.run<1>(addresses, scalars, [&](float* w, const float* g, float* m, float*, std::int64_t count) {
+      if (is_first) return sgd_first_momentum(w, g, m, s, a.nesterov, 0, count);
+      (a.nesterov ? sgd_nesterov : sgd_momentum)(w, g, m, s, 0, count);
+    });
+  });
 }
 
 std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
-  return make_kernel([a = attributes, layout = UpdateLayout(op, attributes.format, 4, context)](
+  return make_kernel([a = attributes, walk = UpdateWalk(op, attributes.format, operands_of_a_parameter(attributes),
+                                                        attributes.eight_bit, context)](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
-    if (layout.is_refused(addresses)) return;
-    const auto update = static_cast<double>(scalars.update);
+    if (walk.is_refused(addresses)) return;
+    const double update = walk.update(addresses, scalars);
     const double bias_correction1 = 1 - std::pow(a.beta1, update);
     const double bias_correction2 = 1 - std::pow(a.beta2, update);
-    const AdamScalars s = {layout.clip_factor(addresses),
+    const AdamScalars s = {walk.factor(addresses),
                            a.decoupled ? 0.0F : static_cast<float>(a.weight_decay),
                            a.decoupled ? static_cast<float>(1 - scalars.learning_rate * a.weight_decay) : 1.0F,
                            static_cast<float>(a.beta2),
@@ -141,10 +243,8 @@ std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& con
                            static_cast<float>(std::sqrt(bias_correction2)),
                            static_cast<float>(a.eps),
                            static_cast<float>(scalars.learning_rate / bias_correction1)};
-    layout.for_each_block([&](const TensorBlock& block) {
-      const int at = static_cast<int>(block.tensor);
-      adam(modified_input(addresses, at), input(addresses, at + 1), modified_input(addresses, at + 2),
-           modified_input(addresses, at + 3), s, block.begin, block.end);
+    walk.run<2>(addresses, scalars, [&](float* w, const float* g, float* m, float* v, std::int64_t count) {
+      adam(w, g, m, v, s, 0, count);
     });
   });
 }

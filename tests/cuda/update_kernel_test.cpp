@@ -46,28 +46,24 @@ struct Model {
   DType type;
   Tensors weights, gradients, first, second;
 
-  explicit Model(const std::vector<std::int64_t>& tensor_sizes, DType weight_type = DType::f32,
+  explicit Model(const std::vector<std::int64_t>& tensor_sizes, DType gradient_type = DType::f32,
                  std::int64_t num_skipped = 0)
       : sizes(tensor_sizes),
-        type(weight_type),
-        weights(type, sizes, 1, -1, 1, num_skipped),
+        type(gradient_type),
+        weights(DType::f32, sizes, 1, -1, 1, num_skipped),
         gradients(type, sizes, 2, -1, 1, num_skipped),
         first(DType::f32, sizes, 3, -1, 1, num_skipped),
         second(DType::f32, sizes, 4, 0.1, 1, num_skipped) {}
 
-  std::vector<SgdTensor> sgd_tensors() const {
-    std::vector<SgdTensor> tensors;
+  UpdateTypes types() const { return {.gradients = type}; }
+  std::vector<UpdateTensor> tensors() const {
+    std::vector<UpdateTensor> result;
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      tensors.push_back(
-          {weights.tensors[i].data(), gradients.tensors[i].data(), first.tensors[i].data<float>(), sizes[i]});
-    return tensors;
-  }
-  std::vector<AdamTensor> adam_tensors() const {
-    std::vector<AdamTensor> tensors;
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      tensors.push_back({weights.tensors[i].data(), gradients.tensors[i].data(), first.tensors[i].data<float>(),
-                         second.tensors[i].data<float>(), sizes[i]});
-    return tensors;
+      result.push_back({.weight = weights.tensors[i].data(),
+                        .gradient = gradients.tensors[i].data(),
+                        .states = {first.tensors[i].data(), second.tensors[i].data()},
+                        .count = sizes[i]});
+    return result;
   }
 
   friend bool operator==(const Model& a, const Model& b) {
@@ -86,7 +82,9 @@ struct Step {
     scalars.learning_rate = 0.05;
     scalars.update = update;
   }
-  UpdateOperands operands(bool clip) const { return {statistics.data(), clip ? factor.data() : nullptr, &scalars}; }
+  UpdateOperands operands(bool clip) const {
+    return {.statistics = statistics.data(), .factor = clip ? factor.data() : nullptr, .scalars = &scalars};
+  }
 };
 
 struct SgdVariant {
@@ -118,8 +116,8 @@ void check_sgd(const Model& model, const SgdVariant& a, std::int64_t update) {
     }
     w[i] -= 0.05 * slope;
   }
-  sgd_update(model.type, Step(update).operands(a.factored), model.sgd_tensors(), a.rule(), nullptr);
-  CHECK(difference(model.weights.values(), w) < (model.type == DType::f32 ? 1e-6 : tolerance_of(model.type)));
+  sgd_update(model.types(), Step(update).operands(a.factored), model.tensors(), a.rule(), nullptr);
+  CHECK(difference(model.weights.values(), w) < 1e-6);
   CHECK(difference(model.first.values(), m) < 1e-6);
   CHECK(model.gradients.values() == g);
 }
@@ -142,8 +140,8 @@ void check_adam(const Model& model, const AdamVariant& a, std::int64_t update) {
     const double v_hat = v[i] / (1 - std::pow(a.beta2, static_cast<double>(update)));
     w[i] -= 0.05 * m_hat / (std::sqrt(v_hat) + a.eps);
   }
-  adam_update(model.type, Step(update).operands(a.factored), model.adam_tensors(), a.rule(), nullptr);
-  CHECK(difference(model.weights.values(), w) < (model.type == DType::f32 ? 2e-6 : tolerance_of(model.type)));
+  adam_update(model.types(), Step(update).operands(a.factored), model.tensors(), a.rule(), nullptr);
+  CHECK(difference(model.weights.values(), w) < 2e-6);
   CHECK(difference(model.first.values(), m) < 1e-6);
   CHECK(difference(model.second.values(), v) < 1e-6);
   CHECK(model.gradients.values() == g);
@@ -182,11 +180,11 @@ TEST_CASE("an update takes as many tensors as there are") {
     check_adam(Model(many_sizes(count)), {}, 3);
   }
   const Model none({});
-  sgd_update(DType::f32, Step(1).operands(false), none.sgd_tensors(), {}, nullptr);
-  adam_update(DType::f32, Step(1).operands(false), none.adam_tensors(), {}, nullptr);
+  sgd_update(UpdateTypes{}, Step(1).operands(false), none.tensors(), {}, nullptr);
+  adam_update(UpdateTypes{}, Step(1).operands(false), none.tensors(), {}, nullptr);
 }
 
-TEST_CASE("an update takes tensors that no pack may start at, and weights of 16 bits") {
+TEST_CASE("an update takes tensors that no pack may start at, and gradients of 16 bits") {
   check_sgd(Model(some_sizes(), DType::f32, 1), {.momentum = 0.9}, 2);
   check_sgd(Model(some_sizes(), DType::f32, 3), {}, 2);
   check_adam(Model(some_sizes(), DType::f32, 2), {}, 2);
@@ -199,10 +197,87 @@ TEST_CASE("an update takes tensors that no pack may start at, and weights of 16 
   }
 }
 
+/// Tensors of other types than f32, which start as the same numbers for equal sizes.
+struct MixedModel {
+  UpdateTypes types;
+  std::vector<KernelTensor> weights, gradients, copies, first, second;
+  std::vector<UpdateTensor> tensors;
+
+  MixedModel(const std::vector<std::int64_t>& sizes, const UpdateTypes& update_types, std::int64_t num_skipped = 0)
+      : types(update_types) {
+    const DType copy_type = types.copies == DType::f32 ? DType::bf16 : types.copies;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const auto seed = static_cast<unsigned>(10 * i);
+      const auto draw = [&](DType type, unsigned role) {
+        return KernelTensor(type, random_numbers(sizes[i], seed + role), num_skipped);
+      };
+      const auto state = [&](unsigned role) {
+        if (!types.eight_bit)
+          return KernelTensor(DType::f32, random_numbers(sizes[i], seed + role, 0.1, 1), num_skipped);
+        // Codes and the largest magnitudes alike: any bytes but those of an f32 that is not finite.
+        return KernelTensor(DType::u8, random_numbers(moment_type(sizes[i]).num_elements(), seed + role, 0, 60),
+                            4 * num_skipped);
+      };
+      weights.push_back(draw(types.rounds_weights ? DType::bf16 : DType::f32, 1));
+      gradients.push_back(draw(types.gradients, 2));
+      copies.push_back(draw(copy_type, 3));
+      first.push_back(state(4));
+      second.push_back(state(5));
+      tensors.push_back({.weight = weights[i].data(),
+                         .gradient = gradients[i].data(),
+                         .copy = copies[i].data(),
+                         .states = {first[i].data(), second[i].data()},
+                         .count = sizes[i],
+                         .random_stream = seed});
+    }
+  }
+
+  friend bool operator==(const MixedModel& a, const MixedModel& b) {
+    return a.weights == b.weights && a.gradients == b.gradients && a.copies == b.copies && a.first == b.first &&
+           a.second == b.second;
+  }
+};
+
+const UpdateTypes mixed_types[] = {
+    {.gradients = DType::f16, .copies = DType::f16},
+    {.rounds_weights = true, .gradients = DType::bf16},
+    {.eight_bit = true},
+    {.rounds_weights = true, .gradients = DType::bf16, .eight_bit = true},
+};
+
+void update_mixed(const MixedModel& model, std::span<const UpdateTensor> tensors) {
+  const Step step(3);
+  adam_update(model.types, step.operands(true), tensors, {}, nullptr);
+  if (model.types.eight_bit) return;
+  sgd_update(model.types, step.operands(true), tensors, {}, nullptr);
+  sgd_update(model.types, step.operands(true), tensors, {.momentum = 0.9}, nullptr);
+}
+
+TEST_CASE("an update of mixed types gives each of many tensors the bits that it gets alone") {
+  for (const UpdateTypes& types : mixed_types) {
+    for (const std::int64_t count : {65, 513}) {
+      const MixedModel together(many_sizes(count), types), alone(many_sizes(count), types);
+      update_mixed(together, together.tensors);
+      for (const UpdateTensor& tensor : alone.tensors) update_mixed(alone, {&tensor, 1});
+      CHECK(together == alone);
+    }
+  }
+}
+
+TEST_CASE("an update of mixed types gives tensors that no pack may start at the same bits") {
+  for (const UpdateTypes& types : mixed_types) {
+    const MixedModel aligned(some_sizes(), types), skipped(some_sizes(), types, 1), before(some_sizes(), types);
+    update_mixed(aligned, aligned.tensors);
+    update_mixed(skipped, skipped.tensors);
+    CHECK(skipped == aligned);
+    CHECK_FALSE(aligned == before);
+  }
+}
+
 TEST_CASE("the first update of momentum does not read what the momentum held") {
   const Model model({5});
   std::fill_n(model.first.tensors[0].data<float>(), 5, std::numeric_limits<float>::quiet_NaN());
-  sgd_update(DType::f32, Step(1).operands(false), model.sgd_tensors(), {.momentum = 0.9}, nullptr);
+  sgd_update(UpdateTypes{}, Step(1).operands(false), model.tensors(), {.momentum = 0.9}, nullptr);
   CHECK(model.first.values() == model.gradients.values());
 }
 
@@ -213,16 +288,16 @@ TEST_CASE("where the loss is not finite an update leaves every bit") {
     Step step(1);
     step.statistics[loss_sum] = loss;
     for (const bool clip : {false, true}) {
-      sgd_update(DType::f32, step.operands(clip), model.sgd_tensors(), {}, nullptr);
-      sgd_update(DType::f32, step.operands(clip), model.sgd_tensors(), {.momentum = 0.9}, nullptr);
-      adam_update(DType::f32, step.operands(clip), model.adam_tensors(), {}, nullptr);
+      sgd_update(UpdateTypes{}, step.operands(clip), model.tensors(), {}, nullptr);
+      sgd_update(UpdateTypes{}, step.operands(clip), model.tensors(), {.momentum = 0.9}, nullptr);
+      adam_update(UpdateTypes{}, step.operands(clip), model.tensors(), {}, nullptr);
     }
     CHECK(model == before);
   }
   const Model before(some_sizes()), model(some_sizes());
   Step step(1);
   step.statistics[loss_sum] = std::numeric_limits<double>::max();
-  sgd_update(DType::f32, step.operands(false), model.sgd_tensors(), {}, nullptr);
+  sgd_update(UpdateTypes{}, step.operands(false), model.tensors(), {}, nullptr);
   CHECK_FALSE(model == before);
 }
 

@@ -148,20 +148,33 @@ void append_rows(std::vector<OpCase>& cases) {
 
 void append_updates(std::vector<OpCase>& cases) {
   const std::vector<TensorType> parameters = {{f32, {1}}, {f32, {257}}, {f32, {1021, 3}}, {f32, {4099}}};
-  const Values statistics = {2.5, 8, 3, 5, 8}, factor = {4, 0.25, 1};
+  const Values statistics = {2.5, 8, 3, 5, 8}, factor = {4, 0.25, 1}, loss_scale = {1024, 6, 2};
   cases.push_back(drawn(gradient_factor_op(parameters, {.clip_norm = 1})));
   cases.push_back(drawn(start_loss_statistics_op()));
-  for (const bool clip : {false, true}) {
+  for (const UpdateFormat& format :
+       {UpdateFormat{}, UpdateFormat{.factored = true},
+        UpdateFormat{.factored = true, .scaled = true, .gradients = DType::f16, .copies = DType::bf16}}) {
     std::map<int, Values> given = {{0, statistics}};
-    if (clip) given[1] = factor;
-    const UpdateFormat format{.factored = clip};
-    const int first = first_parameter_operand(format);
+    if (format.factored) given[1] = factor;
+    if (format.scaled) given[2] = loss_scale;
+    const bool clip = format.factored;
     cases.push_back(drawn(
         sgd_update_op(parameters, {.momentum = 0.9, .nesterov = clip, .weight_decay = 0.1, .format = format}), given));
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      given[first + 4 * static_cast<int>(i) + 3] = random_values(parameters[i], 4, 0.1, 1);
-    cases.push_back(drawn(adam_update_op(parameters, {.weight_decay = 0.1, .decoupled = clip, .format = format}), given));
+    cases.back().tolerance = format.copies ? 4e-3 : cases.back().tolerance;
+    const AdamUpdateAttributes adam{.weight_decay = 0.1, .decoupled = clip, .format = format};
+    int second_moment = first_parameter_operand(format) + operands_of_a_parameter(adam) - 1;
+    for (const TensorType& parameter : parameters) {
+      given[second_moment] = random_values(parameter, 4, 0.1, 1);
+      second_moment += operands_of_a_parameter(adam);
+    }
+    cases.push_back(drawn(adam_update_op(parameters, adam), given));
+    cases.back().tolerance = format.copies ? 4e-3 : cases.back().tolerance;
   }
+  for (const TensorType& parameter : parameters) {
+    cases.push_back(drawn(cast_op(parameter, DType::bf16)));
+    cases.push_back(drawn(scale_gradient_op(parameter), {{1, loss_scale}}));
+  }
+  cases.push_back(drawn(update_loss_scale_op({}), {{0, statistics}, {1, factor}, {2, loss_scale}}));
 }
 
 }  // namespace

@@ -4,11 +4,8 @@
 
 namespace trainer {
 
-std::vector<OpCase> cast_cases() { return {}; }
 std::vector<OpCase> linear_cross_entropy_cases() { return {}; }
 std::vector<OpCase> linear_cross_entropy_with_gradient_cases() { return {}; }
-std::vector<OpCase> scale_gradient_cases() { return {}; }
-std::vector<OpCase> update_loss_scale_cases() { return {}; }
 std::vector<OpCase> offload_cases() { return {}; }
 std::vector<OpCase> fetch_cases() { return {}; }
 

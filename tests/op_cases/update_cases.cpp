@@ -2,6 +2,8 @@
 #include <limits>
 
 #include "tests/op_cases/op_case.h"
+#include "tests/op_cases/short_numbers.h"
+#include "tests/op_cases/update_formats.h"
 
 namespace trainer {
 
@@ -28,7 +30,8 @@ void append_refused_cases(std::vector<OpCase>& cases) {
   }
 }
 
-/// torch.optim.SGD with dampening 0, one element; m is the momentum buffer.
+}  // namespace
+
 double sgd_step(double w, double g, double& m, const SgdUpdateAttributes& a, double lr, bool first) {
   g += a.weight_decay * w;
   if (a.momentum > 0) {
@@ -38,7 +41,6 @@ double sgd_step(double w, double g, double& m, const SgdUpdateAttributes& a, dou
   return w - lr * g;
 }
 
-/// torch.optim.Adam and AdamW, one element.
 double adam_step(double w, double g, double& m, double& v, const AdamUpdateAttributes& a, double lr, double update) {
   if (a.decoupled)
     w -= lr * a.weight_decay * w;
@@ -51,24 +53,46 @@ double adam_step(double w, double g, double& m, double& v, const AdamUpdateAttri
   return w - lr * m_hat / (std::sqrt(v_hat) + a.eps);
 }
 
-}  // namespace
-
 std::vector<OpCase> gradient_factor_cases() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<OpCase> cases;
-  for (const double clip_norm : {0.5, 1e6}) {
-    const auto types = parameters();
-    std::vector<Values> gradients;
-    double sum = 0;
-    for (const TensorType& type : types) {
-      gradients.push_back(random_values(type, static_cast<int>(gradients.size())));
-      for (const double g : gradients.back()) sum += g * g;
+  for (const double scale : {0.0, 1024.0, 1000.0}) {  // 0: not scaled
+    for (const double clip_norm : {0.0, 0.5, 1e6}) {
+      auto types = parameters();
+      if (scale > 0) {
+        types[1].dtype = DType::f16;
+        types[3].dtype = DType::bf16;
+      }
+      OpCase c{"clip " + std::to_string(clip_norm) + ", scale " + std::to_string(scale),
+               gradient_factor_op(types, {.clip_norm = clip_norm, .scaled = scale > 0}),
+               {},
+               {}};
+      if (scale > 0) c.inputs.push_back({scale, 7, 2});
+      double sum = 0;
+      for (const TensorType& type : types) {
+        c.inputs.push_back(random_values(type, static_cast<int>(c.inputs.size())));
+        for (double& g : c.inputs.back()) {
+          if (type.dtype != DType::f32) g = round_to(type.dtype, g);
+          sum += g * g;
+        }
+      }
+      const double unscale = scale > 0 ? 1 / scale : 1;
+      const double norm = std::sqrt(sum) * unscale;
+      const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (norm + 1e-6)) : 1;
+      c.expected.outputs = {{norm, clip * unscale, 1}};
+      c.tolerance = 1e-7;
+      cases.push_back(c);
+      for (const double number : {infinity, std::numeric_limits<double>::quiet_NaN()}) {
+        for (std::size_t input = scale > 0 ? 1 : 0; input < c.inputs.size(); ++input) {
+          OpCase overflowed = c;
+          overflowed.name += ", not finite";
+          overflowed.inputs[input].back() = number;
+          constexpr double not_compared = std::numeric_limits<double>::quiet_NaN();
+          overflowed.expected.outputs = {{not_compared, not_compared, 0}};
+          cases.push_back(overflowed);
+        }
+      }
     }
-    const double norm = std::sqrt(sum);
-    cases.push_back({"clip " + std::to_string(clip_norm),
-                     gradient_factor_op(types, {.clip_norm = clip_norm}),
-                     gradients,
-                     {{{norm, std::min(1.0, clip_norm / (norm + 1e-6)), 1}}}});
-    cases.back().tolerance = 1e-6;
   }
   return cases;
 }
@@ -108,6 +132,8 @@ std::vector<OpCase> sgd_update_cases() {
     }
   }
   append_refused_cases(cases);
+  const std::vector<OpCase> of_formats = sgd_format_cases();
+  cases.insert(cases.end(), of_formats.begin(), of_formats.end());
   return cases;
 }
 
@@ -148,6 +174,8 @@ std::vector<OpCase> adam_update_cases() {
     }
   }
   append_refused_cases(cases);
+  const std::vector<OpCase> of_formats = adam_format_cases();
+  cases.insert(cases.end(), of_formats.begin(), of_formats.end());
   return cases;
 }
 
