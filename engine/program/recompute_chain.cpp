@@ -165,10 +165,12 @@ class ChainTable {
           times[m] = found < times[m] ? found : times[m];
         }
       };
-      if (c.second != nullptr)
-        take([=, second = c.second](std::int32_t m) { return time + first[m] + second[m]; });
+      const float* first = c.first;
+      const float* second = c.second;
+      if (second != nullptr)
+        take([=](std::int32_t m) { return time + first[m - shift] + second[m]; });
       else if (first != nullptr)
-        take([=](std::int32_t m) { return time + first[m]; });
+        take([=](std::int32_t m) { return time + first[m - shift]; });
       else
         take([=](std::int32_t) { return time; });
     });
