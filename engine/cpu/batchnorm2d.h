@@ -42,8 +42,8 @@ void add_parts(double* sums, std::int64_t num_parts, std::int64_t count);
 /// The backward pass decides by y whether a gradient passes ReLU, and checkpointing makes y anew. Both compute it from
 /// x instead of reading it, and must come to the bits that the forward pass came to. So all three take the statistics
 /// as the f32 numbers that are kept, turn them into a line for each channel here, and apply the line by this one
-/// expression. A compiler contracts it to a fused multiply-add everywhere or nowhere: all callers are TRAINER_SIMD, of
-/// which the loader picks the same level.
+/// expression. A compiler contracts it to a fused multiply-add everywhere or nowhere, as long as the callers' files are
+/// compiled with the same options; and the callers are TRAINER_SIMD, of which the loader picks the same level.
 TRAINER_SIMD_INLINE float normalized(float x, float scale, float offset) { return x * scale + offset; }
 
 /// scale = weight · rstd and offset = bias − mean · scale, over the channels; a null weight is 1, a null bias 0.

@@ -15,7 +15,8 @@ struct GradientRows {
 /// To first[c] the sum of g, to second[c] that of g · (x − mean), over some rows.
 TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::int64_t begin, std::int64_t end,
                                 double* first, double* second) {
-  const auto [dy, x, scale, offset, channels] = of;
+  const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
+  const std::int64_t channels = of.channels;
   for (std::int64_t c = 0; c < channels; ++c) first[c] = second[c] = 0;
   for (std::int64_t row = begin; row < end; row += rows_per_f32_sum) {
     const std::int64_t last = row + rows_per_f32_sum < end ? row + rows_per_f32_sum : end;
@@ -66,7 +67,8 @@ TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::
 // dx = g · a[c] + x · b[c] + d[c]
 TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const float* b, const float* d, float* dx,
                                std::int64_t begin, std::int64_t end) {
-  const auto [dy, x, scale, offset, channels] = of;
+  const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
+  const std::int64_t channels = of.channels;
   for (std::int64_t row = begin; row < end; ++row) {
     const std::int64_t at = row * channels;
     if (scale != nullptr) {
