@@ -153,6 +153,37 @@ RecomputeProblem random_graph(std::mt19937& random, int num_nodes, int max_bytes
   return builder.finish(values.back());
 }
 
+RecomputeProblem wild_graph(std::mt19937& random, int num_forward, int num_backward) {
+  RecomputeProblem problem;
+  problem.num_forward = num_forward;
+  problem.base_bytes = draw(random, 0, 5);
+  auto add_value = [&](bool is_source) {
+    RecomputeProblem::Value value;
+    value.num_bytes = draw(random, 0, 3);
+    value.is_given = is_source && draw(random, 0, 1) == 0;
+    value.is_pinned = !is_source && draw(random, 0, 9) == 0;
+    value.is_result = !is_source && draw(random, 0, 9) == 0;
+    problem.values.push_back(value);
+    return static_cast<std::int32_t>(problem.values.size()) - 1;
+  };
+  for (int s = draw(random, 0, 3); s > 0; --s) add_value(true);
+  for (int n = 0; n < num_forward + num_backward; ++n) {
+    RecomputeProblem::Node node;
+    node.time = draw(random, 0, 5);
+    node.workspace_bytes = draw(random, 0, 2);
+    node.can_rerun = n < num_forward && draw(random, 0, 5) > 0;
+    for (std::int32_t v = 0; v < static_cast<std::int32_t>(problem.values.size()); ++v)
+      if (draw(random, 0, static_cast<int>(problem.values.size())) < 2) node.inputs.push_back(v);
+    for (int o = draw(random, 0, 2); o > 0; --o) node.outputs.push_back(add_value(false));
+    for (std::int32_t output : node.outputs)
+      for (std::int32_t input : node.inputs)
+        if (problem.values[output].num_bytes == problem.values[input].num_bytes)
+          node.take_overs.push_back({output, input});
+    problem.nodes.push_back(node);
+  }
+  return problem;
+}
+
 RecomputeProblem equal_chain(int length) {
   ProblemBuilder builder;
   std::int32_t last = builder.source(1);

@@ -50,6 +50,10 @@ RecomputeProblem random_chain(std::mt19937& random, int length, int max_bytes);
 /// `num_nodes` forward nodes that read one or two earlier values.
 RecomputeProblem random_graph(std::mt19937& random, int num_nodes, int max_bytes);
 
+/// What no network looks like: several outputs and sources, given and pinned values and results anywhere, nodes that
+/// must not run again, and backward nodes that read whatever there is.
+RecomputeProblem wild_graph(std::mt19937& random, int num_forward, int num_backward);
+
 /// `length` equal layers: forward 1, backward 2, one byte each.
 RecomputeProblem equal_chain(int length);
 /// [convolution, norm with ReLU] pairs; every second pair halves the image and doubles the channels at last.
