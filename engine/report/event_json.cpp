@@ -75,7 +75,6 @@ Json processes_of(const std::vector<DeviceProcess>& processes) {
 Json failure_of(const OutOfMemoryContext& context) {
   const AllocationFailure& failure = context.failure;
   const MemoryStatistics& statistics = failure.statistics;
-  const std::int64_t allocated = statistics.allocated_bytes.all.current;
   const std::int64_t reserved = statistics.reserved_bytes.all.current;
   return {{"step", context.step},
           {"phase", name_of(context.phase)},
@@ -84,11 +83,12 @@ Json failure_of(const OutOfMemoryContext& context) {
           {"buffer", context.buffer},
           {"category", name_of(context.category)},
           {"planned", context.planned},
+          {"at_peak", context.refused_peak.has_value()},
           {"requested", failure.requested},
           {"rounded", failure.rounded},
           {"segment", failure.segment_bytes},
           {"capacity", failure.capacity},
-          {"allocated", allocated},
+          {"allocated", context.allocated()},
           {"reserved", reserved},
           {"free", failure.capacity - reserved},
           {"largest_free_block", failure.largest_free_block},

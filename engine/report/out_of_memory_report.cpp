@@ -29,7 +29,12 @@ std::string where(const OutOfMemoryContext& context, const Style& style) {
   text += field(style, "phase", std::string(name_of(context.phase)));
   text += field(style, "layer", context.layer.empty() ? "(no layer)" : context.layer);
   if (!context.op.empty()) text += field(style, "op", context.op);
-  text += field(style, "buffer", fmt::format("{} ({})", context.buffer, name_of(context.category)));
+  if (context.refused_peak)
+    text += field(style, "segment",
+                  "the one that holds every buffer (memory.allocator: planned), refused while loading; this is where "
+                  "most of it would have been in use");
+  else
+    text += field(style, "buffer", fmt::format("{} ({})", context.buffer, name_of(context.category)));
   text += field(
       style, "found",
       context.planned ? "by the plan, before the first step: nothing has run and nothing is lost" : "while running");
@@ -95,14 +100,14 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
   const OutOfMemoryContext& context = event.context;
   const std::vector<Fix>& fixes = event.fixes;
   const AllocationFailure& failure = context.failure;
-  const std::int64_t allocated = failure.statistics.allocated_bytes.all.current;
+  const std::int64_t allocated = context.allocated();
   const std::string message =
       wrap(out_of_memory_message(failure, options.device), static_cast<std::size_t>(style.width));
   std::string text = paint(style, Ink::red, message) + '\n';
   text += where(context, style);
   text += counters(failure, style);
 
-  text += heading(style, "Who holds it");
+  text += heading(style, context.refused_peak ? "Who would hold it at the peak" : "Who holds it");
   text += category_table(context.live.by_category, allocated, style);
   text += '\n' + layer_table(context.live.by_layer, allocated, style);
   if (!context.live.top.empty()) text += '\n' + buffer_table(context.live.top, allocated, style);
@@ -110,8 +115,12 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
   if (!event.outside_allocator.empty() || !event.other_processes.empty())
     text += heading(style, "Outside the allocator") + outside(event, style);
 
-  const std::string chart = memory_chart(context.timeline, options.layer_labels, style, failure.rounded);
-  if (!chart.empty()) text += heading(style, "The step until then (allocated)") + chart;
+  const std::string chart =
+      memory_chart(context.timeline, options.layer_labels, style, context.refused_peak ? 0 : failure.rounded);
+  if (!chart.empty())
+    text +=
+        heading(style, context.refused_peak ? "The step of the peak (allocated)" : "The step until then (allocated)") +
+        chart;
 
   text += heading(style, "What to change, each planned again");
   text += fix_list(fixes, style);

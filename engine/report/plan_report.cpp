@@ -80,10 +80,14 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
     text += fmt::format(" Without a bound it would reserve {}.", format_bytes(findings.unbounded->peak_reserved));
   if (findings.plan.failure) {
     const OutOfMemoryContext& failure = *findings.plan.failure;
-    text += fmt::format(" It would fail {}, {}, {}: {} for {}.",
-                        failure.step == 0 ? "while loading" : fmt::format("in step {}", format_count(failure.step)),
-                        name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer,
-                        format_bytes(failure.failure.requested), failure.buffer);
+    const std::string place = fmt::format(
+        "{}, {}, {}", failure.step == 0 ? "while loading" : fmt::format("in step {}", format_count(failure.step)),
+        name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
+    text += failure.refused_peak
+                ? fmt::format(" It would fail while loading, for the one segment of {}; most of it is for the peak {}.",
+                              format_bytes(failure.failure.segment_bytes), place)
+                : fmt::format(" It would fail {}: {} for {}.", place, format_bytes(failure.failure.requested),
+                              failure.buffer);
   }
   return paint(style, Ink::red, wrap(text, width)) + '\n';
 }

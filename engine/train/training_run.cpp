@@ -197,7 +197,8 @@ class TrainingRun {
         end_.error = disk.what();  // the report matters more
       }
       take_numbers();
-      tell_of(error.context(), real_capacity(error.failure()));
+      tell_of(program_.placement ? describe_refused_segment(program_, schedule_, error.failure()) : error.context(),
+              real_capacity(error.failure()));
     } catch (const Error&) {
       take_numbers();  // a full disk, a broken device: the end event tells how far the run came
       throw;

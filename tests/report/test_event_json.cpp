@@ -129,6 +129,19 @@ TEST_CASE("an out-of-memory event adds up and carries the fixes") {
   CHECK(event["fixes"][0]["set"] == json::array({"train.batch_size=16", "train.accumulation_steps=4"}));
   check_has(event["fixes"][0], {"set", "peak_reserved", "fits", "same_result", "relative_step_time"});
   CHECK(event["fixes"][2]["fits"] == false);
+  CHECK(event["at_peak"] == false);
+}
+
+TEST_CASE("an out-of-memory event of a refused segment adds up to the peak, and nothing is reserved") {
+  OutOfMemoryContext context = sample_context();
+  context.failure.statistics = {};
+  context.refused_peak = 32'768;
+  const json event = json::parse(out_of_memory_json({context, sample_fixes()}));
+  CHECK(event["at_peak"] == true);
+  CHECK(event["allocated"] == 32'768);
+  CHECK(sum_of(event["by_category"]) == 32'768);
+  CHECK(event["reserved"] == 0);
+  CHECK(event["free"] == event["capacity"]);
 }
 
 TEST_CASE("an out-of-memory event lists what lies outside the allocator and every other process") {

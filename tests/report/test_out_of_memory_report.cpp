@@ -47,6 +47,23 @@ TEST_CASE("the report tells where, how much, who, and what to change") {
   CHECK(has(report, "  reserved           segments held from the device"));
 }
 
+TEST_CASE("the report of a refused segment tells who would hold it at the peak") {
+  OutOfMemoryContext context = sample_context();
+  context.failure.statistics = {};
+  context.failure.largest_free_block = 0;
+  context.refused_peak = 32'768;
+  context.buffer = "planned segment";
+  const std::string report = out_of_memory_report({context, sample_fixes()}, {"cpu", {}, "mnist.yaml", {}}, {});
+  CHECK(report.starts_with("Out of memory. Tried to allocate 20.00 MiB. Device cpu"));
+  CHECK(has(report, "Who would hold it at the peak\n"));
+  CHECK(has(report, "The step of the peak (allocated)\n"));
+  CHECK(has(report, "memory.allocator: planned"));
+  CHECK(has(report, "  reserved            0 B\n"));
+  CHECK(has(report, "unaccounted for        0 B"));
+  CHECK_FALSE(has(report, "  buffer  "));
+  for (const std::string& line : lines_of(report)) CHECK(line.size() <= 100);
+}
+
 TEST_CASE("no line of the report is wider than 100 columns, also with long names and many layers") {
   OutOfMemoryContext context = sample_context();
   const std::string name(300, 'x');

@@ -77,6 +77,8 @@ void check_plan_equals_run(Device& device) {
       {"train.accumulation_steps=2", "train.eval_every=3"},
       {"train.batch_size=7", "train.eval_batch_size=3", "data.drop_last=true"},
       {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}", "train.clip_norm=0", "memory.workspace_limit=0"},
+      {"memory.allocator=planned", "train.eval_every=3"},
+      {"memory.allocator=planned", "train.accumulation_steps=3", "train.batch_size=5"},
   };
   for (const std::vector<std::string>& overrides : variants) {
     const OutputFolder folder;
@@ -118,6 +120,16 @@ void check_replays(Device& device) {
   for (std::size_t i = 0; i < replayed.events.steps.size(); ++i)
     CHECK(replayed.events.steps[i].loss == queued.events.steps[i].loss);
   CHECK(same_file(folder, "replayed", "queued", 12, "model.safetensors"));
+
+  // With planned places nothing moves: only the first pass of each kind is queued by itself.
+  TestRun planned(every_layer, folder.path("planned"), {"memory.allocator=planned"});
+  REQUIRE(run_on(planned, device) == RunStatus::done);
+  const PassCounts& placed = planned.events.ends.at(0).passes;
+  const Program program = compile(planned.experiment, planned.data.description, device);
+  const auto num_kinds = static_cast<std::int64_t>(program.micro_batches.size() + program.evaluations.size());
+  CHECK(placed.moved <= num_kinds);
+  CHECK(placed.replayed == placed.total - placed.moved);
+  CHECK(same_file(folder, "planned", "replayed", 12, "model.safetensors"));
 }
 
 void check_out_of_memory_leaves_nothing(Device& device) {
