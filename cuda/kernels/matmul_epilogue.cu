@@ -103,9 +103,11 @@ void matmul_epilogue(const MatmulCall& call, const MatmulOperands& operands, Str
   if (call.epilogue == Epilogue::none) return;
   if (call.epilogue == Epilogue::bias_gradient_a) {
     require_internal(call.transpose_a, "a bias gradient is summed over the rows of A in memory");
-    return bias_gradient(call.type, operands.a, operands.bias, call.k, call.m, operands.workspace, stream);
+    return bias_gradient(call.type, operands.a, operands.bias, call.k, call.m, operands.workspace, stream,
+                         {.f32_result = result_type(call) == DType::f32, .adds = call.adds});
   }
-  with_element_type(call.type, [&](auto element) { start<typename decltype(element)::type>(call, operands, stream); });
+  with_element_type(result_type(call),
+                    [&](auto element) { start<typename decltype(element)::type>(call, operands, stream); });
 }
 
 }  // namespace trainer::cuda

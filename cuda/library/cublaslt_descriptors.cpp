@@ -106,7 +106,7 @@ void require_cublas(cublasStatus_t status, const char* doing) {
   }
 }
 
-CublasLtDescriptors::CublasLtDescriptors(const CublasLtCall& call) {
+CublasLtDescriptors::CublasLtDescriptors(const CublasLtCall& call) : beta_(call.beta) {
   require_cublas(cublasLtMatmulDescInit(&operation_, compute_type_of(call.compute), CUDA_R_32F), "describe a product");
   const cublasOperation_t operation_a = call.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t operation_b = call.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -114,14 +114,14 @@ CublasLtDescriptors::CublasLtDescriptors(const CublasLtCall& call) {
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, operation_b);
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(call.epilogue));
   if (call.has_bias_pointer) {
-    const auto type = static_cast<std::int32_t>(type_of(call.type));
+    const auto type = static_cast<std::int32_t>(type_of(call.result_type));
     set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
   }
   if (call.aux_leading_dimension > 0)
     set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{call.aux_leading_dimension});
   make_layout(a_, call.type, call.a);
   make_layout(b_, call.type, call.b);
-  make_layout(d_, call.type, call.d);
+  make_layout(d_, call.result_type, call.d);
 }
 
 void CublasLtDescriptors::set_bias(const void* address) { set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, address); }
@@ -132,8 +132,9 @@ void CublasLtDescriptors::set_aux(const void* address) {
 bool CublasLtDescriptors::find_algorithm(cublasLtHandle_t handle, const CublasLtCall& call,
                                          cublasLtMatmulAlgo_t& algorithm) {
   // The heuristic reads no more than the alignment off these addresses.
+  constexpr std::uintptr_t vector_alignment = 16;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  const auto* const aligned = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(call.min_alignment));
+  const auto* const aligned = reinterpret_cast<const void*>(vector_alignment);
   if (call.has_bias_pointer) set_bias(aligned);
   if (call.aux_leading_dimension > 0) set_aux(aligned);
   cublasLtMatmulPreferenceOpaque_t preference{};
@@ -160,9 +161,9 @@ cublasStatus_t CublasLtDescriptors::run(cublasLtHandle_t handle, const CublasLtO
                                         cudaStream_t stream) {
   if (operands.bias != nullptr) set_bias(operands.bias);
   if (operands.aux != nullptr) set_aux(operands.aux);
-  const float one = 1, zero = 0;
-  return cublasLtMatmul(handle, &operation_, &one, operands.a, &a_, operands.b, &b_, &zero, operands.d, &d_, operands.d,
-                        &d_, &algorithm, operands.workspace, workspace_bytes, stream);
+  const float one = 1;
+  return cublasLtMatmul(handle, &operation_, &one, operands.a, &a_, operands.b, &b_, &beta_, operands.d, &d_,
+                        operands.d, &d_, &algorithm, operands.workspace, workspace_bytes, stream);
 }
 
 }  // namespace trainer::cuda

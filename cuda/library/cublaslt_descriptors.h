@@ -26,6 +26,7 @@ class CublasLtDescriptors {
  private:
   cublasLtMatmulDescOpaque_t operation_{};
   cublasLtMatrixLayoutOpaque_t a_{}, b_{}, d_{};
+  float beta_;
 };
 
 }  // namespace trainer::cuda

@@ -38,6 +38,7 @@ constexpr bool has_relu_mask(Epilogue epilogue) {
 
 /// C (m × n) = epilogue(op(A) (m × k) · op(B) (k × n)), all row-major and without gaps: A is (m, k), or (k, m) where
 /// transpose_a; B is (k, n), or (n, k) where transpose_b. Computed in f32 (TF32 products where allowed).
+/// Where it adds, that is added to what C holds, and a bias gradient to what there is of it; no other epilogue adds.
 /// FLOPs: 2 m n k. Bytes: (m k + k n + m n) · size.
 struct MatmulCall {
   std::int64_t m = 0, n = 0, k = 0;
@@ -45,10 +46,15 @@ struct MatmulCall {
   DType type = DType::f32;  ///< of A, B, C, bias and the sums before GELU
   Epilogue epilogue = Epilogue::none;
   bool tf32 = false;
+  bool f32_result = false;      ///< C and bias are f32 beside 16-bit A and B
+  bool adds = false;            ///< to C
+  std::int64_t alignment = 16;  ///< bytes that divide the addresses of A, B and C: a power of two, at most 16
   friend bool operator==(const MatmulCall&, const MatmulCall&) = default;
 };
 
-/// All of them 16-byte aligned; null where the call has no such operand.
+constexpr DType result_type(const MatmulCall& call) { return call.f32_result ? DType::f32 : call.type; }
+
+/// All of them 16-byte aligned but where the call says less; null where it has no such operand.
 struct MatmulOperands {
   const void* a = nullptr;
   const void* b = nullptr;

@@ -50,7 +50,8 @@ bool cublaslt_supports(const MatmulCall& call) {
     case Epilogue::drelu:
       return call.k > 1;
     case Epilogue::bias_gradient_a:
-      return call.transpose_a;
+      // What BGRADB makes of beta, and of sums wider than B, is not documented.
+      return call.transpose_a && !call.adds && result_type(call) == call.type;
     default:
       return true;
   }
@@ -65,12 +66,15 @@ CublasLtCall describe_cublaslt(const MatmulCall& call) {
   described.b = call.transpose_a ? layout_of(call.k, call.m) : layout_of(call.m, call.k);
   described.d = layout_of(call.m, call.n);
   described.type = call.type;
+  described.result_type = result_type(call);
+  described.beta = call.adds ? 1.0F : 0.0F;
   described.compute = call.tf32 && call.type == DType::f32 ? CublasLtCompute::f32_fast_tf32 : CublasLtCompute::f32;
   described.epilogue = epilogue_of(call.epilogue);
   if (has_relu_mask(call.epilogue)) described.aux_leading_dimension = relu_mask_row_bytes(call.n) * 8;
   if (has_gelu_aux(call.epilogue)) described.aux_leading_dimension = call.n;
   described.has_bias_pointer = reads_bias(call.epilogue) || call.epilogue == Epilogue::bias_gradient_a;
   described.workspace_bytes = matmul_workspace_bytes(call);
+  described.min_alignment = call.alignment;
   return described;
 }
 

@@ -43,17 +43,19 @@ struct CublasLtLayout {
   friend bool operator==(const CublasLtLayout&, const CublasLtLayout&) = default;
 };
 
-/// The arguments of cublasLtMatmul, named as there: D = epilogue(op(A) op(B)), alpha 1, beta 0, C the same as D.
+/// The arguments of cublasLtMatmul, named as there: D = epilogue(op(A) op(B) + beta C), alpha 1, C the same as D.
 struct CublasLtCall {
   bool transpose_a = false, transpose_b = false;
   CublasLtLayout a, b, d;
-  DType type = DType::f32;  ///< of A, B, D, bias and GELU's sums
+  DType type = DType::f32;         ///< of A and B
+  DType result_type = DType::f32;  ///< of D, bias and GELU's sums
+  float beta = 0;
   CublasLtCompute compute = CublasLtCompute::f32;
   CublasLtEpilogue epilogue = CublasLtEpilogue::standard;
   std::int64_t aux_leading_dimension = 0;  ///< elements, of a mask bits; 0: no aux
   bool has_bias_pointer = false;
   std::int64_t workspace_bytes = 0;
-  std::int64_t min_alignment = 16;  ///< of all addresses
+  std::int64_t min_alignment = 16;  ///< of the matrices' addresses
   friend bool operator==(const CublasLtCall&, const CublasLtCall&) = default;
 };
 

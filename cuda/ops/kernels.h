@@ -17,6 +17,7 @@ struct CudaContext {
   const StepScalars* scalars = nullptr;  ///< in device memory, written by begin_pass: kernels read it when they run
   Library* library = nullptr;
   bool tf32 = false;
+  std::int64_t matrix_alignment = 16;  ///< of the operands of linear ops, which may begin within a tensor
 };
 
 /// One maker for each line of TRAINER_OPS, defined in <op family>_ops.cpp: a line without one does not link.
@@ -38,6 +39,7 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
 
 // The families that need workspace, each for forward and backward alike.
 std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model);
+std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model);
 std::int64_t conv2d_workspace_bytes(const Op& op, const WorkspaceModel& model);
 std::int64_t batchnorm2d_workspace_bytes(const Op& op);
 std::int64_t layernorm_backward_workspace_bytes(const Op& op);

@@ -8,6 +8,10 @@ namespace {
 
 std::int64_t rows_of(const TensorType& features) { return features.num_elements() / features.shape[-1]; }
 
+bool is_wider(const TensorType& result, const TensorType& operand) {
+  return result.dtype == DType::f32 && operand.dtype != DType::f32;
+}
+
 Epilogue forward_epilogue(const LinearAttributes& attributes) {
   if (attributes.gelu) return attributes.bias ? Epilogue::gelu_bias_aux : Epilogue::gelu_aux;
   if (attributes.relu && attributes.keeps) return attributes.bias ? Epilogue::relu_bias_aux : Epilogue::relu_aux;
@@ -40,6 +44,7 @@ MatmulCall linear_call(const Op& op, bool tf32) {
       call.k = first.shape[-1];
       call.transpose_b = true;
       call.epilogue = forward_epilogue(attributes);
+      call.f32_result = is_wider(op.outputs[0], first);
       return call;
     case OpKind::linear_backward_input:
       call.m = rows_of(first);
@@ -52,7 +57,9 @@ MatmulCall linear_call(const Op& op, bool tf32) {
       call.n = op.inputs[1].shape[-1];
       call.k = rows_of(first);
       call.transpose_a = true;
-      call.epilogue = op.outputs.size() > 1 ? Epilogue::bias_gradient_a : Epilogue::none;
+      call.epilogue = attributes.bias ? Epilogue::bias_gradient_a : Epilogue::none;
+      call.adds = attributes.adds;
+      call.f32_result = is_wider(attributes.adds ? op.inputs[2] : op.outputs[0], first);
       return call;
     default:
       throw InternalError("internal error: an op that is no linear layer's is asked for its product");

@@ -8,7 +8,7 @@ namespace trainer::cuda {
 /// The product that a linear op, forward or backward, is:
 ///   y (rows, out) = x (rows, in) · Wᵀ, with bias and activation as epilogue
 ///   dx (rows, in) = dy (rows, out) · W, with the slope of the activation that made x where asked for
-///   dW (out, in) = dyᵀ · x, with db, the sums of dyᵀ over the rows, where the layer has a bias
+///   dW (out, in) = dyᵀ · x, with db, the sums of dyᵀ over the rows, where the layer has a bias; or added to dW and db
 MatmulCall linear_call(const Op& op, bool tf32);
 
 /// DeviceModel::linear_fusions of every CUDA device. cuBLASLt's GELU approximates tanh to 2e-4 of its value even in

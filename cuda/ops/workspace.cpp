@@ -9,6 +9,9 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
     case OpKind::linear_backward_input:
     case OpKind::linear_backward_weight:
       return linear_workspace_bytes(op, model);
+    case OpKind::linear_cross_entropy:
+    case OpKind::linear_cross_entropy_with_gradient:
+      return linear_cross_entropy_workspace_bytes(op, model);
     case OpKind::conv2d:
     case OpKind::conv2d_backward_input:
     case OpKind::conv2d_backward_weight:
@@ -30,8 +33,6 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model) 
       return gradient_factor_workspace_bytes(op);
     case OpKind::normalize_pixels:
     case OpKind::cast:
-    case OpKind::linear_cross_entropy:
-    case OpKind::linear_cross_entropy_with_gradient:
     case OpKind::scale_gradient:
     case OpKind::update_loss_scale:
     case OpKind::offload:

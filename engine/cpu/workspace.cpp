@@ -11,6 +11,9 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::linear_backward_input:
     case OpKind::linear_backward_weight:
       return linear_workspace_bytes(op, context);
+    case OpKind::linear_cross_entropy:
+    case OpKind::linear_cross_entropy_with_gradient:
+      return linear_cross_entropy_workspace_bytes(op, context);
     case OpKind::conv2d:
     case OpKind::conv2d_backward_input:
     case OpKind::conv2d_backward_weight:
@@ -31,8 +34,6 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
       return gradient_factor_workspace_bytes(op);
     case OpKind::normalize_pixels:
     case OpKind::cast:
-    case OpKind::linear_cross_entropy:
-    case OpKind::linear_cross_entropy_with_gradient:
     case OpKind::scale_gradient:
     case OpKind::update_loss_scale:
     case OpKind::offload:

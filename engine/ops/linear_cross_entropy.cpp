@@ -16,11 +16,12 @@ Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const 
 }
 
 Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
-                                         const LinearCrossEntropyAttributes& attributes) {
+                                         const LinearCrossEntropyAttributes& attributes, DType gradient_type) {
   Op op = linear_cross_entropy_op(x, weight, targets, attributes);
   op.kind = OpKind::linear_cross_entropy_with_gradient;
-  op.outputs = {x, weight};
-  if (attributes.bias) op.outputs.push_back({weight.dtype, {weight.shape[0]}});
+  op.outputs = {{gradient_type, weight.shape}};
+  if (attributes.bias) op.outputs.push_back({gradient_type, {weight.shape[0]}});
+  if (attributes.input_gradient) op.outputs.push_back(x);
   if (attributes.scaled) op.inputs.push_back({DType::f64, {num_loss_scale_values}});
   return op;
 }
@@ -32,10 +33,11 @@ std::int64_t forward_flops(const Op& op) {
   const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
   return flops_product(2 * rows, in, classes) + flops_product(4, rows, classes);
 }
-/// Three products, and what the loss and its gradient share.
+/// Two or three products, and what the loss and its gradient share.
 std::int64_t gradient_flops(const Op& op) {
   const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
-  return flops_product(6 * rows, in, classes) + flops_product(6, rows, classes);
+  const std::int64_t products = attributes_of<LinearCrossEntropyAttributes>(op).input_gradient ? 6 : 4;
+  return flops_product(products * rows, in, classes) + flops_product(6, rows, classes);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct LinearCrossEntropyAttributes {
   CrossEntropyAttributes loss;
   bool bias = true;
   std::int64_t chunk_rows = 1;  ///< of the batch; the last chunk may have fewer
+  bool input_gradient = true;   ///< dx is wanted
   bool scaled = false;          ///< gradients are multiplied by the loss scale too, see Note [Loss scale]
   friend bool operator==(const LinearCrossEntropyAttributes&, const LinearCrossEntropyAttributes&) = default;
 };
@@ -28,9 +29,10 @@ struct LinearCrossEntropyAttributes {
 /// x, W and b of one type, f32 or 16 bit; logits, softmax and loss in f32.
 Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
                            const LinearCrossEntropyAttributes& attributes);
-/// inputs: x, W[, b], targets, loss statistics [added to][, loss scale where scaled]; outputs: dx, dW[, db], scaled by
-/// StepScalars::gradient_scale, of the types of x, W and b. Sums over chunks are made in f32.
+/// inputs: x, W[, b], targets, loss statistics [added to][, loss scale where scaled]; outputs: dW[, db] of
+/// `gradient_type`, f32 or that of W[, dx as x], scaled by StepScalars::gradient_scale. Beside 16-bit operands the
+/// gradient of the logits is narrowed to 16 bit before it is multiplied. Sums over chunks are made in f32.
 Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
-                                         const LinearCrossEntropyAttributes& attributes);
+                                         const LinearCrossEntropyAttributes& attributes, DType gradient_type);
 
 }  // namespace trainer

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/program/mask_reads.h"
+#include "engine/program/chunked_loss.h"
 #include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
 #include "engine/program/placement.h"
@@ -33,8 +34,9 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
   if (mode == GraphMode::training) {
     differentiate(graph);
     read_masks_further_on(graph, experiment.memory.in_place);
-    fuse_loss_gradient(graph);
   }
+  chunk_loss(graph, experiment.memory.chunked_loss);
+  if (mode == GraphMode::training) fuse_loss_gradient(graph);
   fuse_linear_gradients(graph, fusions);
   return graph;
 }

@@ -40,7 +40,9 @@ void check(const CublasLtCall& call, const CublasLtOperands& operands) {
   require_internal((call.transpose_b ? call.b.columns : call.b.rows) == k, "A and B agree on k");
   require_internal((call.transpose_a ? call.a.columns : call.a.rows) == call.d.rows, "op(A) has the rows of D");
   require_internal((call.transpose_b ? call.b.rows : call.b.columns) == call.d.columns, "op(B) has the columns of D");
-  require_internal(call.type == DType::f32, "this interpreter knows f32");
+  require_internal(call.type == DType::f32 && call.result_type == DType::f32, "this interpreter knows f32");
+  require_internal(call.beta == 0 || call.epilogue == E::standard,
+                   "what beta does before other epilogues is not asked");
   if (has_mask(call.epilogue))
     require_internal(call.aux_leading_dimension % 128 == 0 && call.aux_leading_dimension >= call.d.rows,
                      "a mask's leading dimension is a multiple of 128 bits that covers D's rows");
@@ -77,6 +79,10 @@ void run_host_cublaslt(const CublasLtCall& call, const CublasLtOperands& operand
         x += static_cast<double>(at(operands.a, call.a, call.transpose_a, i, l)) *
              static_cast<double>(at(operands.b, call.b, call.transpose_b, l, j));
       }
+      // C is D. Where beta is 0 it is not read.
+      if (call.beta != 0)
+        x += static_cast<double>(call.beta) *
+             static_cast<double>(at(static_cast<float*>(operands.d), call.d.leading_dimension, i, j));
       if (adds_bias(call.epilogue)) x += static_cast<double>(bias[i]);
       const std::int64_t bit = j * call.aux_leading_dimension + i;
       if (one_of(call.epilogue, {E::relu_aux, E::relu_aux_bias})) {

@@ -37,13 +37,21 @@ void require_operands(const MatmulCall& call, const MatmulOperands& operands) {
   given_where_used(operands.workspace, matmul_workspace_bytes(call) > 0);
 }
 
-template <typename T>
+void require_alignment(const MatmulCall& call, const MatmulOperands& operands) {
+  for (const void* address : {operands.a, operands.b, static_cast<const void*>(operands.c)})
+    require_internal(reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(call.alignment) == 0,
+                     "matrices begin where the description of their product says");
+}
+
+/// Matrices of T, results of R.
+template <typename T, typename R>
 class HostMatmul final : public Matmul {
  public:
   explicit HostMatmul(const MatmulCall& call) : call_(call) {}
 
   void run(const MatmulOperands& operands, Stream) override {
     require_operands(call_, operands);
+    require_alignment(call_, operands);
     if (operands.workspace != nullptr)
       std::memset(operands.workspace, 0x5A, static_cast<std::size_t>(matmul_workspace_bytes(call_)));
     operands_ = operands;
@@ -51,15 +59,22 @@ class HostMatmul final : public Matmul {
       std::memset(operands.aux, 0, static_cast<std::size_t>(call_.m * relu_mask_row_bytes(call_.n)));
     for (std::int64_t i = 0; i < call_.m; ++i) {
       for (std::int64_t j = 0; j < call_.n; ++j)
-        static_cast<T*>(operands.c)[i * call_.n + j] = stored(with_epilogue(i, j, product(i, j)));
+        c(i, j) = stored(with_epilogue(i, j, (call_.adds ? loaded(c(i, j)) : 0) + product(i, j)));
     }
     if (call_.epilogue == Epilogue::bias_gradient_a)
-      for (std::int64_t i = 0; i < call_.m; ++i) static_cast<T*>(operands.bias)[i] = stored(row_sum(i));
+      for (std::int64_t i = 0; i < call_.m; ++i)
+        bias_address()[i] = stored((call_.adds ? loaded(bias_address()[i]) : 0) + row_sum(i));
   }
 
  private:
-  static T stored(double value) { return from_float<T>(static_cast<float>(value)); }
-  static double loaded(T value) { return static_cast<double>(to_float(value)); }
+  static R stored(double value) { return from_float<R>(static_cast<float>(value)); }
+  template <typename Element>
+  static double loaded(Element value) {
+    return static_cast<double>(to_float(value));
+  }
+
+  R& c(std::int64_t i, std::int64_t j) const { return static_cast<R*>(operands_.c)[i * call_.n + j]; }
+  R* bias_address() const { return static_cast<R*>(operands_.bias); }
 
   double a(std::int64_t i, std::int64_t l) const {
     return loaded(static_cast<const T*>(operands_.a)[call_.transpose_a ? l * call_.m + i : i * call_.k + l]);
@@ -77,8 +92,8 @@ class HostMatmul final : public Matmul {
     for (std::int64_t l = 0; l < call_.k; ++l) sum += a(i, l);
     return sum;
   }
-  double bias(std::int64_t j) const { return loaded(static_cast<const T*>(operands_.bias)[j]); }
-  T& sum_before_gelu(std::int64_t i, std::int64_t j) const { return static_cast<T*>(operands_.aux)[i * call_.n + j]; }
+  double bias(std::int64_t j) const { return loaded(bias_address()[j]); }
+  R& sum_before_gelu(std::int64_t i, std::int64_t j) const { return static_cast<R*>(operands_.aux)[i * call_.n + j]; }
   std::uint8_t& mask_byte(std::int64_t i, std::int64_t j) const {
     return static_cast<std::uint8_t*>(operands_.aux)[i * relu_mask_row_bytes(call_.n) + j / 8];
   }
@@ -127,8 +142,14 @@ class HostMatmul final : public Matmul {
 
 std::unique_ptr<Matmul> make_host_matmul(const MatmulCall& call) {
   std::unique_ptr<Matmul> matmul;
-  with_element_type(call.type,
-                    [&](auto type) { matmul = std::make_unique<HostMatmul<typename decltype(type)::type>>(call); });
+  with_element_type(call.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (call.f32_result) {
+      matmul = std::make_unique<HostMatmul<T, float>>(call);
+    } else {
+      matmul = std::make_unique<HostMatmul<T, T>>(call);
+    }
+  });
   return matmul;
 }
 

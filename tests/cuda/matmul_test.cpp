@@ -47,6 +47,8 @@ struct Operands {
     for (const double value : b) b_.push_back(static_cast<float>(value));
     for (const double value : bias) bias_.push_back(static_cast<float>(value));
     c_.assign(static_cast<std::size_t>(call.m * call.n), std::nanf(""));
+    if (call.adds)
+      for (std::size_t i = 0; i < c_.size(); ++i) c_[i] = static_cast<float>(i % 17) / 4 - 2;
     if (has_gelu_aux(call.epilogue))
       for (const double value : sums) sums_.push_back(static_cast<float>(value));
     if (has_relu_mask(call.epilogue)) {
@@ -109,15 +111,20 @@ void for_every_call(Function&& function) {
     for (const Epilogue epilogue : all_epilogues) {
       for (const bool transpose_a : {false, true}) {
         for (const bool transpose_b : {false, true}) {
-          const MatmulCall call{.m = size.m,
-                                .n = size.n,
-                                .k = size.k,
-                                .transpose_a = transpose_a,
-                                .transpose_b = transpose_b,
-                                .epilogue = epilogue};
+          MatmulCall call{.m = size.m,
+                          .n = size.n,
+                          .k = size.k,
+                          .transpose_a = transpose_a,
+                          .transpose_b = transpose_b,
+                          .epilogue = epilogue};
           INFO("m " << call.m << ", n " << call.n << ", k " << call.k << ", transposed " << transpose_a << transpose_b
                     << ", epilogue " << static_cast<int>(epilogue));
-          if (epilogue != Epilogue::bias_gradient_a || transpose_a) function(call);
+          if (epilogue == Epilogue::bias_gradient_a && !transpose_a) continue;
+          function(call);
+          if (epilogue != Epilogue::none && epilogue != Epilogue::bias_gradient_a) continue;
+          INFO("added to what is there");
+          call.adds = true;
+          function(call);
         }
       }
     }
@@ -184,10 +191,11 @@ TEST_CASE("a product with its epilogue is what sums in double say") {
   for_every_call([](const MatmulCall& call) {
     Operands operands(call);
     const auto bits = bits_of(call, operands.mask_);
+    const std::vector<float> earlier = operands.c_, earlier_bias = operands.bias_;
     make_host_matmul(call)->run(operands.addresses(), nullptr);
     for (std::int64_t i = 0; i < call.m; ++i) {
       for (std::int64_t j = 0; j < call.n; ++j) {
-        double x = 0;
+        double x = call.adds ? static_cast<double>(earlier[static_cast<std::size_t>(i * call.n + j)]) : 0;
         for (std::int64_t l = 0; l < call.k; ++l)
           x += operands.a[static_cast<std::size_t>(call.transpose_a ? l * call.m + i : i * call.k + l)] *
                operands.b[static_cast<std::size_t>(call.transpose_b ? j * call.k + l : l * call.n + j)];
@@ -224,6 +232,11 @@ TEST_CASE("a product with its epilogue is what sums in double say") {
         if (has_relu_mask(call.epilogue) && call.epilogue != Epilogue::drelu)
           REQUIRE(bits_of(call, operands.mask_)[at] == (x > 0));
       }
+      if (call.epilogue != Epilogue::bias_gradient_a) continue;
+      const auto at = static_cast<std::size_t>(i);
+      double sum = call.adds ? static_cast<double>(earlier_bias[at]) : 0;
+      for (std::int64_t l = 0; l < call.k; ++l) sum += operands.a[static_cast<std::size_t>(l * call.m + i)];
+      REQUIRE(static_cast<double>(operands.bias_[at]) == Approx(sum).margin(2e-6));
     }
   });
 }
@@ -320,6 +333,79 @@ TEST_CASE("16-bit products add in f32 and round once") {
       }
     });
   }
+}
+
+TEST_CASE("products of 16-bit matrices give f32 sums and bias gradients, and add to them, as sums in double say") {
+  for (const DType type : {DType::f16, DType::bf16}) {
+    with_element_type(type, [&](auto element) {
+      using T = typename decltype(element)::type;
+      for (const bool adds : {false, true}) {
+        // k beyond one part of the bias gradient's rows, so that its second launch adds as well.
+        const MatmulCall call{.m = 129,
+                              .n = 3,
+                              .k = 131,
+                              .transpose_a = true,
+                              .type = type,
+                              .epilogue = Epilogue::bias_gradient_a,
+                              .f32_result = true,
+                              .adds = adds};
+        CHECK_FALSE(cublaslt_supports(call));
+        const CublasLtCall described = describe_cublaslt(without_epilogue(call));
+        CHECK(described.type == type);
+        CHECK(described.result_type == DType::f32);
+        CHECK(described.beta == (adds ? 1.0F : 0.0F));
+        std::vector<T> a, b;
+        for (const double value : random_values(call.k * call.m, 1))
+          a.push_back(from_float<T>(static_cast<float>(value)));
+        for (const double value : random_values(call.k * call.n, 2))
+          b.push_back(from_float<T>(static_cast<float>(value)));
+        const auto m = static_cast<std::size_t>(call.m), n = static_cast<std::size_t>(call.n);
+        std::vector<float> c(m * n, 0.75F), bias(m, -0.5F);
+        std::vector<std::byte> workspace(static_cast<std::size_t>(matmul_workspace_bytes(call)));
+        make_unfused_matmul(call, make_host_matmul(without_epilogue(call)))
+            ->run({.a = a.data(), .b = b.data(), .c = c.data(), .bias = bias.data(), .workspace = workspace.data()},
+                  nullptr);
+        for (std::size_t i = 0; i < m; ++i) {
+          double of_bias = adds ? -0.5 : 0;
+          for (std::size_t l = 0; l < 131; ++l) of_bias += static_cast<double>(to_float(a[l * m + i]));
+          REQUIRE(static_cast<double>(bias[i]) == Approx(of_bias).margin(1e-5));
+          for (std::size_t j = 0; j < n; ++j) {
+            double sum = adds ? 0.75 : 0;
+            for (std::size_t l = 0; l < 131; ++l)
+              sum += static_cast<double>(to_float(a[l * m + i])) * static_cast<double>(to_float(b[l * n + j]));
+            REQUIRE(static_cast<double>(c[i * n + j]) == Approx(sum).margin(1e-5));
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("a bias beside a wider result is as wide, fused and behind the product") {
+  const MatmulCall call{
+      .m = 5, .n = 9, .k = 7, .transpose_b = true, .type = DType::bf16, .epilogue = Epilogue::bias, .f32_result = true};
+  std::vector<bfloat16> a, b;
+  for (int i = 0; i < 35; ++i) a.push_back(from_float<bfloat16>(static_cast<float>(i % 5) - 2));
+  for (int i = 0; i < 63; ++i) b.push_back(from_float<bfloat16>(static_cast<float>(i % 7) / 4));
+  std::vector<float> bias(9, 1 + 0x1p-12F), fused(45), apart(45);
+  make_host_matmul(call)->run({.a = a.data(), .b = b.data(), .c = fused.data(), .bias = bias.data()}, nullptr);
+  make_unfused_matmul(call, make_host_matmul(without_epilogue(call)))
+      ->run({.a = a.data(), .b = b.data(), .c = apart.data(), .bias = bias.data()}, nullptr);
+  CHECK(fused == apart);
+  float first = bias[0];
+  for (std::size_t l = 0; l < 7; ++l) first += to_float(a[l]) * to_float(b[l]);
+  CHECK(fused[0] == first);
+}
+
+TEST_CASE("a matrix that begins within a tensor is described by the bytes that divide its address") {
+  MatmulCall call{.m = 4, .n = 4, .k = 3, .alignment = 4};
+  CHECK(describe_cublaslt(call).min_alignment == 4);
+  std::vector<float> numbers(64);
+  make_host_matmul(call)->run({.a = numbers.data() + 1, .b = numbers.data() + 20, .c = numbers.data() + 40}, nullptr);
+  call.alignment = 16;
+  CHECK_THROWS_AS(make_host_matmul(call)->run(
+                      {.a = numbers.data() + 1, .b = numbers.data() + 20, .c = numbers.data() + 40}, nullptr),
+                  InternalError);
 }
 
 TEST_CASE("a product that lacks an operand, or has one too many, is refused") {

@@ -122,6 +122,15 @@ void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
     cases.push_back(drawn(loss, targets));
     cases.push_back(drawn(cross_entropy_backward_op(loss), targets));
     cases.push_back(drawn(cross_entropy_with_gradient_op(loss), targets));
+    const TensorType features{f32, {rows, 19}}, weight{f32, {classes, 19}};
+    for (const std::int64_t chunk_rows : {5, 16}) {
+      const LinearCrossEntropyAttributes chunks{.loss = attributes_of<CrossEntropyAttributes>(loss),
+                                                .chunk_rows = chunk_rows};
+      const std::map<int, Values> classes_behind_bias = {{3, targets.at(1)}};
+      cases.push_back(drawn(linear_cross_entropy_op(features, weight, loss.inputs[1], chunks), classes_behind_bias));
+      cases.push_back(drawn(linear_cross_entropy_with_gradient_op(features, weight, loss.inputs[1], chunks, f32),
+                            classes_behind_bias));
+    }
   }
   const std::map<int, Values> targets = {{1, random_values(x, 6, 0, 1)}};
   for (const Op& loss : {mse_op(x, x), bce_with_logits_op(x, x)}) cases.push_back(drawn(loss, targets));

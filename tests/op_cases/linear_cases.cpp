@@ -117,6 +117,19 @@ OpCase through_case(const std::string& name, const Shape& x, std::int64_t out, b
           relu ? 2e-5 : fused_gelu_tolerance};
 }
 
+/// `gradient` added to what is there.
+OpCase adding_case(const OpCase& gradient, const Op& op) {
+  OpCase c{gradient.name + ", added up", op, gradient.inputs, {}};
+  for (const Values& sums : gradient.expected.outputs) {
+    const auto position = static_cast<int>(c.inputs.size());
+    const Values earlier = random_values(static_cast<std::int64_t>(sums.size()), 31 + position);
+    Values& expected = c.expected.changed_inputs[position];
+    for (std::size_t i = 0; i < sums.size(); ++i) expected.push_back(earlier[i] + sums[i]);
+    c.inputs.push_back(earlier);
+  }
+  return c;
+}
+
 /// The forward op without relu, whose gradient is an op of its own.
 LinearCase without_relu(LinearCase c) {
   c.attributes.relu = false;
@@ -165,6 +178,7 @@ std::vector<OpCase> linear_backward_weight_cases() {
     Expected expected{{finite_difference(reference_of(c), inputs, 1, dy)}};
     if (c.attributes.bias) expected.outputs.push_back(finite_difference(reference_of(c), inputs, 2, dy));
     cases.push_back({c.name, linear_backward_weight_op(op), {dy, inputs[0]}, expected});
+    cases.push_back(adding_case(cases.back(), linear_add_backward_weight_op(op)));
   }
   return cases;
 }

@@ -4,8 +4,6 @@
 
 namespace trainer {
 
-std::vector<OpCase> linear_cross_entropy_cases() { return {}; }
-std::vector<OpCase> linear_cross_entropy_with_gradient_cases() { return {}; }
 std::vector<OpCase> offload_cases() { return {}; }
 std::vector<OpCase> fetch_cases() { return {}; }
 

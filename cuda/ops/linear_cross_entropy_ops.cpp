@@ -1,0 +1,51 @@
+#include <numeric>
+
+#include "cuda/ops/kernels.h"
+#include "engine/device/loss_chunk_runner.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+constexpr std::int64_t vector_bytes = 16;
+
+/// Of the first row of a chunk of x and of dx; everything else starts where an allocation or the scratch does.
+std::int64_t alignment_of_chunks(const Op& op) {
+  const TensorType& x = op.inputs[0];
+  const std::int64_t row_bytes = x.num_bytes() / x.shape[0];
+  return std::gcd(vector_bytes, attributes_of<LinearCrossEntropyAttributes>(op).chunk_rows * row_bytes);
+}
+
+class LinearCrossEntropyKernel final : public Kernel {
+ public:
+  LinearCrossEntropyKernel(const Op& op, const CudaContext& context)
+      : context_(with_alignment(context, alignment_of_chunks(op))),
+        runner_(
+            op, [&](const Op& step) { return make_kernel_of(step, context_); },
+            [&](const Op& step) { return compute_workspace_bytes(step, {.tf32 = context.tf32}); }) {}
+
+  void run(const OperandAddresses& addresses) override {
+    runner_.run(addresses,
+                [](std::unique_ptr<Kernel>& kernel, const OperandAddresses& of_step) { kernel->run(of_step); });
+  }
+
+ private:
+  static CudaContext with_alignment(CudaContext context, std::int64_t alignment) {
+    context.matrix_alignment = alignment;
+    return context;
+  }
+
+  CudaContext context_;
+  LossChunkRunner<std::unique_ptr<Kernel>> runner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_linear_cross_entropy_kernel(const Op& op, CudaContext& context) {
+  return std::make_unique<LinearCrossEntropyKernel>(op, context);
+}
+std::unique_ptr<Kernel> make_linear_cross_entropy_with_gradient_kernel(const Op& op, CudaContext& context) {
+  return std::make_unique<LinearCrossEntropyKernel>(op, context);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/op_cases/op_case.h"
+
+namespace trainer {
+
+namespace {
+
+constexpr float gradient_scale = 0.125F;
+
+/// The statistics start at these numbers, to which the loss adds.
+const Values earlier = {0.5, 2, 1, 1, 3};
+
+struct ChunkedCase {
+  std::string name;
+  std::int64_t rows, in, classes;
+  LinearCrossEntropyAttributes attributes;
+  double spread = 1;  ///< of x
+};
+
+LinearCrossEntropyAttributes chunks_of(std::int64_t rows, CrossEntropyAttributes loss = {}) {
+  return {.loss = std::move(loss), .chunk_rows = rows};
+}
+
+std::vector<ChunkedCase> all_cases() {
+  const CrossEntropyAttributes smoothing{.label_smoothing = 0.1, .class_weights = {}};
+  const CrossEntropyAttributes weights{.class_weights = {0.5F, 2, 1.25F}};
+  const CrossEntropyAttributes both{.label_smoothing = 0.3, .class_weights = {0.5F, 2, 1.25F}};
+  LinearCrossEntropyAttributes no_bias = chunks_of(2), no_input_gradient = chunks_of(3);
+  no_bias.bias = false;
+  no_input_gradient.input_gradient = false;
+  return {
+      {"one number", 1, 1, 1, chunks_of(1)},
+      {"row by row", 7, 13, 11, chunks_of(1)},
+      {"a prime number of rows, one left", 7, 13, 11, chunks_of(3)},
+      {"two chunks as long", 6, 5, 17, chunks_of(3)},
+      {"one chunk of all rows", 7, 13, 11, chunks_of(7)},
+      {"a chunk larger than the batch", 7, 13, 11, chunks_of(64)},
+      {"no bias", 5, 3, 7, no_bias},
+      {"no gradient of the input", 7, 5, 11, no_input_gradient},
+      {"smoothing", 7, 13, 11, chunks_of(4, smoothing)},
+      {"class weights", 5, 4, 3, chunks_of(2, weights)},
+      {"smoothing and class weights", 5, 4, 3, chunks_of(2, both)},
+      {"many rows", 131, 3, 33, chunks_of(32)},
+      {"many classes", 5, 7, 1031, chunks_of(2, smoothing)},
+      {"large logits", 9, 7, 13, chunks_of(4), 100},
+  };
+}
+
+/// What one number of a batch's loss is made of: x (rows, in), W (classes, in), b (classes).
+struct Model {
+  const ChunkedCase& c;
+  Values targets;
+
+  std::size_t classes() const { return static_cast<std::size_t>(c.classes); }
+
+  Values logits_of(const Values& x, const Values& weight, const Values* bias, std::size_t row) const {
+    const auto in = static_cast<std::size_t>(c.in);
+    Values logits;
+    for (std::size_t j = 0; j < classes(); ++j) {
+      double sum = bias == nullptr ? 0 : (*bias)[j];
+      for (std::size_t i = 0; i < in; ++i) sum += x[row * in + i] * weight[j * in + i];
+      logits.push_back(sum);
+    }
+    return logits;
+  }
+
+  double weight_of(std::size_t target) const {
+    const auto& weights = c.attributes.loss.class_weights;
+    return weights.empty() ? 1 : static_cast<double>(weights[target]);
+  }
+
+  double loss_of(const Values& logits, std::size_t target) const {
+    const double shift = *std::max_element(logits.begin(), logits.end());
+    double sum = 0, smooth = 0;
+    for (const double logit : logits) sum += std::exp(logit - shift);
+    const auto cost = [&](std::size_t j) { return weight_of(j) * (std::log(sum) + shift - logits[j]); };
+    for (std::size_t j = 0; j < classes(); ++j) smooth += cost(j) / static_cast<double>(classes());
+    const double s = c.attributes.loss.label_smoothing;
+    return (1 - s) * cost(target) + s * smooth;
+  }
+
+  /// The loss of the whole batch, of x, W[, b].
+  double total(const std::vector<Values>& inputs) const {
+    double sum = 0;
+    for (std::size_t row = 0; row < targets.size(); ++row)
+      sum += loss_of(logits_of(inputs[0], inputs[1], bias_of(inputs), row), static_cast<std::size_t>(targets[row]));
+    return sum;
+  }
+
+  Values statistics(const std::vector<Values>& inputs) const {
+    Values statistics(num_loss_statistics);
+    for (std::size_t row = 0; row < targets.size(); ++row) {
+      const auto target = static_cast<std::size_t>(targets[row]);
+      const Values logits = logits_of(inputs[0], inputs[1], bias_of(inputs), row);
+      const auto before = std::count_if(logits.begin(), logits.end(), [&](double x) { return x > logits[target]; });
+      statistics[loss_sum] += loss_of(logits, target);
+      statistics[loss_weight] += weight_of(target);
+      statistics[num_correct] += before < 1 ? 1 : 0;
+      statistics[num_correct_top5] += before < 5 ? 1 : 0;
+      statistics[num_counted] += 1;
+    }
+    return statistics;
+  }
+
+  const Values* bias_of(const std::vector<Values>& inputs) const { return c.attributes.bias ? &inputs[2] : nullptr; }
+};
+
+TensorType x_of(const ChunkedCase& c) { return {DType::f32, {c.rows, c.in}}; }
+TensorType weight_of(const ChunkedCase& c) { return {DType::f32, {c.classes, c.in}}; }
+TensorType targets_of(const ChunkedCase& c) { return {DType::i32, {c.rows}}; }
+
+/// The case of `op` but for its outputs.
+OpCase statistics_case(const ChunkedCase& c, const Op& op, Model& model) {
+  const std::size_t num_operands = c.attributes.bias ? 3 : 2;
+  OpCase result{c.name, op, {}, {}};
+  for (std::size_t i = 0; i < num_operands; ++i) {
+    const double spread = i == 0 ? c.spread : 1;
+    result.inputs.push_back(random_values(op.inputs[i], 1 + static_cast<int>(i), -spread, spread));
+  }
+  model.targets = random_values(c.rows, 9, 0, static_cast<double>(c.classes));
+  for (double& target : model.targets) target = std::floor(target);
+  Values statistics = model.statistics(result.inputs);
+  for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i] += earlier[i];
+  result.expected.changed_inputs[static_cast<int>(num_operands) + 1] = statistics;
+  result.inputs.push_back(model.targets);
+  result.inputs.push_back(earlier);
+  result.scalars.gradient_scale = gradient_scale;
+  return result;
+}
+
+OpCase gradient_case(const ChunkedCase& c) {
+  const Op op = linear_cross_entropy_with_gradient_op(x_of(c), weight_of(c), targets_of(c), c.attributes, DType::f32);
+  Model model{c, {}};
+  OpCase result = statistics_case(c, op, model);
+  const Reference loss = [&](const std::vector<Values>& inputs) { return Values{model.total(inputs)}; };
+  const std::size_t num_operands = c.attributes.bias ? 3 : 2;
+  for (std::size_t i = 1; i < num_operands; ++i)
+    result.expected.outputs.push_back(finite_difference(loss, result.inputs, i, {static_cast<double>(gradient_scale)}));
+  if (c.attributes.input_gradient)
+    result.expected.outputs.push_back(finite_difference(loss, result.inputs, 0, {static_cast<double>(gradient_scale)}));
+  return result;
+}
+
+}  // namespace
+
+std::vector<OpCase> linear_cross_entropy_cases() {
+  std::vector<OpCase> cases;
+  for (const ChunkedCase& c : all_cases()) {
+    Model model{c, {}};
+    cases.push_back(
+        statistics_case(c, linear_cross_entropy_op(x_of(c), weight_of(c), targets_of(c), c.attributes), model));
+  }
+  return cases;
+}
+
+std::vector<OpCase> linear_cross_entropy_with_gradient_cases() {
+  std::vector<OpCase> cases;
+  for (const ChunkedCase& c : all_cases()) cases.push_back(gradient_case(c));
+  return cases;
+}
+
+}  // namespace trainer

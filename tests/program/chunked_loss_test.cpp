@@ -1,0 +1,167 @@
+#include "engine/program/chunked_loss.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "engine/config/load_experiment.h"
+#include "engine/program/compile.h"
+#include "engine/program/fusion.h"
+#include "engine/program/relu_fusion.h"
+#include "tests/device/described_device.h"
+
+using namespace trainer;
+
+namespace {
+
+constexpr std::int64_t automatic = -1;
+
+Experiment experiment_of(const std::string& layers, const std::string& rest = "") {
+  return parse_experiment(
+      "data: {type: synthetic, shape: [24], classes: 1500, samples: 96}\n"
+      "model: {layers: [" +
+          layers + "]}\n" + rest + "train: {batch_size: 32}\n",
+      "test.yaml");
+}
+
+const std::string two_layers = "{linear: {out: 40}}, relu, {linear: {out: 1500, name: head}}";
+
+Graph graph_of(const Experiment& experiment, std::int64_t chunked_loss, GraphMode mode = GraphMode::training) {
+  Graph graph = build_graph(experiment, described_data({24}, 1500, 96), 32, mode);
+  fuse_relu(graph);
+  if (mode == GraphMode::training) differentiate(graph);
+  chunk_loss(graph, chunked_loss);
+  return graph;
+}
+
+std::vector<OpKind> kinds_of(const Graph& graph) {
+  std::vector<OpKind> kinds;
+  for (const GraphNode& node : graph.nodes) kinds.push_back(node.op.kind);
+  return kinds;
+}
+
+const GraphNode& only(const Graph& graph, OpKind kind) {
+  const auto is_kind = [&](const GraphNode& node) { return node.op.kind == kind; };
+  REQUIRE(std::count_if(graph.nodes.begin(), graph.nodes.end(), is_kind) == 1);
+  return *std::find_if(graph.nodes.begin(), graph.nodes.end(), is_kind);
+}
+
+/// Inputs are given or made before they are read, and nothing is made twice.
+void check_order(const Graph& graph) {
+  std::vector<bool> made(graph.values.size(), false);
+  const auto make = [&](ValueId value) {
+    if (value >= 0) made[static_cast<std::size_t>(value)] = true;
+  };
+  for (const ValueId value : graph.parameter_values) make(value);
+  for (const ValueId value : graph.parameter_copies) make(value);
+  for (const ValueId value : {graph.batch, graph.targets, graph.loss_statistics, graph.loss_scale}) make(value);
+  for (const GraphNode& node : graph.nodes) {
+    REQUIRE(node.inputs.size() == node.op.inputs.size());
+    REQUIRE(node.outputs.size() == node.op.outputs.size());
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      CHECK(made[static_cast<std::size_t>(node.inputs[i])]);
+      CHECK(graph.values[static_cast<std::size_t>(node.inputs[i])].type == node.op.inputs[i]);
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      CHECK_FALSE(made[static_cast<std::size_t>(node.outputs[i])]);
+      CHECK(graph.values[static_cast<std::size_t>(node.outputs[i])].type == node.op.outputs[i]);
+      make(node.outputs[i]);
+    }
+  }
+}
+
+const LinearCrossEntropyAttributes& attributes_of_loss(const Graph& graph) {
+  return attributes_of<LinearCrossEntropyAttributes>(only(graph, OpKind::linear_cross_entropy_with_gradient).op);
+}
+
+std::int64_t gradient_of(const Graph& graph, const std::string& name) {
+  for (std::size_t p = 0; p < graph.parameters.size(); ++p)
+    if (graph.parameters[p].name == name) return graph.parameter_gradients[p];
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("auto takes chunks of at most 16 MiB where 1024 classes or more have logits above 32 MiB") {
+  CHECK(loss_chunk_rows(automatic, 1024, 20000) == 128);
+  CHECK(loss_chunk_rows(automatic, 8192, 1024) == 0);  // 32 MiB and not more
+  CHECK(loss_chunk_rows(automatic, 8193, 1024) == 4096);
+  CHECK(loss_chunk_rows(automatic, 1 << 20, 1023) == 0);
+  CHECK(loss_chunk_rows(automatic, 2, 5 << 20) == 1);
+  CHECK(loss_chunk_rows(0, 1024, 20000) == 0);
+  CHECK(loss_chunk_rows(7, 8, 10) == 7);
+  for (std::int64_t classes = 1024; classes < (1 << 24); classes = classes * 3 / 2 + 1) {
+    const std::int64_t rows = loss_chunk_rows(automatic, 1 << 16, classes);
+    REQUIRE((rows & (rows - 1)) == 0);
+    CHECK((rows == 1 || rows * classes * 4 <= 16 << 20));
+    CHECK(2 * rows * classes * 4 > 16 << 20);
+  }
+}
+
+TEST_CASE("in training the last layer, its loss and their gradients become one op that makes the layer's gradients") {
+  const Graph graph = graph_of(experiment_of(two_layers), 7);
+  CHECK(kinds_of(graph) == std::vector<OpKind>{OpKind::linear, OpKind::linear_cross_entropy_with_gradient,
+                                               OpKind::activation_backward, OpKind::linear_backward_weight});
+  const GraphNode& loss = only(graph, OpKind::linear_cross_entropy_with_gradient);
+  CHECK(loss.phase == Phase::backward);
+  CHECK(graph.layers[static_cast<std::size_t>(loss.layer)].path == "head");
+  CHECK(attributes_of_loss(graph).chunk_rows == 7);
+  CHECK(attributes_of_loss(graph).input_gradient);
+  CHECK_FALSE(attributes_of_loss(graph).scaled);
+  CHECK(loss.outputs[0] == gradient_of(graph, "head.weight"));
+  CHECK(loss.outputs[1] == gradient_of(graph, "head.bias"));
+  for (const int output : {0, 1})
+    CHECK(graph.values[static_cast<std::size_t>(loss.outputs[static_cast<std::size_t>(output)])].category ==
+          Category::gradient);
+  CHECK(graph.nodes[2].inputs[0] == loss.outputs[2]);
+  check_order(graph);
+}
+
+TEST_CASE("in evaluation the last layer and its loss become one op") {
+  const Graph graph = graph_of(experiment_of(two_layers), 7, GraphMode::evaluation);
+  CHECK(kinds_of(graph) == std::vector<OpKind>{OpKind::linear, OpKind::linear_cross_entropy});
+  check_order(graph);
+}
+
+TEST_CASE("a model of one layer has no gradient of its input to make") {
+  const Graph graph = graph_of(experiment_of("{linear: {out: 1500, bias: false}}"), 7);
+  CHECK(kinds_of(graph) == std::vector<OpKind>{OpKind::linear_cross_entropy_with_gradient});
+  CHECK_FALSE(attributes_of_loss(graph).input_gradient);
+  CHECK_FALSE(attributes_of_loss(graph).bias);
+  check_order(graph);
+}
+
+TEST_CASE("smoothing and class weights go along") {
+  std::string weights = "0.5";
+  for (int i = 1; i < 1500; ++i) weights += ", " + std::to_string(1 + i % 3);
+  const Graph graph =
+      graph_of(experiment_of(two_layers,
+                             "loss: {type: cross_entropy, label_smoothing: 0.1, class_weights: [" + weights + "]}\n"),
+               automatic);
+  const Graph chunked =
+      graph_of(experiment_of(two_layers,
+                             "loss: {type: cross_entropy, label_smoothing: 0.1, class_weights: [" + weights + "]}\n"),
+               5);
+  CHECK(attributes_of_loss(chunked).loss ==
+        attributes_of<CrossEntropyAttributes>(only(graph, OpKind::cross_entropy).op));
+}
+
+TEST_CASE("auto leaves small logits, and models that end in something else, as they are") {
+  const auto unchanged = [](const std::string& layers, const std::string& rest = "") {
+    const Experiment experiment = experiment_of(layers, rest);
+    CHECK(kinds_of(graph_of(experiment, automatic)) == kinds_of(graph_of(experiment, 0)));
+  };
+  unchanged(two_layers);
+  unchanged("{linear: {out: 1500}}, relu");
+  unchanged("{linear: {out: 1500}}, dropout");
+}
+
+TEST_CASE("a number of rows where there is nothing to cut is refused") {
+  for (const std::string layers : {"{linear: {out: 1500}}, relu", "{linear: {out: 1500}}, {dropout: {p: 0.5}}",
+                                   "{linear: {out: 1500}}, {residual: {layers: [{linear: {out: 1500}}]}}"})
+    CHECK_THROWS_WITH(graph_of(experiment_of(layers), 7), Catch::Matchers::Contains("memory.chunked_loss is 7"));
+  DataDescription numbers = described_data({24}, 1500, 96);
+  numbers.categorical = false;
+  Graph graph = build_graph(experiment_of(two_layers, "loss: mse\n"), numbers, 32, GraphMode::evaluation);
+  CHECK_THROWS_AS(chunk_loss(graph, 7), ConfigError);
+}
