@@ -2,6 +2,7 @@
 
 #include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/philox_block.h"
 #include "engine/cpu/simd.h"
 #include "engine/philox.h"
 
@@ -9,53 +10,14 @@ namespace trainer {
 
 namespace {
 
-constexpr std::int64_t block_elements = 64;
-constexpr std::int64_t num_counters = block_elements / 4;  // side by side they fill a vector of 512 bits
-
-/// The words of elements [first, first + block_elements) of `stream`, first a multiple of 4: PhiloxStream::words with
-/// its state turned inside out, one array a word, so that it vectorises.
-TRAINER_SIMD_INLINE void draw_block(const PhiloxStream& stream, std::int64_t first, std::uint32_t* words) {
-  std::uint32_t x0[num_counters], x1[num_counters], x2[num_counters], x3[num_counters];
-  const std::uint64_t block = static_cast<std::uint64_t>(first) / 4;
-#pragma omp simd
-  for (std::int64_t i = 0; i < num_counters; ++i) {
-    const std::uint64_t counter = block + static_cast<std::uint64_t>(i);
-    x0[i] = static_cast<std::uint32_t>(counter);
-    x1[i] = static_cast<std::uint32_t>(counter >> 32);
-    x2[i] = stream.stream;
-    x3[i] = stream.step;
-  }
-  auto key0 = static_cast<std::uint32_t>(stream.seed);
-  auto key1 = static_cast<std::uint32_t>(stream.seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < num_counters; ++i) {
-      const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * x0[i];
-      const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * x2[i];
-      x0[i] = static_cast<std::uint32_t>(product1 >> 32) ^ x1[i] ^ key0;
-      x1[i] = static_cast<std::uint32_t>(product1);
-      x2[i] = static_cast<std::uint32_t>(product0 >> 32) ^ x3[i] ^ key1;
-      x3[i] = static_cast<std::uint32_t>(product0);
-    }
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
-  }
-  for (std::int64_t i = 0; i < num_counters; ++i) {
-    words[4 * i] = x0[i];
-    words[4 * i + 1] = x1[i];
-    words[4 * i + 2] = x2[i];
-    words[4 * i + 3] = x3[i];
-  }
-}
-
 /// y = kept ? x · scale : 0 for `count` elements from element `first` on, a multiple of 4. `threshold` is what the
 /// upper 24 bits of an element's word must reach to keep it.
 TRAINER_SIMD void drop_loop(const float* x, float* y, std::int64_t first, std::int64_t count, PhiloxStream stream,
                             std::uint32_t threshold, float scale) {
-  for (std::int64_t begin = 0; begin < count; begin += block_elements) {
-    std::uint32_t words[block_elements];
-    draw_block(stream, first + begin, words);
-    const std::int64_t num_drawn = count - begin < block_elements ? count - begin : block_elements;
+  for (std::int64_t begin = 0; begin < count; begin += philox_lane_words) {
+    std::uint32_t words[philox_lane_words];
+    draw_philox_words(stream, static_cast<std::uint64_t>(first + begin) / 4, words);
+    const std::int64_t num_drawn = count - begin < philox_lane_words ? count - begin : philox_lane_words;
 #pragma omp simd
     for (std::int64_t i = 0; i < num_drawn; ++i) {
       const float kept = x[begin + i] * scale;

@@ -227,6 +227,10 @@ std::vector<OpCase> start_loss_statistics_cases() {
   for (const double sum : {0.0, 3.5, -1e300, inf, -inf}) {
     OpCase c{"loss sum " + std::to_string(sum), start_loss_statistics_op(), {{sum, 8, 5, 7, 8}}, {}};
     c.expected.changed_inputs[0] = {0, 0, 0, 0, 0};
+    OpCase forgetful = c;
+    forgetful.name += ", not kept";
+    forgetful.op = start_loss_statistics_op({.keeps_non_finite = false});
+    cases.push_back(std::move(forgetful));
     if (!std::isfinite(sum)) c.expected.changed_inputs[0][loss_sum] = sum;
     cases.push_back(std::move(c));
   }
