@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/op_cases/op_case.h"
+#include "tests/op_cases/short_numbers.h"
 
 namespace trainer {
 
@@ -17,10 +18,20 @@ struct ChunkedCase {
   std::int64_t rows, in, classes;
   LinearCrossEntropyAttributes attributes;
   double spread = 1;  ///< of x
+  DType type = DType::f32, gradient_type = DType::f32;
 };
+
+/// What a scaled loss is multiplied by: the factor first.
+const Values loss_scale = {16, 3, 0};
 
 LinearCrossEntropyAttributes chunks_of(std::int64_t rows, CrossEntropyAttributes loss = {}) {
   return {.loss = std::move(loss), .chunk_rows = rows};
+}
+
+LinearCrossEntropyAttributes scaled_chunks_of(std::int64_t rows) {
+  LinearCrossEntropyAttributes attributes = chunks_of(rows);
+  attributes.scaled = true;
+  return attributes;
 }
 
 std::vector<ChunkedCase> all_cases() {
@@ -29,6 +40,9 @@ std::vector<ChunkedCase> all_cases() {
   const CrossEntropyAttributes both{.label_smoothing = 0.3, .class_weights = {0.5F, 2, 1.25F}};
   LinearCrossEntropyAttributes no_bias = chunks_of(2), no_input_gradient = chunks_of(3);
   no_bias.bias = false;
+  LinearCrossEntropyAttributes scaled_no_bias = scaled_chunks_of(4), bf16_row_by_row = chunks_of(1, both);
+  scaled_no_bias.bias = false;
+  bf16_row_by_row.input_gradient = false;
   no_input_gradient.input_gradient = false;
   return {
       {"one number", 1, 1, 1, chunks_of(1)},
@@ -45,8 +59,18 @@ std::vector<ChunkedCase> all_cases() {
       {"many rows", 131, 3, 33, chunks_of(32)},
       {"many classes", 5, 7, 1031, chunks_of(2, smoothing)},
       {"large logits", 9, 7, 13, chunks_of(4), 100},
+      {"loss scale", 7, 13, 11, scaled_chunks_of(3)},
+      {"f16", 7, 13, 11, chunks_of(3), 1, DType::f16},
+      {"f16, all in one chunk, gradients in f16", 7, 13, 11, chunks_of(7), 1, DType::f16, DType::f16},
+      {"f16, loss scale, no bias", 6, 5, 17, scaled_no_bias, 1, DType::f16},
+      {"bf16", 7, 13, 11, chunks_of(3, smoothing), 1, DType::bf16},
+      {"bf16, gradients in bf16", 131, 3, 33, chunks_of(32), 1, DType::bf16, DType::bf16},
+      {"bf16, row by row, no gradient of the input", 5, 4, 3, bf16_row_by_row, 1, DType::bf16},
   };
 }
+
+/// What 16 bit leaves of a gradient: its own rounding, and that of the logits' gradient before it is multiplied.
+double tolerance_of(const ChunkedCase& c) { return c.type == DType::f32 ? 2e-5 : c.type == DType::f16 ? 5e-4 : 4e-3; }
 
 /// What one number of a batch's loss is made of: x (rows, in), W (classes, in), b (classes).
 struct Model {
@@ -107,8 +131,8 @@ struct Model {
   const Values* bias_of(const std::vector<Values>& inputs) const { return c.attributes.bias ? &inputs[2] : nullptr; }
 };
 
-TensorType x_of(const ChunkedCase& c) { return {DType::f32, {c.rows, c.in}}; }
-TensorType weight_of(const ChunkedCase& c) { return {DType::f32, {c.classes, c.in}}; }
+TensorType x_of(const ChunkedCase& c) { return {c.type, {c.rows, c.in}}; }
+TensorType weight_of(const ChunkedCase& c) { return {c.type, {c.classes, c.in}}; }
 TensorType targets_of(const ChunkedCase& c) { return {DType::i32, {c.rows}}; }
 
 /// The case of `op` but for its outputs.
@@ -118,6 +142,8 @@ OpCase statistics_case(const ChunkedCase& c, const Op& op, Model& model) {
   for (std::size_t i = 0; i < num_operands; ++i) {
     const double spread = i == 0 ? c.spread : 1;
     result.inputs.push_back(random_values(op.inputs[i], 1 + static_cast<int>(i), -spread, spread));
+    if (c.type == DType::f32) continue;
+    for (double& value : result.inputs.back()) value = round_to(c.type, value);
   }
   model.targets = random_values(c.rows, 9, 0, static_cast<double>(c.classes));
   for (double& target : model.targets) target = std::floor(target);
@@ -127,19 +153,23 @@ OpCase statistics_case(const ChunkedCase& c, const Op& op, Model& model) {
   result.inputs.push_back(model.targets);
   result.inputs.push_back(earlier);
   result.scalars.gradient_scale = gradient_scale;
+  result.tolerance = tolerance_of(c);
   return result;
 }
 
 OpCase gradient_case(const ChunkedCase& c) {
-  const Op op = linear_cross_entropy_with_gradient_op(x_of(c), weight_of(c), targets_of(c), c.attributes, DType::f32);
+  const Op op =
+      linear_cross_entropy_with_gradient_op(x_of(c), weight_of(c), targets_of(c), c.attributes, c.gradient_type);
   Model model{c, {}};
   OpCase result = statistics_case(c, op, model);
   const Reference loss = [&](const std::vector<Values>& inputs) { return Values{model.total(inputs)}; };
+  const double scale = static_cast<double>(gradient_scale) * (c.attributes.scaled ? loss_scale[0] : 1);
   const std::size_t num_operands = c.attributes.bias ? 3 : 2;
   for (std::size_t i = 1; i < num_operands; ++i)
-    result.expected.outputs.push_back(finite_difference(loss, result.inputs, i, {static_cast<double>(gradient_scale)}));
+    result.expected.outputs.push_back(finite_difference(loss, result.inputs, i, {scale}));
   if (c.attributes.input_gradient)
-    result.expected.outputs.push_back(finite_difference(loss, result.inputs, 0, {static_cast<double>(gradient_scale)}));
+    result.expected.outputs.push_back(finite_difference(loss, result.inputs, 0, {scale}));
+  if (c.attributes.scaled) result.inputs.push_back(loss_scale);
   return result;
 }
 
