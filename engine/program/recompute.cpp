@@ -32,7 +32,7 @@ class CheapValues {
   }
 
   void drop() {
-    for (std::int32_t n = 1; n < problem_.num_forward; ++n) {
+    for (std::int32_t n = 0; n < problem_.num_forward; ++n) {
       if (!is_cheap(n)) continue;
       for (const std::int32_t output : problem_.nodes[n].outputs)
         if (is_crossing_[output] && keep_[output] && !is_fixed(output)) consider(output);
@@ -52,8 +52,7 @@ class CheapValues {
     return problem_.values[value].is_given || problem_.values[value].is_pinned;
   }
   bool is_cheap(std::int32_t n) const {
-    return n > 0 && problem_.nodes[n].can_rerun &&
-           definition_of(graph_.nodes[static_cast<std::size_t>(n) - 1].op.kind).is_cheap;
+    return problem_.nodes[n].can_rerun && definition_of(graph_.nodes[n].op.kind).is_cheap;
   }
   const std::vector<std::int32_t>& reads_of_rerun(std::int32_t n) const {
     const RecomputeProblem::Node& node = problem_.nodes[n];
@@ -119,8 +118,8 @@ void keep_segments(const RecomputeProblem& problem, const Graph& graph, std::int
   const std::vector<std::int32_t> ordinal = ordinal_of_layers(graph, num_layers);
   const std::int64_t last_segment = (std::max(num_layers, 1) - 1) / length;
   std::vector<std::int64_t> segment_of_value(problem.values.size(), -1);
-  for (std::int32_t n = 1; n < problem.num_forward; ++n) {
-    const LayerId layer = graph.nodes[static_cast<std::size_t>(n) - 1].layer;
+  for (std::int32_t n = 0; n < problem.num_forward; ++n) {
+    const LayerId layer = graph.nodes[n].layer;
     const std::int64_t segment = layer == no_layer || ordinal[layer] < 0 ? last_segment : ordinal[layer] / length;
     for (const std::int32_t input : problem.nodes[n].inputs)
       if (segment_of_value[input] >= 0 && segment_of_value[input] != segment) keep[input] = true;
@@ -148,8 +147,8 @@ void drop_layers(const RecomputeProblem& problem, const Graph& graph, const std:
                       pattern));
     }
   }
-  for (std::int32_t n = 1; n < problem.num_forward; ++n) {
-    const GraphNode& node = graph.nodes[static_cast<std::size_t>(n) - 1];
+  for (std::int32_t n = 0; n < problem.num_forward; ++n) {
+    const GraphNode& node = graph.nodes[n];
     if (node.layer == no_layer || !is_dropped[node.layer]) continue;
     for (const std::int32_t output : problem.nodes[n].outputs) keep[output] = false;
   }

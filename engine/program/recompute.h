@@ -42,7 +42,8 @@ struct RecomputeOptions {
 /// where a budget cannot be met, with the least that could.
 void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOptions& options);
 
-/// The graph as the search sees it. Node 0 stands for the arrival of the batch; node i of the graph is node i + 1.
+/// The graph as the search sees it, its nodes in their order. Values that no node makes or reads have no bytes: views,
+/// which stand for what they view, and those that a fusion removed.
 RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& device, const RecomputeOptions& options);
 
 /// Values that are kept for the backward pass if only cheap ops are run again: `keep` without those that are cheap to

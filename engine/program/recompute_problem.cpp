@@ -80,15 +80,18 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
     value.is_result = !options.accumulates && !options.updates_in_backward;
   }
 
-  problem.nodes.reserve(graph.nodes.size() + 1);
-  RecomputeProblem::Node arrival;
-  arrival.outputs = {graph.batch, graph.targets};
-  problem.nodes.push_back(std::move(arrival));
-  for (const GraphNode& node : graph.nodes)
+  problem.nodes.reserve(graph.nodes.size());
+  std::vector<bool> is_used(graph.values.size(), false);
+  for (const GraphNode& node : graph.nodes) {
     problem.nodes.push_back(describe(graph, node, device, options, problem.values));
+    for (const std::int32_t input : problem.nodes.back().inputs) is_used[input] = true;
+    for (const std::int32_t output : problem.nodes.back().outputs) is_used[output] = true;
+  }
+  for (std::size_t v = 0; v < graph.values.size(); ++v)
+    if (!is_used[v]) problem.values[v].num_bytes = 0;
   const auto first_backward = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                            [](const GraphNode& node) { return node.phase != Phase::forward; });
-  problem.num_forward = static_cast<std::int32_t>(first_backward - graph.nodes.begin()) + 1;
+  problem.num_forward = static_cast<std::int32_t>(first_backward - graph.nodes.begin());
   return problem;
 }
 
@@ -117,11 +120,10 @@ void apply_order(Graph& graph, const std::vector<std::int32_t>& order) {
       views_of[root_of(graph, static_cast<ValueId>(v))].push_back(static_cast<ValueId>(v));
 
   for (const std::int32_t position : order) {
-    if (position == 0) continue;  // the batch arrives
-    const GraphNode& node = nodes[static_cast<std::size_t>(position) - 1];
+    const GraphNode& node = nodes[position];
     GraphNode run = node;
-    if (!has_run[static_cast<std::size_t>(position) - 1]) {
-      has_run[static_cast<std::size_t>(position) - 1] = true;
+    if (!has_run[position]) {
+      has_run[position] = true;
       for (ValueId& input : run.inputs) input = resolve(input);
       graph.nodes.push_back(std::move(run));
       continue;

@@ -92,6 +92,16 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
   return paint(style, Ink::red, wrap(text, width)) + '\n';
 }
 
+std::string offload_sentence(const PlanFindings& findings) {
+  const std::string bytes = format_bytes(findings.offload_bytes);
+  if (findings.device_kind == "cpu")
+    return fmt::format(
+        "Activations wait in {} of this machine's memory outside the allocator: on the CPU memory.offload saves "
+        "nothing.",
+        bytes);
+  return fmt::format("Activations wait in {} of the host's memory, page-locked and not counted here.", bytes);
+}
+
 /// What the verdict rests on: bytes that it does not count, and whether scratch is exact.
 std::string premises(const PlanFindings& findings, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
@@ -99,6 +109,7 @@ std::string premises(const PlanFindings& findings, const Style& style) {
       wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
            width) +
       '\n';
+  if (findings.offload_bytes > 0) text += wrap(offload_sentence(findings), width) + '\n';
   if (!findings.workspace_bound.empty())
     text += wrap(findings.workspace_bound, width) + '\n';
   else if (findings.is_described())
@@ -138,9 +149,9 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
 
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stage_table(plan, style);
-  if (findings.flops.recomputed > 0) {
-    text += fmt::format("  {:.1f} % of a step's FLOPs are added by computing again what is not kept.\n",
-                        100 * findings.flops.overhead());
+  if (const double share = 100 * findings.flops.overhead(); share > 0) {
+    text += fmt::format("  Computing again what is not kept adds {} of a step's FLOPs.\n",
+                        share < 0.1 ? "less than 0.1 %" : fmt::format("{:.1f} %", share));
   }
 
   text += heading(style, "Where the peak lies");

@@ -18,11 +18,14 @@
 
 namespace trainer {
 
-/// A folder of its own for each test, removed at the end.
+/// A folder of its own for each test, removed at the end; in memory where the system has such a place, since every
+/// checkpoint is flushed.
 class OutputFolder {
  public:
   OutputFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "trainer-train-XXXXXX").string();
+    const bool has_memory = access("/dev/shm", W_OK) == 0;
+    const std::filesystem::path root = has_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::string pattern = (root / "trainer-train-XXXXXX").string();
     REQUIRE(mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
   }

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// A small network of each kind, with 22 training samples, so that batches of 5 leave an odd last one.
+struct TechniqueNetwork {
+  const char* name;
+  const char* yaml;  ///< without optimizer and train
+};
+
+inline const std::vector<TechniqueNetwork>& technique_networks() {
+  static const std::vector<TechniqueNetwork> networks = {
+      {"mlp", R"(
+data: {type: synthetic, shape: [13], classes: 5, samples: 22, validation_samples: 6}
+model: {layers: [linear: {out: 33}, relu, linear: {out: 70}, relu, dropout: {p: 0.2}, linear: {out: 17}, tanh, linear: {out: 5}]}
+)"},
+      {"residual-mlp", R"(
+data: {type: synthetic, shape: [12], classes: 4, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - linear: {out: 24}
+    - repeat:
+        times: 3
+        layers:
+          - residual: {layers: [layernorm, linear: {out: 48}, gelu, dropout: {p: 0.1}, linear: {out: 24}]}
+    - layernorm
+    - linear: {out: 4}
+)"},
+      {"cnn", R"(
+data: {type: synthetic, shape: [10, 10, 1], classes: 3, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1}
+    - relu
+    - maxpool2d: {kernel: 2}
+    - conv2d: {out: 8, kernel: 3}
+    - batchnorm2d
+    - relu
+    - avgpool2d: {kernel: 2, stride: 1}
+    - flatten
+    - dropout: {p: 0.25}
+    - linear: {out: 3}
+)"},
+      {"resnet", R"(
+data: {type: synthetic, shape: [8, 8, 3], classes: 4, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu
+    - residual: {layers: [conv2d: {out: 6, kernel: 3, padding: 1, bias: false}, batchnorm2d, relu, conv2d: {out: 6, kernel: 3, padding: 1, bias: false}, batchnorm2d]}
+    - relu
+    - residual:
+        layers: [conv2d: {out: 9, kernel: 3, stride: 2, padding: 1, bias: false}, batchnorm2d, relu, conv2d: {out: 9, kernel: 3, padding: 1, bias: false}, batchnorm2d]
+        shortcut: [conv2d: {out: 9, kernel: 1, stride: 2, bias: false}, batchnorm2d]
+    - relu
+    - global_avgpool
+    - linear: {out: 4}
+)"},
+      {"regression", R"(
+data: {type: synthetic, shape: [9], target_type: numeric, samples: 22, validation_samples: 6}
+model: {layers: [linear: {out: 20}, silu, linear: {out: 20}, sigmoid, linear: {out: 1}]}
+loss: mse
+)"},
+      {"binary", R"(
+data: {type: synthetic, shape: [7], target_type: numeric, samples: 22, validation_samples: 6}
+model: {layers: [linear: {out: 64}, relu, linear: {out: 64}, gelu: {approximate: tanh}, linear: {out: 1}]}
+loss: bce_with_logits
+)"},
+  };
+  return networks;
+}
+
+}  // namespace trainer

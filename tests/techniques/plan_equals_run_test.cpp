@@ -1,0 +1,115 @@
+#include <catch2/catch.hpp>
+
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/settle_checkpointing.h"
+#include "engine/program/compile.h"
+#include "tests/techniques/networks.h"
+#include "tests/whole_runs/training_fixture.h"
+
+namespace trainer {
+
+namespace {
+
+struct Choice {
+  const char* name;
+  std::vector<std::string> set;
+};
+
+const std::vector<Choice> precisions = {{"f32", {}}, {"fp16", {"train.amp=fp16"}}, {"bf16", {"train.amp=bf16"}}};
+const std::vector<Choice> checkpointings = {{"off", {}},
+                                            {"every", {"train.checkpointing={every: 2}"}},
+                                            {"layers", {"train.checkpointing={layers: ['*']}"}},
+                                            {"sqrt", {"train.checkpointing=sqrt"}},
+                                            {"budget", {}}};
+const std::vector<Choice> accumulations = {{"1", {}}, {"3", {"train.accumulation_steps=3"}}};
+const std::vector<Choice> allocators = {{"caching", {}}, {"planned", {"memory.allocator=planned"}}};
+const std::vector<Choice> optimizers = {{"sgd", {"optimizer={type: sgd, lr: 0.01}"}},
+                                        {"momentum", {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}"}},
+                                        {"adamw", {"optimizer={type: adamw, lr: 0.001}"}},
+                                        {"adamw 8bit", {"optimizer={type: adamw, lr: 0.001}", "memory.moments=8bit"}}};
+
+/// Settings that every so many of the configurations have besides.
+std::vector<std::string> further_settings(int index, bool is_half, bool is_bf16, bool accumulates, bool is_classifier) {
+  std::vector<std::string> set;
+  if (index % 3 == 1) set.emplace_back("memory.in_place=false");
+  if (index % 5 == 2) set.emplace_back("memory.recompute_cheap=false");
+  if (index % 7 == 3) set.emplace_back("train.clip_norm=1");
+  if (index % 7 != 3 && index % 2 == 0 && !accumulates && (is_bf16 || !is_half))
+    set.emplace_back("memory.update=in_backward");
+  if (is_half && index % 3 == 0) set.emplace_back("memory.gradients=16bit");
+  if (is_bf16 && index % 4 == 1) set.emplace_back("memory.master_weights=false");
+  if (is_classifier && index % 11 == 5) set.emplace_back("memory.chunked_loss=2");
+  return set;
+}
+
+std::int64_t planned_peak(const Experiment& experiment, const DataDescription& data, const Device& device) {
+  return make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), unlimited_capacity,
+                          allocator_options(experiment))
+      .peak_allocated;
+}
+
+/// Between the least that any budget reaches and what is held without one.
+void set_reachable_budget(Experiment& experiment, const DataDescription& data, const Device& device) {
+  CheckpointingConfig& checkpointing = experiment.train.checkpointing;
+  const std::int64_t without = planned_peak(experiment, data, device);
+  checkpointing.type = CheckpointingConfig::Type::automatic;
+  checkpointing.budget = 1;
+  const std::int64_t least = planned_peak(experiment, data, device);
+  checkpointing.type = CheckpointingConfig::Type::budget;
+  checkpointing.budget = (without + least) / 2;
+}
+
+void check_plan_equals_run(TestRun& run, Device& device) {
+  REQUIRE(run(device) == RunStatus::done);
+  const DataDescription& data = run.data.description;
+  const Program program = compile(run.experiment, data, device);
+  const MemoryPlan plan = make_memory_plan(program, RunSchedule(run.experiment, data), std::int64_t{1} << 30,
+                                           allocator_options(run.experiment));
+  bool is_equal = plan.fits && !run.events.evaluations.empty();
+  for (const StepEvent& event : run.events.steps) {
+    const StepMemory* const planned = plan.find(event.step, false);
+    is_equal = is_equal && planned != nullptr && *planned == event.memory.step;
+  }
+  for (const EvalEvent& event : run.events.evaluations) {
+    const StepMemory* const planned = plan.find(event.step, true);
+    is_equal = is_equal && planned != nullptr && *planned == event.memory.step;
+  }
+  const EndEvent& end = run.events.ends.back();
+  is_equal = is_equal && end.peak_allocated == plan.peak_allocated && end.peak_reserved == plan.peak_reserved &&
+             end.peak_requested == plan.peak_requested;
+  if (!is_equal) CHECK(is_equal);  // a thousand passing assertions are not printed
+}
+
+}  // namespace
+
+TEST_CASE("the plan equals the run for every precision, checkpointing, accumulation, allocator and optimizer") {
+  const OutputFolder folder;
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  int num_checked = 0;
+  for (const TechniqueNetwork& network : technique_networks())
+    for (const Choice& precision : precisions)
+      for (const Choice& checkpointing : checkpointings)
+        for (const Choice& accumulation : accumulations)
+          for (const Choice& allocator : allocators)
+            for (const Choice& optimizer : optimizers) {
+              const bool is_half = &precision != &precisions[0];
+              std::vector<std::string> set = further_settings(
+                  num_checked, is_half, &precision == &precisions[2], &accumulation != &accumulations[0],
+                  std::string(network.yaml).find("loss:") == std::string::npos);
+              for (const Choice* choice : {&precision, &checkpointing, &accumulation, &allocator, &optimizer})
+                set.insert(set.end(), choice->set.begin(), choice->set.end());
+              set.insert(set.end(), {"train.batch_size=5", "train.steps=3", "memory.limit=1GiB", "name=product"});
+              std::string words;
+              for (const std::string& word : set) words += " " + word;
+              INFO(network.name << words << ", checkpointing " << checkpointing.name);
+              TestRun run(network.yaml, folder.path("run"), set);
+              run.options.overwrite = true;
+              if (&checkpointing == &checkpointings[4])
+                set_reachable_budget(run.experiment, run.data.description, *device);
+              check_plan_equals_run(run, *device);
+              ++num_checked;
+            }
+  CHECK(num_checked >= 1000);
+}
+
+}  // namespace trainer
