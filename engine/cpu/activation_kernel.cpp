@@ -2,8 +2,8 @@
 #include "engine/cpu/gelu.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
 #include "engine/cpu/vector_math.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

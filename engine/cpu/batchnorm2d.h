@@ -4,8 +4,8 @@
 
 #include "engine/cpu/cpu_context.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
 #include "engine/shape.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

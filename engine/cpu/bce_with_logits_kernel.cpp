@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "engine/cpu/loss_parts.h"
-#include "engine/cpu/simd.h"
 #include "engine/cpu/vector_math.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "engine/cpu/half.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
+#include "engine/half.h"
 
 namespace trainer {
 

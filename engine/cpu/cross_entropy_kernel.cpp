@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "engine/cpu/loss_parts.h"
-#include "engine/cpu/simd.h"
 #include "engine/cpu/vector_math.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

@@ -3,8 +3,8 @@
 #include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/philox_block.h"
-#include "engine/cpu/simd.h"
 #include "engine/philox.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

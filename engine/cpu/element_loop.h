@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/cpu/half.h"
 #include "engine/cpu/parallel.h"
+#include "engine/half.h"
 
 namespace trainer {
 

@@ -1,6 +1,6 @@
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

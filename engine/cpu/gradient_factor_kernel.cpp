@@ -1,11 +1,11 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/cpu/half.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
 #include "engine/cpu/tensor_blocks.h"
+#include "engine/half.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

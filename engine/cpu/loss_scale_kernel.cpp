@@ -2,9 +2,9 @@
 
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
 #include "engine/ops/gradient_factor.h"
 #include "engine/ops/loss_statistics.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

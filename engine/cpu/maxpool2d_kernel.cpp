@@ -1,7 +1,7 @@
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/pool2d_window.h"
-#include "engine/cpu/simd.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

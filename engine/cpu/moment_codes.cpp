@@ -3,8 +3,8 @@
 #include <bit>
 #include <cmath>
 
-#include "engine/cpu/simd.h"
 #include "engine/ops/optimizer_update.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

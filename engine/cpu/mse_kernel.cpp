@@ -1,5 +1,5 @@
 #include "engine/cpu/loss_parts.h"
-#include "engine/cpu/simd.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

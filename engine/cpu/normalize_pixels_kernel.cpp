@@ -5,7 +5,7 @@
 #include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "engine/cpu/simd.h"
 #include "engine/philox.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
 #include "engine/ops/linear.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

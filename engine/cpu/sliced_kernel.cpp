@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "engine/cpu/half.h"
 #include "engine/cpu/parallel.h"
-#include "engine/cpu/simd.h"
 #include "engine/cpu/slicing.h"
+#include "engine/half.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

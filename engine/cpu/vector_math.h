@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/cpu/simd.h"
+#include "engine/simd.h"
 
 namespace trainer {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 #include "engine/philox.h"
 
 namespace trainer {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/config/load_experiment.h"
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 #include "engine/train/durable_file.h"
 #include "engine/train/float_tensor.h"
 #include "engine/train/safetensors.h"

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <vector>
 
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 #include "engine/philox.h"
 
 namespace trainer {

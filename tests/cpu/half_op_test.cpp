@@ -5,7 +5,7 @@
 #include <random>
 
 #include "engine/cpu/cpu_device.h"
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 #include "tests/op_cases/half_cases.h"
 #include "tests/op_cases/short_numbers.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/cpu/cpu_device.h"
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 #include "tests/op_cases/op_case.h"
 #include "tests/op_cases/short_numbers.h"
 #include "tests/op_cases/update_checks.h"

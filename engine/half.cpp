@@ -1,4 +1,4 @@
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 
 #include <cstring>
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "engine/cpu/simd.h"
 #include "engine/dtype.h"
+#include "engine/simd.h"
 
 namespace trainer {
 
