@@ -17,6 +17,8 @@ using Packing = WindowPacking::Result;
 /// more than a hundredth above the goal is still taken.
 constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000, pairs_while_poor = 30'000'000;
 constexpr std::int64_t most_changes = 30'000;
+/// What is large has at least this part of the peak.
+constexpr std::int64_t parts_of_large = 50;
 
 /// The sum of sizes that live from a time on, until the next one.
 struct LiveBytes {
@@ -68,8 +70,10 @@ class WindowSearch {
   }
 
  private:
-  bool is_within(std::int64_t part) const { return best_.total_bytes <= goal_bytes_ + goal_bytes_ / part; }
-  bool is_good_enough() const { return is_within(1000); }
+  bool is_within(const Packing& packing, std::int64_t part) const {
+    return packing.total_bytes <= goal_bytes_ + goal_bytes_ / part;
+  }
+  bool is_good_enough() const { return is_within(best_, 1000); }
 
   void try_usual_orders() {
     Order order(packing_.members().size());
@@ -94,14 +98,9 @@ class WindowSearch {
       std::sort(middle, order.end());
       std::stable_sort(middle, order.end(), comes_before);
       for (const Fit fit : {Fit::lowest, Fit::tightest}) {
-        num_pairs += packing_.num_pairs();
-        const bool is_first = best_.offsets.empty();
-        if (!is_first && (is_good_enough() || num_pairs > pairs_of_orders)) return;
-        Packing packing = packing_.pack(order, fit, goal_bytes_);
-        if (!is_first && !packing.is_better_than(best_)) continue;
-        best_ = std::move(packing);
-        order_ = order;
-        fit_ = fit;
+        num_pairs += packing_.num_pairs(order.size());
+        if (!best_.offsets.empty() && (is_good_enough() || num_pairs > pairs_of_orders)) return;
+        try_packing(order, fit);
       }
     };
     const auto is_larger = [&](std::int32_t a, std::int32_t b) { return size(a) > size(b); };
@@ -118,22 +117,55 @@ class WindowSearch {
     try_order([&](std::int32_t a, std::int32_t b) { return birth(a) < birth(b); });
   }
 
+  /// Changes first the order of what is large, then that of all.
   void try_changes() {
-    current_ = best_;
-    const std::int64_t pairs = packing_.num_pairs() + static_cast<std::int64_t>(8 * order_.size());
-    for (std::int64_t i = 1; i <= most_changes && !is_good_enough(); ++i) {
-      if (i * pairs > (is_within(100) ? pairs_of_changes : pairs_while_poor)) return;
-      Order changed = order_;
+    Order large, small;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const bool is_large = i < num_fixed_ || size(order_[i]) >= goal_bytes_ / parts_of_large;
+      (is_large ? large : small).push_back(order_[i]);
+    }
+    if (large.size() > num_fixed_ && !small.empty()) {
+      Order order = improved(large);
+      std::stable_sort(small.begin(), small.end(), [&](std::int32_t a, std::int32_t b) { return size(a) > size(b); });
+      order.insert(order.end(), small.begin(), small.end());
+      try_packing(order, fit_);
+    }
+    if (is_good_enough()) return;
+    try_packing(improved(order_), fit_);
+  }
+
+  /// Keeps a packing that is the best so far.
+  void try_packing(const Order& order, Fit fit) {
+    Packing packing = packing_.pack(order, fit, goal_bytes_);
+    if (!best_.offsets.empty() && !packing.is_better_than(best_)) return;
+    best_ = std::move(packing);
+    order_ = order;
+    fit_ = fit;
+  }
+
+  /// The best order that changes of `order`, which may be of some members only, lead to.
+  Order improved(Order order) {
+    current_ = packing_.pack(order, fit_, goal_bytes_);
+    Packing best = current_;
+    Order best_order = order;
+    const std::int64_t pairs = packing_.num_pairs(order.size()) + static_cast<std::int64_t>(8 * order.size());
+    for (std::int64_t i = 1; i <= most_changes && !is_within(best, 1000); ++i) {
+      if (i * pairs > (is_within(best, 100) ? pairs_of_changes : pairs_while_poor)) break;
+      Order changed = order;
       if (!change(changed)) continue;
       Packing packing = packing_.pack(changed, fit_, goal_bytes_);
-      if (packing.is_better_than(best_)) best_ = packing;
+      if (packing.is_better_than(best)) {
+        best = packing;
+        best_order = changed;
+      }
       // Now and then a step back is taken, so that the search does not end in a dead end.
       const bool steps_back =
-          random(50) == 0 && packing.total_bytes - goal_bytes_ < 2 * (best_.total_bytes - goal_bytes_);
+          random(50) == 0 && packing.total_bytes - goal_bytes_ < 2 * (best.total_bytes - goal_bytes_);
       if (current_.is_better_than(packing) && !steps_back) continue;
       current_ = std::move(packing);
-      order_ = std::move(changed);
+      order = std::move(changed);
     }
+    return best_order;
   }
 
   /// Moves one member of the order elsewhere; false where there is nothing to move.

@@ -51,9 +51,8 @@ WindowPacking::Result WindowPacking::pack(const Order& order, Fit fit, std::int6
   return result;
 }
 
-std::int64_t WindowPacking::num_pairs() const {
-  const auto num_members = static_cast<std::int64_t>(members_.size());
-  return num_members * (static_cast<std::int64_t>(fixed_.size()) + num_members / 2 + 1);
+std::int64_t WindowPacking::num_pairs(std::size_t num_members) const {
+  return static_cast<std::int64_t>(num_members * (fixed_.size() + num_members / 2 + 1));
 }
 
 bool WindowPacking::lives_throughout(std::int32_t member) const {

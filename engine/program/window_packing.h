@@ -32,10 +32,11 @@ class WindowPacking {
   /// `offsets` by item; below 0: without a place. The items must outlive the packing.
   WindowPacking(std::span<const PlacedItem> items, std::span<const std::int64_t> offsets, LiveInterval window);
 
-  /// Each member in turn takes the lowest, or the tightest, gap between what lives at the same time.
+  /// Each member of `order`, which need not be all, takes the lowest or the tightest gap between what lives at the same
+  /// time and has a place by then.
   Result pack(const Order& order, Fit fit, std::int64_t goal_bytes);
-  /// How many pairs of items a packing looks at.
-  std::int64_t num_pairs() const;
+  /// How many pairs of items a packing of so many members looks at.
+  std::int64_t num_pairs(std::size_t num_members) const;
 
   const std::vector<std::int32_t>& members() const { return members_; }
   const PlacedItem& item(std::int32_t member) const { return items_[static_cast<std::size_t>(members_[member])]; }
