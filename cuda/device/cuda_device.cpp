@@ -65,6 +65,7 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   context_.stream = compute_.get();
   context_.scalars = scalars_;
   context_.library = &library_;
+  context_.slots = &slots_;
   context_.tf32 = options.tf32;
 }
 
@@ -72,6 +73,7 @@ CudaDevice::~CudaDevice() {
   // Kernels own what queued work may still use.
   cudaStreamSynchronize(compute_.get());
   cudaStreamSynchronize(copies_.get());
+  copy_streams_.settle();
   cudaGetLastError();
 }
 
@@ -186,6 +188,7 @@ void CudaDevice::wait_for(std::int64_t mark) {
 void CudaDevice::synchronize() {
   require_cuda(cudaStreamSynchronize(compute_.get()), "wait for its kernels");
   require_cuda(cudaStreamSynchronize(copies_.get()), "wait for its copies");
+  copy_streams_.synchronize();
 }
 
 std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue, std::string& obstacle) {

@@ -7,18 +7,20 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/device/cuda_copy_streams.h"
 #include "cuda/device/cuda_library.h"
 #include "cuda/device/device_usage.h"
 #include "cuda/device/stream_handles.h"
 #include "cuda/model/cuda_options.h"
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
+#include "cuda/ops/slot_copies.h"
 #include "engine/device/device.h"
 
 namespace trainer::cuda {
 
-/// A GPU: kernels on one stream, the next batch on another. Used by one thread at a time; a thread begins with
-/// begin_pass, prepare, or what makes memory.
+/// A GPU: kernels on one stream, the next batch and activations that wait on the host on others. Used by one thread at
+/// a time; a thread begins with begin_pass, prepare, or what makes memory.
 class CudaDevice final : public Device {
  public:
   /// `usage` was made before this process used the device; `scalars` is where its kernels read the step's numbers.
@@ -83,6 +85,10 @@ class CudaDevice final : public Device {
   OwnedEvent taken_;   ///< in compute_: begin_pass has taken it
   std::array<OwnedEvent, 16> marks_;
   std::int64_t next_mark_ = 0;
+
+  CudaCopyStreams copy_streams_{compute_.get()};
+  HostSlots slot_memory_{[this](std::int64_t num_bytes) { return make_host_memory(num_bytes); }};
+  SlotCopies slots_{copy_streams_, slot_memory_};
 
   mutable CudaLibrary library_;
   CudaContext context_;

@@ -11,11 +11,14 @@
 
 namespace trainer::cuda {
 
+class SlotCopies;
+
 /// What every kernel of one CUDA device shares. The device owns all of it and outlives its kernels.
 struct CudaContext {
   Stream stream = nullptr;
   const StepScalars* scalars = nullptr;  ///< in device memory, written by begin_pass: kernels read it when they run
   Library* library = nullptr;
+  SlotCopies* slots = nullptr;
   bool tf32 = false;
   std::int64_t matrix_alignment = 16;  ///< of the operands of linear ops, which may begin within a tensor
 };

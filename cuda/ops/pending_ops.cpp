@@ -8,8 +8,6 @@ namespace trainer::cuda {
   std::unique_ptr<Kernel> make_##name##_kernel(const Op&, CudaContext&) { \
     throw InternalError("internal error: " #name " has no kernel yet");   \
   }
-TRAINER_PENDING(offload)
-TRAINER_PENDING(fetch)
 #undef TRAINER_PENDING
 
 }  // namespace trainer::cuda

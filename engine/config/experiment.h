@@ -43,7 +43,8 @@ struct MemoryConfig {
   MomentStorage moments = MomentStorage::f32;        ///< memory.moments: `8bit` only for adam and adamw
   bool master_weights = true;        ///< memory.master_weights: false keeps bf16 weights alone, rounded stochastically
   std::vector<std::string> offload;  ///< memory.offload: layers whose kept activations wait in host memory
-  bool preflight = true;             ///< memory.preflight: refuse to start what the plan shows not to fit
+  SourceLocation offload_location = {};
+  bool preflight = true;  ///< memory.preflight: refuse to start what the plan shows not to fit
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };
 
@@ -123,6 +124,7 @@ struct CheckpointingConfig {
   std::int64_t every = 0;
   std::vector<std::string> layers;  ///< a layer's path or kind; `*` stands for anything; all that lies under it counts
   std::int64_t budget = 0;          ///< bytes; of `auto`: set by settle_checkpointing (engine/plan), 0: none
+  SourceLocation location = {};
 };
 
 struct EarlyStoppingConfig {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/device/host_slots.h"
 #include "engine/device/step_scalars.h"
 
 struct dnnl_engine;
@@ -13,6 +14,7 @@ struct CpuContext {
   dnnl_engine* engine = nullptr;
   dnnl_stream* stream = nullptr;
   StepScalars scalars;  ///< of the running pass
+  HostSlots* slots = nullptr;
 };
 
 }  // namespace trainer

@@ -50,6 +50,7 @@ class CpuDevice final : public Device {
     context_.num_threads = num_threads;
     context_.engine = engine;
     context_.stream = stream;
+    context_.slots = &slots_;
     outside_bytes_ = resident_bytes();
   }
 
@@ -111,6 +112,7 @@ class CpuDevice final : public Device {
   std::string name_;
   std::unique_ptr<dnnl_engine, DestroyEngine> engine_;
   std::unique_ptr<dnnl_stream, DestroyStream> stream_;
+  HostSlots slots_{[](std::int64_t num_bytes) { return std::make_unique<AlignedMemory>(num_bytes); }};
   mutable CpuContext context_;
   mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;

@@ -8,8 +8,6 @@ namespace trainer {
   std::unique_ptr<CpuKernel> make_##name##_kernel(const Op&, CpuContext&) { \
     throw InternalError("internal error: " #name " has no kernel yet");     \
   }
-TRAINER_PENDING(offload)
-TRAINER_PENDING(fetch)
 #undef TRAINER_PENDING
 
 }  // namespace trainer

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/program/mask_reads.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
+#include "engine/program/mask_reads.h"
 #include "engine/program/placement.h"
+#include "engine/program/offload.h"
 #include "engine/program/precision.h"
 #include "engine/program/relu_fusion.h"
 #include "engine/program/schedule.h"
@@ -128,6 +129,7 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
       }
     }
     apply_recompute(graph, device, recompute);
+    apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
     const std::string suffix = batch_size == schedule.batch_size() ? "" : ", odd last batch";
     Program::MicroBatch micro_batch;
     micro_batch.batch_size = batch_size;

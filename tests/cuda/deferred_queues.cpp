@@ -1,6 +1,7 @@
 #include "tests/cuda/deferred_queues.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "engine/errors.h"
@@ -36,6 +37,49 @@ void DeferredQueues::finish_copy_ahead() { run_copies_to(num_copied_ + static_ca
 void DeferredQueues::synchronize() {
   run_kernels_to(num_added());
   finish_copy_ahead();
+  for (const StreamKind stream : {StreamKind::to_host, StreamKind::to_device})
+    run_to({stream, stream_of(stream).num_added()});
+}
+
+std::int32_t DeferredQueues::make_event() {
+  events_.emplace_back();
+  return static_cast<std::int32_t>(events_.size()) - 1;
+}
+
+void DeferredQueues::record(std::int32_t event, StreamKind stream) {
+  events_[static_cast<std::size_t>(event)] = {
+      stream, stream == StreamKind::kernels ? num_added() : stream_of(stream).num_added()};
+}
+
+void DeferredQueues::wait(StreamKind stream, std::int32_t event) {
+  add_to(stream, [this, place = events_[static_cast<std::size_t>(event)]] { run_to(place); });
+}
+
+void DeferredQueues::copy(StreamKind stream, void* destination, const void* source, std::int64_t num_bytes) {
+  add_to(stream, [=] { std::memcpy(destination, source, static_cast<std::size_t>(num_bytes)); });
+}
+
+void DeferredQueues::add_to(StreamKind stream, Work work) {
+  if (stream == StreamKind::kernels) {
+    add(std::move(work));
+    return;
+  }
+  stream_of(stream).work.push_back(std::move(work));
+  if (timing_ == CopyTiming::early) run_to({stream, stream_of(stream).num_added()});
+}
+
+void DeferredQueues::run_to(const Place& place) {
+  if (place.stream == StreamKind::kernels) {
+    run_kernels_to(place.count);
+    return;
+  }
+  Stream& stream = stream_of(place.stream);
+  while (stream.num_run < place.count) {
+    const Work work = std::move(stream.work.front());
+    stream.work.pop_front();
+    ++stream.num_run;
+    work();
+  }
 }
 
 void DeferredQueues::run_kernels_to(std::int64_t count) {

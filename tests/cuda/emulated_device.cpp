@@ -8,9 +8,11 @@
 #include "cuda/kernels/begin_pass.h"
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
+#include "cuda/ops/slot_copies.h"
 #include "engine/device/aligned_memory.h"
 #include "engine/memory/host_source.h"
 #include "engine/memory/machine_memory.h"
+#include "tests/cuda/capture_rules.h"
 #include "tests/cuda/deferred_queues.h"
 #include "tests/cuda/host_convolution.h"
 #include "tests/cuda/host_matmul.h"
@@ -33,37 +35,62 @@ void copy(void* destination, const void* source, std::int64_t num_bytes) {
   if (num_bytes > 0) std::memcpy(destination, source, static_cast<std::size_t>(num_bytes));
 }
 
-/// Where kernels, fills and copies go: the device's queue, or a recording.
-class Queue {
+/// Where kernels, fills and copies go: the device's queues, or a recording.
+class Queue final : public CopyStreams {
  public:
   using Work = DeferredQueues::Work;
+  using Recorded = std::vector<std::function<void(DeferredQueues&)>>;
 
   explicit Queue(DeferredQueues& queues) : queues_(queues) {}
 
   void add(Work work) {
-    if (recorded_ != nullptr) {
-      recorded_->push_back(std::move(work));
-    } else {
-      queues_.add(std::move(work));
-    }
+    give([work = std::move(work)](DeferredQueues& queues) { queues.add(work); });
   }
   /// What `queue` adds.
-  std::vector<Work> record(const std::function<void()>& queue) {
+  Recorded record(const std::function<void()>& queue) {
     require_unrecorded();
-    std::vector<Work> work;
+    Recorded work;
     recorded_ = &work;
+    rules_ = {};
     const auto stop = [this](void*) { recorded_ = nullptr; };
     const std::unique_ptr<void, decltype(stop)> stop_at_end(this, stop);
     queue();
+    rules_.end();
     return work;
   }
   void require_unrecorded() const {
     require_internal(recorded_ == nullptr, "only kernels, fills and copies on the device are recorded");
   }
+  void replay(const Recorded& work) {
+    for (const auto& one : work) one(queues_);
+  }
+
+  std::int32_t make_event() override { return queues_.make_event(); }
+  void record(std::int32_t event, StreamKind stream) override {
+    if (recorded_ != nullptr) rules_.record(event, stream);
+    give([=](DeferredQueues& queues) { queues.record(event, stream); });
+  }
+  void wait(StreamKind stream, std::int32_t event) override {
+    if (recorded_ != nullptr) rules_.wait(stream, event);
+    give([=](DeferredQueues& queues) { queues.wait(stream, event); });
+  }
+  void copy(StreamKind stream, void* destination, const void* source, std::int64_t num_bytes) override {
+    if (recorded_ != nullptr) rules_.copy(stream);
+    give([=](DeferredQueues& queues) { queues.copy(stream, destination, source, num_bytes); });
+  }
 
  private:
+  void give(std::function<void(DeferredQueues&)> work) {
+    if (recorded_ != nullptr) {
+      recorded_->push_back(std::move(work));
+    } else {
+      work(queues_);
+    }
+  }
+
   DeferredQueues& queues_;
-  std::vector<Work>* recorded_ = nullptr;
+  Recorded* recorded_ = nullptr;
+  CaptureRules rules_;
 };
 
 class QueuedKernel final : public Kernel {
@@ -84,24 +111,20 @@ class QueuedKernel final : public Kernel {
 
 class QueuedRecording final : public Recording {
  public:
-  QueuedRecording(std::vector<Queue::Work> work, Queue& queue)
-      : work_(std::make_shared<std::vector<Queue::Work>>(std::move(work))), queue_(queue) {}
-  void replay() override {
-    queue_.add([work = work_] {
-      for (const Queue::Work& one : *work) one();
-    });
-  }
+  QueuedRecording(Queue::Recorded work, Queue& queue) : work_(std::move(work)), queue_(queue) {}
+  void replay() override { queue_.replay(work_); }
 
  private:
-  std::shared_ptr<std::vector<Queue::Work>> work_;
+  Queue::Recorded work_;
   Queue& queue_;
 };
 
 class EmulatedDevice final : public Device {
  public:
-  explicit EmulatedDevice(bool tf32) {
+  EmulatedDevice(bool tf32, CopyTiming timing) : queues_(timing) {
     context_.scalars = &scalars_;
     context_.library = &library_;
+    context_.slots = &slots_;
     context_.tf32 = tf32;
   }
 
@@ -117,7 +140,11 @@ class EmulatedDevice final : public Device {
   Kernel& prepare(const Op& op) override {
     const auto known = kernels_.find(op);
     if (known != kernels_.end()) return *known->second;
-    return *kernels_.emplace(op, std::make_unique<QueuedKernel>(make_kernel_of(op, context_), queue_)).first->second;
+    std::unique_ptr<Kernel> kernel = make_kernel_of(op, context_);
+    // Those that carry activations queue what they do themselves.
+    const bool queues_itself = op.kind == OpKind::offload || op.kind == OpKind::fetch;
+    if (!queues_itself) kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
+    return *kernels_.emplace(op, std::move(kernel)).first->second;
   }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
@@ -178,11 +205,15 @@ class EmulatedDevice final : public Device {
   CudaContext context_;
   DeferredQueues queues_;
   Queue queue_{queues_};
+  HostSlots slot_memory_{[](std::int64_t num_bytes) { return std::make_unique<AlignedMemory>(num_bytes); }};
+  SlotCopies slots_{queue_, slot_memory_};
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_emulated_device(bool tf32) { return std::make_unique<EmulatedDevice>(tf32); }
+std::unique_ptr<Device> make_emulated_device(bool tf32, CopyTiming timing) {
+  return std::make_unique<EmulatedDevice>(tf32, timing);
+}
 
 }  // namespace trainer::cuda

@@ -3,13 +3,16 @@
 #include <memory>
 
 #include "engine/device/device.h"
+#include "tests/cuda/deferred_queues.h"
 
 namespace trainer::cuda {
 
 /// The CUDA device's ops on host memory: kernels through the host launch layer, library calls by interpreters of their
 /// descriptions. Its queues put work off as long as the contract of Device allows: kernels, fills and copies run only
 /// when a mark, a copy ahead or everything is waited for, and copies ahead when the next pass begins or they are waited
-/// for. So whoever reads a result, changes host memory or frees device memory too early gets wrong numbers.
-std::unique_ptr<Device> make_emulated_device(bool tf32 = false);
+/// for. So whoever reads a result, changes host memory or frees device memory too early gets wrong numbers. Copies of
+/// activations to the host and back run as late, or as early, as the waits of their streams allow; what is recorded has
+/// to follow CUDA's rules for a capture.
+std::unique_ptr<Device> make_emulated_device(bool tf32 = false, CopyTiming timing = CopyTiming::late);
 
 }  // namespace trainer::cuda

@@ -50,6 +50,10 @@ void append_elementwise(std::vector<OpCase>& cases) {
     const Op dropout = dropout_op(type, {.p = 0.3, .stream = 4});
     cases.push_back(drawn(dropout));
     cases.push_back(drawn(dropout_backward_op(dropout)));
+    for (const bool finish : {false, true}) {
+      cases.push_back(drawn(offload_op(type, {.slot = 0, .finish = finish})));
+      cases.push_back(drawn(fetch_op(type, {.slot = 1, .finish = finish})));
+    }
   }
 }
 

@@ -4,7 +4,5 @@
 
 namespace trainer {
 
-std::vector<OpCase> offload_cases() { return {}; }
-std::vector<OpCase> fetch_cases() { return {}; }
 
 }  // namespace trainer

@@ -46,3 +46,21 @@ TEST_CASE("A pattern of many stars is answered at once") {
   CHECK_FALSE(matches_layer(pattern + "b", std::string(4000, 'a'), "relu"));
   CHECK(matches_layer(pattern, std::string(4000, 'a'), "relu"));
 }
+
+TEST_CASE("Patterns are checked against all layers, and one that means none is an error") {
+  std::vector<Layer> layers(3);
+  layers[0].path = "0";
+  layers[0].kind = "conv2d";
+  layers[1].path = "body.0";
+  layers[1].kind = "relu";
+  layers[2].path = "body.1";
+  layers[2].kind = "conv2d";
+  const auto matching = [&](const std::vector<std::string>& patterns) {
+    return matching_layers(patterns, layers, "memory.offload", {});
+  };
+  CHECK(matching({}) == std::vector<bool>{false, false, false});
+  CHECK(matching({"conv2d"}) == std::vector<bool>{true, false, true});
+  CHECK(matching({"0", "body"}) == std::vector<bool>{true, true, true});
+  CHECK_THROWS_WITH(matching({"conv2d", "gelu"}), Catch::Contains("'memory.offload': no layer matches 'gelu'"));
+  CHECK_THROWS_AS(matching({"conv2d", "gelu"}), ConfigError);
+}
