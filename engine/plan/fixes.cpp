@@ -12,6 +12,7 @@
 #include "engine/plan/model_numbers.h"
 #include "engine/plan/settle_checkpointing.h"
 #include "engine/plan/step_flops.h"
+#include "engine/plan/technique_fixes.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
@@ -85,6 +86,7 @@ class FixSearch {
     try_optimizer();
     try_workspace();
     try_expandable_segments();
+    try_techniques();
     try_model(experiment_, {}, "");
     try_limit();
     try_combinations();
@@ -227,6 +229,18 @@ class FixSearch {
     if (fits(changed))
       propose(changed, {"memory.expandable_segments=true"}, "segments that grow in place: less lies idle in them",
               true);
+  }
+
+  /// Single techniques that are enough, and where none is, all of them.
+  void try_techniques() {
+    bool has_one = false;
+    for (TechniqueFix& technique : technique_fixes(experiment_)) {
+      const bool is_combination = technique.set.size() > 1;
+      if (is_combination ? has_one : !fits(technique.changed)) continue;
+      has_one =
+          propose(technique.changed, std::move(technique.set), std::move(technique.what), technique.same_result) ||
+          has_one;
+    }
   }
 
   /// The largest batch together with the lightest optimizer.

@@ -9,8 +9,8 @@ namespace trainer {
 namespace {
 
 std::string time_of(const Fix& fix) {
-  if (fix.relative_step_time > 0.99 && fix.relative_step_time < 1.01) return "about the same time a step";
-  return fmt::format("{:.2g} times the time a step", fix.relative_step_time);
+  if (fix.relative_step_time > 0.97 && fix.relative_step_time < 1.03) return "about the same time a step";
+  return fmt::format("{:.2f} times the time a step", fix.relative_step_time);
 }
 
 }  // namespace

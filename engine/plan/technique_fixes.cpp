@@ -1,0 +1,73 @@
+#include "engine/plan/technique_fixes.h"
+
+#include <utility>
+
+namespace trainer {
+namespace {
+
+class TechniqueList {
+ public:
+  explicit TechniqueList(const Experiment& experiment) : experiment_(experiment) {
+    together_.changed = experiment;
+    together_.what = "everything that changes no result together";
+  }
+
+  template <typename Change>
+  void add(bool applies, Change change, std::string word, std::string what, bool same_result) {
+    if (!applies) return;
+    if (same_result != together_.same_result) finish_together("everything that holds less memory together");
+    TechniqueFix fix{experiment_, {word}, std::move(what), same_result};
+    change(fix.changed);
+    fixes_.push_back(std::move(fix));
+    change(together_.changed);
+    together_.set.push_back(std::move(word));
+    together_.same_result = same_result;
+  }
+
+  std::vector<TechniqueFix> finish() && {
+    finish_together("");
+    return std::move(fixes_);
+  }
+
+ private:
+  void finish_together(std::string next) {
+    if (together_.set.size() > 1) fixes_.push_back(together_);
+    together_.what = std::move(next);
+  }
+
+  const Experiment& experiment_;
+  TechniqueFix together_;
+  std::vector<TechniqueFix> fixes_;
+};
+
+}  // namespace
+
+std::vector<TechniqueFix> technique_fixes(const Experiment& experiment) {
+  using Type = CheckpointingConfig::Type;
+  const MemoryConfig& memory = experiment.memory;
+  const TrainConfig& train = experiment.train;
+  const bool updates_alone = train.clip_norm <= 0 && train.accumulation_steps == 1 && train.amp != Amp::fp16;
+  TechniqueList list(experiment);
+  list.add(
+      memory.allocator == AllocatorKind::caching && !memory.expandable_segments,
+      [](Experiment& changed) { changed.memory.allocator = AllocatorKind::planned; }, "memory.allocator=planned",
+      "every buffer at a fixed place: nothing lies idle between them", true);
+  list.add(
+      train.checkpointing.type != Type::automatic,
+      [](Experiment& changed) { changed.train.checkpointing = {.type = Type::automatic, .every = 0, .layers = {}}; },
+      "train.checkpointing=auto", "activations computed again instead of kept: as many as must be", true);
+  list.add(
+      memory.update == UpdatePlace::at_end && updates_alone,
+      [](Experiment& changed) { changed.memory.update = UpdatePlace::in_backward; }, "memory.update=in_backward",
+      "each gradient used up and released as soon as it is there", true);
+  list.add(
+      train.amp == Amp::off, [](Experiment& changed) { changed.train.amp = Amp::bf16; }, "train.amp=bf16",
+      "activations and products in 16 bit", false);
+  list.add(
+      memory.moments == MomentStorage::f32 && experiment.optimizer.type != OptimizerType::sgd,
+      [](Experiment& changed) { changed.memory.moments = MomentStorage::eight_bit; }, "memory.moments=8bit",
+      "the optimizer's moments in 8 bit", false);
+  return std::move(list).finish();
+}
+
+}  // namespace trainer
