@@ -3,6 +3,7 @@
 #include "cuda/kernels/numeric_loss.h"
 #include "cuda/ops/cross_entropy_shape_of.h"
 #include "cuda/ops/kernels.h"
+#include "engine/device/loss_chunk_runner.h"
 
 namespace trainer::cuda {
 
@@ -19,6 +20,10 @@ std::int64_t gradient_factor_workspace_bytes(const Op& op) {
     if (gradient.dtype != DType::f64)
       num_chunks += gradient_factor_chunks(gradient.num_elements());  // not the loss scale
   return num_chunks * static_cast<std::int64_t>(sizeof(double));
+}
+
+std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model) {
+  return loss_chunks_workspace_bytes(op, [&](const Op& step) { return compute_workspace_bytes(step, model); });
 }
 
 }  // namespace trainer::cuda
