@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "engine/cpu/batchnorm2d.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/row_pieces.h"
 
 namespace trainer {
 
@@ -12,14 +15,13 @@ struct GradientRows {
   std::int64_t channels;
 };
 
-/// To first[c] the sum of g, to second[c] that of g · (x − mean), over some rows.
-TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::int64_t begin, std::int64_t end,
-                                double* first, double* second) {
+/// Adds to first[c] the sum of g, to second[c] that of g · (x − mean), over some rows.
+TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::int64_t rows, double* first,
+                                double* second) {
   const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
   const std::int64_t channels = of.channels;
-  for (std::int64_t c = 0; c < channels; ++c) first[c] = second[c] = 0;
-  for (std::int64_t row = begin; row < end; row += rows_per_f32_sum) {
-    const std::int64_t last = row + rows_per_f32_sum < end ? row + rows_per_f32_sum : end;
+  for (std::int64_t row = 0; row < rows; row += rows_per_f32_sum) {
+    const std::int64_t last = row + rows_per_f32_sum < rows ? row + rows_per_f32_sum : rows;
     for (std::int64_t c = 0; c < channels; c += tile_channels) {
       float sum[tile_channels] = {};
       float product[tile_channels] = {};
@@ -66,10 +68,10 @@ TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::
 
 // dx = g · a[c] + x · b[c] + d[c]
 TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const float* b, const float* d, float* dx,
-                               std::int64_t begin, std::int64_t end) {
+                               std::int64_t rows) {
   const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
   const std::int64_t channels = of.channels;
-  for (std::int64_t row = begin; row < end; ++row) {
+  for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t at = row * channels;
     if (scale != nullptr) {
 #pragma omp simd
@@ -87,7 +89,10 @@ TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const flo
 class BatchNorm2dBackwardKernel final : public CpuKernel {
  public:
   BatchNorm2dBackwardKernel(const Op& op, const CpuContext& context)
-      : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(op.inputs[0]) {}
+      : context_(context),
+        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
+        shape_(op.inputs[0]),
+        type_(op.inputs[0].dtype) {}
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const std::int64_t channels = shape_.channels;
@@ -101,14 +106,21 @@ class BatchNorm2dBackwardKernel final : public CpuKernel {
     float* const d = b + channels;
     float* const scale = attributes_.relu ? d + channels : nullptr;
     float* const offset = attributes_.relu ? scale + channels : nullptr;
+    const RowPieces pieces(type_, channels, 2, a + 5 * channels);
     if (attributes_.relu) normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
-    const GradientRows rows = {input(addresses, 0), input(addresses, 1), scale, offset, channels};
+    const auto read = [&](std::int64_t begin, std::int64_t end) {
+      return GradientRows{pieces.read(addresses.inputs[0], 0, begin, end),
+                          pieces.read(addresses.inputs[1], 1, begin, end), scale, offset, channels};
+    };
 
     const RowParts parts = shape_.sum_parts();
     const int num_threads = shape_.num_threads(context_);
     parallel_tasks(num_threads, parts.num_parts, [&](std::int64_t part) {
       double* const first = sums + part * 2 * channels;
-      sum_gradients(rows, mean, parts.begin(part), parts.end(part), first, first + channels);
+      std::fill_n(first, 2 * channels, 0.0);
+      pieces.for_each(parts.begin(part), parts.end(part), [&](std::int64_t begin, std::int64_t end) {
+        sum_gradients(read(begin, end), mean, end - begin, first, first + channels);
+      });
     });
     add_parts(sums, parts.num_parts, 2 * channels);
 
@@ -130,16 +142,21 @@ class BatchNorm2dBackwardKernel final : public CpuKernel {
         dbias[c] = static_cast<float>(sums[c]);
       }
     }
-    float* const dx = output(addresses, 0);
+    void* const dx = addresses.outputs[0];
     const RowParts blocks = shape_.blocks();
-    parallel_tasks(num_threads, blocks.num_parts,
-                   [&](std::int64_t i) { combine_rows(rows, a, b, d, dx, blocks.begin(i), blocks.end(i)); });
+    parallel_tasks(num_threads, blocks.num_parts, [&](std::int64_t i) {
+      pieces.for_each(blocks.begin(i), blocks.end(i), [&](std::int64_t begin, std::int64_t end) {
+        combine_rows(read(begin, end), a, b, d, pieces.write(dx, 0, begin), end - begin);
+        pieces.written(dx, 0, begin, end);
+      });
+    });
   }
 
  private:
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   ImageRows shape_;
+  DType type_;  ///< of dy, x and dx
 };
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/cpu/half.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/row_pieces.h"
 
 namespace trainer {
 
@@ -11,11 +13,10 @@ namespace {
 
 /// Adds to first[c] the sum of x − shift, to second[c] that of its square, over some rows. Centring on a value of the
 /// data keeps the difference of the two exact enough where the mean is large against the deviation.
-TRAINER_SIMD void sum_moments(const float* x, const float* shift, std::int64_t begin, std::int64_t end,
-                              std::int64_t channels, double* first, double* second) {
-  for (std::int64_t c = 0; c < channels; ++c) first[c] = second[c] = 0;
-  for (std::int64_t row = begin; row < end; row += rows_per_f32_sum) {
-    const std::int64_t last = row + rows_per_f32_sum < end ? row + rows_per_f32_sum : end;
+TRAINER_SIMD void sum_moments(const float* x, const float* shift, std::int64_t rows, std::int64_t channels,
+                              double* first, double* second) {
+  for (std::int64_t row = 0; row < rows; row += rows_per_f32_sum) {
+    const std::int64_t last = row + rows_per_f32_sum < rows ? row + rows_per_f32_sum : rows;
     std::int64_t c = 0;
     for (; c + tile_channels <= channels; c += tile_channels) {
       float sum[tile_channels] = {};
@@ -60,18 +61,18 @@ TRAINER_SIMD void add_part(double* sums, const double* part, std::int64_t count)
   for (std::int64_t i = 0; i < count; ++i) sums[i] += part[i];
 }
 
-TRAINER_SIMD void scale_rows(const float* x, const float* scale, const float* offset, float* y, std::int64_t begin,
-                             std::int64_t end, std::int64_t channels) {
-  for (std::int64_t row = begin; row < end; ++row) {
+TRAINER_SIMD void scale_rows(const float* x, const float* scale, const float* offset, float* y, std::int64_t rows,
+                             std::int64_t channels) {
+  for (std::int64_t row = 0; row < rows; ++row) {
     const float* const from = x + row * channels;
     float* const to = y + row * channels;
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) to[c] = normalized(from[c], scale[c], offset[c]);
   }
 }
-TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const float* offset, float* y, std::int64_t begin,
-                                  std::int64_t end, std::int64_t channels) {
-  for (std::int64_t row = begin; row < end; ++row) {
+TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const float* offset, float* y, std::int64_t rows,
+                                  std::int64_t channels) {
+  for (std::int64_t row = 0; row < rows; ++row) {
     const float* const from = x + row * channels;
     float* const to = y + row * channels;
 #pragma omp simd
@@ -82,22 +83,33 @@ TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const floa
   }
 }
 
-void scale_all_rows(const CpuContext& context, const ImageRows& shape, bool relu, const float* x, const float* scale,
-                    const float* offset, float* y) {
+/// `lines` are the scale and the offset, one behind the other, and behind them the scratch of the pieces.
+void scale_all_rows(const CpuContext& context, const ImageRows& shape, bool relu, DType type, const void* x,
+                    float* lines, void* y) {
   const RowParts blocks = shape.blocks();
+  const std::int64_t channels = shape.channels;
+  const RowPieces pieces(type, channels, 1, lines + 2 * channels);
   parallel_tasks(shape.num_threads(context), blocks.num_parts, [&](std::int64_t i) {
-    (relu ? scale_rows_relu : scale_rows)(x, scale, offset, y, blocks.begin(i), blocks.end(i), shape.channels);
+    pieces.for_each(blocks.begin(i), blocks.end(i), [&](std::int64_t begin, std::int64_t end) {
+      const float* const from = pieces.read(x, 0, begin, end);
+      (relu ? scale_rows_relu : scale_rows)(from, lines, lines + channels, pieces.write(y, 0, begin), end - begin,
+                                            channels);
+      pieces.written(y, 0, begin, end);
+    });
   });
 }
 
 class BatchNorm2dKernel final : public CpuKernel {
  public:
   BatchNorm2dKernel(const Op& op, const CpuContext& context)
-      : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(op.inputs[0]) {}
+      : context_(context),
+        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
+        shape_(op.inputs[0]),
+        type_(op.inputs[0].dtype) {}
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const std::int64_t channels = shape_.channels;
-    const float* const x = input(addresses, 0);
+    const void* const x = addresses.inputs[0];
     float* const running_mean = modified_input(addresses, 1);
     float* const running_var = modified_input(addresses, 2);
     const float* const weight = attributes_.affine ? input(addresses, 3) : nullptr;
@@ -109,11 +121,15 @@ class BatchNorm2dKernel final : public CpuKernel {
     float* const offset = scale + channels;
 
     // The first row serves as the shift; y may be x, so it is kept apart.
-    for (std::int64_t c = 0; c < channels; ++c) offset[c] = x[c];
+    widen(type_, x, offset, channels);
     const RowParts parts = shape_.sum_parts();
+    const RowPieces pieces(type_, channels, 1, offset + channels);
     parallel_tasks(shape_.num_threads(context_), parts.num_parts, [&](std::int64_t part) {
       double* const first = sums + part * 2 * channels;
-      sum_moments(x, offset, parts.begin(part), parts.end(part), channels, first, first + channels);
+      std::fill_n(first, 2 * channels, 0.0);
+      pieces.for_each(parts.begin(part), parts.end(part), [&](std::int64_t begin, std::int64_t end) {
+        sum_moments(pieces.read(x, 0, begin, end), offset, end - begin, channels, first, first + channels);
+      });
     });
     add_parts(sums, parts.num_parts, 2 * channels);
 
@@ -131,38 +147,46 @@ class BatchNorm2dKernel final : public CpuKernel {
       running_var[c] = static_cast<float>((1 - m) * static_cast<double>(running_var[c]) + m * unbiased);
     }
     normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
-    scale_all_rows(context_, shape_, attributes_.relu, x, scale, offset, output(addresses, 0));
+    scale_all_rows(context_, shape_, attributes_.relu, type_, x, scale, addresses.outputs[0]);
   }
 
  private:
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   ImageRows shape_;
+  DType type_;  ///< of x and y
 };
 
 class BatchNorm2dNormalizeKernel final : public CpuKernel {
  public:
   BatchNorm2dNormalizeKernel(const Op& op, const CpuContext& context)
-      : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(op.inputs[0]) {}
+      : context_(context),
+        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
+        shape_(op.inputs[0]),
+        type_(op.inputs[0].dtype) {}
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     auto* const scale = static_cast<float*>(addresses.workspace);
     float* const offset = scale + shape_.channels;
     normalization_lines(input(addresses, 1), input(addresses, 2), attributes_.affine ? input(addresses, 3) : nullptr,
                         attributes_.affine ? input(addresses, 4) : nullptr, shape_.channels, scale, offset);
-    scale_all_rows(context_, shape_, attributes_.relu, input(addresses, 0), scale, offset, output(addresses, 0));
+    scale_all_rows(context_, shape_, attributes_.relu, type_, addresses.inputs[0], scale, addresses.outputs[0]);
   }
 
  private:
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   ImageRows shape_;
+  DType type_;  ///< of x and y
 };
 
 class BatchNorm2dInferenceKernel final : public CpuKernel {
  public:
   BatchNorm2dInferenceKernel(const Op& op, const CpuContext& context)
-      : context_(context), attributes_(attributes_of<BatchNorm2dAttributes>(op)), shape_(op.inputs[0]) {}
+      : context_(context),
+        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
+        shape_(op.inputs[0]),
+        type_(op.inputs[0].dtype) {}
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const float* const running_mean = input(addresses, 1);
@@ -176,13 +200,14 @@ class BatchNorm2dInferenceKernel final : public CpuKernel {
       scale[c] = static_cast<float>(slope);
       offset[c] = static_cast<float>(bias - static_cast<double>(running_mean[c]) * slope);
     }
-    scale_all_rows(context_, shape_, attributes_.relu, input(addresses, 0), scale, offset, output(addresses, 0));
+    scale_all_rows(context_, shape_, attributes_.relu, type_, addresses.inputs[0], scale, addresses.outputs[0]);
   }
 
  private:
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   ImageRows shape_;
+  DType type_;  ///< of x and y
 };
 
 }  // namespace
@@ -202,13 +227,15 @@ void normalization_lines(const float* mean, const float* rstd, const float* weig
   }
 }
 
-// Sums, where there are any, and then f32 vectors over the channels: two lines, and backward three more.
-std::int64_t batchnorm2d_workspace_bytes(const Op& op) {
+// Sums, where there are any, then f32 vectors over the channels, two lines and backward three more, then pieces of
+// 16-bit rows.
+std::int64_t batchnorm2d_workspace_bytes(const Op& op, const CpuContext& context) {
   const ImageRows shape(op.inputs[0]);
   const bool is_backward = op.kind == OpKind::batchnorm2d_backward;
   const bool has_sums = is_backward || op.kind == OpKind::batchnorm2d;
   return (has_sums ? shape.num_sums() : 0) * static_cast<std::int64_t>(sizeof(double)) +
-         (is_backward ? 5 : 2) * shape.channels * static_cast<std::int64_t>(sizeof(float));
+         (is_backward ? 5 : 2) * shape.channels * static_cast<std::int64_t>(sizeof(float)) +
+         RowPieces::num_scratch_bytes(op.inputs[0].dtype, shape.channels, is_backward ? 2 : 1, context.num_threads);
 }
 
 std::unique_ptr<CpuKernel> make_batchnorm2d_kernel(const Op& op, CpuContext& context) {

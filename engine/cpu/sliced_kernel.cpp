@@ -222,6 +222,10 @@ class SlicedKernel final : public CpuKernel {
 bool takes_16_bit(OpKind kind) {
   switch (kind) {
     case OpKind::normalize_pixels:
+    case OpKind::batchnorm2d:
+    case OpKind::batchnorm2d_normalize:
+    case OpKind::batchnorm2d_inference:
+    case OpKind::batchnorm2d_backward:
     case OpKind::activation:
     case OpKind::activation_backward:
     case OpKind::dropout:

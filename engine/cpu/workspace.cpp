@@ -22,7 +22,7 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::batchnorm2d_normalize:
     case OpKind::batchnorm2d_inference:
     case OpKind::batchnorm2d_backward:
-      return batchnorm2d_workspace_bytes(op);
+      return batchnorm2d_workspace_bytes(op, context);
     case OpKind::layernorm_backward:
       return layernorm_backward_workspace_bytes(op);
     case OpKind::cross_entropy:
