@@ -53,10 +53,11 @@ std::unique_ptr<Matmul> make_cublaslt_matmul(const MatmulCall& call, cublasLtHan
     if (auto fused = find(call, handle)) return fused;
   auto product = find(without_epilogue(call), handle);
   if (product == nullptr) {
-    throw DeviceError(
-        fmt::format("cuBLASLt has no algorithm to multiply {} with {} of scratch on this GPU; renew the CUDA toolkit, "
-                    "or use device.type=cpu",
-                    text_of(call), matmul_workspace_bytes(call)));
+    throw DeviceError(fmt::format(
+        "cuBLASLt has no algorithm to multiply {} with {} of scratch on this GPU; {}renew the CUDA "
+        "toolkit, or use device.type=cpu",
+        text_of(call), matmul_workspace_bytes(call),
+        call.type == DType::bf16 ? "use train.amp=fp16 where it is older than compute capability 8.0, or " : ""));
   }
   if (call.epilogue == Epilogue::none) return product;
   return make_unfused_matmul(call, std::move(product));

@@ -53,9 +53,9 @@ fe::DataType_t type_of(DType type) {
 
 std::string text_of(const ConvolutionCall& call) {
   const char* const names[] = {"convolution", "convolution's input gradient", "convolution's weight gradient"};
-  return fmt::format("a {} of {}×{}×{}×{} to {}×{}×{}×{} (NHWC) with kernel {}×{} and groups {}",
+  return fmt::format("a {} of {}×{}×{}×{} to {}×{}×{}×{} (NHWC) with kernel {}×{} and groups {} in {}",
                      names[static_cast<int>(call.direction)], call.x[0], call.x[1], call.x[2], call.x[3], call.y[0],
-                     call.y[1], call.y[2], call.y[3], call.kernel[0], call.kernel[1], call.groups);
+                     call.y[1], call.y[2], call.y[3], call.kernel[0], call.kernel[1], call.groups, name_of(call.type));
 }
 
 /// cuDNN's messages are long and end with lines of JSON.
@@ -252,8 +252,9 @@ std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t
   if (plans.empty()) plans = std::move(too_large);
   if (plans.empty())
     throw DeviceError(fmt::format(
-        "cuDNN {} has no engine for {} on {}: {}; use a smaller batch (train.batch_size), or device.type=cpu",
-        cudnn_version(), text_of(call), device_->name, problem));
+        "cuDNN {} has no engine for {} on {}: {}; use {}a smaller batch (train.batch_size), or device.type=cpu",
+        cudnn_version(), text_of(call), device_->name, problem,
+        call.type == DType::bf16 ? "train.amp=fp16 where the GPU is older than compute capability 8.0, " : ""));
   return plans;
 }
 

@@ -32,21 +32,29 @@ std::string read_file(const fs::path& path) {
 
 std::string properties_of(const std::string& gpu) { return read_file(configs / "gpus" / (gpu + ".cudnn.json")); }
 
-/// What `compile` asks of a device, noting the convolutions.
+/// `op` on operands of `type`, as mixed precision makes it.
+Op with_type(Op op, DType type) {
+  for (auto* operands : {&op.inputs, &op.outputs})
+    for (TensorType& operand : *operands) operand.dtype = type;
+  return op;
+}
+
+/// What `compile` asks of a device, noting the convolutions, all of them on operands of `type`.
 class ConvolutionRecorder final : public DeviceModel {
  public:
-  explicit ConvolutionRecorder(const std::string& gpu, bool tf32)
-      : planner_(make_cudnn_planner(properties_of(gpu), {.tf32 = tf32})), tf32_(tf32) {}
+  ConvolutionRecorder(const std::string& gpu, DType type, bool tf32)
+      : planner_(make_cudnn_planner(properties_of(gpu), {.tf32 = tf32})), type_(type), tf32_(tf32) {}
 
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return "described"; }
   std::vector<NamedBytes> outside_allocator() const override { return {}; }
   bool copies_ahead() const override { return true; }
-  std::int64_t workspace_bytes(const Op& op) const override {
-    if (op.kind != OpKind::conv2d && op.kind != OpKind::conv2d_backward_input &&
-        op.kind != OpKind::conv2d_backward_weight)
+  std::int64_t workspace_bytes(const Op& f32_op) const override {
+    if (f32_op.kind != OpKind::conv2d && f32_op.kind != OpKind::conv2d_backward_input &&
+        f32_op.kind != OpKind::conv2d_backward_weight)
       return 0;
     ++num_convolutions_;
+    const Op op = with_type(f32_op, type_);
     const ConvolutionCall call = convolution_call(op, tf32_);
     const std::int64_t planned = planner_->workspace_bytes(call);
     CHECK(planned >= 0);
@@ -57,6 +65,7 @@ class ConvolutionRecorder final : public DeviceModel {
 
  private:
   std::unique_ptr<ConvolutionPlanner> planner_;
+  DType type_;
   bool tf32_;
   mutable int num_convolutions_ = 0;
 };
@@ -71,13 +80,18 @@ std::vector<fs::path> experiments() {
 }
 
 TEST_CASE("cuDNN plans every convolution of every shipped experiment within memory.workspace_limit") {
+  struct Arithmetic {
+    DType type;
+    bool tf32;
+  };
   for (const std::string gpu : {"h200", "a100-80gb", "rtx3060-12gb"}) {
-    for (const bool tf32 : {false, true}) {
+    for (const auto [type, tf32] : {Arithmetic{DType::f32, false}, Arithmetic{DType::f32, true},
+                                    Arithmetic{DType::f16, false}, Arithmetic{DType::bf16, false}}) {
       int num_with_convolutions = 0;
       for (const fs::path& file : experiments()) {
-        INFO(file << " on " << gpu << (tf32 ? " with" : " without") << " TF32");
+        INFO(file << " on " << gpu << " in " << name_of(type) << (tf32 ? " with" : " without") << " TF32");
         const Experiment experiment = load_experiment(file.string());
-        const ConvolutionRecorder device(gpu, tf32);
+        const ConvolutionRecorder device(gpu, type, tf32);
         compile(experiment, describe_data(experiment.data, experiment.seed), device);
         num_with_convolutions += device.num_convolutions() > 0 ? 1 : 0;
       }
@@ -107,14 +121,16 @@ const std::vector<ConvolutionCall>& all_shapes() {
       call_of({64, 56, 56, 64}, 256, 1, 1, 1, 1), call_of({64, 56, 56, 64}, 128, 1, 2, 1, 1),
       call_of({16, 28, 28, 64}, 64, 3, 1, 2, 1),  call_of({16, 28, 28, 64}, 64, 3, 1, 1, 4),
       call_of({16, 28, 28, 64}, 64, 3, 1, 1, 64), call_of({2, 5, 5, 7}, 7, 3, 1, 1, 7),
+      call_of({64, 32, 32, 3}, 64, 3, 1, 1, 1),
   };
   return shapes;
 }
 
 /// Every direction, forward with bias and ReLU as well.
-std::vector<ConvolutionCall> all_calls(bool tf32) {
+std::vector<ConvolutionCall> all_calls(bool tf32, DType type = DType::f32) {
   std::vector<ConvolutionCall> calls;
   for (ConvolutionCall call : all_shapes()) {
+    call.type = type;
     call.tf32 = tf32;
     calls.push_back(call);
     for (const auto direction : {ConvolutionDirection::input_gradient, ConvolutionDirection::weight_gradient}) {
@@ -146,12 +162,37 @@ TEST_CASE("cuDNN has plans for convolutions of all kinds on every shipped GPU") 
   }
 }
 
+TEST_CASE("cuDNN has plans for 16-bit convolutions of all kinds, of any number of channels, on every shipped GPU") {
+  for (const std::string gpu : {"t4", "rtx3060-12gb", "rtx4090", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}) {
+    const CudnnPlans plans(properties_of(gpu));
+    for (const DType type : {DType::f16, DType::bf16}) {
+      if (gpu == "t4" && type == DType::bf16) continue;  // Turing has no bf16
+      for (const ConvolutionCall& call : all_calls(false, type)) {
+        INFO(gpu << " in " << name_of(type) << ", " << call.x[3] << " channels to " << call.y[3] << ", kernel "
+                 << call.kernel[0] << ", direction " << static_cast<int>(call.direction));
+        const std::vector<CudnnPlan> found = plans.find(call, 1);
+        REQUIRE(found.size() == 1);
+        CHECK(found[0].workspace_bytes <= call.workspace_limit);
+      }
+    }
+  }
+}
+
+TEST_CASE("a GPU that does not compute bf16 is told to take fp16") {
+  const CudnnPlans plans(properties_of("t4"));
+  for (const ConvolutionCall& call : all_calls(false, DType::bf16))
+    CHECK_THROWS_WITH(plans.find(call, 1),
+                      Catch::Contains("in bf16") && Catch::Contains("Tesla T4") && Catch::Contains("train.amp=fp16"));
+}
+
 TEST_CASE("the same description plans the same") {
   const CudnnPlans plans(properties_of("a100-80gb")), again(properties_of("a100-80gb"));
-  for (const ConvolutionCall& call : all_calls(true)) {
-    const CudnnPlan one = plans.find(call, 1)[0], two = again.find(call, 1)[0];
-    CHECK(one.engine == two.engine);
-    CHECK(one.workspace_bytes == two.workspace_bytes);
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    for (const ConvolutionCall& call : all_calls(type == DType::f32, type)) {
+      const CudnnPlan one = plans.find(call, 1)[0], two = again.find(call, 1)[0];
+      CHECK(one.engine == two.engine);
+      CHECK(one.workspace_bytes == two.workspace_bytes);
+    }
   }
 }
 

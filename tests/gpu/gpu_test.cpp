@@ -5,6 +5,7 @@
 #include "cuda/model/load_module.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/errors.h"
+#include "tests/op_cases/half_cases.h"
 #include "tests/op_cases/op_checks.h"
 #include "tests/whole_runs/device_checks.h"
 
@@ -39,6 +40,20 @@ TEST_CASE("Every op on the GPU gives the same bits again", "[ops]") {
 
 TEST_CASE("Every op on the GPU that may write over an input computes the same bits there", "[ops]") {
   if (const auto device = gpu()) check_in_place(*device);
+}
+
+TEST_CASE("Every op on 16-bit operands on the GPU computes what a reference in double does", "[ops]") {
+  if (const auto device = gpu())
+    for (const DType type : {DType::f16, DType::bf16}) check_against_references(*device, half_cases(type));
+}
+
+TEST_CASE("Every op on 16-bit operands on the GPU gives the same bits again, also over an input", "[ops]") {
+  if (const auto device = gpu()) {
+    for (const DType type : {DType::f16, DType::bf16}) {
+      check_repeatable(*device, half_cases(type));
+      check_in_place(*device, half_cases(type));
+    }
+  }
 }
 
 TEST_CASE("Workspace on the GPU is a function of the op", "[ops]") {
