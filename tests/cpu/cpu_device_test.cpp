@@ -55,12 +55,6 @@ TEST_CASE("ops of the same kind and different shapes or attributes have kernels 
   CHECK(&device->prepare(activation_op(x, {.function = Activation::relu})) == &relu);
 }
 
-TEST_CASE("an op in 16 bits is refused by name") {
-  const auto device = make_cpu_device(1);
-  CHECK_THROWS_WITH(device->prepare(add_op({DType::f16, {2, 3}})),
-                    Catch::Contains("f32 only") && Catch::Contains("add"));
-}
-
 TEST_CASE("a target beyond the model's classes is an internal error that tells both") {
   const auto device = make_cpu_device(1);
   const TensorType logits{DType::f32, {2, 3}};
