@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from pytorch_saved_tensors import NotWrittenDown, describe, measure, saved_tensors_of
-from trainer_events import ROOT, Trainer, TrainerFailed, field
+from trainer_events import EXIT_REFUSED, ROOT, Trainer, TrainerFailed, field
 
 MIB = 2**20
 # Larger than any machine: what is planned is what the run would take, not what it would do about too little.
@@ -27,10 +27,11 @@ MODELS = {"ResNet-18": ("configs/cifar10_resnet18.yaml", ACTIVATION_GOAL),
 
 # With checkpointing: auto: so much less than PyTorch keeps, at no more than this share of the step's FLOPs again.
 REDUCTION_GOAL, FLOPS_GOAL = 5.0, 0.2
-CHAINS = {"64 × linear, layer norm, GELU": "configs/memory/norm_chain.yaml",
-          "32 × residual (layer norm, linear, GELU, linear)": "configs/memory/residual_mlp.yaml",
-          "32 × convolution, batch norm, ReLU": "configs/memory/conv_chain.yaml",
-          "ResNet-18": "configs/cifar10_resnet18.yaml"}
+# The batches are large, so that activations are most of a step's peak; nothing runs.
+CHAINS = {"64 × linear, layer norm, GELU": ("configs/memory/norm_chain.yaml", 8192),
+          "32 × residual (layer norm, linear, GELU, linear)": ("configs/memory/residual_mlp.yaml", 8192),
+          "32 × convolution, batch norm, ReLU": ("configs/memory/conv_chain.yaml", 512),
+          "ResNet-18": ("configs/cifar10_resnet18.yaml", 1024)}
 SHARES = (1 / 2, 1 / 5, 1 / 10)
 NUM_BISECTIONS = 12
 
@@ -86,24 +87,37 @@ def compare_activations(planner):
     return rows
 
 
-def plan_within(planner, config, capacity):
-    """What checkpointing makes of a capacity: {fits, activation bytes, recomputed share}."""
-    plan = planner.plan(config, "memory.allocator=planned", "train.checkpointing=auto", f"memory.limit={capacity}")
-    if not plan["fits"]:
-        return {"capacity": capacity, "fits": False}
-    return {"capacity": capacity, "fits": True, "activation_bytes": category_peak(plan, "activation"),
+def outcome(plan):
+    return {"fits": plan["fits"], "activation_bytes": category_peak(plan, "activation"),
             "peak_allocated": plan["peak_allocated"], "recomputed_share": recomputed_share(plan)}
 
 
-def least_within_goal(planner, config, low, high):
-    """The least activation bytes that cost no more than FLOPS_GOAL, by bisection of the capacity; None where none does."""
+def plan_budget(planner, model, budget):
+    """What a step within the budget takes; None where there is none. That the model can be planned has been seen."""
+    try:
+        return outcome(planner.plan(*model, f"train.checkpointing={{budget: {budget}}}", *NO_BOUND))
+    except TrainerFailed as failure:
+        if failure.exit_code != EXIT_REFUSED:
+            raise
+        return None
+
+
+def plan_within(planner, model, capacity):
+    """What `auto` makes of a capacity."""
+    if plan_budget(planner, model, capacity) is None:  # and a plan of that would look for changes that fit, for minutes
+        return {"capacity": capacity, "fits": False}
+    return {"capacity": capacity, **outcome(planner.plan(*model, "train.checkpointing=auto", f"memory.limit={capacity}"))}
+
+
+def least_within_goal(planner, model, low, high):
+    """The least activation bytes that cost no more than FLOPS_GOAL, by bisection of the budget; None where none does."""
     best = None
     for _ in range(NUM_BISECTIONS):
         middle = (low + high) // 2
-        found = plan_within(planner, config, middle)
-        if found["fits"] and found["recomputed_share"] <= FLOPS_GOAL:
+        found = plan_budget(planner, model, middle)
+        if found and found["recomputed_share"] <= FLOPS_GOAL:
             if best is None or found["activation_bytes"] < best["activation_bytes"]:
-                best = found
+                best = {"budget": middle, **found}
             high = middle
         else:
             low = middle
@@ -112,16 +126,19 @@ def least_within_goal(planner, config, low, high):
 
 def compare_checkpointing(planner):
     rows = []
-    for name, config in CHAINS.items():
-        saved = sum(item.bytes for item in saved_tensors_of(describe(planner.trainer, [config])))
-        plan = planner.plan(config, "memory.allocator=planned", *NO_BOUND)
+    for name, (config, batch_size) in CHAINS.items():
+        model = [config, f"train.batch_size={batch_size}", f"data.samples={max(batch_size, 50000)}",
+                 "memory.allocator=planned"]
+        saved = sum(item.bytes for item in saved_tensors_of(describe(planner.trainer, model)))
+        plan = planner.plan(*model, "train.checkpointing={budget: 1TiB}", *NO_BOUND)
         activations = category_peak(plan, "activation")
         rest = plan["peak_allocated"] - field(plan, "by_category")["activation"]
-        points = [{"share": share, **plan_within(planner, config, rest + round(share * saved))} for share in SHARES]
-        best = least_within_goal(planner, config, rest, rest + max(saved, activations))
-        rows.append({"model": name, "config": config, "pytorch_bytes": saved, "trainer_bytes": activations,
-                     "default_recomputed_share": recomputed_share(plan), "rest_bytes": rest, "points": points,
-                     "best": best, "reduction": best and saved / best["activation_bytes"], "goal": REDUCTION_GOAL})
+        points = [{"share": share, **plan_within(planner, model, rest + round(share * saved))} for share in SHARES]
+        best = least_within_goal(planner, model, rest, rest + max(saved, activations))
+        rows.append({"model": name, "config": config, "batch_size": batch_size, "pytorch_bytes": saved,
+                     "trainer_bytes": activations, "default_recomputed_share": recomputed_share(plan),
+                     "rest_bytes": rest, "points": points, "best": best,
+                     "reduction": best and saved / best["activation_bytes"], "goal": REDUCTION_GOAL})
     return rows
 
 
@@ -178,15 +195,15 @@ def print_checkpointing(rows):
     print(f"\ntrain.checkpointing=auto: activation bytes beside PyTorch's, goal ≥ {REDUCTION_GOAL:g}× less at "
           f"≤ {FLOPS_GOAL:.0%} more FLOPs")
     for row in rows:
-        print(f"  {row['model']}: PyTorch {row['pytorch_bytes'] / MIB:.1f} MiB, trainer by default "
+        print(f"  {row['model']}, batch {row['batch_size']:,}: PyTorch {row['pytorch_bytes'] / MIB:.1f} MiB, trainer by default "
               f"{row['trainer_bytes'] / MIB:.1f} MiB ({row['default_recomputed_share']:.1%} again)")
         for point in row["points"]:
-            print(f"    capacity for 1/{round(1 / point['share']):<3} {describe_point(point, row['pytorch_bytes'])}")
+            print(f"    auto, capacity for 1/{round(1 / point['share']):<3} {describe_point(point, row['pytorch_bytes'])}")
         if row["best"]:
-            print(f"    least at {FLOPS_GOAL:.0%}     {describe_point(row['best'], row['pytorch_bytes'])}: "
+            print(f"    least at {FLOPS_GOAL:.0%}          {describe_point(row['best'], row['pytorch_bytes'])}: "
                   f"{verdict(row['reduction'] >= row['goal'])}")
         else:
-            print(f"    least at {FLOPS_GOAL:.0%}     no capacity needs so few")
+            print(f"    least at {FLOPS_GOAL:.0%}          no budget needs so few")
 
 
 def print_adamw(rows):

@@ -5,11 +5,16 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXIT_REFUSED = 2  # what was asked for cannot be
 EXIT_DOES_NOT_FIT = 4
 
 
 class TrainerFailed(Exception):
     """An answer that is none: what was asked, and the end of what trainer said to it."""
+
+    def __init__(self, message, exit_code=None):
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class Trainer:
@@ -28,7 +33,8 @@ class Trainer:
             raise TrainerFailed(f"{self.binary}: {error.strerror}") from None
         if result.returncode not in accept:
             said = (result.stderr.strip() or result.stdout.strip()).splitlines()[-6:]
-            raise TrainerFailed("\n  ".join([f"trainer {' '.join(command)} ended with {result.returncode}:", *said]))
+            raise TrainerFailed("\n  ".join([f"trainer {' '.join(command)} ended with {result.returncode}:", *said]),
+                                result.returncode)
         return result.stdout
 
     def config(self, *words):

@@ -18,7 +18,7 @@ SAVED = 203_004
 REST = 100_000
 PRETENDER = textwrap.dedent("""\
     #!{python} -IS
-    # Checkpointing holds what the limit leaves beside {rest} bytes and takes the more FLOPs the less that is: at a tenth
+    # Checkpointing holds what the limit or the budget leaves beside {rest} bytes and takes the more FLOPs the less that is: at a tenth
     # of {saved} bytes it is 40 %, at a fifth 20 %. It cannot go below a twentieth.
     import json, sys
     words = sys.argv[1:]
@@ -30,10 +30,12 @@ PRETENDER = textwrap.dedent("""\
         print(json.dumps(dict(event="summary", parameters=14000, layers=[dict(layer="input", output=[50, 13])])))
     else:
         activation, recomputed, fits = {saved} // 2, 0, True
-        if "memory.limit" in override:
-            activation = min(activation, int(override["memory.limit"]) - {rest})
+        given = override.get("memory.limit", override.get("train.checkpointing", "").strip("{{budget: }}"))
+        if given.isdigit():
+            activation = min(activation, int(given) - {rest})
             recomputed = 40 * {saved} / max(activation, 1)
             fits = activation >= {saved} // 20
+            if not fits and "memory.limit" not in override: sys.exit(2)
         sixteen = override.get("memory.moments") == "8bit"
         early = override.get("memory.update") == "in_backward"
         peaks = dict(parameter=14000 * (2 if sixteen else 4), gradient=1400 if early else 14000 * (2 if sixteen else 4),
@@ -110,7 +112,8 @@ class PretendedTrainer(unittest.TestCase):
     def test_what_does_not_fit_is_said_so(self):
         with mock.patch.object(bench_memory, "SHARES", (1 / 40,)):
             _, printed, report = self.bench("checkpointing")
-        self.assertEqual(report["checkpointing"][0]["points"][0]["fits"], False)
+        self.assertEqual(report["checkpointing"][0]["points"][0],
+                         {"share": 1 / 40, "capacity": REST + round(SAVED / 40), "fits": False})
         self.assertRegex(printed, "1/40 +does not fit")
 
     def test_adamw_is_told_by_category(self):
