@@ -13,6 +13,7 @@
 #include "cuda/model/described_device.h"
 #include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/program/offload.h"
 #include "engine/report/event_json.h"
 #include "engine/report/glossary.h"
 #include "engine/report/plan_report.h"
@@ -103,6 +104,7 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
   findings.batch_size = schedule.batch_size();
   findings.total_steps = schedule.total_steps();
   findings.outside_allocator = device.outside_allocator();
+  findings.offload_bytes = offload_bytes(compiled.program);
   findings.profile = target.profile;
   if (has_convolution(compiled.program)) findings.workspace_bound = device.workspace_bound();
   findings.layer_labels = layer_labels(compiled.program);

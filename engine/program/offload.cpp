@@ -62,6 +62,7 @@ class OffloadPass {
       }
     }
     std::vector<Journey> journeys;
+    journeys.reserve(made.size());
     for (const ValueId value : made) journeys.push_back(of_value[value]);
     return journeys;
   }

@@ -251,7 +251,8 @@ std::string plan_json(const PlanFindings& findings) {
       {"category_peaks", by_category_of(plan.peak.category_peaks)},
       {"by_layer", by_layer_of(plan.peak.live.by_layer)},
       {"top", top_of(plan.peak.live.top)},
-      {"outside_allocator", outside_allocator_of(findings.outside_allocator)}};
+      {"outside_allocator", outside_allocator_of(findings.outside_allocator)},
+      {"offload_bytes", findings.offload_bytes}};
   if (!findings.plan.fits) {
     if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
     json["largest_batch_size"] = findings.largest_batch_size;

@@ -27,6 +27,7 @@ struct PlanFindings {
   std::int64_t largest_batch_size = 0;  ///< that fits, where it does not fit; 0: none
   std::int64_t total_steps = 0;
   std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
+  std::int64_t offload_bytes = 0;             ///< of host memory, in which activations wait
   std::string profile;                        ///< the file that describes the device; empty: it is one of this machine
   std::string workspace_bound;                ///< DeviceModel::workspace_bound
   std::vector<std::string> layer_labels;      ///< by layer

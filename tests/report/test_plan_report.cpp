@@ -44,6 +44,17 @@ PlanFindings sample_findings() {
 
 }  // namespace
 
+TEST_CASE("activations that wait in host memory are told, and on the CPU that they save nothing") {
+  PlanFindings findings = sample_findings();
+  CHECK_FALSE(has(plan_report(findings, {}), "Activations wait"));
+  findings.offload_bytes = 3 << 20;
+  CHECK(has(plan_report(findings, {}), "Activations wait in 3.00 MiB of this machine's memory"));
+  CHECK(has(plan_report(findings, {}), "memory.offload"));
+  findings.device_kind = "cuda";
+  CHECK(has(plan_report(findings, {}), "Activations wait in 3.00 MiB of the host's memory, page-locked"));
+  CHECK_FALSE(has(plan_report(findings, {}), "memory.offload"));
+}
+
 TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its holders") {
   const std::string report = plan_report(sample_findings(), {});
   CHECK(has(report, "Plan of digits: 12 steps of batch 32 on cpu (a processor)\n"));
