@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/cpu/half.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/row_pieces.h"
+#include "engine/half.h"
 
 namespace trainer {
 

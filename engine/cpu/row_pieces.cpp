@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "engine/cpu/half.h"
+#include "engine/half.h"
 
 namespace trainer {
 
