@@ -10,7 +10,7 @@ namespace trainer::cuda {
 
 /// Whether the update changes nothing.
 __device__ __forceinline__ bool is_refused(const UpdateOperands& operands) {
-  if (operands.factor != nullptr && operands.factor[gradients_finite] == 0) return true;
+  if (operands.loss_scale != nullptr && operands.factor[gradients_finite] == 0) return true;
   return !(fabs(operands.statistics[loss_sum]) <= std::numeric_limits<double>::max());
 }
 

@@ -97,7 +97,7 @@ class UpdateWalk {
   }
 
   bool is_refused(const OperandAddresses& addresses) const {
-    return (format_.factored && input(addresses, 1)[gradients_finite] == 0) ||
+    return (format_.scaled && input(addresses, 1)[gradients_finite] == 0) ||
            !std::isfinite(input<double>(addresses, 0)[loss_sum]);
   }
   float factor(const OperandAddresses& addresses) const {

@@ -50,7 +50,8 @@ struct AdamUpdateAttributes {
   friend bool operator==(const AdamUpdateAttributes&, const AdamUpdateAttributes&) = default;
 };
 
-/// Where the loss_sum of the loss statistics is not finite, or gradients_finite is 0, an update changes nothing: a
+/// Where the loss_sum of the loss statistics is not finite, or under a loss scale gradients_finite is 0, an update
+/// changes nothing (without a scale a gradient that is not finite makes weights so, and the run is told to diverge): a
 /// device that runs ahead of the host meets the update of a failed step before the host has read its loss.
 ///
 /// inputs: loss statistics f64 (num_loss_statistics), [gradient factor f32 (num_gradient_factors),] [loss scale f64

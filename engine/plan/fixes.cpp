@@ -26,11 +26,11 @@ struct Verdict {
 };
 
 /// Nothing where the experiment does not compile: a width that no longer matches, or a shape that the device has no
-/// kernel for.
-std::optional<Program> try_compile(const Experiment& experiment, const DataDescription& data,
-                                   const DeviceModel& device) {
+/// kernel for. What is computed again is settled for `capacity`.
+std::optional<Program> try_compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                                   std::int64_t capacity) {
   try {
-    return compile(experiment, data, device);
+    return compile(settle_checkpointing(experiment, data, device, capacity), data, device);
   } catch (const ConfigError&) {
   } catch (const DataError&) {
   } catch (const DeviceError&) {
@@ -43,8 +43,7 @@ std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDesc
                                     const DeviceModel& device, std::int64_t capacity) {
   try {
     const RunSchedule schedule(experiment, data);
-    const std::optional<Program> program =
-        try_compile(settle_checkpointing(experiment, data, device, capacity), data, device);
+    const std::optional<Program> program = try_compile(experiment, data, device, capacity);
     if (!program) return std::nullopt;
     return Verdict{make_memory_plan(*program, schedule, capacity, allocator_options(experiment)),
                    step_flops(*program, schedule).total};
@@ -73,7 +72,8 @@ class FixSearch {
     batch_size_ = schedule.batch_size();
     accumulation_steps_ = schedule.step(1).num_micro_batches;
     eval_batch_size_ = schedule.eval_batch_size();
-    if (const auto program = try_compile(experiment, data, device)) base_flops_ = step_flops(*program, schedule).total;
+    if (const auto program = try_compile(experiment, data, device, capacity))
+      base_flops_ = step_flops(*program, schedule).total;
   }
 
   std::int64_t largest_batch(std::int64_t limit) const {

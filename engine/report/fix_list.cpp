@@ -10,7 +10,7 @@ namespace {
 
 std::string time_of(const Fix& fix) {
   if (fix.relative_step_time > 0.97 && fix.relative_step_time < 1.03) return "about the same time a step";
-  return fmt::format("{:.2f} times the time a step", fix.relative_step_time);
+  return fmt::format("{:.2g} times the time a step", fix.relative_step_time);
 }
 
 }  // namespace

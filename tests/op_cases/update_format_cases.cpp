@@ -174,10 +174,11 @@ void append_parameter(OpCase& c, const UpdateFormat& format, std::size_t p, cons
   if (format.copies) c.expected.changed_inputs[at + 2] = rounded(*format.copies, weight);
 }
 
-/// More cases: the last one with gradients that are not finite, after which every tensor is as it was.
+/// More cases: the last one under a loss scale with gradients that are not finite, after which every tensor is as it
+/// was.
 void append_refused_case(std::vector<OpCase>& cases) {
   for (std::size_t i = cases.size(); i-- > 0;) {
-    if (cases[i].inputs[1].size() != num_gradient_factors) continue;
+    if (cases[i].op.inputs[2].dtype != DType::f64) continue;
     OpCase refused = cases[i];
     refused.name += ", gradients are not finite";
     refused.inputs[1][gradients_finite] = 0;

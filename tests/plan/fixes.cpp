@@ -8,6 +8,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/settle_checkpointing.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 
@@ -23,7 +24,8 @@ const std::string network =
 
 bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   const DescribedDevice device;
-  return make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), capacity,
+  const Experiment settled = settle_checkpointing(experiment, data, device, capacity);
+  return make_memory_plan(compile(settled, data, device), RunSchedule(experiment, data), capacity,
                           allocator_options(experiment))
       .fits;
 }

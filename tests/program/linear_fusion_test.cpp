@@ -24,7 +24,7 @@ Program program_of(const std::string& layers, const DeviceModel& device, const s
   const Experiment experiment = parse_experiment(
       "data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 64}\n"
       "model:\n  layers: [" +
-          layers + "]\n" + rest + "train: {batch_size: 16}\n",
+          layers + "]\n" + rest + "train: {batch_size: 16}\nmemory: {recompute_cheap: false}\n",
       "test.yaml");
   return compile(experiment, described_data({8, 8, 3}, outputs, 64, 20), device);
 }

@@ -99,8 +99,9 @@ TEST_CASE("the plan equals the run to the byte with expandable segments, step by
   }
   SECTION("a limit that makes the run give pages back") {
     const std::vector<std::string> words = {
-        "configs/quickstart.yaml", "memory.limit=64MiB",        "train.steps=7",
-        "train.batch_size=400",    "train.eval_batch_size=360", "memory.expandable_segments=true"};
+        "configs/quickstart.yaml",     "memory.limit=64MiB",        "train.steps=7",
+        "train.batch_size=400",        "train.eval_batch_size=360", "memory.expandable_segments=true",
+        "memory.recompute_cheap=false"};
     std::vector<std::string> plan = words;
     plan.insert(plan.begin(), {"plan", "--json"});
     CHECK(events_of(run_trainer(plan).out).front()["alloc_retries"] > 0);
