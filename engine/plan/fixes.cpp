@@ -28,9 +28,11 @@ struct Verdict {
 /// Nothing where the experiment does not compile: a width that no longer matches, or a shape that the device has no
 /// kernel for. What is computed again is settled for `capacity`.
 std::optional<Program> try_compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                                   std::int64_t capacity) {
+                                   std::int64_t capacity, RecomputeFronts* fronts = nullptr) {
+  RecomputeFronts own_fronts;
+  if (fronts == nullptr) fronts = &own_fronts;
   try {
-    return compile(settle_checkpointing(experiment, data, device, capacity), data, device);
+    return compile(settle_checkpointing(experiment, data, device, capacity, fronts), data, device, fronts);
   } catch (const ConfigError&) {
   } catch (const DataError&) {
   } catch (const DeviceError&) {
@@ -40,10 +42,11 @@ std::optional<Program> try_compile(const Experiment& experiment, const DataDescr
 
 /// The plan of a changed experiment; nothing where it does not compile.
 std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDescription& data,
-                                    const DeviceModel& device, std::int64_t capacity) {
+                                    const DeviceModel& device, std::int64_t capacity,
+                                    RecomputeFronts* fronts = nullptr) {
   try {
     const RunSchedule schedule(experiment, data);
-    const std::optional<Program> program = try_compile(experiment, data, device, capacity);
+    const std::optional<Program> program = try_compile(experiment, data, device, capacity, fronts);
     if (!program) return std::nullopt;
     return Verdict{make_memory_plan(*program, schedule, capacity, allocator_options(experiment)),
                    step_flops(*program, schedule).total};
@@ -98,8 +101,8 @@ class FixSearch {
   }
 
  private:
-  bool fits(const Experiment& changed) const {
-    const auto verdict = plan_changed(changed, data_, device_, capacity_);
+  bool fits(const Experiment& changed, RecomputeFronts* fronts = nullptr) const {
+    const auto verdict = plan_changed(changed, data_, device_, capacity_, fronts);
     return verdict && verdict->plan.fits;
   }
 
@@ -139,9 +142,10 @@ class FixSearch {
       changed.train.eval_batch_size = size;
       return changed;
     };
-    if (!fits(changed_to(1))) return;
+    RecomputeFronts fronts;  // training stays as it is
+    if (!fits(changed_to(1), &fronts)) return;
     const std::int64_t largest =
-        largest_that(eval_batch_size_ - 1, [&](std::int64_t size) { return fits(changed_to(size)); });
+        largest_that(eval_batch_size_ - 1, [&](std::int64_t size) { return fits(changed_to(size), &fronts); });
     propose(changed_to(largest), {fmt::format("train.eval_batch_size={}", largest)},
             "evaluate in smaller batches: the largest that fits", true);
   }
@@ -275,7 +279,8 @@ class FixSearch {
       std::int64_t original, largest;
     };
     std::vector<Lowered> lowered;
-    constexpr std::size_t most_tried = 8;
+    // Each is tried at many values, and with `auto` each try is a search of its own.
+    const std::size_t most_tried = experiment_.train.checkpointing.type == CheckpointingConfig::Type::automatic ? 2 : 8;
     for (std::size_t i = 0; i < std::min(numbers.size(), most_tried); ++i) {
       const ModelNumber& number = numbers[i];
       if (number.value == classes || *number.value <= 1) continue;

@@ -10,12 +10,13 @@
 namespace trainer {
 
 Experiment settle_checkpointing(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                                std::int64_t capacity) {
+                                std::int64_t capacity, RecomputeFronts* shared_fronts) {
   Experiment settled = experiment;
   CheckpointingConfig& checkpointing = settled.train.checkpointing;
   if (checkpointing.type != CheckpointingConfig::Type::automatic) return settled;
   const RunSchedule schedule(experiment, data);
-  RecomputeFronts fronts;
+  RecomputeFronts own_fronts;
+  RecomputeFronts& fronts = shared_fronts != nullptr ? *shared_fronts : own_fronts;
   const auto fits = [&](std::int64_t budget) {
     checkpointing.budget = budget;
     const Program program = compile(settled, data, device, &fronts);

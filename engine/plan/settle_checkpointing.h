@@ -3,13 +3,15 @@
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
 #include "engine/graph/data_description.h"
+#include "engine/program/recompute.h"
 
 namespace trainer {
 
 /// Settles `train.checkpointing: auto`: the experiment with the largest budget under which its whole run fits into
 /// `capacity`, so that the least is computed again; without a budget where it fits as with `off`, and with the smallest
 /// there is where none fits. Found by planning. All other experiments are returned as they are.
+/// `fronts` may be shared by experiments that hold the same while they train but for the capacity and the evaluation.
 Experiment settle_checkpointing(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                                std::int64_t capacity);
+                                std::int64_t capacity, RecomputeFronts* fronts = nullptr);
 
 }  // namespace trainer

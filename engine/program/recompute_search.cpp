@@ -15,7 +15,7 @@ std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const
   add_chain(problem, front);
   add_segments(problem, front);
   add_keep_sets(problem, front);
-  constexpr std::int64_t max_visits = 12'000'000;
+  constexpr std::int64_t max_visits = 2'000'000;
   refine_orders(problem, front, max_visits);
   return front.orders();
 }

@@ -17,8 +17,8 @@ TEST_CASE("every op that may write over an input computes the same bits there") 
 
 TEST_CASE("every op but those that oneDNN splits by threads gives the same bits on one thread as on three") {
   const auto is_split = [](OpKind kind) {
-    return (kind >= OpKind::linear && kind <= OpKind::conv2d_backward_weight) ||
-           kind == OpKind::linear_cross_entropy || kind == OpKind::linear_cross_entropy_with_gradient;
+    return (kind >= OpKind::linear && kind <= OpKind::conv2d_backward_weight) || kind == OpKind::linear_cross_entropy ||
+           kind == OpKind::linear_cross_entropy_with_gradient;
   };
   check_same_bits(*make_cpu_device(1), *make_cpu_device(3), [&](OpKind kind) { return !is_split(kind); });
 }

@@ -83,8 +83,8 @@ TEST_CASE("the bytes of a convolutional network with Adam are those worked out b
   // Requested is highest at the pool's gradient: pixels 128, conv output 256, mean 8, reciprocal deviation 8, indices
   // 16, gradient of the pooled 64, gradient of the norm's output 256, dW 96, db 12.
   CHECK(plan.peak_requested == 644 + 128 + 256 + 8 + 8 + 16 + 64 + 256 + 96 + 12);
-  // Each of those nine takes one block; no other call holds more of them (the norm's gradient finds pixels, conv output,
-  // mean, reciprocal deviation, gradient of the norm's output, dW, db, and its own of weight and bias).
+  // Each of those nine takes one block; no other call holds more of them (the norm's gradient finds pixels, conv
+  // output, mean, reciprocal deviation, gradient of the norm's output, dW, db, and its own of weight and bias).
   CHECK(plan.peak_allocated == (18 + 9) * 512);
   CHECK(plan.peak_reserved == 2 * mib);
   CHECK(plan.steady_step.requested == 644);

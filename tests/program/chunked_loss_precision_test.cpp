@@ -4,8 +4,8 @@
 #include "engine/config/load_experiment.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/fusion.h"
-#include "engine/program/relu_fusion.h"
 #include "engine/program/precision.h"
+#include "engine/program/relu_fusion.h"
 #include "tests/device/described_device.h"
 
 using namespace trainer;
