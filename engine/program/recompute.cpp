@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/bytes.h"
+#include "engine/config/diagnostic.h"
 #include "engine/ops/op_definition.h"
 #include "engine/program/layer_pattern.h"
 
@@ -130,23 +131,10 @@ void keep_segments(const RecomputeProblem& problem, const Graph& graph, std::int
   }
 }
 
-void drop_layers(const RecomputeProblem& problem, const Graph& graph, const std::vector<std::string>& patterns,
+void drop_layers(const RecomputeProblem& problem, const Graph& graph, const CheckpointingConfig& config,
                  std::vector<bool>& keep) {
-  std::vector<bool> is_dropped(graph.layers.size(), false);
-  for (const std::string& pattern : patterns) {
-    bool matches_any = false;
-    for (std::size_t i = 0; i < graph.layers.size(); ++i) {
-      if (!matches_layer(pattern, graph.layers[i].path, graph.layers[i].kind)) continue;
-      is_dropped[i] = true;
-      matches_any = true;
-    }
-    if (!matches_any) {
-      throw ConfigError(
-          fmt::format("train.checkpointing: no layer matches '{}'; `trainer summary` lists them by path "
-                      "and kind",
-                      pattern));
-    }
-  }
+  const std::vector<bool> is_dropped =
+      matching_layers(config.layers, graph.layers, "train.checkpointing.layers", config.location);
   for (std::int32_t n = 0; n < problem.num_forward; ++n) {
     const GraphNode& node = graph.nodes[n];
     if (node.layer == no_layer || !is_dropped[node.layer]) continue;
@@ -198,7 +186,7 @@ void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOpt
     ordinal_of_layers(graph, num_layers);
     keep_segments(problem, graph, std::max<std::int64_t>(1, std::llround(std::sqrt(num_layers))), keep);
   }
-  if (config.type == Type::layers) drop_layers(problem, graph, config.layers, keep);
+  if (config.type == Type::layers) drop_layers(problem, graph, config, keep);
   if (options.cheap) drop_cheap_values(problem, graph, keep);
   apply_order(graph, order_of_kept(problem, keep));
 }

@@ -20,6 +20,11 @@ TEST_CASE("Every kind of layer trains through CUDA's ops as on the CPU") {
   check_losses_of_cpu(*device);
 }
 
+TEST_CASE("Techniques that hold less memory change no bit through CUDA's ops, or round as they say") {
+  const auto device = cuda::make_emulated_device();
+  check_memory_techniques(*device);
+}
+
 TEST_CASE("Steps that repeat themselves are replayed bit for bit") {
   const auto device = cuda::make_emulated_device();
   check_replays(*device);

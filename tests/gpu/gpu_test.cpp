@@ -1,12 +1,14 @@
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <memory>
+#include <string>
 
 #include "cuda/model/load_module.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/errors.h"
 #include "tests/op_cases/half_cases.h"
 #include "tests/op_cases/op_checks.h"
+#include "tests/op_cases/update_checks.h"
 #include "tests/whole_runs/device_checks.h"
 
 using namespace trainer;
@@ -71,6 +73,19 @@ TEST_CASE("The plan of a run on the GPU is the run's memory, step by step") {
 
 TEST_CASE("Every kind of layer trains on the GPU as on the CPU") {
   if (const auto device = gpu()) check_losses_of_cpu(*device);
+}
+
+TEST_CASE("Techniques that hold less memory change no bit on the GPU, or round as they say") {
+  if (const auto device = gpu()) check_memory_techniques(*device);
+}
+
+TEST_CASE("Weights and moments of few bits and the loss scale on the GPU are as they promise", "[ops]") {
+  if (const auto device = gpu()) {
+    check_stochastic_rounding(*device);
+    check_moment_errors(*device);
+    check_training_with_8_bit_moments(*device);
+    check_loss_scale_sequences(*device, std::string(TRAINER_SOURCE_DIR) + "/tests/golden/grad_scaler.txt");
+  }
 }
 
 TEST_CASE("Steps on the GPU that repeat themselves are replayed bit for bit") {

@@ -79,6 +79,7 @@ void check_plan_equals_run(Device& device) {
       {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}", "train.clip_norm=0", "memory.workspace_limit=0"},
       {"memory.allocator=planned", "train.eval_every=3"},
       {"memory.allocator=planned", "train.accumulation_steps=3", "train.batch_size=5"},
+      {"train.amp=fp16", "train.accumulation_steps=2", "train.checkpointing={every: 3}", "train.steps=4"},
   };
   for (const std::vector<std::string>& overrides : variants) {
     const OutputFolder folder;
@@ -102,6 +103,39 @@ void check_losses_of_cpu(Device& device) {
   REQUIRE(here.events.evaluations.size() == on_cpu.events.evaluations.size());
   for (std::size_t i = 0; i < here.events.evaluations.size(); ++i)
     CHECK(here.events.evaluations[i].loss == Approx(on_cpu.events.evaluations[i].loss).epsilon(1e-3));
+}
+
+void check_memory_techniques(Device& device) {
+  const OutputFolder folder;
+  const auto train = [&](const std::string& name, std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"train.steps=4", "train.clip_norm=0", "train.eval_every=4"});
+    auto run = std::make_unique<TestRun>(every_layer, folder.path(name), std::move(overrides));
+    REQUIRE(run_on(*run, device) == RunStatus::done);
+    check_steps(*run, device);
+    return run;
+  };
+  const auto plain = train("plain", {});
+  const std::vector<std::vector<std::string>> exact = {
+      {"train.checkpointing=sqrt", "memory.allocator=planned"},
+      {"train.checkpointing={layers: ['*']}", "memory.in_place=false"},
+      {"memory.recompute_cheap=false", "memory.update=in_backward"},
+  };
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    INFO(exact[i].front());
+    const std::string name = "exact" + std::to_string(i);
+    train(name, exact[i]);
+    CHECK(same_file(folder, name, "plain", 4, "model.safetensors"));
+  }
+  const std::vector<std::vector<std::string>> rounded = {
+      {"train.amp=fp16", "memory.gradients=16bit"},
+      {"train.amp=bf16", "memory.master_weights=false", "memory.moments=8bit", "memory.chunked_loss=3"},
+  };
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    INFO(rounded[i].front());
+    const auto run = train("rounded" + std::to_string(i), rounded[i]);
+    for (std::size_t step = 0; step < run->events.steps.size(); ++step)
+      CHECK(run->events.steps[step].loss == Approx(plain->events.steps[step].loss).epsilon(0.1));
+  }
 }
 
 void check_replays(Device& device) {
