@@ -159,10 +159,10 @@ std::vector<std::int32_t> order_within_budget(const RecomputeProblem& problem, c
   if (const RecomputeOrder* order = fastest_within(front->second, config.budget)) return order->nodes;
   // What does not fit although everything is computed again is for the report to tell, with all other fixes.
   if (config.type == CheckpointingConfig::Type::automatic) return front->second.back().nodes;
-  throw ConfigError(
-      fmt::format("train.checkpointing.budget: a step holds at least {} however much is computed again, "
-                  "and the budget is {}",
-                  format_bytes(front->second.back().peak_bytes), format_bytes(config.budget)));
+  throw located_error(config.location,
+                      fmt::format("a step holds at least {} however much is computed again, and the budget is {}",
+                                  format_bytes(front->second.back().peak_bytes), format_bytes(config.budget)),
+                      "a larger train.checkpointing.budget, or a smaller batch");
 }
 
 }  // namespace
