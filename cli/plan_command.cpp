@@ -65,6 +65,11 @@ PlanTarget this_machine(const Experiment& experiment, const PlanArguments& argum
 PlanTarget described_gpu(const Experiment& experiment, const PlanArguments& arguments) {
   const GpuProfile profile = find_gpu_profile(arguments.gpu);
   const DeviceConfig& config = experiment.device;
+  constexpr int first_with_bf16 = 80;
+  if (experiment.train.amp == Amp::bf16 && profile.compute_capability < first_with_bf16) {
+    throw DeviceError(fmt::format("{} has compute capability {:.1f}, and bf16 needs 8.0; train.amp=fp16 runs there",
+                                  profile.name, profile.compute_capability / 10.0));
+  }
   PlanTarget target;
   target.device =
       cuda::make_described_device(profile, {config.tf32, config.autotune, experiment.memory.expandable_segments},

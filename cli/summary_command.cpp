@@ -33,8 +33,9 @@ ExitCode summarize(const SummaryArguments& arguments) {
       format_count(compiled.program.micro_batches.empty() ? 0 : compiled.program.micro_batches.front().batch_size),
       compiled.data.sample.to_string(), summary_table(compiled.program, style_for(stdout)));
   fmt::print(
-      "FLOPs are those of one forward pass of the batch. Activation bytes are what training holds for\n"
-      "backward and the next layer; layers that work in place hold none of their own.\n");
+      "FLOPs are those of one forward pass of the batch. Activation bytes are what each layer makes for\n"
+      "the next and for backward; layers that work in place make none of their own. How much of it is held at a time,\n"
+      "and what is computed again instead, `trainer plan` tells.\n");
   return ExitCode::done;
 }
 

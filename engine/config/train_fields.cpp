@@ -16,8 +16,8 @@ void add_precision_fields(Fields& fields) {
   Rule share = number_below(0.0, 1.0);
   share.excludes_minimum = true;
   const std::string amp = "train.amp";
-  fields.push_back(field<Experiment>("train.loss_scale.initial", scale(&LossScaleConfig::initial), number_above(0.0),
-                                     "What the loss is multiplied by at first")
+  fields.push_back(field<Experiment>("train.loss_scale.initial", scale(&LossScaleConfig::initial),
+                                     number_below(1e-4, 1e30), "What the loss is multiplied by at first")
                        .only_with(amp, {"fp16"})
                        .also_called({"init_scale", "init", "start"}));
   fields.push_back(field<Experiment>("train.loss_scale.growth", scale(&LossScaleConfig::growth), number_above(1.0),

@@ -48,7 +48,7 @@ struct InPlace {
 enum class Precision : std::uint8_t {
   full,           ///< none: losses, updates
   product,        ///< all: products and convolutions, which is where the time goes
-  follows,        ///< all, where the first input is one: activations, pooling
+  follows,        ///< all, where any input is one: activations, pooling, sums
   follows_first,  ///< the first input and the first output, where that input is one: norms
 };
 

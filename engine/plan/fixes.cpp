@@ -239,8 +239,7 @@ class FixSearch {
   void try_techniques() {
     bool has_one = false;
     for (TechniqueFix& technique : technique_fixes(experiment_)) {
-      const bool is_combination = technique.set.size() > 1;
-      if (is_combination ? has_one : !fits(technique.changed)) continue;
+      if (technique.is_combination ? has_one : !fits(technique.changed)) continue;
       has_one =
           propose(technique.changed, std::move(technique.set), std::move(technique.what), technique.same_result) ||
           has_one;

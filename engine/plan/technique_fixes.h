@@ -12,11 +12,12 @@ struct TechniqueFix {
   Experiment changed;
   std::vector<std::string> set;  ///< overrides to paste
   std::string what;
-  bool same_result = true;  ///< bit for bit, or up to rounding
+  bool same_result = true;  ///< bit for bit
+  bool is_combination = false;
 };
 
-/// The techniques of the configuration's `memory:` and `train:` that this experiment could turn on, one at a time,
-/// those that change no result first; then all of these together, and with them those that do.
+/// The techniques of `memory:` and `train:` that this experiment could turn on, one at a time: those that change no
+/// result, and all of these together; then those that round, and everything together.
 std::vector<TechniqueFix> technique_fixes(const Experiment& experiment);
 
 }  // namespace trainer

@@ -193,7 +193,8 @@ void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
     if (chunk_rows > 0) loss.replace(chunk_rows);
   } else if (chunked_loss != automatic) {
     throw ConfigError(
-        fmt::format("memory.chunked_loss is {}, but the model does not end in a linear layer whose result only a "
+        fmt::format("memory.chunked_loss is {}, but the model does not end in a linear layer, without an activation, "
+                    "whose result only a "
                     "cross_entropy loss reads; set memory.chunked_loss to auto or 0",
                     chunked_loss));
   }

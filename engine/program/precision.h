@@ -7,7 +7,8 @@ namespace trainer {
 // Note [Mixed precision]
 // ~~~~~~~~~~~~~~~~~~~~~~
 // Products and convolutions take and give 16-bit numbers, because that is where the time goes, and what follows them
-// stays in 16 bit until an op wants f32: so activations, which are most of the memory, take half of it. Arithmetic
+// stays in 16 bit until an op wants f32 (sums of residual branches too, where PyTorch's autocast would widen them): so
+// activations, which are most of the memory, take half of it. Arithmetic
 // inside every op is f32; norms keep their statistics, and losses and updates all of their operands, in f32. An op's
 // Precision (engine/ops/op_definition.h) says which of its operands change.
 //

@@ -25,7 +25,8 @@ bool can_rerun(const GraphNode& node) { return node.phase == Phase::forward && !
 std::int64_t block_bytes(std::int64_t num_bytes) { return (std::max<std::int64_t>(num_bytes, 1) + 511) / 512 * 512; }
 
 RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const DeviceModel& device,
-                                const RecomputeOptions& options, std::vector<RecomputeProblem::Value>& values) {
+                                const RecomputeOptions& options, const std::vector<bool>& is_gradient,
+                                std::vector<RecomputeProblem::Value>& values) {
   RecomputeProblem::Node result;
   result.time = estimated_time(node.op);
   const std::int64_t workspace_bytes = device.workspace_bytes(node.op);
@@ -39,8 +40,7 @@ RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const
       const ValueId input = root_of(graph, node.inputs[rule.input]);
       const Value& from = graph.values[input];
       const bool is_possible = from.category != Category::input && from.parameter < 0 &&
-                               from.type.num_bytes() == graph.values[output].type.num_bytes() &&
-                               !values[output].is_result;
+                               from.type.num_bytes() == graph.values[output].type.num_bytes() && !is_gradient[output];
       if (is_possible) result.take_overs.push_back({output, input});
     }
   }
@@ -59,6 +59,23 @@ RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const
   return result;
 }
 
+/// Updates in the backward pass: a gradient is held until nothing reads its parameter any more, as the scheduler does.
+void hold_gradients(const Graph& graph, RecomputeProblem& problem) {
+  std::vector<std::int32_t> last_reader(graph.parameters.size(), -1), maker(graph.parameters.size(), -1);
+  std::vector<std::int32_t> gradient_of(graph.values.size(), -1);
+  for (std::size_t p = 0; p < graph.parameters.size(); ++p)
+    if (graph.parameter_gradients[p] >= 0) gradient_of[graph.parameter_gradients[p]] = static_cast<std::int32_t>(p);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const ValueId input : graph.nodes[n].inputs)
+      if (const std::int32_t p = graph.values[input].parameter; p >= 0) last_reader[p] = static_cast<std::int32_t>(n);
+    for (const ValueId output : graph.nodes[n].outputs)
+      if (gradient_of[output] >= 0) maker[gradient_of[output]] = static_cast<std::int32_t>(n);
+  }
+  for (std::size_t p = 0; p < maker.size(); ++p)
+    if (maker[p] >= 0 && last_reader[p] > maker[p])
+      add_once(problem.nodes[last_reader[p]].inputs, graph.parameter_gradients[p]);
+}
+
 }  // namespace
 
 RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& device,
@@ -73,8 +90,10 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
   }
   for (const ValueId given : {graph.loss_statistics, graph.loss_scale})
     if (given >= 0) problem.values[given].is_given = true;
+  std::vector<bool> is_gradient(graph.values.size(), false);
   for (const ValueId gradient : graph.parameter_gradients) {
     if (gradient < 0) continue;
+    is_gradient[root_of(graph, gradient)] = true;
     RecomputeProblem::Value& value = problem.values[root_of(graph, gradient)];
     if (options.accumulates) problem.base_bytes += value.num_bytes;
     value.is_result = !options.accumulates && !options.updates_in_backward;
@@ -83,12 +102,13 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
   problem.nodes.reserve(graph.nodes.size());
   std::vector<bool> is_used(graph.values.size(), false);
   for (const GraphNode& node : graph.nodes) {
-    problem.nodes.push_back(describe(graph, node, device, options, problem.values));
+    problem.nodes.push_back(describe(graph, node, device, options, is_gradient, problem.values));
     for (const std::int32_t input : problem.nodes.back().inputs) is_used[input] = true;
     for (const std::int32_t output : problem.nodes.back().outputs) is_used[output] = true;
   }
   for (std::size_t v = 0; v < graph.values.size(); ++v)
     if (!is_used[v]) problem.values[v].num_bytes = 0;
+  if (options.updates_in_backward) hold_gradients(graph, problem);
   const auto first_backward = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                            [](const GraphNode& node) { return node.phase != Phase::forward; });
   problem.num_forward = static_cast<std::int32_t>(first_backward - graph.nodes.begin());

@@ -146,10 +146,12 @@ void verify_file(const std::string& checkpoint, const char* name, const Json& ex
   }
 }
 
-/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows), with `converts_f32`
-/// also from f32 where the model is bf16.
+bool is_floating(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+
+/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows), with `converts` also
+/// in another of the floating-point types.
 void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers, Executor& executor,
-                  bool (*may_be_ignored)(std::string_view), bool converts_f32 = false) {
+                  bool (*may_be_ignored)(std::string_view), bool converts = false) {
   const SafetensorsFile file(path);
   std::vector<char> used(file.tensors().size(), 0);
   std::vector<std::ptrdiff_t> positions;
@@ -157,8 +159,8 @@ void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers,
     const std::ptrdiff_t position = file.find(saved.tensor.name);
     if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", path, saved.tensor.name));
     const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
-    const bool is_converted = converts_f32 && found.type == TensorType{DType::f32, saved.tensor.type.shape} &&
-                              saved.tensor.type.dtype == DType::bf16;
+    const bool is_converted = converts && found.type.shape == saved.tensor.type.shape &&
+                              is_floating(found.type.dtype) && is_floating(saved.tensor.type.dtype);
     if (!is_converted && !(found.type == saved.tensor.type)) {
       throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", path, found.name, found.type.to_string(),
                                   saved.tensor.type.to_string()));
@@ -174,14 +176,18 @@ void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers,
   }
   std::vector<std::byte> staging = staging_for(buffers);
   std::vector<float> wide;
+  std::vector<std::byte> raw;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const auto position = static_cast<std::size_t>(positions[i]);
     const TensorType& type = buffers[i].tensor.type;
     if (file.tensors()[position].type == type) {
       file.read(position, staging.data());
     } else {
+      const TensorType& found = file.tensors()[position].type;
       wide.resize(static_cast<std::size_t>(type.num_elements()));
-      file.read(position, wide.data());
+      raw.resize(static_cast<std::size_t>(found.num_bytes()));
+      file.read(position, raw.data());
+      widen(found.dtype, raw.data(), wide.data(), type.num_elements());
       narrow(type.dtype, wide.data(), staging.data(), type.num_elements());
     }
     executor.write(buffers[i].buffer, staging.data());

@@ -61,8 +61,8 @@ Checkpoint read_checkpoint(const std::string& path);
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
 
 /// Fills parameters and running statistics from a safetensors file alone, ours or PyTorch's: every parameter must be
-/// there in its shape as F32 (or BF16 where the model keeps it so), and nothing else but PyTorch's num_batches_tracked.
-/// `executor` has run its load.
+/// there in its shape as F32, F16 or BF16, and nothing else but PyTorch's num_batches_tracked. `executor` has run its
+/// load.
 void load_weights(const std::string& path, Executor& executor);
 
 }  // namespace trainer

@@ -37,7 +37,7 @@ struct LossSummary {
 /// state moves only when a step is finished. A loss that is not finite keeps its update and all later ones from
 /// changing anything (start_loss_statistics in loss_statistics.h), so that divergence may be noticed one step late.
 /// Under a loss scale an overflow is a skipped update instead, and divergence is an overflow that no scale helps
-/// against: a loss that is not finite at a scale of at most 1, or gradients that are not at 2^-16.
+/// against: one that takes the scale below 1 where the loss is not finite, or below 2^-16 where only gradients are not.
 class TrainingLoop {
  public:
   TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,

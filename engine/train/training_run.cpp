@@ -69,8 +69,10 @@ Start choose_start(const RunDirectory& directory, const std::string& config_path
 void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, const LoadedData& data) {
   const std::vector<std::string> drift = find_config_drift(checkpoint.config_json, resolved_json(experiment));
   if (!drift.empty()) {
-    throw DataError(fmt::format("checkpoint {} was made with another configuration; what would change its result: {}",
-                                checkpoint.path, fmt::join(drift, ", ")));
+    throw DataError(
+        fmt::format("checkpoint {} was made with another configuration; what would change its result: {}\n"
+                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
+                    checkpoint.path, fmt::join(drift, ", "), checkpoint.path));
   }
   if (checkpoint.state.num_samples != data.train->size()) {
     throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,

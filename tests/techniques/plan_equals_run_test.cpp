@@ -69,6 +69,9 @@ void check_plan_equals_run(TestRun& run, Device& device) {
   for (const StepEvent& event : run.events.steps) {
     const StepMemory* const planned = plan.find(event.step, false);
     is_equal = is_equal && planned != nullptr && *planned == event.memory.step;
+    const CheckpointingConfig& checkpointing = run.experiment.train.checkpointing;
+    if (checkpointing.type == CheckpointingConfig::Type::budget && planned->peak_allocated > checkpointing.budget)
+      CHECK(planned->peak_allocated <= checkpointing.budget);
   }
   for (const EvalEvent& event : run.events.evaluations) {
     const StepMemory* const planned = plan.find(event.step, true);
