@@ -78,7 +78,8 @@ TEST_CASE("the loss scale belongs to fp16, is shown with it, and is refused with
   CHECK(error.find("only with train.amp fp16; remove it, or set train.loss_scale.initial=null") != std::string::npos);
   CHECK(parse("train: {amp: bf16, loss_scale: {initial: 2}}\n", {"train.loss_scale.initial=null"}).train.amp ==
         Amp::bf16);
-  CHECK(error_of("train: {amp: fp16, loss_scale: {initial: 0}}\n").find("is not above 0") != std::string::npos);
+  CHECK(error_of("train: {amp: fp16, loss_scale: {initial: 0}}\n").find("is below 1e-04") != std::string::npos);
+  CHECK(error_of("train: {amp: fp16, loss_scale: {initial: 1e300}}\n").find("exceeds 1e+30") != std::string::npos);
   CHECK(error_of("train: {amp: fp16, loss_scale: {growth: 1}}\n").find("is not above 1") != std::string::npos);
   CHECK(error_of("train: {amp: fp16, loss_scale: {backoff: 1}}\n").find("is not below 1") != std::string::npos);
   CHECK(error_of("train: {amp: fp16, loss_scale: {backoff: 0}}\n").find("is not above 0") != std::string::npos);
