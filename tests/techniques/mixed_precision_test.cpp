@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -43,7 +44,7 @@ TEST_CASE("losses over 200 steps stay near those of f32, and the accuracy on dig
   REQUIRE(expected.losses.size() == 200);
   struct Technique {
     Settings set;
-    double tolerance;  ///< of the mean absolute difference of losses
+    double tolerance;  ///< of the mean absolute difference of losses; of the largest ten times that
   };
   const std::vector<Technique> techniques = {
       {{"train.amp=bf16"}, 0.02},
@@ -61,10 +62,15 @@ TEST_CASE("losses over 200 steps stay near those of f32, and the accuracy on dig
     INFO(technique.set.front() << ", " << technique.set.back());
     const Losses actual = train_digits(folder, technique.set);
     REQUIRE(actual.losses.size() == expected.losses.size());
-    double difference = 0;
-    for (std::size_t i = 0; i < expected.losses.size(); ++i)
-      difference += std::fabs(actual.losses[i] - expected.losses[i]) / static_cast<double>(expected.losses.size());
-    CHECK(difference < technique.tolerance);
+    double mean = 0;
+    double largest = 0;
+    for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+      const double difference = std::fabs(actual.losses[i] - expected.losses[i]);
+      mean += difference / static_cast<double>(expected.losses.size());
+      largest = std::max(largest, difference);
+    }
+    CHECK(mean < technique.tolerance);
+    CHECK(largest < 10 * technique.tolerance);
     CHECK(actual.accuracy >= expected.accuracy - 0.005);
   }
 }
