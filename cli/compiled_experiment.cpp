@@ -1,7 +1,7 @@
 #include "cli/compiled_experiment.h"
 
 #include "datasets/dataset.h"
-#include "engine/plan/settle_checkpointing.h"
+#include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
@@ -9,7 +9,8 @@ namespace trainer {
 CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device, std::int64_t capacity) {
   CompiledExperiment compiled;
   compiled.data = describe_data(experiment.data, experiment.seed);
-  compiled.program = compile(settle_checkpointing(experiment, compiled.data, device, capacity), compiled.data, device);
+  compiled.experiment = settle_experiment(experiment, compiled.data, device, capacity);
+  compiled.program = compile(compiled.experiment, compiled.data, device);
   return compiled;
 }
 

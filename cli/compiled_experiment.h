@@ -12,11 +12,12 @@ namespace trainer {
 
 /// Everything that is known of an experiment before data is read and memory taken.
 struct CompiledExperiment {
+  Experiment experiment;  ///< settled: with numbers for what it leaves open (engine/plan/settle_experiment.h)
   DataDescription data;
   Program program;
 };
 
-/// For a device that is here or only described; `checkpointing: auto` is settled for `capacity`. Throws ConfigError,
+/// For a device that is here or only described; `auto` is settled for `capacity`. Throws ConfigError,
 /// DataError, DeviceError.
 CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device, std::int64_t capacity);
 

@@ -16,6 +16,8 @@ class EventFanout final : public EventSink {
   void on_eval(const EvalEvent& event) override { each(&EventSink::on_eval, event); }
   void on_checkpoint(const CheckpointEvent& event) override { each(&EventSink::on_checkpoint, event); }
   void on_out_of_memory(const OutOfMemoryEvent& event) override { each(&EventSink::on_out_of_memory, event); }
+  void on_adapt(const AdaptEvent& event) override { each(&EventSink::on_adapt, event); }
+  void on_warning(const WarningEvent& event) override { each(&EventSink::on_warning, event); }
   void on_diverged(const DivergedEvent& event) override { each(&EventSink::on_diverged, event); }
   void on_end(const EndEvent& event) override { each(&EventSink::on_end, event); }
 

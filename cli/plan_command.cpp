@@ -7,12 +7,14 @@
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
+#include "cli/device_rates.h"
 #include "cli/experiment_arguments.h"
 #include "cli/gpu_profile.h"
 #include "cli/terminal.h"
 #include "cuda/model/described_device.h"
 #include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/fixes.h"
 #include "engine/program/offload.h"
 #include "engine/report/event_json.h"
 #include "engine/report/glossary.h"
@@ -44,6 +46,7 @@ struct PlanTarget {
   std::int64_t available_bytes = 0;  ///< of the device, if nothing else bounds it
   Capacity capacity;
   std::string profile;  ///< the file; empty: a device of this machine
+  MachineRates rates;
 };
 
 PlanTarget this_machine(const Experiment& experiment, const PlanArguments& arguments) {
@@ -58,6 +61,7 @@ PlanTarget this_machine(const Experiment& experiment, const PlanArguments& argum
   target.available_bytes = device->available_bytes();
   target.capacity = arguments.capacity.empty() ? capacity_of(experiment, *device)
                                                : Capacity{parse_capacity(arguments.capacity), "--capacity"};
+  target.rates = rates_of(*device);
   target.device = std::move(device);
   return target;
 }
@@ -76,6 +80,7 @@ PlanTarget described_gpu(const Experiment& experiment, const PlanArguments& argu
                                   experiment.memory.workspace_limit);
   target.available_bytes = profile.free_bytes();
   target.profile = profile.path;
+  target.rates = profile_rates(profile, config.tf32);
   target.capacity = {profile.free_bytes(), fmt::format("free on an idle {}", profile.name)};
   if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)
     target.capacity = {*experiment.memory.limit, "memory.limit"};
@@ -92,12 +97,12 @@ bool has_convolution(const Program& program) {
                      [](const OpCall& call) { return name_of(call.op.kind).starts_with("conv2d"); });
 }
 
-PlanFindings find_plan(const Experiment& experiment, const PlanArguments& arguments) {
-  const PlanTarget target =
-      arguments.gpu.empty() ? this_machine(experiment, arguments) : described_gpu(experiment, arguments);
+PlanFindings find_plan(const Experiment& asked, const PlanArguments& arguments) {
+  const PlanTarget target = arguments.gpu.empty() ? this_machine(asked, arguments) : described_gpu(asked, arguments);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
-  const CompiledExperiment compiled = compile_experiment(experiment, device, capacity);
+  const CompiledExperiment compiled = compile_experiment(asked, device, capacity);
+  const Experiment& experiment = compiled.experiment;
   const RunSchedule schedule(experiment, compiled.data);
   PlanFindings findings;
   findings.experiment_name = experiment.name;
@@ -118,10 +123,11 @@ PlanFindings find_plan(const Experiment& experiment, const PlanArguments& argume
   if (!findings.plan.fits) {
     findings.unbounded =
         make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
-    findings.fixes = find_fixes(experiment, compiled.data, device, capacity,
-                                arguments.capacity.empty() ? target.available_bytes : 0);
+    Planner planner(device, target.rates);
+    findings.fixes =
+        find_fixes(planner, asked, compiled.data, capacity, arguments.capacity.empty() ? target.available_bytes : 0);
     findings.largest_batch_size =
-        largest_fitting_batch_size(experiment, compiled.data, device, capacity, schedule.batch_size());
+        largest_fitting_batch_size(planner, experiment, compiled.data, capacity, schedule.batch_size());
   }
   return findings;
 }

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
+#include "cli/device_rates.h"
 #include "cli/diagnostic_log.h"
 #include "cli/event_fanout.h"
 #include "cli/experiment_arguments.h"
@@ -60,6 +61,7 @@ ExitCode run(const RunArguments& arguments) {
 
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
+  options.rates = rates_of(*device);
   options.resume = !arguments.resume.empty();
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
 

@@ -22,7 +22,11 @@ struct DeviceConfig {
 };
 
 enum class AllocatorKind : std::uint8_t { caching, planned };
-enum class OnOutOfMemory : std::uint8_t { report };
+/// memory.on_oom: what a run does that runs out of memory.
+enum class OnOutOfMemory : std::uint8_t {
+  report,  ///< it ends with a report
+  adapt,   ///< it is planned again with the same effective batch for the memory there is, and goes on
+};
 enum class UpdatePlace : std::uint8_t { at_end, in_backward };
 enum class GradientStorage : std::uint8_t { f32, half };
 enum class MomentStorage : std::uint8_t { f32, eight_bit };
@@ -104,6 +108,13 @@ struct ScheduleConfig {
   double start_divisor = 25.0, final_divisor = 1e5;  ///< one_cycle
 };
 
+/// What train.batch_size says.
+enum class BatchSizeRule : std::uint8_t {
+  given,      ///< a number: TrainConfig::batch_size
+  all,        ///< the whole training set
+  automatic,  ///< `auto`: the largest that fits; settle_experiment (engine/plan) puts a number in its place
+};
+
 /// Mixed precision: products and stored activations in 16 bit.
 enum class Amp : std::uint8_t { off, fp16, bf16 };
 /// train.loss_scale, for fp16: Note [Loss scale] in engine/ops/loss_scale.h.
@@ -123,7 +134,7 @@ struct CheckpointingConfig {
   } type = Type::off;
   std::int64_t every = 0;
   std::vector<std::string> layers;  ///< a layer's path or kind; `*` stands for anything; all that lies under it counts
-  std::int64_t budget = 0;          ///< bytes; of `auto`: set by settle_checkpointing (engine/plan), 0: none
+  std::int64_t budget = 0;          ///< bytes; of `auto`: set by settle_experiment (engine/plan), 0: none
   SourceLocation location = {};
 };
 
@@ -133,7 +144,7 @@ struct EarlyStoppingConfig {
 };
 struct TrainConfig {
   std::int64_t batch_size = 32;
-  bool batch_size_all = false;  ///< `batch_size: all`
+  BatchSizeRule batch_size_rule = BatchSizeRule::given;
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  ///< ends the run earlier or later than epochs; 0 saves the initial weights
   std::int64_t accumulation_steps = 1;

@@ -105,11 +105,13 @@ void add_train_fields(Fields& fields) {
   batch_size.rule = integer_or("all", 1);
   batch_size.help = "Samples in a batch; `all`: the whole training set";
   batch_size.set = [](Experiment& experiment, const Value& value) {
-    experiment.train.batch_size_all = std::holds_alternative<std::string>(value);
-    if (!experiment.train.batch_size_all) experiment.train.batch_size = std::get<std::int64_t>(value);
+    const auto* word = std::get_if<std::string>(&value);
+    experiment.train.batch_size_rule = word == nullptr ? BatchSizeRule::given : BatchSizeRule::all;
+    if (word == nullptr) experiment.train.batch_size = std::get<std::int64_t>(value);
   };
   batch_size.get = [](const Experiment& experiment) {
-    return experiment.train.batch_size_all ? Value(std::string("all")) : Value(experiment.train.batch_size);
+    const bool is_all = experiment.train.batch_size_rule == BatchSizeRule::all;
+    return is_all ? Value(std::string("all")) : Value(experiment.train.batch_size);
   };
   fields.push_back(std::move(batch_size).also_called({"batch", "bs", "minibatch_size"}));
   fields.push_back(of(train, &TrainConfig::epochs, "train.epochs", integer(0), "Passes over the training samples")

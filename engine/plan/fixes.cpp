@@ -7,53 +7,15 @@
 #include <optional>
 #include <utility>
 
-#include "engine/errors.h"
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/memory_plan.h"
 #include "engine/plan/model_numbers.h"
-#include "engine/plan/settle_checkpointing.h"
-#include "engine/plan/step_flops.h"
 #include "engine/plan/technique_fixes.h"
-#include "engine/program/compile.h"
+#include "engine/program/run_schedule.h"
 
 namespace trainer {
 namespace {
 
 constexpr std::int64_t mebibyte = 1024 * 1024;
-
-struct Verdict {
-  MemoryPlan plan;
-  double flops = 0;
-};
-
-/// Nothing where the experiment does not compile: a width that no longer matches, or a shape that the device has no
-/// kernel for. What is computed again is settled for `capacity`.
-std::optional<Program> try_compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                                   std::int64_t capacity, RecomputeFronts* fronts = nullptr) {
-  RecomputeFronts own_fronts;
-  if (fronts == nullptr) fronts = &own_fronts;
-  try {
-    return compile(settle_checkpointing(experiment, data, device, capacity, fronts), data, device, fronts);
-  } catch (const ConfigError&) {
-  } catch (const DataError&) {
-  } catch (const DeviceError&) {
-  }
-  return std::nullopt;
-}
-
-/// The plan of a changed experiment; nothing where it does not compile.
-std::optional<Verdict> plan_changed(const Experiment& experiment, const DataDescription& data,
-                                    const DeviceModel& device, std::int64_t capacity,
-                                    RecomputeFronts* fronts = nullptr) {
-  try {
-    const RunSchedule schedule(experiment, data);
-    const std::optional<Program> program = try_compile(experiment, data, device, capacity, fronts);
-    if (!program) return std::nullopt;
-    return Verdict{make_memory_plan(*program, schedule, capacity, allocator_options(experiment)),
-                   step_flops(*program, schedule).total};
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
-}
 
 /// The largest value in [1, limit] for which `fits` holds, if it holds for all smaller ones; 0 where for none.
 std::int64_t largest_that(std::int64_t limit, const std::function<bool(std::int64_t)>& fits) {
@@ -68,22 +30,25 @@ std::int64_t largest_that(std::int64_t limit, const std::function<bool(std::int6
 
 class FixSearch {
  public:
-  FixSearch(const Experiment& experiment, const DataDescription& data, const DeviceModel& device, std::int64_t capacity,
+  FixSearch(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
             std::int64_t device_capacity)
-      : experiment_(experiment), data_(data), device_(device), capacity_(capacity), device_capacity_(device_capacity) {
+      : planner_(planner),
+        experiment_(experiment),
+        data_(data),
+        capacity_(capacity),
+        device_capacity_(device_capacity) {
     const RunSchedule schedule(experiment, data);
     batch_size_ = schedule.batch_size();
     accumulation_steps_ = schedule.step(1).num_micro_batches;
     eval_batch_size_ = schedule.eval_batch_size();
-    if (const auto program = try_compile(experiment, data, device, capacity))
-      base_flops_ = step_flops(*program, schedule).total;
+    base_seconds_ = planner.plan(experiment, data, capacity).time.seconds;
   }
 
   std::int64_t largest_batch(std::int64_t limit) const {
     return largest_that(limit, [&](std::int64_t batch_size) { return fits(with_batch(batch_size)); });
   }
 
-  std::vector<Fix> find() {
+  std::vector<Change> find() {
     try_evaluation_batch();
     try_batch();
     try_optimizer();
@@ -93,44 +58,39 @@ class FixSearch {
     try_model(experiment_, {}, "");
     try_limit();
     try_combinations();
-    std::stable_sort(fixes_.begin(), fixes_.end(), [](const Fix& a, const Fix& b) {
-      return a.fits != b.fits ? a.fits : a.same_result > b.same_result;
+    std::stable_sort(fixes_.begin(), fixes_.end(), [](const Change& a, const Change& b) {
+      return a.fits != b.fits ? a.fits : a.same_result() > b.same_result();
     });
     drop_failures_beyond_three();
     return std::move(fixes_);
   }
 
  private:
-  bool fits(const Experiment& changed, RecomputeFronts* fronts = nullptr) const {
-    const auto verdict = plan_changed(changed, data_, device_, capacity_, fronts);
-    return verdict && verdict->plan.fits;
-  }
+  bool fits(const Experiment& changed) const { return planner_.fits(changed, data_, capacity_); }
 
   Experiment with_batch(std::int64_t batch_size) const {
     Experiment changed = experiment_;
-    changed.train.batch_size_all = false;
+    changed.train.batch_size_rule = BatchSizeRule::given;
     changed.train.batch_size = batch_size;
     return changed;
   }
 
   /// Plans `changed` and keeps it as a fix, also where it does not fit.
-  bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, bool same_result,
+  bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, Numbers numbers,
                std::optional<std::int64_t> capacity = std::nullopt) {
-    Fix fix;
+    Change fix;
     fix.capacity = capacity.value_or(capacity_);
-    const auto verdict = plan_changed(changed, data_, device_, fix.capacity);
-    if (!verdict) return false;
+    const Verdict verdict = planner_.plan(changed, data_, fix.capacity);
+    if (!verdict.problem.empty()) return false;
+    fix.experiment = changed;
     fix.set = std::move(set);
     fix.what = std::move(what);
-    fix.fits = verdict->plan.fits;
-    fix.peak_reserved = verdict->plan.peak_reserved;
-    if (!fix.fits) {
-      const auto unbounded = plan_changed(changed, data_, device_, unlimited_capacity);
-      if (!unbounded) return false;
-      fix.peak_reserved = unbounded->plan.peak_reserved;
-    }
-    fix.same_result = same_result;
-    fix.relative_step_time = base_flops_ > 0 ? verdict->flops / base_flops_ : 1;
+    fix.numbers = numbers;
+    fix.fits = verdict.fits;
+    fix.peak_reserved = verdict.peak_reserved;
+    fix.step_seconds = verdict.time.seconds;
+    fix.samples_per_second = static_cast<double>(verdict.samples_per_step) / verdict.time.seconds;
+    fix.relative_step_time = base_seconds_ > 0 ? verdict.time.seconds / base_seconds_ : 1;
     fixes_.push_back(std::move(fix));
     return fixes_.back().fits;
   }
@@ -142,23 +102,22 @@ class FixSearch {
       changed.train.eval_batch_size = size;
       return changed;
     };
-    RecomputeFronts fronts;  // training stays as it is
-    if (!fits(changed_to(1), &fronts)) return;
+    if (!fits(changed_to(1))) return;
     const std::int64_t largest =
-        largest_that(eval_batch_size_ - 1, [&](std::int64_t size) { return fits(changed_to(size), &fronts); });
+        largest_that(eval_batch_size_ - 1, [&](std::int64_t size) { return fits(changed_to(size)); });
     propose(changed_to(largest), {fmt::format("train.eval_batch_size={}", largest)},
-            "evaluate in smaller batches: the largest that fits", true);
+            "evaluate in smaller batches: the largest that fits", Numbers::same_bits);
   }
 
   void try_batch() {
     largest_batch_ = batch_size_ > 1 ? largest_batch(batch_size_ - 1) : 0;
     if (largest_batch_ == 0) {
       if (batch_size_ > 1)
-        propose(with_batch(1), {"train.batch_size=1"}, "the smallest batch: not enough by itself", false);
+        propose(with_batch(1), {"train.batch_size=1"}, "the smallest batch: not enough by itself", Numbers::other);
       return;
     }
     propose(with_batch(largest_batch_), {fmt::format("train.batch_size={}", largest_batch_)},
-            "a smaller batch: the largest that fits", false);
+            "a smaller batch: the largest that fits", Numbers::other);
     try_accumulation();
   }
 
@@ -179,11 +138,12 @@ class FixSearch {
       Experiment changed = with_batch(batch_size_ / parts);
       changed.train.accumulation_steps = accumulation_steps_ * parts;
       if (!fits(changed)) continue;
-      propose(changed,
-              {fmt::format("train.batch_size={}", changed.train.batch_size),
-               fmt::format("train.accumulation_steps={}", changed.train.accumulation_steps)},
-              fmt::format("accumulation: still {} samples an update", batch_size_ * accumulation_steps_),
-              keeps_samples(changed) && !depends_on_batch(experiment_.layers));
+      propose(
+          changed,
+          {fmt::format("train.batch_size={}", changed.train.batch_size),
+           fmt::format("train.accumulation_steps={}", changed.train.accumulation_steps)},
+          fmt::format("accumulation: still {} samples an update", batch_size_ * accumulation_steps_),
+          keeps_samples(changed) && !depends_on_batch(experiment_.layers) ? Numbers::same_rounding : Numbers::other);
       return;
     }
   }
@@ -213,7 +173,7 @@ class FixSearch {
     Experiment changed = experiment_;
     std::vector<std::string> set;
     std::string what;
-    if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), false);
+    if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), Numbers::other);
   }
 
   /// Kernels with less scratch; where all of them need it, the plan does not change and nothing is offered.
@@ -222,7 +182,8 @@ class FixSearch {
     Experiment changed = experiment_;
     changed.memory.workspace_limit = 0;
     if (fits(changed))
-      propose(changed, {"memory.workspace_limit=0"}, "kernels that need the least scratch; they can be slower", true);
+      propose(changed, {"memory.workspace_limit=0"}, "kernels that need the least scratch; they can be slower",
+              Numbers::same_bits);
   }
 
   /// Segments that grow in place reserve less beside what is allocated; nothing that is computed changes.
@@ -232,7 +193,7 @@ class FixSearch {
     changed.memory.expandable_segments = true;
     if (fits(changed))
       propose(changed, {"memory.expandable_segments=true"}, "segments that grow in place: less lies idle in them",
-              true);
+              Numbers::same_bits);
   }
 
   /// Single techniques that are enough, and where none is, all of them.
@@ -241,8 +202,7 @@ class FixSearch {
     for (TechniqueFix& technique : technique_fixes(experiment_)) {
       if (technique.is_combination ? has_one : !fits(technique.changed)) continue;
       has_one =
-          propose(technique.changed, std::move(technique.set), std::move(technique.what), technique.same_result) ||
-          has_one;
+          propose(technique.changed, std::move(technique.set), std::move(technique.what), technique.numbers) || has_one;
     }
   }
 
@@ -252,7 +212,7 @@ class FixSearch {
     std::vector<std::string> set;
     std::string what;
     if (!lighten_optimizer(changed, set, what)) return;
-    changed.train.batch_size_all = false;
+    changed.train.batch_size_rule = BatchSizeRule::given;
     const std::int64_t largest = largest_that(batch_size_ - 1, [&](std::int64_t batch_size) {
       changed.train.batch_size = batch_size;
       return fits(changed);
@@ -260,7 +220,7 @@ class FixSearch {
     if (largest == 0) return;
     changed.train.batch_size = largest;
     set.insert(set.begin(), fmt::format("train.batch_size={}", largest));
-    propose(changed, std::move(set), "a smaller batch, and " + what, false);
+    propose(changed, std::move(set), "a smaller batch, and " + what, Numbers::other);
   }
 
   /// Lowers one number of the model, on top of the changes in `base`.
@@ -304,7 +264,7 @@ class FixSearch {
       propose(
           changed, std::move(set),
           also + (cut.number->is_width ? "a narrower layer: the widest that fits" : "fewer repeats: the most that fit"),
-          false);
+          Numbers::other);
       *cut.number->value = cut.original;
     }
   }
@@ -323,13 +283,13 @@ class FixSearch {
       }
       if (numbers.size() < 2 || numbers.size() > 9) return;
       if (!fits(changed)) continue;
-      propose(changed, std::move(set), also + fmt::format("all layers 1/{} as wide", divisor), false);
+      propose(changed, std::move(set), also + fmt::format("all layers 1/{} as wide", divisor), Numbers::other);
       return;
     }
   }
 
   bool has_enough() const {
-    return std::count_if(fixes_.begin(), fixes_.end(), [](const Fix& fix) { return fix.fits; }) >= 3;
+    return std::count_if(fixes_.begin(), fixes_.end(), [](const Change& fix) { return fix.fits; }) >= 3;
   }
 
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
@@ -346,40 +306,40 @@ class FixSearch {
 
   void try_limit() {
     if (!experiment_.memory.limit) return;
-    const auto unbounded = plan_changed(experiment_, data_, device_, unlimited_capacity);
-    if (!unbounded) return;
+    const Verdict unbounded = planner_.plan(experiment_, data_, unlimited_capacity);
+    if (!unbounded.problem.empty()) return;
     Experiment changed = experiment_;
     // Segments are whole MiB.
-    const std::int64_t limit_mib = (unbounded->plan.peak_reserved + mebibyte - 1) / mebibyte;
+    const std::int64_t limit_mib = (unbounded.peak_reserved + mebibyte - 1) / mebibyte;
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
-    propose(changed, {fmt::format("memory.limit={}MiB", limit_mib)}, "a higher limit: the device has the memory", true,
-            changed.memory.limit);
+    propose(changed, {fmt::format("memory.limit={}MiB", limit_mib)}, "a higher limit: the device has the memory",
+            Numbers::same_bits, changed.memory.limit);
   }
 
   void drop_failures_beyond_three() {
     while (fixes_.size() > 3 && !fixes_.back().fits) fixes_.pop_back();
   }
 
+  Planner& planner_;
   const Experiment& experiment_;
   const DataDescription& data_;
-  const DeviceModel& device_;
   std::int64_t capacity_, device_capacity_;
   std::int64_t batch_size_ = 0, accumulation_steps_ = 1, eval_batch_size_ = 0, largest_batch_ = 0;
-  double base_flops_ = 0;  ///< 0: not known
-  std::vector<Fix> fixes_;
+  double base_seconds_ = 0;  ///< of a step; 0: it cannot be planned
+  std::vector<Change> fixes_;
 };
 
 }  // namespace
 
-std::vector<Fix> find_fixes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                            std::int64_t capacity, std::int64_t device_capacity) {
-  return FixSearch(experiment, data, device, capacity, device_capacity).find();
+std::vector<Change> find_fixes(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                               std::int64_t capacity, std::int64_t device_capacity) {
+  return FixSearch(planner, experiment, data, capacity, device_capacity).find();
 }
 
-std::int64_t largest_fitting_batch_size(const Experiment& experiment, const DataDescription& data,
-                                        const DeviceModel& device, std::int64_t capacity, std::int64_t limit) {
-  return FixSearch(experiment, data, device, capacity, 0).largest_batch(limit);
+std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                                        std::int64_t capacity, std::int64_t limit) {
+  return FixSearch(planner, experiment, data, capacity, 0).largest_batch(limit);
 }
 
 }  // namespace trainer

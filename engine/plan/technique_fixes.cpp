@@ -14,16 +14,16 @@ class TechniqueList {
     together_.is_combination = true;
   }
 
-  template <typename Change>
-  void add(bool applies, Change change, const std::vector<std::string>& words, std::string what, bool same_result) {
+  template <typename Apply>
+  void add(bool applies, Apply change, const std::vector<std::string>& words, std::string what, Numbers numbers) {
     if (!applies) return;
-    if (same_result != together_.same_result) finish_together("everything that holds less memory together");
-    TechniqueFix fix{experiment_, words, std::move(what), same_result};
+    if (numbers != together_.numbers) finish_together("everything that holds less memory together");
+    TechniqueFix fix{experiment_, words, std::move(what), numbers};
     change(fix.changed);
     fixes_.push_back(std::move(fix));
     change(together_.changed);
     together_.set.insert(together_.set.end(), words.begin(), words.end());
-    together_.same_result = same_result;
+    together_.numbers = numbers;
     ++num_together_;
   }
 
@@ -62,22 +62,23 @@ std::vector<TechniqueFix> technique_fixes(const Experiment& experiment) {
   list.add(
       memory.allocator == AllocatorKind::caching && !memory.expandable_segments,
       [](Experiment& changed) { changed.memory.allocator = AllocatorKind::planned; }, {"memory.allocator=planned"},
-      "every buffer at a fixed place: nothing lies idle between them", true);
+      "every buffer at a fixed place: nothing lies idle between them", Numbers::same_bits);
   list.add(
       train.checkpointing.type != Type::automatic,
       [](Experiment& changed) { changed.train.checkpointing = {.type = Type::automatic, .every = 0, .layers = {}}; },
-      {"train.checkpointing=auto"}, "activations computed again instead of kept: as many as must be", true);
+      {"train.checkpointing=auto"}, "activations computed again instead of kept: as many as must be",
+      Numbers::same_bits);
   list.add(
       memory.update == UpdatePlace::at_end && updates_alone,
       [](Experiment& changed) { changed.memory.update = UpdatePlace::in_backward; }, {"memory.update=in_backward"},
-      "each gradient used up and released as soon as it is there", true);
+      "each gradient used up and released as soon as it is there", Numbers::same_bits);
   list.add(
       train.amp == Amp::off, [](Experiment& changed) { changed.train.amp = Amp::bf16; }, {"train.amp=bf16"},
-      "activations and products in 16 bit", false);
+      "activations and products in 16 bit", Numbers::other);
   list.add(
       memory.moments == MomentStorage::f32 && experiment.optimizer.type != OptimizerType::sgd,
       [](Experiment& changed) { changed.memory.moments = MomentStorage::eight_bit; }, {"memory.moments=8bit"},
-      "the optimizer's moments in 8 bit", false);
+      "the optimizer's moments in 8 bit", Numbers::other);
   std::vector<std::string> sixteen_bit;
   if (train.amp == Amp::off) sixteen_bit.emplace_back("train.amp=bf16");
   if (memory.gradients == GradientStorage::f32) sixteen_bit.emplace_back("memory.gradients=16bit");
@@ -89,7 +90,7 @@ std::vector<TechniqueFix> technique_fixes(const Experiment& experiment) {
         changed.memory.gradients = GradientStorage::half;
         changed.memory.master_weights = false;
       },
-      sixteen_bit, "weights and gradients in 16 bit too; weights are rounded at random", false);
+      sixteen_bit, "weights and gradients in 16 bit too; weights are rounded at random", Numbers::other);
   return std::move(list).finish();
 }
 

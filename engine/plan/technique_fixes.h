@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/experiment.h"
+#include "engine/plan/change.h"
 
 namespace trainer {
 
@@ -12,7 +12,7 @@ struct TechniqueFix {
   Experiment changed;
   std::vector<std::string> set;  ///< overrides to paste
   std::string what;
-  bool same_result = true;  ///< bit for bit
+  Numbers numbers = Numbers::same_bits;
   bool is_combination = false;
 };
 

@@ -9,7 +9,7 @@ namespace trainer {
 
 /// Experiment → graphs → passes → program: every routine the schedule needs, planned together. With `fronts`, searches
 /// for what to compute again are made once for all budgets. `checkpointing: auto` wants a budget from
-/// engine/plan/settle_checkpointing.h first; without one it is as `off`.
+/// engine/plan/settle_experiment.h first; without one it is as `off`.
 /// Throws ConfigError for shapes that do not fit together, and for a budget that cannot be met.
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                 RecomputeFronts* fronts = nullptr);

@@ -45,16 +45,17 @@ Json top_of(const std::vector<LiveMemory::TopBuffer>& top) {
   return json;
 }
 
-Json fixes_of(const std::vector<Fix>& fixes) {
+Json fixes_of(const std::vector<Change>& fixes) {
   Json json = Json::array();
-  for (const Fix& fix : fixes)
+  for (const Change& fix : fixes)
     json.push_back({{"set", fix.set},
                     {"what", fix.what},
                     {"peak_reserved", fix.peak_reserved},
                     {"capacity", fix.capacity},
                     {"fits", fix.fits},
-                    {"same_result", fix.same_result},
-                    {"relative_step_time", fix.relative_step_time}});
+                    {"same_result", fix.same_result()},
+                    {"relative_step_time", fix.relative_step_time},
+                    {"step_seconds", fix.step_seconds}});
   return json;
 }
 

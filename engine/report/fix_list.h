@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/fixes.h"
+#include "engine/plan/change.h"
 #include "engine/report/style.h"
 
 namespace trainer {
 
 /// The changes, numbered, each with what to paste, its peak against the capacity it was planned under, and what it
 /// costs.
-std::string fix_list(const std::vector<Fix>& fixes, const Style& style);
+std::string fix_list(const std::vector<Change>& fixes, const Style& style);
 
 }  // namespace trainer

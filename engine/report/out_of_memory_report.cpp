@@ -98,7 +98,7 @@ std::string out_of_memory_message(const AllocationFailure& failure, const std::s
 std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
                                  const Style& style) {
   const OutOfMemoryContext& context = event.context;
-  const std::vector<Fix>& fixes = event.fixes;
+  const std::vector<Change>& fixes = event.fixes;
   const AllocationFailure& failure = context.failure;
   const std::int64_t allocated = context.allocated();
   const std::string message =

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/fixes.h"
+#include "engine/device/device.h"
+#include "engine/plan/change.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/step_flops.h"
 #include "engine/report/style.h"
@@ -22,7 +23,7 @@ struct PlanFindings {
   MemoryPlan plan;      ///< under that capacity
   /// Without a bound, where it does not fit: what the run would take.
   std::optional<MemoryPlan> unbounded;
-  std::vector<Fix> fixes;  ///< where it does not fit
+  std::vector<Change> fixes;  ///< where it does not fit
   std::int64_t batch_size = 0;
   std::int64_t largest_batch_size = 0;  ///< that fits, where it does not fit; 0: none
   std::int64_t total_steps = 0;

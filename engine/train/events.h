@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/fixes.h"
+#include "engine/device/device.h"
+#include "engine/plan/change.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/train/pass_counts.h"
 
@@ -57,7 +58,7 @@ struct CheckpointEvent {
 
 struct OutOfMemoryEvent {
   OutOfMemoryContext context;
-  std::vector<Fix> fixes;
+  std::vector<Change> fixes;
   // Who holds the rest of the device, as it was just after the failure.
   std::vector<NamedBytes> outside_allocator{};   ///< of this process
   std::vector<DeviceProcess> other_processes{};  ///< largest first
@@ -68,6 +69,20 @@ struct DivergedEvent {
   std::int64_t step = 0;
   double loss = 0;
   std::string layer, tensor;  ///< where the first non-finite value was found; "loss" where only the sum overflowed
+};
+
+/// memory.on_oom: adapt. The run goes on with `change`, from the step that did not fit.
+struct AdaptEvent {
+  std::int64_t step = 0;
+  OutOfMemoryContext context;  ///< what failed
+  std::int64_t capacity = 0;   ///< that the run had
+  Change change;               ///< planned for change.capacity, what there really is
+};
+
+/// What a run should not do and does; it goes on.
+struct WarningEvent {
+  std::int64_t step = 0;
+  std::string message;
 };
 
 struct EndEvent {
@@ -96,6 +111,8 @@ class EventSink {
   virtual void on_eval(const EvalEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}
   virtual void on_out_of_memory(const OutOfMemoryEvent&) {}
+  virtual void on_adapt(const AdaptEvent&) {}
+  virtual void on_warning(const WarningEvent&) {}
   virtual void on_diverged(const DivergedEvent&) {}
   virtual void on_end(const EndEvent&) {}
 };

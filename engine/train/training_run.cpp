@@ -9,8 +9,9 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/fixes.h"
 #include "engine/plan/make_allocator.h"
-#include "engine/plan/settle_checkpointing.h"
+#include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/train/config_drift.h"
 #include "engine/train/parameter_init.h"
@@ -165,7 +166,8 @@ class TrainingRun {
   void tell_of(OutOfMemoryContext context, std::int64_t capacity) {
     OutOfMemoryEvent event{
         std::move(context), {}, device_.outside_allocator(), device_.other_processes(), device_.total_bytes()};
-    event.fixes = find_fixes(experiment_, data_.description, device_, capacity, device_.available_bytes());
+    Planner planner(device_, options_.rates);
+    event.fixes = find_fixes(planner, experiment_, data_.description, capacity, device_.available_bytes());
     events_.on_out_of_memory(event);
   }
 
@@ -290,8 +292,7 @@ std::int64_t run_capacity(const Experiment& experiment, const Device& device) {
 
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events) {
-  const Experiment settled =
-      settle_checkpointing(experiment, data.description, device, run_capacity(experiment, device));
+  const Experiment settled = settle_experiment(experiment, data.description, device, run_capacity(experiment, device));
   return TrainingRun(settled, data, device, options, interruption, events).run();
 }
 

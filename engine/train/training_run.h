@@ -6,6 +6,7 @@
 
 #include "datasets/dataset.h"
 #include "engine/device/device.h"
+#include "engine/plan/machine_rates.h"
 #include "engine/train/events.h"
 
 namespace trainer {
@@ -25,6 +26,7 @@ struct TrainingOptions {
   bool debug_sync = false;       ///< wait after each call, so that a fault names its op and layer
   std::string initial_weights;   ///< a safetensors file to start the parameters from
   std::string trainer_version;   ///< recorded in checkpoints
+  MachineRates rates;            ///< by which changes are compared where memory runs out
 };
 
 /// What the allocator of a run may reserve: what the device has available, or memory.limit if lower.

@@ -8,7 +8,8 @@
 #include "engine/config/load_experiment.h"
 #include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
-#include "engine/plan/settle_checkpointing.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 
@@ -24,10 +25,24 @@ const std::string network =
 
 bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   const DescribedDevice device;
-  const Experiment settled = settle_checkpointing(experiment, data, device, capacity);
+  const Experiment settled = settle_experiment(experiment, data, device, capacity);
   return make_memory_plan(compile(settled, data, device), RunSchedule(experiment, data), capacity,
                           allocator_options(experiment))
       .fits;
+}
+
+std::vector<Change> find_fixes_of(const DeviceModel& device, const Experiment& experiment, const DataDescription& data,
+                                  std::int64_t capacity, std::int64_t device_capacity = 0) {
+  const MachineRates rates = assumed_cpu_rates(1);
+  Planner planner(device, rates);
+  return find_fixes(planner, experiment, data, capacity, device_capacity);
+}
+
+std::int64_t largest_batch_of(const DeviceModel& device, const Experiment& experiment, const DataDescription& data,
+                              std::int64_t capacity, std::int64_t limit) {
+  const MachineRates rates = assumed_cpu_rates(1);
+  Planner planner(device, rates);
+  return largest_fitting_batch_size(planner, experiment, data, capacity, limit);
 }
 
 }  // namespace
@@ -40,10 +55,10 @@ TEST_CASE("every fix that is offered fits when it is pasted as overrides") {
       make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), unlimited_capacity);
   for (double share : {0.9, 0.7, 0.5}) {
     const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(plan.peak_reserved));
-    const std::vector<Fix> fixes = find_fixes(experiment, data, device, capacity);
+    const std::vector<Change> fixes = find_fixes_of(device, experiment, data, capacity);
     INFO("capacity " << capacity);
     int num_fitting = 0;
-    for (const Fix& fix : fixes) {
+    for (const Change& fix : fixes) {
       std::vector<std::string> overrides = fix.set;
       const Experiment changed = parse_experiment(network, "test.yaml", overrides);
       INFO(fix.set.front());
@@ -59,7 +74,7 @@ TEST_CASE("the smaller batch that is offered is the largest that fits") {
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml");
   const std::int64_t capacity = 48 * 1024 * 1024;
-  const std::int64_t largest = largest_fitting_batch_size(experiment, data, DescribedDevice(), capacity, 512);
+  const std::int64_t largest = largest_batch_of(DescribedDevice(), experiment, data, capacity, 512);
   REQUIRE(largest >= 1);
   REQUIRE(largest < 512);
   Experiment changed = experiment;
@@ -73,13 +88,13 @@ TEST_CASE("accumulation keeps the samples of an update") {
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml");
   bool found = false;
-  for (const Fix& fix : find_fixes(experiment, data, DescribedDevice(), 48 * 1024 * 1024)) {
+  for (const Change& fix : find_fixes_of(DescribedDevice(), experiment, data, 48 * 1024 * 1024)) {
     if (fix.set.size() != 2 || fix.set[1].rfind("train.accumulation_steps=", 0) != 0) continue;
     found = true;
     const std::int64_t batch = std::stoll(fix.set[0].substr(std::string("train.batch_size=").size()));
     const std::int64_t parts = std::stoll(fix.set[1].substr(std::string("train.accumulation_steps=").size()));
     CHECK(batch * parts == 128);
-    CHECK(fix.same_result);
+    CHECK(fix.same_result());
   }
   CHECK(found);
 }
@@ -93,8 +108,8 @@ TEST_CASE("accumulation promises the same result only where the cut of the batch
         ", {conv2d: {out: 64, kernel: 3}}, relu, flatten, {linear: {out: 30}}, relu, {linear: {out: 10}}]}\n"
         "train: {batch_size: 128}\noptimizer: {type: adam}\n";
     const Experiment experiment = parse_experiment(text, "test.yaml");
-    for (const Fix& fix : find_fixes(experiment, described, DescribedDevice(), 56 * 1024 * 1024)) {
-      if (fix.set.size() == 2 && fix.set[1].rfind("train.accumulation_steps=", 0) == 0) return fix.same_result;
+    for (const Change& fix : find_fixes_of(DescribedDevice(), experiment, described, 56 * 1024 * 1024)) {
+      if (fix.set.size() == 2 && fix.set[1].rfind("train.accumulation_steps=", 0) == 0) return fix.same_result();
     }
     FAIL("no accumulation was offered");
     return false;
@@ -118,8 +133,8 @@ TEST_CASE("less scratch is offered where scratch is what does not fit") {
   };
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml");
-  const std::vector<Fix> fixes = find_fixes(experiment, data, GreedyDevice(), 96 * 1024 * 1024);
-  const auto fix = std::find_if(fixes.begin(), fixes.end(), [](const Fix& each) {
+  const std::vector<Change> fixes = find_fixes_of(GreedyDevice(), experiment, data, 96 * 1024 * 1024);
+  const auto fix = std::find_if(fixes.begin(), fixes.end(), [](const Change& each) {
     return each.set == std::vector<std::string>{"memory.workspace_limit=0"};
   });
   REQUIRE(fix != fixes.end());
@@ -146,12 +161,12 @@ TEST_CASE("expandable segments are offered where they fit what segments of fixed
   }
   REQUIRE(capacity > 0);
   const auto offered = [&](const Experiment& failing) {
-    const std::vector<Fix> fixes = find_fixes(failing, data, DescribedDevice(), capacity);
-    const auto fix = std::find_if(fixes.begin(), fixes.end(), [&](const Fix& each) { return each.set == set; });
-    return fix == fixes.end() ? Fix{} : *fix;
+    const std::vector<Change> fixes = find_fixes_of(DescribedDevice(), failing, data, capacity);
+    const auto fix = std::find_if(fixes.begin(), fixes.end(), [&](const Change& each) { return each.set == set; });
+    return fix == fixes.end() ? Change{} : *fix;
   };
   CHECK(offered(experiment).fits);
-  CHECK(offered(experiment).same_result);
+  CHECK(offered(experiment).same_result());
   CHECK(offered(experiment).peak_reserved == capacity);
   CHECK(offered(changed).set.empty());
 }
@@ -180,14 +195,14 @@ TEST_CASE("a change that the device has no kernel for is no fix, and does not en
   const Experiment experiment = parse_experiment(network, "test.yaml", {"data.drop_last=true"});
   const std::int64_t capacity = 48 * 1024 * 1024;
   const DeviceForBatches device(5);
-  const std::int64_t largest = largest_fitting_batch_size(experiment, data, DescribedDevice(), capacity, 127);
+  const std::int64_t largest = largest_batch_of(DescribedDevice(), experiment, data, capacity, 127);
   REQUIRE(largest >= 5);
-  CHECK(largest_fitting_batch_size(experiment, data, device, capacity, 127) == largest);
-  const std::vector<Fix> fixes = find_fixes(experiment, data, device, capacity);
-  CHECK(std::any_of(fixes.begin(), fixes.end(), [&](const Fix& fix) {
+  CHECK(largest_batch_of(device, experiment, data, capacity, 127) == largest);
+  const std::vector<Change> fixes = find_fixes_of(device, experiment, data, capacity);
+  CHECK(std::any_of(fixes.begin(), fixes.end(), [&](const Change& fix) {
     return fix.fits && fix.set == std::vector<std::string>{"train.batch_size=" + std::to_string(largest)};
   }));
-  for (const Fix& fix : find_fixes(experiment, data, device, 1024 * 1024))
+  for (const Change& fix : find_fixes_of(device, experiment, data, 1024 * 1024))
     CHECK(fix.set.front() != "train.batch_size=1");
 }
 
@@ -195,6 +210,6 @@ TEST_CASE("an experiment that the device has no kernel for is still searched for
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml", {"memory.limit=48MiB"});
   const std::int64_t capacity = 48 * 1024 * 1024;
-  CHECK(largest_fitting_batch_size(experiment, data, DeviceForBatches(1000), capacity, 512) == 0);
-  CHECK(find_fixes(experiment, data, DeviceForBatches(1000), capacity, capacity * 10).empty());
+  CHECK(largest_batch_of(DeviceForBatches(1000), experiment, data, capacity, 512) == 0);
+  CHECK(find_fixes_of(DeviceForBatches(1000), experiment, data, capacity, capacity * 10).empty());
 }

@@ -107,11 +107,13 @@ TEST_CASE("a planned segment fits its own size, and one block below the report t
 TEST_CASE("fixes of a planned run are planned with its allocator, and fit to the block") {
   const Planned planned("train: {batch_size: 32}\noptimizer: {type: adam}\n");
   const std::int64_t capacity = planned.plan().peak_reserved * 3 / 4;
-  const std::vector<Fix> fixes =
-      find_fixes(planned.experiment, planned.data, DescribedDevice(300'000), capacity, 4 * capacity);
+  const DescribedDevice device(300'000);
+  const MachineRates rates = assumed_cpu_rates(1);
+  Planner planner(device, rates);
+  const std::vector<Change> fixes = find_fixes(planner, planned.experiment, planned.data, capacity, 4 * capacity);
   REQUIRE_FALSE(fixes.empty());
   CHECK(fixes.front().fits);
-  for (const Fix& fix : fixes) {
+  for (const Change& fix : fixes) {
     for (const std::string& key : fix.set) {
       INFO(key);
       CHECK(key.find("expandable_segments") == std::string::npos);

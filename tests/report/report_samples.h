@@ -36,17 +36,24 @@ inline OutOfMemoryContext sample_context() {
   return context;
 }
 
-inline std::vector<Fix> sample_fixes() {
+inline std::vector<Change> sample_fixes() {
   constexpr std::int64_t capacity = 8'388'608;
-  return {{{"train.batch_size=16", "train.accumulation_steps=4"},
-           "accumulation with the same effective batch",
-           4'194'304,
-           capacity,
-           true,
-           true,
-           1.25},
-          {{"train.batch_size=16"}, "a smaller batch: the largest that fits", 4'194'304, capacity, true, false, 0.25},
-          {{"optimizer.momentum=0"}, "no momentum", 9'437'184, capacity, false, false, 1.0}};
+  const auto change = [](std::vector<std::string> set, std::string what, Numbers numbers, std::int64_t peak_reserved,
+                         double relative_step_time) {
+    Change result;
+    result.set = std::move(set);
+    result.what = std::move(what);
+    result.numbers = numbers;
+    result.fits = peak_reserved <= capacity;
+    result.peak_reserved = peak_reserved;
+    result.capacity = capacity;
+    result.relative_step_time = relative_step_time;
+    return result;
+  };
+  return {change({"train.batch_size=16", "train.accumulation_steps=4"}, "accumulation with the same effective batch",
+                 Numbers::same_rounding, 4'194'304, 1.25),
+          change({"train.batch_size=16"}, "a smaller batch: the largest that fits", Numbers::other, 4'194'304, 0.25),
+          change({"optimizer.momentum=0"}, "no momentum", Numbers::other, 9'437'184, 1.0)};
 }
 
 inline std::vector<std::string> lines_of(const std::string& text) {

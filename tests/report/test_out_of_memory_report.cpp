@@ -74,7 +74,7 @@ TEST_CASE("no line of the report is wider than 100 columns, also with long names
   context.live.top.assign(10, {name, name, Category::optimizer_state, std::int64_t{1} << 50});
   context.failure.capacity = std::int64_t{1} << 50;
   const std::vector<std::string> labels(200, name);
-  std::vector<Fix> fixes = sample_fixes();
+  std::vector<Change> fixes = sample_fixes();
   fixes[0].set.assign(6, "model.layers.2.conv2d.out_with_a_long_name=11");
   for (const std::string& line : lines_of(out_of_memory_report({context, fixes}, {"cpu", labels, "a.yaml", {}}, {}))) {
     INFO(line);

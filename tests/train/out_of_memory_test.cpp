@@ -62,7 +62,7 @@ TEST_CASE("What the plan shows not to fit is reported before the first step, and
   CHECK(events.ends.back().status == "oom");
   // The same folder serves the repaired run.
   REQUIRE(!events.failures[0].fixes.empty());
-  const Fix& fix = events.failures[0].fixes.front();
+  const Change& fix = events.failures[0].fixes.front();
   INFO(fix.what);
   REQUIRE(fix.fits);
   std::vector<std::string> overrides = fix.set;
@@ -119,7 +119,7 @@ TEST_CASE("A device that has less than it said fails in the step, and the fixes 
   HoldingSink events;
   REQUIRE(run_with(run, device, events) == RunStatus::out_of_memory);
   CHECK(events.held == std::vector<std::int64_t>{0});
-  for (const Fix& fix : events.failures.at(0).fixes) {
+  for (const Change& fix : events.failures.at(0).fixes) {
     if (fix.fits) CHECK(fix.peak_reserved < (std::int64_t{48} << 20) + (std::int64_t{20} << 20));
   }
 }

@@ -225,7 +225,7 @@ TEST_CASE("A planned segment that is refused ends before the first step in a rep
     CHECK(total(context.live.by_category) == fitting.events.ends[0].peak_allocated);
     CHECK_FALSE(context.layer.empty());
     CHECK_FALSE(context.timeline.empty());
-    const std::vector<Fix>& fixes = run->events.failures[0].fixes;
+    const std::vector<Change>& fixes = run->events.failures[0].fixes;
     REQUIRE_FALSE(fixes.empty());
     CHECK(fixes.front().fits);
     CHECK(fixes.front().peak_reserved <= fixes.front().capacity);

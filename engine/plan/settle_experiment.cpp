@@ -1,4 +1,4 @@
-#include "engine/plan/settle_checkpointing.h"
+#include "engine/plan/settle_experiment.h"
 
 #include <algorithm>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-Experiment settle_checkpointing(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                                std::int64_t capacity, RecomputeFronts* shared_fronts) {
+Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                             std::int64_t capacity, RecomputeFronts* shared_fronts) {
   Experiment settled = experiment;
   CheckpointingConfig& checkpointing = settled.train.checkpointing;
   if (checkpointing.type != CheckpointingConfig::Type::automatic) return settled;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/plan/change.h"
+#include "engine/plan/planner.h"
+
+namespace trainer {
+
+struct ChoiceOptions {
+  enum class Keep : std::uint8_t {
+    effective_batch,  ///< the samples of an update; precision, moments and order of sums may change
+    same_result,      ///< the result too, but for rounding
+  } keep = Keep::effective_batch;
+  /// Only what a run between two steps can take up: its parameters and optimizer state stay as they are.
+  bool while_running = false;
+};
+
+/// Combinations of batch size, accumulation, precision, checkpointing, allocator and optimizer memory that fit
+/// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. Of two that
+/// differ in nothing that counts, the one that changes less. The experiment as it is is among them where it fits.
+std::vector<Change> find_choices(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                                 std::int64_t capacity, const ChoiceOptions& options);
+
+}  // namespace trainer

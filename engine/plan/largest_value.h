@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/plan/planner.h"
+
+namespace trainer {
+
+/// An experiment and the data it would train on, which keys of `data` change too.
+struct Candidate {
+  Experiment experiment;
+  DataDescription data;
+};
+
+/// The experiment with a value in the place that is searched; nothing where no such experiment is (a rule refuses it).
+using WithValue = std::function<std::optional<Candidate>(std::int64_t value)>;
+
+/// What a search for the largest value that fits found.
+struct LargestValue {
+  std::optional<std::int64_t> value;  ///< the largest in the range that fits; nothing: none does
+  std::int64_t peak_reserved = 0;     ///< its peak
+  std::int64_t highest = 0;           ///< the end of the range that was searched
+  /// Values below `value` that were seen not to fit: memory does not always grow with the value.
+  std::vector<std::int64_t> smaller_that_fail;
+  std::int64_t num_planned = 0;
+};
+
+/// The largest value in [lowest, highest] whose experiment fits, exactly that of planning every one of them, also where
+/// smaller values do not fit.
+LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                                std::int64_t highest, std::int64_t capacity);
+
+}  // namespace trainer
