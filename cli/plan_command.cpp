@@ -6,13 +6,10 @@
 
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
-#include "cli/device_factory.h"
-#include "cli/device_rates.h"
 #include "cli/experiment_arguments.h"
 #include "cli/gpu_profile.h"
+#include "cli/plan_target.h"
 #include "cli/terminal.h"
-#include "cuda/model/described_device.h"
-#include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/fixes.h"
 #include "engine/program/offload.h"
@@ -32,65 +29,6 @@ struct PlanArguments {
 /// What `--gpu` takes instead of a profile.
 constexpr const char* list_of_profiles = "list";
 
-std::int64_t parse_capacity(const std::string& text) {
-  const std::optional<std::int64_t> num_bytes = parse_bytes(text);
-  if (!num_bytes)
-    throw ConfigError(
-        fmt::format("--capacity '{}' is not a size; write bytes or a unit, such as 1500MB or 2GiB", text));
-  return *num_bytes;
-}
-
-/// What a plan is made for: the device of this machine, or one that a profile describes.
-struct PlanTarget {
-  std::unique_ptr<DeviceModel> device;
-  std::int64_t available_bytes = 0;  ///< of the device, if nothing else bounds it
-  Capacity capacity;
-  std::string profile;  ///< the file; empty: a device of this machine
-  MachineRates rates;
-};
-
-PlanTarget this_machine(const Experiment& experiment, const PlanArguments& arguments) {
-  std::unique_ptr<Device> device;
-  try {
-    device = make_device(experiment);
-  } catch (const DeviceError& error) {
-    throw DeviceError(
-        fmt::format("{}\n--gpu PROFILE plans for a GPU that is not here; --gpu list lists profiles", error.what()));
-  }
-  PlanTarget target;
-  target.available_bytes = device->available_bytes();
-  target.capacity = arguments.capacity.empty() ? capacity_of(experiment, *device)
-                                               : Capacity{parse_capacity(arguments.capacity), "--capacity"};
-  target.rates = rates_of(*device);
-  target.device = std::move(device);
-  return target;
-}
-
-PlanTarget described_gpu(const Experiment& experiment, const PlanArguments& arguments) {
-  const GpuProfile profile = find_gpu_profile(arguments.gpu);
-  const DeviceConfig& config = experiment.device;
-  constexpr int first_with_bf16 = 80;
-  if (experiment.train.amp == Amp::bf16 && profile.compute_capability < first_with_bf16) {
-    throw DeviceError(fmt::format("{} has compute capability {:.1f}, and bf16 needs 8.0; train.amp=fp16 runs there",
-                                  profile.name, profile.compute_capability / 10.0));
-  }
-  PlanTarget target;
-  target.device =
-      cuda::make_described_device(profile, {config.tf32, config.autotune, experiment.memory.expandable_segments},
-                                  experiment.memory.workspace_limit);
-  target.available_bytes = profile.free_bytes();
-  target.profile = profile.path;
-  target.rates = profile_rates(profile, config.tf32);
-  target.capacity = {profile.free_bytes(), fmt::format("free on an idle {}", profile.name)};
-  if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)
-    target.capacity = {*experiment.memory.limit, "memory.limit"};
-  if (!arguments.capacity.empty()) {
-    const std::int64_t asked = parse_capacity(arguments.capacity);
-    if (asked <= target.capacity.num_bytes) target.capacity = {asked, "--capacity"};
-  }
-  return target;
-}
-
 /// Whether the program runs an op whose scratch a described device may only know a bound of.
 bool has_convolution(const Program& program) {
   return std::any_of(program.calls.begin(), program.calls.end(),
@@ -98,7 +36,7 @@ bool has_convolution(const Program& program) {
 }
 
 PlanFindings find_plan(const Experiment& asked, const PlanArguments& arguments) {
-  const PlanTarget target = arguments.gpu.empty() ? this_machine(asked, arguments) : described_gpu(asked, arguments);
+  const PlanTarget target = find_plan_target(asked, arguments.gpu, arguments.capacity);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
   const CompiledExperiment compiled = compile_experiment(asked, device, capacity);
@@ -125,7 +63,7 @@ PlanFindings find_plan(const Experiment& asked, const PlanArguments& arguments) 
         make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
     Planner planner(device, target.rates);
     findings.fixes =
-        find_fixes(planner, asked, compiled.data, capacity, arguments.capacity.empty() ? target.available_bytes : 0);
+        find_fixes(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
     findings.largest_batch_size =
         largest_fitting_batch_size(planner, experiment, compiled.data, capacity, schedule.batch_size());
   }

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cli/device_factory.h"
+#include "engine/plan/machine_rates.h"
+
+namespace trainer {
+
+/// What is planned for: the device of this machine, or one that a profile describes.
+struct PlanTarget {
+  std::unique_ptr<DeviceModel> device;
+  std::int64_t available_bytes = 0;  ///< of the device, if nothing else bounds it
+  Capacity capacity;
+  bool capacity_given = false;  ///< by --capacity: then memory.limit is not what bounds it
+  std::string profile;          ///< the file; empty: a device of this machine
+  MachineRates rates;
+};
+
+/// `gpu` and `capacity` as --gpu and --capacity take them, empty: not given. Throws ConfigError, DeviceError.
+PlanTarget find_plan_target(const Experiment& experiment, const std::string& gpu, const std::string& capacity);
+
+}  // namespace trainer
