@@ -32,11 +32,13 @@ CategoryBytes LiveBuffers::by_category() const {
   return bytes;
 }
 
-std::vector<std::int64_t> LiveBuffers::by_layer() const {
-  std::vector<std::int64_t> bytes(program_.layers.size() + 1, 0);
+std::vector<CategoryBytes> LiveBuffers::by_layer() const {
+  std::vector<CategoryBytes> bytes(program_.layers.size() + 1);
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    const LayerId layer = program_.buffers[b].layer;
-    bytes[layer == no_layer ? program_.layers.size() : static_cast<std::size_t>(layer)] += blocks_[b].size;
+    const Buffer& buffer = program_.buffers[b];
+    CategoryBytes& of_layer =
+        bytes[buffer.layer == no_layer ? program_.layers.size() : static_cast<std::size_t>(buffer.layer)];
+    of_layer[static_cast<std::size_t>(buffer.category)] += blocks_[b].size;
   }
   return bytes;
 }

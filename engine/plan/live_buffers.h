@@ -31,8 +31,8 @@ class LiveBuffers {
 
   /// Whole blocks; the sums equal the allocator's `allocated`.
   CategoryBytes by_category() const;
-  /// By layer, the last entry for buffers of no layer.
-  std::vector<std::int64_t> by_layer() const;
+  /// By layer and category, the last entry for buffers of no layer.
+  std::vector<CategoryBytes> by_layer() const;
   /// Live buffers, largest first, ties by buffer.
   std::vector<BufferId> largest(int count) const;
 

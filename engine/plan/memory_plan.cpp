@@ -182,7 +182,7 @@ class Simulation {
 
   void add_point(const Instruction& instruction) {
     plan_.peak.timeline.push_back(
-        {instruction.phase, instruction.layer, allocator_->statistics().allocated_bytes.all.current});
+        {instruction.phase, instruction.layer, allocator_->statistics().allocated_bytes.all.current, by_category_});
   }
 
   void watch_allocation(const Routine& routine, std::size_t i) {

@@ -1,5 +1,7 @@
 #include "engine/plan/out_of_memory_context.h"
 
+#include <numeric>
+
 namespace trainer {
 
 std::string op_served_by(const Program& program, const Routine& routine, std::size_t instruction) {
@@ -13,12 +15,13 @@ std::string op_served_by(const Program& program, const Routine& routine, std::si
 LiveMemory describe_live_memory(const Program& program, const LiveBuffers& live) {
   LiveMemory memory;
   memory.by_category = live.by_category();
-  const std::vector<std::int64_t> layers = live.by_layer();
+  const std::vector<CategoryBytes> layers = live.by_layer();
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    if (layers[layer] == 0) continue;
+    const std::int64_t num_bytes = std::accumulate(layers[layer].begin(), layers[layer].end(), std::int64_t{0});
+    if (num_bytes == 0) continue;
     const bool is_layer = layer < program.layers.size();
     memory.by_layer.push_back(
-        {is_layer ? program.layer_label(static_cast<LayerId>(layer)) : "(no layer)", layers[layer]});
+        {is_layer ? program.layer_label(static_cast<LayerId>(layer)) : "(no layer)", num_bytes, layers[layer]});
   }
   for (BufferId id : live.largest(10)) {
     const Buffer& buffer = program.buffers[id];

@@ -14,6 +14,7 @@ struct TimelinePoint {
   Phase phase = Phase::forward;
   LayerId layer = no_layer;
   std::int64_t allocated = 0;
+  CategoryBytes by_category{};  ///< whole blocks; sums to `allocated`
 };
 
 /// Who holds the allocated bytes at one moment. Whole blocks: by_category and by_layer each sum to `allocated`.
@@ -22,6 +23,7 @@ struct LiveMemory {
   struct LayerBytes {
     std::string layer;
     std::int64_t num_bytes = 0;
+    CategoryBytes by_category{};  ///< sums to `num_bytes`
   };
   std::vector<LayerBytes> by_layer;  ///< layers that hold something, in order of the model; "(no layer)" last
   struct TopBuffer {

@@ -273,6 +273,7 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
       if (instruction.index == routine.targets) device_.copy_to_device(address, batch->targets, num_bytes);
     }
     if (instruction.kind != Instruction::Kind::run) continue;
+    observer->before_call(program_.calls[instruction.index]);
     run_call(instruction.index, observed_operands_.data());
     device_.synchronize();
     if (!observer->after_call(program_.calls[instruction.index], live_)) return;
@@ -309,7 +310,8 @@ void Executor::start_timeline(const Routine& routine) {
 
 void Executor::note(const Instruction& instruction) {
   if (timeline_.size() == timeline_.capacity()) return;
-  timeline_.push_back({instruction.phase, instruction.layer, allocator_.statistics().allocated_bytes.all.current});
+  timeline_.push_back(
+      {instruction.phase, instruction.layer, allocator_.statistics().allocated_bytes.all.current, by_category_});
 }
 
 void Executor::release_transient() noexcept {

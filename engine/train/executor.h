@@ -34,6 +34,8 @@ class ProgramOutOfMemory : public OutOfMemory {
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
+  /// Before each call, with everything live that it reads and writes, and nothing queued.
+  virtual void before_call(const OpCall&) {}
   /// After each call, with everything still live that the call read and wrote. False ends the routine there.
   virtual bool after_call(const OpCall& call, const LiveBuffers& live) = 0;
 };
