@@ -26,6 +26,9 @@ struct LargestValue {
   /// Values below `value` that were seen not to fit: memory does not always grow with the value.
   std::vector<std::int64_t> smaller_that_fail;
   std::int64_t num_planned = 0;
+  /// Values in (value, highest] that were neither planned nor proven not to fit, because they are too many: above 0,
+  /// `value` is only the largest that was found.
+  std::int64_t num_unknown = 0;
 };
 
 /// The largest value in [lowest, highest] whose experiment fits, exactly that of planning every one of them, also where
