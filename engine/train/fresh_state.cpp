@@ -1,0 +1,27 @@
+#include "engine/train/fresh_state.h"
+
+#include "engine/ops/loss_scale.h"
+#include "engine/train/parameter_init.h"
+
+namespace trainer {
+
+void load_fresh_state(Executor& executor, const Experiment& experiment) {
+  const Program& program = executor.program();
+  executor.begin_step(0);
+  executor.run(program.load, {});
+  executor.clear(program.loss_statistics);
+  initialize_parameters(executor, experiment.seed);
+  for (const OptimizerBuffers& buffers : program.optimizer_buffers) {
+    if (buffers.first >= 0) executor.clear(buffers.first);
+    if (buffers.second >= 0) executor.clear(buffers.second);
+  }
+  if (program.loss_scale >= 0) {
+    LossScaleState scale{};
+    scale[loss_scale_factor] = experiment.train.loss_scale.initial;
+    executor.write(program.loss_scale, scale.data());
+  }
+  if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
+  executor.device().synchronize();
+}
+
+}  // namespace trainer

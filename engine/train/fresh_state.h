@@ -1,0 +1,12 @@
+#pragma once
+
+#include "engine/config/experiment.h"
+#include "engine/train/executor.h"
+
+namespace trainer {
+
+/// Loads the executor's program and puts everything at the start of training: parameters by the experiment's seed,
+/// the optimizer's state cleared, the loss scale at its first value. Throws ProgramOutOfMemory.
+void load_fresh_state(Executor& executor, const Experiment& experiment);
+
+}  // namespace trainer
