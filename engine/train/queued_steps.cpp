@@ -123,8 +123,8 @@ bool TrainingLoop::finish_step() {
   state_.step = queued.number;
   state_.pass += queued.step.num_micro_batches;
   state_.samples += queued.step.num_samples;
-  trained_samples_ += queued.step.num_samples;
-  last_loss_ = summary.loss;
+  progress_.trained_samples += queued.step.num_samples;
+  progress_.last_loss = summary.loss;
 
   event.step = queued.number;
   event.epoch = queued.step.epoch + 1;
@@ -136,10 +136,10 @@ bool TrainingLoop::finish_step() {
   const Clock::time_point now = Clock::now();
   event.seconds = std::chrono::duration<double>(now - last_finish_).count();
   last_finish_ = now;
-  training_seconds_ += event.seconds;
-  if (!wrote_config_) {
+  progress_.training_seconds += event.seconds;
+  if (!progress_.wrote_config) {
     directory_.write_config(resolved_yaml(experiment_));
-    wrote_config_ = true;
+    progress_.wrote_config = true;
   }
   events_.on_step(event);
   return true;
@@ -150,7 +150,7 @@ bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
   event.loss_scale = result.loss_scale[loss_scale_factor];
   event.skipped = result.loss_scale[loss_scale_skipped] > skipped_before_;
   skipped_before_ = result.loss_scale[loss_scale_skipped];
-  if (event.skipped) ++num_skipped_;
+  if (event.skipped) ++progress_.num_skipped;
   return event.skipped;
 }
 

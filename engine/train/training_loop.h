@@ -17,18 +17,13 @@
 #include "engine/train/events.h"
 #include "engine/train/executor.h"
 #include "engine/train/run_directory.h"
+#include "engine/train/run_progress.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {
 
-/// Means of an evaluation or a step, from the device's loss statistics.
-struct LossSummary {
-  double loss = 0;
-  std::optional<double> accuracy, top5;
-};
-
-/// The steps of a run, from a state to the end of the schedule, with evaluations, early stopping and checkpoints.
-/// `executor` holds the parameters and the optimizer's state that belong to `state`.
+/// The steps of a run, from where its progress is to the end of the schedule, with evaluations, early stopping and
+/// checkpoints. `executor` holds the parameters and the optimizer's state that belong to `progress.state`.
 ///
 /// Note [Running ahead]
 /// On a device that computes beside the host, a step is queued before the loss of the step before it has been read, so
@@ -42,20 +37,18 @@ class TrainingLoop {
  public:
   TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,
                const RunDirectory& directory, const TrainingOptions& options, const Interruption& interruption,
-               EventSink& events);
+               EventSink& events, RunProgress& progress);
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  /// Goes on from `state` to the end, an interruption or divergence; emits all events but start and end. Throws
-  /// ProgramOutOfMemory, DataError, DeviceError.
-  RunStatus run(const TrainingState& state);
+  /// Goes on to the end, an interruption or divergence; emits all events but start and end. Throws ProgramOutOfMemory,
+  /// DataError, DeviceError; the progress is then that of the last step that was finished, and another loop can go on
+  /// from it.
+  RunStatus run();
 
   /// After ProgramOutOfMemory: saves what was trained since the last checkpoint.
   void save_after_failure();
-
-  /// Numbers for the end event.
-  void fill(EndEvent& event) const;
 
  private:
   using Statistics = std::array<double, num_loss_statistics>;
@@ -76,6 +69,8 @@ class TrainingLoop {
   };
 
   RunStatus run_steps();
+  /// What is due behind a step: evaluation and checkpoint; false where the run diverged.
+  bool settle_step();
   bool train_next_step();
   void queue_step(std::int64_t number);
   /// Waits for the oldest queued step and tells of it; false where it diverged.
@@ -126,12 +121,8 @@ class TrainingLoop {
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;
 
-  TrainingState state_;
-  std::int64_t saved_step_ = -1;  ///< of the newest checkpoint written or resumed from
-  bool saved_evaluated_ = true;   ///< its state's `evaluated`
-  std::string last_checkpoint_;
-  bool wrote_config_ = false;
-  bool stopped_early_ = false;
+  RunProgress& progress_;
+  TrainingState& state_;  ///< of the progress
 
   std::vector<QueuedStep> queued_;              ///< oldest first, at most two
   std::vector<const Routine*> routines_;        ///< of the step that is being queued
@@ -139,14 +130,8 @@ class TrainingLoop {
   std::unique_ptr<HostMemory> results_memory_;  ///< StepResult of two steps
   std::chrono::steady_clock::time_point last_finish_;
 
-  std::int64_t trained_samples_ = 0;
-  double training_seconds_ = 0;
-  std::int64_t peak_used_ = 0;
   const std::int64_t device_total_;  ///< asked once: it may mean reading files
-  std::optional<LossSummary> last_evaluation_;
-  double last_loss_ = 0;
-  double skipped_before_ = 0;     ///< updates skipped until the newest finished step
-  std::int64_t num_skipped_ = 0;  ///< in this run
+  double skipped_before_ = 0;        ///< updates skipped until the newest finished step
 };
 
 }  // namespace trainer

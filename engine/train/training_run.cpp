@@ -1,85 +1,23 @@
 #include "engine/train/training_run.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <optional>
 
-#include "engine/config/load_experiment.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/fixes.h"
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
-#include "engine/train/config_drift.h"
 #include "engine/train/parameter_init.h"
 #include "engine/train/run_lock.h"
+#include "engine/train/run_start.h"
 #include "engine/train/training_loop.h"
 
 namespace trainer {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-struct Start {
-  std::optional<Checkpoint> checkpoint;  ///< to continue from
-  bool replaces_run = false;             ///< the run that the output folder holds goes
-};
-
-bool is_inside(const std::string& path, const std::string& folder) {
-  std::error_code ignored;
-  const fs::path relative =
-      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
-  return !relative.empty() && *relative.begin() != "..";
-}
-
-/// Where the run starts; an output folder that holds another run, or the configuration itself, is refused.
-Start choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options) {
-  Start start;
-  bool continues_own = false;
-  if (!options.resume_from.empty()) {
-    std::error_code ignored;
-    const RunDirectory other(options.resume_from);
-    const bool is_run = !fs::exists(options.resume_from + "/state.json", ignored) && !other.checkpoint_steps().empty();
-    start.checkpoint = is_run ? other.newest(options.accept_previous) : read_checkpoint(options.resume_from);
-    continues_own = is_inside(start.checkpoint->path, directory.path());
-  } else if (options.resume) {
-    start.checkpoint = directory.newest(options.accept_previous);
-    continues_own = true;
-  }
-  if (continues_own) return start;
-  std::error_code ignored;
-  if (fs::equivalent(config_path, directory.path() + "/config.yaml", ignored)) {
-    throw DataError(
-        fmt::format("the run would replace its own configuration {}; output=FOLDER writes elsewhere", config_path));
-  }
-  if (!directory.holds_run()) return start;
-  if (!options.overwrite) {
-    throw DataError(fmt::format("{} already holds a run; {}--overwrite replaces it, output=FOLDER writes elsewhere",
-                                directory.path(),
-                                directory.checkpoint_steps().empty() ? "" : "--resume continues it, "));
-  }
-  start.replaces_run = true;
-  return start;
-}
-
-/// A resumed run must compute what the first one would have.
-void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, const LoadedData& data) {
-  const std::vector<std::string> drift = find_config_drift(checkpoint.config_json, resolved_json(experiment));
-  if (!drift.empty()) {
-    throw DataError(
-        fmt::format("checkpoint {} was made with another configuration; what would change its result: {}\n"
-                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
-                    checkpoint.path, fmt::join(drift, ", "), checkpoint.path));
-  }
-  if (checkpoint.state.num_samples != data.train->size()) {
-    throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
-                                checkpoint.state.num_samples, data.train->size()));
-  }
-}
 
 /// The capacity for which fixes are sought after `failure`. A source that refused below its declared capacity really
 /// has less: at most what would have made that segment fail.
@@ -104,7 +42,7 @@ class TrainingRun {
         schedule_(experiment, data.description) {}
 
   RunStatus run() {
-    const Start start = choose_start(directory_, experiment_.config_path, options_);
+    const RunStart start = choose_start(directory_, experiment_.config_path, options_);
     const std::optional<Checkpoint>& checkpoint = start.checkpoint;
     if (checkpoint) refuse_drift(*checkpoint, experiment_, data_);
     directory_.make();
@@ -176,9 +114,9 @@ class TrainingRun {
     const std::unique_ptr<Allocator> allocator = make_allocator(program_, *source, allocator_options(experiment_));
     Executor executor(program_, device_, *allocator,
                       {.replays = experiment_.device.cuda_graph, .synchronous = options_.debug_sync});
-    TrainingLoop loop(experiment_, data_, schedule_, executor, directory_, options_, interruption_, events_);
+    TrainingLoop loop(experiment_, data_, schedule_, executor, directory_, options_, interruption_, events_, progress_);
     const auto take_numbers = [&] {
-      loop.fill(end_);
+      progress_.fill(end_);
       end_.peak_requested = executor.run_peak().peak_requested;
       end_.peak_allocated = executor.run_peak().peak_allocated;
       end_.peak_reserved = executor.run_peak().peak_reserved;
@@ -192,7 +130,8 @@ class TrainingRun {
     };
     RunStatus status = RunStatus::out_of_memory;
     try {
-      status = loop.run(load(checkpoint, executor));
+      progress_.resume(load(checkpoint, executor));
+      status = loop.run();
       take_numbers();
     } catch (const ProgramOutOfMemory& error) {
       try {
@@ -279,6 +218,7 @@ class TrainingRun {
   const Program program_;
   const RunSchedule schedule_;
   std::int64_t capacity_ = 0;
+  RunProgress progress_;
   EndEvent end_;
   const Clock::time_point begin_ = Clock::now();
 };

@@ -1,0 +1,134 @@
+#include <chrono>
+#include <cmath>
+
+#include "engine/train/non_finite_search.h"
+#include "engine/train/training_loop.h"
+
+// How the training loop evaluates.
+
+namespace trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Waits at its end for the copy of a batch, before the memory of that batch goes.
+class StagingEnd {
+ public:
+  explicit StagingEnd(Executor& executor) : executor_(executor) {}
+  ~StagingEnd() {
+    try {
+      executor_.finish_staging();
+    } catch (const Error&) {  // the device is lost, and nothing is copied any more
+    }
+  }
+  StagingEnd(const StagingEnd&) = delete;
+  StagingEnd& operator=(const StagingEnd&) = delete;
+
+ private:
+  Executor& executor_;
+};
+
+}  // namespace
+
+BatchReader TrainingLoop::read_validation() const {
+  const Sampler sampler({.num_samples = data_.validation->size(), .batch_size = schedule_.eval_batch_size()});
+  BatchReaderOptions options = reader_options();
+  options.endless = false;
+  return BatchReader(*data_.validation, sampler, options);
+}
+
+bool TrainingLoop::evaluate() {
+  const Clock::time_point begin = Clock::now();
+  executor_.begin_step(state_.step);
+  BatchReader reader = read_validation();
+  const StagingEnd staging_end(executor_);
+  StepScalars scalars;
+  scalars.seed = experiment_.seed;
+  std::int64_t samples = 0;
+  const HostBatch* batch = reader.next();
+  if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
+  while (batch != nullptr) {
+    // An interrupted evaluation is made up for by the run that resumes.
+    if (interruption_.requests.load() > 0) return true;
+    const std::array<const Routine*, 1> routine = {&evaluation_of(batch->num_samples)};
+    executor_.lay_out(routine);
+    if (samples == 0) executor_.clear(program_.loss_statistics);
+    executor_.queue(0, 1, scalars, batch);
+    samples += batch->num_samples;
+    if (program_.staged_batch >= 0)
+      executor_.finish_staging();
+    else
+      executor_.device().synchronize();
+    batch = reader.next();
+    if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
+  }
+  const LossSummary summary = summarize(read_statistics());
+  if (!std::isfinite(summary.loss)) {
+    events_.on_diverged(locate_in_evaluation(summary.loss));
+    return false;
+  }
+  state_.evaluated = true;
+  progress_.last_evaluation = summary;
+
+  EvalEvent event;
+  event.step = state_.step;
+  event.epoch = state_.step > 0 ? schedule_.step(state_.step).epoch + 1 : 1;
+  event.loss = summary.loss;
+  event.accuracy = summary.accuracy;
+  event.top5 = summary.top5;
+  event.samples = samples;
+  event.best = note_evaluation(summary);
+  event.memory = measure();
+  event.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  events_.on_eval(event);
+  last_finish_ = Clock::now();
+  return true;
+}
+
+/// Whether it is the best so far.
+bool TrainingLoop::note_evaluation(const LossSummary& summary) {
+  const bool by_accuracy = experiment_.checkpoint.best == Metric::accuracy && summary.accuracy;
+  const double value = by_accuracy ? *summary.accuracy : summary.loss;
+  const auto improves = [&](const std::optional<double>& on, double min_delta) {
+    return !on || (by_accuracy ? value > *on + min_delta : value < *on - min_delta);
+  };
+  if (improves(state_.stopping_value, experiment_.train.early_stopping.min_delta)) {
+    state_.stopping_value = value;
+    state_.evaluations_without_improvement = 0;
+  } else {
+    ++state_.evaluations_without_improvement;
+  }
+  if (!improves(state_.best_value, 0)) return false;
+  state_.best_value = value;
+  state_.best_step = state_.step;
+  return true;
+}
+
+const Routine& TrainingLoop::evaluation_of(std::int64_t batch_size) const {
+  const auto found = std::find_if(program_.evaluations.begin(), program_.evaluations.end(),
+                                  [&](const Routine& entry) { return entry.batch_size == batch_size; });
+  require_internal(found != program_.evaluations.end(), "every evaluation batch size has a routine");
+  return *found;
+}
+
+DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
+  DivergedEvent event{.step = state_.step, .loss = loss, .layer = "loss", .tensor = "loss"};
+  BatchReader reader = read_validation();
+  StepScalars scalars;
+  scalars.seed = experiment_.seed;
+  bool is_first = true;
+  while (const HostBatch* batch = reader.next()) {
+    const Routine& routine = evaluation_of(batch->num_samples);
+    NonFiniteSearch search(executor_, routine);
+    if (!is_first || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);
+    executor_.release_transient();
+    is_first = false;
+    if (!search.found()) continue;
+    event.layer = search.result().layer;
+    event.tensor = search.result().tensor;
+    break;
+  }
+  return event;
+}
+
+}  // namespace trainer

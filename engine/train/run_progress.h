@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/train/checkpoint.h"
+#include "engine/train/events.h"
+
+namespace trainer {
+
+/// Means of an evaluation or a step, from the device's loss statistics.
+struct LossSummary {
+  double loss = 0;
+  std::optional<double> accuracy, top5;
+};
+
+/// What a run has reached. Outlives the training loops that move it on.
+struct RunProgress {
+  TrainingState state;
+  std::int64_t saved_step = -1;  ///< of the newest checkpoint written or resumed from
+  bool saved_evaluated = true;   ///< its state's `evaluated`
+  std::string last_checkpoint;
+  bool wrote_config = false;
+  bool stopped_early = false;
+
+  // Of this run, not of one that it resumed.
+  std::int64_t trained_samples = 0;
+  double training_seconds = 0;
+  std::int64_t peak_used = 0;
+  std::int64_t num_skipped = 0;  ///< updates
+  std::optional<LossSummary> last_evaluation;
+  double last_loss = 0;
+
+  /// Goes on from what was loaded.
+  void resume(const TrainingState& loaded);
+  bool is_saved() const { return saved_step == state.step && saved_evaluated == state.evaluated; }
+  /// Its numbers for the end event.
+  void fill(EndEvent& event) const;
+};
+
+}  // namespace trainer

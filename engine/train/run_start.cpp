@@ -1,0 +1,67 @@
+#include "engine/train/run_start.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "engine/config/load_experiment.h"
+#include "engine/train/config_drift.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_inside(const std::string& path, const std::string& folder) {
+  std::error_code ignored;
+  const fs::path relative =
+      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+}  // namespace
+
+RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options) {
+  RunStart start;
+  bool continues_own = false;
+  if (!options.resume_from.empty()) {
+    std::error_code ignored;
+    const RunDirectory other(options.resume_from);
+    const bool is_run = !fs::exists(options.resume_from + "/state.json", ignored) && !other.checkpoint_steps().empty();
+    start.checkpoint = is_run ? other.newest(options.accept_previous) : read_checkpoint(options.resume_from);
+    continues_own = is_inside(start.checkpoint->path, directory.path());
+  } else if (options.resume) {
+    start.checkpoint = directory.newest(options.accept_previous);
+    continues_own = true;
+  }
+  if (continues_own) return start;
+  std::error_code ignored;
+  if (fs::equivalent(config_path, directory.path() + "/config.yaml", ignored)) {
+    throw DataError(
+        fmt::format("the run would replace its own configuration {}; output=FOLDER writes elsewhere", config_path));
+  }
+  if (!directory.holds_run()) return start;
+  if (!options.overwrite) {
+    throw DataError(fmt::format("{} already holds a run; {}--overwrite replaces it, output=FOLDER writes elsewhere",
+                                directory.path(),
+                                directory.checkpoint_steps().empty() ? "" : "--resume continues it, "));
+  }
+  start.replaces_run = true;
+  return start;
+}
+
+void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, const LoadedData& data) {
+  const std::vector<std::string> drift = find_config_drift(checkpoint.config_json, resolved_json(experiment));
+  if (!drift.empty()) {
+    throw DataError(
+        fmt::format("checkpoint {} was made with another configuration; what would change its result: {}\n"
+                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
+                    checkpoint.path, fmt::join(drift, ", "), checkpoint.path));
+  }
+  if (checkpoint.state.num_samples != data.train->size()) {
+    throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
+                                checkpoint.state.num_samples, data.train->size()));
+  }
+}
+
+}  // namespace trainer
