@@ -22,6 +22,10 @@ std::string_view code_of(Ink ink) {
       return "32";
     case Ink::yellow:
       return "33";
+    case Ink::blue:
+      return "34";
+    case Ink::magenta:
+      return "35";
     case Ink::cyan:
       return "36";
   }

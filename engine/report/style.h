@@ -13,7 +13,7 @@ struct Style {
   int width = 100;  ///< columns that a line may take; at least 60 are used
 };
 
-enum class Ink : std::uint8_t { bold, dim, red, green, yellow, cyan };
+enum class Ink : std::uint8_t { bold, dim, red, green, yellow, blue, magenta, cyan };
 
 /// The text in that ink, or as it is where the style has no colour.
 std::string paint(const Style& style, Ink ink, std::string_view text);

@@ -69,7 +69,7 @@ TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its
                            "  32.00 KiB allocated in step 2, backward, 2 (conv2d), op conv2d_backward_weight\n"})
     CHECK_THAT(report, Catch::Contains(line));
   CHECK(has(report, "unaccounted for        0 B"));
-  CHECK(has(report, "◂ peak"));
+  CHECK(has(report, "▾ peak 32.00 KiB"));
   CHECK(!has(report, "What to change"));
   for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= 100);
 }
