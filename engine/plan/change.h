@@ -26,7 +26,7 @@ struct Change {
   std::int64_t capacity = 0;  ///< it was planned under: higher than asked for only where the change raises the limit
   double step_seconds = 0;    ///< predicted, of one update
   double samples_per_second = 0;    ///< predicted
-  double relative_step_time = 1.0;  ///< step_seconds against the experiment as it is; 1 where that cannot be planned
+  double relative_step_time = 1.0;  ///< seconds a sample against the experiment as it is; 1: unknown
 
   bool same_result() const { return numbers != Numbers::other; }
 };

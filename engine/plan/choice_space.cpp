@@ -86,7 +86,7 @@ std::vector<BatchSplit> batch_splits(const Experiment& experiment, const DataDes
   return splits;
 }
 
-std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp half, bool while_running) {
+std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp half) {
   std::vector<Experiment> variants = {experiment};
   const bool has_moments = experiment.optimizer.type != OptimizerType::sgd;
   for (const Amp amp : {Amp::off, half}) {
@@ -102,11 +102,10 @@ std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp ha
           const bool is_possible = (amp != Amp::off || (!half_gradients && master_weights)) &&
                                    (amp == Amp::bf16 || master_weights) &&
                                    (has_moments || moments == MomentStorage::f32);
-          const bool keeps_state =
-              moments == experiment.memory.moments && master_weights == experiment.memory.master_weights;
-          const bool is_own =
-              amp == experiment.train.amp && variant.memory.gradients == experiment.memory.gradients && keeps_state;
-          if (is_possible && !is_own && (keeps_state || !while_running)) variants.push_back(variant);
+          const bool is_own = amp == experiment.train.amp && variant.memory.gradients == experiment.memory.gradients &&
+                              moments == experiment.memory.moments &&
+                              master_weights == experiment.memory.master_weights;
+          if (is_possible && !is_own) variants.push_back(variant);
         }
       }
     }

@@ -21,7 +21,7 @@ Experiment with_split(const Experiment& experiment, const BatchSplit& split);
 
 /// In what a run computes: precision, and what gradients, weights and moments are stored in. The experiment's own
 /// first, then by how much they change. `half` is the 16-bit type that the device computes with.
-std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp half, bool while_running);
+std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp half);
 
 /// In what is computed again: the experiment's own first, then from nothing to as much as must be.
 std::vector<Experiment> recompute_levels(const Experiment& experiment);

@@ -51,8 +51,8 @@ class ChoiceSearch {
 
  private:
   std::vector<Experiment> variants() {
-    if (options_.keep == ChoiceOptions::Keep::same_result) return {experiment_};
-    return arithmetic_variants(experiment_, half_type(), options_.while_running);
+    if (options_.keep == ChoiceOptions::Keep::same_result || options_.while_running) return {experiment_};
+    return arithmetic_variants(experiment_, half_type());
   }
 
   /// bf16 where the device has it.

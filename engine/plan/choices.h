@@ -13,7 +13,7 @@ struct ChoiceOptions {
     effective_batch,  ///< the samples of an update; precision, moments and order of sums may change
     same_result,      ///< the result too, but for rounding
   } keep = Keep::effective_batch;
-  /// Only what a run between two steps can take up: its parameters and optimizer state stay as they are.
+  /// Only what a run between two steps can take up: its precision, parameters and optimizer state stay as they are.
   bool while_running = false;
 };
 

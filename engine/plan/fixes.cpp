@@ -1,15 +1,19 @@
 #include "engine/plan/fixes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
+#include "engine/plan/choice_space.h"
+#include "engine/plan/largest_value.h"
 #include "engine/plan/memory_plan.h"
-#include "engine/plan/model_numbers.h"
-#include "engine/plan/technique_fixes.h"
+#include "engine/plan/model_cuts.h"
+#include "engine/plan/technique_difference.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
@@ -17,17 +21,12 @@ namespace {
 
 constexpr std::int64_t mebibyte = 1024 * 1024;
 
-/// The largest value in [1, limit] for which `fits` holds, if it holds for all smaller ones; 0 where for none.
-std::int64_t largest_that(std::int64_t limit, const std::function<bool(std::int64_t)>& fits) {
-  std::int64_t low = 0;
-  std::int64_t high = limit + 1;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
-}
-
+// Note [Search for fixes]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// First what keeps the result: each technique alone, and all of them where none is enough. Then the same samples in
+// more parts, then what changes the result: a smaller batch, fewer bits, less optimizer state. The model is cut last,
+// and only where fewer than three changes fit, since each of its numbers takes many plans. What is not enough alone is
+// kept with the peak it reaches.
 class FixSearch {
  public:
   FixSearch(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
@@ -39,34 +38,34 @@ class FixSearch {
         device_capacity_(device_capacity) {
     const RunSchedule schedule(experiment, data);
     batch_size_ = schedule.batch_size();
-    accumulation_steps_ = schedule.step(1).num_micro_batches;
     eval_batch_size_ = schedule.eval_batch_size();
-    base_seconds_ = planner.plan(experiment, data, capacity).time.seconds;
+    as_is_ = planner.plan(experiment, data, capacity);
   }
 
-  std::int64_t largest_batch(std::int64_t limit) const {
-    return largest_that(limit, [&](std::int64_t batch_size) { return fits(with_batch(batch_size)); });
-  }
-
-  std::vector<Change> find() {
+  Advice find() {
     try_evaluation_batch();
+    try_same_bits();
     try_batch();
+    try_precision();
     try_optimizer();
-    try_workspace();
-    try_expandable_segments();
-    try_techniques();
-    try_model(experiment_, {}, "");
+    if (!has_enough()) try_everything();
+    if (!has_enough()) try_model(experiment_, {}, "");
+    if (!has_enough()) try_smallest();
     try_limit();
-    try_combinations();
-    std::stable_sort(fixes_.begin(), fixes_.end(), [](const Change& a, const Change& b) {
-      return a.fits != b.fits ? a.fits : a.same_result() > b.same_result();
-    });
-    drop_failures_beyond_three();
-    return std::move(fixes_);
+    const auto order = [](const Change& change) { return std::make_tuple(change.numbers, change.set.size()); };
+    std::stable_sort(advice_.fixes.begin(), advice_.fixes.end(),
+                     [&](const Change& a, const Change& b) { return order(a) < order(b); });
+    std::stable_sort(advice_.not_enough.begin(), advice_.not_enough.end(),
+                     [&](const Change& a, const Change& b) { return a.peak_reserved < b.peak_reserved; });
+    return std::move(advice_);
   }
 
  private:
+  using Type = CheckpointingConfig::Type;
+
   bool fits(const Experiment& changed) const { return planner_.fits(changed, data_, capacity_); }
+
+  bool has_enough() const { return advice_.fixes.size() >= 3; }
 
   Experiment with_batch(std::int64_t batch_size) const {
     Experiment changed = experiment_;
@@ -75,81 +74,158 @@ class FixSearch {
     return changed;
   }
 
-  /// Plans `changed` and keeps it as a fix, also where it does not fit.
+  /// Plans `changed` and keeps it, with the fixes or with what is not enough.
   bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, Numbers numbers,
                std::optional<std::int64_t> capacity = std::nullopt) {
-    Change fix;
-    fix.capacity = capacity.value_or(capacity_);
-    const Verdict verdict = planner_.plan(changed, data_, fix.capacity);
+    Change change;
+    change.capacity = capacity.value_or(capacity_);
+    const Verdict verdict = planner_.plan(changed, data_, change.capacity);
     if (!verdict.problem.empty()) return false;
-    fix.experiment = changed;
-    fix.set = std::move(set);
-    fix.what = std::move(what);
-    fix.numbers = numbers;
-    fix.fits = verdict.fits;
-    fix.peak_reserved = verdict.peak_reserved;
-    fix.step_seconds = verdict.time.seconds;
-    fix.samples_per_second = static_cast<double>(verdict.samples_per_step) / verdict.time.seconds;
-    fix.relative_step_time = base_seconds_ > 0 ? verdict.time.seconds / base_seconds_ : 1;
-    fixes_.push_back(std::move(fix));
-    return fixes_.back().fits;
+    change.experiment = changed;
+    change.set = std::move(set);
+    change.what = std::move(what);
+    change.numbers = numbers;
+    change.fits = verdict.fits;
+    change.peak_reserved = verdict.peak_reserved;
+    change.step_seconds = verdict.time.seconds;
+    change.samples_per_second = static_cast<double>(verdict.samples_per_step) / verdict.time.seconds;
+    if (as_is_.problem.empty()) {
+      const double samples_per_second = static_cast<double>(as_is_.samples_per_step) / as_is_.time.seconds;
+      change.relative_step_time = samples_per_second / change.samples_per_second;
+    }
+    (change.fits ? advice_.fixes : advice_.not_enough).push_back(std::move(change));
+    return verdict.fits;
+  }
+
+  /// The same for what find_technique_difference can tell.
+  bool propose(const Experiment& changed) {
+    TechniqueDifference difference = find_technique_difference(experiment_, changed, data_);
+    if (difference.set.empty()) return false;
+    return propose(changed, std::move(difference.set), std::move(difference.what), difference.numbers);
+  }
+
+  static Experiment with_all(Experiment changed, const std::vector<Saver>& savers) {
+    for (const Saver saver : savers) saver(changed);
+    return changed;
+  }
+
+  static Experiment with_auto_checkpointing(Experiment changed) {
+    if (changed.train.checkpointing.type != Type::automatic)
+      changed.train.checkpointing = {.type = Type::automatic, .every = 0, .layers = {}};
+    changed.memory.recompute_cheap = true;
+    return changed;
+  }
+
+  /// All that holds less and keeps the result.
+  Experiment lean(const Experiment& changed) const {
+    return with_auto_checkpointing(with_all(changed, savers_for(changed, data_)));
   }
 
   void try_evaluation_batch() {
     if (eval_batch_size_ <= 1) return;
-    auto changed_to = [&](std::int64_t size) {
+    const auto with_size = [&](std::int64_t size) {
       Experiment changed = experiment_;
       changed.train.eval_batch_size = size;
       return changed;
     };
-    if (!fits(changed_to(1))) return;
-    const std::int64_t largest =
-        largest_that(eval_batch_size_ - 1, [&](std::int64_t size) { return fits(changed_to(size)); });
-    propose(changed_to(largest), {fmt::format("train.eval_batch_size={}", largest)},
+    if (!fits(with_size(1))) return;
+    std::int64_t low = 1, high = eval_batch_size_;
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (fits(with_size(middle)) ? low : high) = middle;
+    }
+    propose(with_size(low), {fmt::format("train.eval_batch_size={}", low)},
             "evaluate in smaller batches: the largest that fits", Numbers::same_bits);
   }
 
+  /// Single techniques, and where none is enough, as few of them as are.
+  void try_same_bits() {
+    std::vector<Saver> singles = savers_for(experiment_, data_);
+    if (experiment_.memory.allocator == AllocatorKind::caching && !experiment_.memory.expandable_segments)
+      singles.insert(singles.begin(), [](Experiment& changed) { changed.memory.expandable_segments = true; });
+    bool one_fits = false;
+    for (const Saver single : singles) one_fits = propose(with_all(experiment_, {single})) || one_fits;
+    one_fits = propose(with_auto_checkpointing(experiment_)) || one_fits;
+    if (one_fits || !fits(lean(experiment_))) return;
+    std::vector<Saver> savers = savers_for(experiment_, data_);
+    for (std::size_t i = savers.size(); i-- > 0;) {
+      std::vector<Saver> fewer = savers;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fits(with_auto_checkpointing(with_all(experiment_, fewer)))) savers = std::move(fewer);
+    }
+    propose(with_auto_checkpointing(with_all(experiment_, savers)));
+  }
+
   void try_batch() {
-    largest_batch_ = batch_size_ > 1 ? largest_batch(batch_size_ - 1) : 0;
-    if (largest_batch_ == 0) {
-      if (batch_size_ > 1)
-        propose(with_batch(1), {"train.batch_size=1"}, "the smallest batch: not enough by itself", Numbers::other);
-      return;
+    if (batch_size_ > 1)
+      advice_.largest_batch_size = largest_fitting_batch_size(planner_, experiment_, data_, capacity_, batch_size_ - 1);
+    const std::int64_t largest = advice_.largest_batch_size;
+    if (largest > 0) {
+      propose(with_batch(largest), {fmt::format("train.batch_size={}", largest)},
+              "a smaller batch: the largest that fits", Numbers::other);
+    } else if (batch_size_ > 1) {
+      propose(with_batch(1), {"train.batch_size=1"}, "the smallest batch", Numbers::other);
     }
-    propose(with_batch(largest_batch_), {fmt::format("train.batch_size={}", largest_batch_)},
-            "a smaller batch: the largest that fits", Numbers::other);
-    try_accumulation();
+    try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
+    if (largest == 0) {
+      try_accumulation([&](const BatchSplit& split) { return lean(with_split(experiment_, split)); }, batch_size_);
+    }
   }
 
-  /// Whether each update sees the same samples as before; drop_last may drop others.
-  bool keeps_samples(const Experiment& changed) const {
-    const RunSchedule before(experiment_, data_);
-    const RunSchedule after(changed, data_);
-    if (before.steps_per_epoch() != after.steps_per_epoch()) return false;
-    const std::int64_t last = before.steps_per_epoch();
-    return before.step(last).num_samples == after.step(last).num_samples;
-  }
-
-  /// The same samples an update in more, smaller micro-batches; an even split where one fits.
-  void try_accumulation() {
-    const std::int64_t fewest = (batch_size_ + largest_batch_ - 1) / largest_batch_;
-    for (std::int64_t parts = fewest; parts <= batch_size_; ++parts) {
-      if (batch_size_ % parts != 0) continue;
-      Experiment changed = with_batch(batch_size_ / parts);
-      changed.train.accumulation_steps = accumulation_steps_ * parts;
+  /// The same samples an update in more, smaller micro-batches of at most `largest`.
+  template <typename Apply>
+  void try_accumulation(const Apply& apply, std::int64_t largest) {
+    for (const BatchSplit& split : fix_splits(largest)) {
+      const Experiment changed = apply(split);
       if (!fits(changed)) continue;
-      propose(
-          changed,
-          {fmt::format("train.batch_size={}", changed.train.batch_size),
-           fmt::format("train.accumulation_steps={}", changed.train.accumulation_steps)},
-          fmt::format("accumulation: still {} samples an update", batch_size_ * accumulation_steps_),
-          keeps_samples(changed) && !depends_on_batch(experiment_.layers) ? Numbers::same_rounding : Numbers::other);
+      propose(changed);
       return;
     }
+  }
+
+  /// Cuts that keep every update's samples; where there is none, or only into very many parts, one that nearly does.
+  std::vector<BatchSplit> fix_splits(std::int64_t largest) const {
+    std::vector<BatchSplit> splits = batch_splits(experiment_, data_);
+    std::erase_if(
+        splits, [&](const BatchSplit& split) { return split.batch_size >= batch_size_ || split.batch_size > largest; });
+    if (largest == 0) return {};
+    const std::int64_t parts = (batch_size_ + largest - 1) / largest;
+    const BatchSplit uneven{(batch_size_ + parts - 1) / parts, experiment_.train.accumulation_steps * parts};
+    if (uneven.batch_size < batch_size_ && (splits.empty() || splits.front().batch_size * 3 < uneven.batch_size))
+      splits.insert(splits.begin(), uneven);
+    return splits;
+  }
+
+  /// Fewer bits, where the device has them: each alone, then together.
+  void try_precision() {
+    std::vector<Experiment> variants = arithmetic_variants(experiment_, half_type());
+    std::erase_if(variants, [&](const Experiment& variant) {
+      const MemoryConfig &now = experiment_.memory, &then = variant.memory;
+      return variant.train.amp == Amp::off ? experiment_.train.amp != Amp::off || now.moments == then.moments ||
+                                                 then.moments == MomentStorage::f32
+                                           : then.moments < now.moments || then.gradients < now.gradients ||
+                                                 then.master_weights > now.master_weights;
+    });
+    // They change less the earlier they come; the last changes all that can be.
+    bool one_fits = false;
+    for (const Experiment& variant : variants) {
+      TechniqueDifference difference = find_technique_difference(experiment_, variant, data_);
+      const std::size_t num_changed = difference.set.size();
+      const bool is_last = &variant == &variants.back();
+      if (num_changed == 0 || (num_changed > 1 && !is_last) || (num_changed > 1 && one_fits)) continue;
+      one_fits = propose(variant) || one_fits;
+    }
+  }
+
+  Amp half_type() {
+    if (experiment_.train.amp != Amp::off) return experiment_.train.amp;
+    Experiment changed = experiment_;
+    changed.train.amp = Amp::bf16;
+    return planner_.plan(changed, data_, capacity_).problem.empty() ? Amp::bf16 : Amp::fp16;
   }
 
   /// The optimizer with less state than this one; false where it has none.
-  bool lighten_optimizer(Experiment& changed, std::vector<std::string>& set, std::string& what) const {
+  static bool lighten_optimizer(Experiment& changed, std::vector<std::string>& set, std::string& what) {
     OptimizerConfig& optimizer = changed.optimizer;
     if (optimizer.type == OptimizerType::sgd && optimizer.momentum == 0) return false;
     if (optimizer.type == OptimizerType::sgd) {
@@ -160,8 +236,10 @@ class FixSearch {
       // The whole section: keys that only Adam knows would be mistakes beside type sgd.
       set.push_back(
           fmt::format("optimizer={{type: sgd, lr: {}, weight_decay: {}}}", optimizer.lr, optimizer.weight_decay));
+      if (changed.memory.moments == MomentStorage::eight_bit) set.emplace_back("memory.moments=f32");
       what = "SGD: no moments to keep (choose its lr anew)";
       optimizer.decay_norms_and_biases = false;
+      changed.memory.moments = MomentStorage::f32;
     }
     optimizer.type = OptimizerType::sgd;
     optimizer.momentum = 0;
@@ -176,138 +254,47 @@ class FixSearch {
     if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), Numbers::other);
   }
 
-  /// Kernels with less scratch; where all of them need it, the plan does not change and nothing is offered.
-  void try_workspace() {
-    if (experiment_.memory.workspace_limit == 0) return;
-    Experiment changed = experiment_;
-    changed.memory.workspace_limit = 0;
-    if (fits(changed))
-      propose(changed, {"memory.workspace_limit=0"}, "kernels that need the least scratch; they can be slower",
-              Numbers::same_bits);
-  }
-
-  /// Segments that grow in place reserve less beside what is allocated; nothing that is computed changes.
-  void try_expandable_segments() {
-    if (experiment_.memory.expandable_segments || experiment_.memory.allocator != AllocatorKind::caching) return;
-    Experiment changed = experiment_;
-    changed.memory.expandable_segments = true;
-    if (fits(changed))
-      propose(changed, {"memory.expandable_segments=true"}, "segments that grow in place: less lies idle in them",
-              Numbers::same_bits);
-  }
-
-  /// Single techniques that are enough, and where none is, all of them.
-  void try_techniques() {
-    bool has_one = false;
-    for (TechniqueFix& technique : technique_fixes(experiment_)) {
-      if (technique.is_combination ? has_one : !fits(technique.changed)) continue;
-      has_one =
-          propose(technique.changed, std::move(technique.set), std::move(technique.what), technique.numbers) || has_one;
-    }
-  }
-
-  /// The largest batch together with the lightest optimizer.
-  void try_batch_with_optimizer() {
-    Experiment changed = experiment_;
-    std::vector<std::string> set;
-    std::string what;
-    if (!lighten_optimizer(changed, set, what)) return;
-    changed.train.batch_size_rule = BatchSizeRule::given;
-    const std::int64_t largest = largest_that(batch_size_ - 1, [&](std::int64_t batch_size) {
-      changed.train.batch_size = batch_size;
-      return fits(changed);
-    });
+  /// The largest batch with all that holds less and the fewest bits, and with the lightest optimizer.
+  void try_everything() {
+    const std::vector<Experiment> variants = arithmetic_variants(experiment_, half_type());
+    const Experiment leanest = lean(variants.back());
+    const std::int64_t largest = largest_fitting_batch_size(planner_, leanest, data_, capacity_, batch_size_);
     if (largest == 0) return;
-    changed.train.batch_size = largest;
-    set.insert(set.begin(), fmt::format("train.batch_size={}", largest));
-    propose(changed, std::move(set), "a smaller batch, and " + what, Numbers::other);
+    Experiment changed = leanest;
+    if (largest < batch_size_) {
+      changed.train.batch_size_rule = BatchSizeRule::given;
+      changed.train.batch_size = largest;
+    }
+    propose(changed);
   }
 
-  /// Lowers one number of the model, on top of the changes in `base`.
   void try_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
-    Experiment changed = base;
-    std::vector<ModelNumber> numbers = numbers_of_model(changed.layers);
-    // The last width is the number of classes.
-    std::int64_t* classes = nullptr;
-    for (const ModelNumber& number : numbers)
-      if (number.is_width) classes = number.value;
-    std::stable_sort(numbers.begin(), numbers.end(),
-                     [](const ModelNumber& a, const ModelNumber& b) { return *a.value > *b.value; });
-    struct Lowered {
-      const ModelNumber* number;
-      std::int64_t original, largest;
-    };
-    std::vector<Lowered> lowered;
-    // Each is tried at many values, and with `auto` each try is a search of its own.
-    const std::size_t most_tried = experiment_.train.checkpointing.type == CheckpointingConfig::Type::automatic ? 2 : 8;
-    for (std::size_t i = 0; i < std::min(numbers.size(), most_tried); ++i) {
-      const ModelNumber& number = numbers[i];
-      if (number.value == classes || *number.value <= 1) continue;
-      const std::int64_t original = *number.value;
-      const std::int64_t largest = largest_that(original - 1, [&](std::int64_t value) {
-        *number.value = value;
-        return fits(changed);
-      });
-      *number.value = original;
-      if (largest > 0) lowered.push_back({&number, original, largest});
-    }
-    // The smallest cuts first.
-    std::stable_sort(lowered.begin(), lowered.end(), [](const Lowered& a, const Lowered& b) {
-      return static_cast<double>(a.largest) / static_cast<double>(a.original) >
-             static_cast<double>(b.largest) / static_cast<double>(b.original);
-    });
-    if (lowered.size() > 3) lowered.resize(3);
-    for (const Lowered& cut : lowered) {
-      *cut.number->value = cut.largest;
-      std::vector<std::string> set = base_set;
-      set.push_back(fmt::format("{}={}", cut.number->key, cut.largest));
-      propose(
-          changed, std::move(set),
-          also + (cut.number->is_width ? "a narrower layer: the widest that fits" : "fewer repeats: the most that fit"),
-          Numbers::other);
-      *cut.number->value = cut.original;
-    }
-  }
-
-  /// Every layer but the last divided by the same power of two, the smallest that fits; only for models of few layers,
-  /// whose overrides can still be read.
-  void try_narrower_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
-    for (std::int64_t divisor = 2; divisor <= 64; divisor *= 2) {
-      Experiment changed = base;
-      std::vector<std::string> set = base_set;
-      std::vector<ModelNumber> numbers = numbers_of_model(changed.layers);
-      std::erase_if(numbers, [](const ModelNumber& number) { return !number.is_width; });
-      for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
-        *numbers[i].value = std::max<std::int64_t>(*numbers[i].value / divisor, 1);
-        set.push_back(fmt::format("{}={}", numbers[i].key, *numbers[i].value));
+    const auto fits_cut = [&](const Experiment& changed) { return fits(changed); };
+    for (const auto& find_cuts : {even_cut, single_cuts}) {
+      for (ModelCut& cut : find_cuts(base, fits_cut)) {
+        cut.set.insert(cut.set.begin(), base_set.begin(), base_set.end());
+        propose(cut.experiment, std::move(cut.set), also + cut.what, Numbers::other);
       }
-      if (numbers.size() < 2 || numbers.size() > 9) return;
-      if (!fits(changed)) continue;
-      propose(changed, std::move(set), also + fmt::format("all layers 1/{} as wide", divisor), Numbers::other);
-      return;
+      if (has_enough()) return;
     }
-  }
-
-  bool has_enough() const {
-    return std::count_if(fixes_.begin(), fixes_.end(), [](const Change& fix) { return fix.fits; }) >= 3;
   }
 
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
-  void try_combinations() {
-    if (!has_enough()) try_batch_with_optimizer();
-    if (!has_enough()) try_narrower_model(experiment_, {}, "");
+  void try_smallest() {
     Experiment base = with_batch(1);
-    std::vector<std::string> set = {"train.batch_size=1"};
+    std::vector<std::string> set;
+    if (batch_size_ > 1) set.emplace_back("train.batch_size=1");
     std::string what;
-    lighten_optimizer(base, set, what);
-    if (!has_enough()) try_narrower_model(base, set, "the smallest batch, and ");
-    if (!has_enough()) try_model(base, set, "the smallest batch, and ");
+    if (lighten_optimizer(base, set, what)) {
+      what = batch_size_ > 1 ? "the smallest batch, and " + what : what;
+      propose(base, set, what, Numbers::other);
+    }
+    if (!has_enough() && !set.empty()) try_model(base, set, batch_size_ > 1 ? "the smallest batch, and " : "");
   }
 
   void try_limit() {
-    if (!experiment_.memory.limit) return;
+    if (!experiment_.memory.limit || !as_is_.problem.empty()) return;
     const Verdict unbounded = planner_.plan(experiment_, data_, unlimited_capacity);
-    if (!unbounded.problem.empty()) return;
     Experiment changed = experiment_;
     // Segments are whole MiB.
     const std::int64_t limit_mib = (unbounded.peak_reserved + mebibyte - 1) / mebibyte;
@@ -317,29 +304,41 @@ class FixSearch {
             Numbers::same_bits, changed.memory.limit);
   }
 
-  void drop_failures_beyond_three() {
-    while (fixes_.size() > 3 && !fixes_.back().fits) fixes_.pop_back();
-  }
-
   Planner& planner_;
   const Experiment& experiment_;
   const DataDescription& data_;
   std::int64_t capacity_, device_capacity_;
-  std::int64_t batch_size_ = 0, accumulation_steps_ = 1, eval_batch_size_ = 0, largest_batch_ = 0;
-  double base_seconds_ = 0;  ///< of a step; 0: it cannot be planned
-  std::vector<Change> fixes_;
+  std::int64_t batch_size_ = 0, eval_batch_size_ = 0;
+  Verdict as_is_;
+  Advice advice_;
 };
 
 }  // namespace
 
+Advice find_advice(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                   std::int64_t device_capacity) {
+  return FixSearch(planner, experiment, data, capacity, device_capacity).find();
+}
+
 std::vector<Change> find_fixes(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                std::int64_t capacity, std::int64_t device_capacity) {
-  return FixSearch(planner, experiment, data, capacity, device_capacity).find();
+  constexpr std::size_t few = 3;
+  Advice advice = find_advice(planner, experiment, data, capacity, device_capacity);
+  std::vector<Change> changes = std::move(advice.fixes);
+  for (Change& change : advice.not_enough)
+    if (changes.size() < few) changes.push_back(std::move(change));
+  return changes;
 }
 
 std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                         std::int64_t capacity, std::int64_t limit) {
-  return FixSearch(planner, experiment, data, capacity, 0).largest_batch(limit);
+  const WithValue with_batch = [&](std::int64_t batch_size) -> std::optional<Candidate> {
+    Candidate candidate{experiment, data};
+    candidate.experiment.train.batch_size_rule = BatchSizeRule::given;
+    candidate.experiment.train.batch_size = batch_size;
+    return candidate;
+  };
+  return find_largest_value(planner, with_batch, 1, limit, capacity).value.value_or(0);
 }
 
 }  // namespace trainer

@@ -8,9 +8,22 @@
 
 namespace trainer {
 
-/// Changes that apply to this experiment, each re-planned under `capacity`; those that do not fit come last with
-/// fits = false only where fewer than three fit. Best first: same result, then least change. `device_capacity` is
-/// what the device could give if the experiment's memory.limit were higher; 0: unknown, so that is not offered.
+/// What to do where an experiment does not fit.
+struct Advice {
+  /// Changes that fit, best first: same result, then least change.
+  std::vector<Change> fixes;
+  /// Changes that were planned and are not enough alone, with the peaks they reach without a bound.
+  std::vector<Change> not_enough;
+  /// The largest micro-batch below the experiment's own that fits; 0: none does.
+  std::int64_t largest_batch_size = 0;
+};
+
+/// Looks for changes that make `experiment` fit `capacity`; each is planned. `device_capacity` is what the device could
+/// give if the experiment's memory.limit were higher; 0: unknown, so that is not offered.
+Advice find_advice(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                   std::int64_t device_capacity = 0);
+
+/// Fixes of find_advice; those that are not enough (fits = false) come last, and only where fewer than three fit.
 std::vector<Change> find_fixes(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                std::int64_t capacity, std::int64_t device_capacity = 0);
 

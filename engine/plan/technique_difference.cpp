@@ -42,9 +42,11 @@ void compare_batches(const Experiment& before, const Experiment& after, const Da
     const bool same = keeps_samples(before, after, data) && !depends_on_batch(before.layers);
     const std::int64_t num_parts = new_schedule.step(1).num_micro_batches;
     const std::int64_t num_samples = new_schedule.step(1).num_samples;
-    list.tell(num_parts == 1
-                  ? fmt::format("{} samples an update, at once", num_samples)
-                  : fmt::format("still {} samples an update, {} at a time", num_samples, new_schedule.batch_size()),
+    const std::int64_t old_samples = old_schedule.step(1).num_samples;
+    std::string samples = num_samples == old_samples
+                              ? fmt::format("{} samples an update", num_samples)
+                              : fmt::format("{} samples an update, not {}", num_samples, old_samples);
+    list.tell(samples + (num_parts == 1 ? " at once" : fmt::format(", {} at a time", new_schedule.batch_size())),
               same ? Numbers::same_rounding : Numbers::other);
   }
   if (before.train.eval_batch_size != after.train.eval_batch_size)

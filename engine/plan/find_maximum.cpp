@@ -1,0 +1,76 @@
+#include "engine/plan/find_maximum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/errors.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/settle_experiment.h"
+#include "engine/program/compile.h"
+
+namespace trainer {
+namespace {
+
+/// Where the plan of `candidate` fails under the capacity; nothing where it fits or cannot be planned.
+std::optional<OutOfMemoryContext> failure_of(const Planner& planner, const Candidate& candidate,
+                                             std::int64_t capacity) {
+  try {
+    const Experiment settled = settle_experiment(candidate.experiment, candidate.data, planner.device(), capacity);
+    const Program program = compile(settled, candidate.data, planner.device());
+    return make_memory_plan(program, RunSchedule(settled, candidate.data), capacity, allocator_options(settled))
+        .failure;
+  } catch (const Error&) {  // the verdict tells it
+    return std::nullopt;
+  }
+}
+
+TooLargeValue describe(Planner& planner, const WithValue& with_value, std::int64_t value, std::int64_t capacity) {
+  TooLargeValue result;
+  result.value = value;
+  const std::optional<Candidate> candidate = with_value(value);
+  if (!candidate) {
+    result.problem = "a rule of the configuration refuses it";
+    return result;
+  }
+  const Verdict verdict = planner.plan(candidate->experiment, candidate->data, capacity);
+  result.problem = verdict.problem;
+  result.peak_reserved = verdict.peak_reserved;
+  if (verdict.problem.empty()) result.failure = failure_of(planner, *candidate, capacity);
+  return result;
+}
+
+/// The first of lowest, 2 lowest, … that does not fit, or that cannot be where smaller ones fit; else
+/// `largest_allowed`.
+std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                          std::int64_t largest_allowed, std::int64_t capacity) {
+  bool one_fits = false;
+  for (std::int64_t value = std::max<std::int64_t>(lowest, 1); value < largest_allowed;) {
+    const std::optional<Candidate> candidate = with_value(value);
+    if (candidate && planner.fits(candidate->experiment, candidate->data, capacity)) {
+      one_fits = true;
+    } else {
+      const bool can_be =
+          candidate && planner.plan(candidate->experiment, candidate->data, capacity).problem.empty();
+      if (can_be || one_fits) return value;
+    }
+    value = value > largest_allowed / 2 ? largest_allowed : value * 2;
+  }
+  return std::max(largest_allowed, lowest);
+}
+
+}  // namespace
+
+Maximum find_maximum(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                     std::optional<std::int64_t> highest, std::int64_t largest_allowed, std::int64_t capacity) {
+  Maximum maximum;
+  maximum.lowest = lowest;
+  maximum.capacity = capacity;
+  const std::int64_t end = highest ? *highest : end_of_range(planner, with_value, lowest, largest_allowed, capacity);
+  maximum.found = find_largest_value(planner, with_value, lowest, end, capacity);
+  const std::int64_t next = maximum.found.value ? *maximum.found.value + 1 : lowest;
+  if (next <= end) maximum.next = describe(planner, with_value, next, capacity);
+  return maximum;
+}
+
+}  // namespace trainer
