@@ -15,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t side = 32;
-constexpr std::int64_t num_channels = 3;
+constexpr std::int64_t cifar10_channels = 3;
 constexpr std::int64_t plane_bytes = side * side;
-constexpr std::int64_t image_bytes = num_channels * plane_bytes;
+constexpr std::int64_t image_bytes = cifar10_channels * plane_bytes;
 constexpr std::int64_t record_bytes = 1 + image_bytes;
-constexpr int num_classes = 10;
+constexpr int cifar10_classes = 10;
 constexpr int num_train_files = 5;
 
 /// `data.root` itself or the folder that the archive unpacks to below it.
@@ -29,7 +29,7 @@ fs::path folder(const DataConfig& config) {
   return file_exists(unpacked.string()) ? unpacked : fs::path(config.root);
 }
 
-std::vector<std::string> train_files(const DataConfig& config) {
+std::vector<std::string> cifar10_train_files(const DataConfig& config) {
   std::vector<std::string> files;
   for (int i = 1; i <= num_train_files; ++i)
     files.push_back((folder(config) / fmt::format("data_batch_{}.bin", i)).string());
@@ -37,7 +37,7 @@ std::vector<std::string> train_files(const DataConfig& config) {
 }
 
 /// Empty: no validation files.
-std::vector<std::string> validation_files(const DataConfig& config) {
+std::vector<std::string> cifar10_validation_files(const DataConfig& config) {
   std::string file = (folder(config) / "test_batch.bin").string();
   if (config.split > 0 || !file_exists(file)) return {};
   return {std::move(file)};
@@ -61,8 +61,12 @@ std::int64_t num_records(const std::vector<std::string>& files) {
 }
 
 DatasetHeader inspect_cifar10(const DataConfig& config) {
-  return {folder(config).string(),          {DType::u8, Shape{side, side, num_channels}}, true, num_classes,
-          num_records(train_files(config)), num_records(validation_files(config))};
+  return {folder(config).string(),
+          {DType::u8, Shape{side, side, cifar10_channels}},
+          true,
+          cifar10_classes,
+          num_records(cifar10_train_files(config)),
+          num_records(cifar10_validation_files(config))};
 }
 
 void append_records(const std::string& path, std::vector<std::byte>& pixels, std::vector<std::byte>& labels) {
@@ -74,12 +78,12 @@ void append_records(const std::string& path, std::vector<std::byte>& pixels, std
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint64_t offset = file.offset();
     file.read_exactly(record.data(), record.size(), "a record of CIFAR-10");
-    if (std::to_integer<int>(record[0]) >= num_classes)
+    if (std::to_integer<int>(record[0]) >= cifar10_classes)
       throw DataError(fmt::format("{}: label {} at offset {}, expected 0 to {}", path, std::to_integer<int>(record[0]),
-                                  offset, num_classes - 1));
+                                  offset, cifar10_classes - 1));
     labels.push_back(record[0]);
     for (std::size_t pixel = 0; pixel < plane_bytes; ++pixel)
-      for (std::size_t channel = 0; channel < num_channels; ++channel)
+      for (std::size_t channel = 0; channel < cifar10_channels; ++channel)
         pixels[out++] = record[1 + channel * plane_bytes + pixel];
   }
 }
@@ -89,14 +93,14 @@ std::shared_ptr<const Dataset> load_files(const std::vector<std::string>& files)
   std::vector<std::byte> labels;
   pixels.reserve(static_cast<std::size_t>(num_records(files) * image_bytes));
   for (const std::string& file : files) append_records(file, pixels, labels);
-  return std::make_shared<MemoryDataset>(TensorType{DType::u8, Shape{side, side, num_channels}},
+  return std::make_shared<MemoryDataset>(TensorType{DType::u8, Shape{side, side, cifar10_channels}},
                                          TensorType{DType::i32, Shape{}}, std::move(pixels), targets_of_labels(labels));
 }
 
 DatasetContents load_cifar10(const DataConfig& config, std::uint64_t /*seed*/) {
   DatasetContents contents;
-  contents.train = load_files(train_files(config));
-  const std::vector<std::string> validation = validation_files(config);
+  contents.train = load_files(cifar10_train_files(config));
+  const std::vector<std::string> validation = cifar10_validation_files(config);
   if (!validation.empty()) contents.validation = load_files(validation);
   return contents;
 }
@@ -105,9 +109,9 @@ DatasetContents load_cifar10(const DataConfig& config, std::uint64_t /*seed*/) {
 
 DatasetFormat cifar10_format() {
   DatasetFormat format;
-  format.fixed_shape = Shape{side, side, num_channels};
-  format.fixed_classes = num_classes;
-  format.required_files = train_files;
+  format.fixed_shape = Shape{side, side, cifar10_channels};
+  format.fixed_classes = cifar10_classes;
+  format.required_files = cifar10_train_files;
   format.inspect = inspect_cifar10;
   format.load = load_cifar10;
   return format;

@@ -212,7 +212,7 @@ class CsvTable {
   std::int64_t num_rows_ = 0;
 };
 
-std::vector<std::string> required_files(const DataConfig& config) {
+std::vector<std::string> csv_files(const DataConfig& config) {
   if (config.train.empty()) throw data_config_error(config, "data.train is missing", "the path of a csv file");
   std::vector<std::string> files = {data_path(config, config.train)};
   if (!config.validation.empty()) files.push_back(data_path(config, config.validation));
@@ -231,7 +231,7 @@ void check_same_columns(const std::string& train, const Columns& columns, const 
 }
 
 DatasetHeader inspect_csv(const DataConfig& config) {
-  const std::vector<std::string> files = required_files(config);
+  const std::vector<std::string> files = csv_files(config);
   CsvTable train(config, files[0]);
   LabelList labels;
   while (train.next())
@@ -310,7 +310,7 @@ std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& st
 }
 
 DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
-  const std::vector<std::string> files = required_files(config);
+  const std::vector<std::string> files = csv_files(config);
   const bool categorical = is_categorical(config);
   CsvTable table(config, files[0]);
   CsvValues train;
@@ -364,7 +364,7 @@ DatasetFormat csv_format() {
   DatasetFormat format;
   format.numeric_targets = true;
   format.inspect_reads_everything = true;
-  format.required_files = required_files;
+  format.required_files = csv_files;
   format.inspect = inspect_csv;
   format.load = load_csv;
   return format;

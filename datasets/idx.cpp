@@ -51,12 +51,12 @@ FilePair named_files(const DataConfig& config, const std::string& images, const 
   return {data_path(config, images), data_path(config, labels.empty() ? labels_beside(config, images, key) : labels)};
 }
 
-FilePair train_files(const DataConfig& config) {
+FilePair train_pair(const DataConfig& config) {
   if (!config.train.empty()) return named_files(config, config.train, config.train_labels, "train");
   return {usual_file(config, "train-images", "idx3-ubyte"), usual_file(config, "train-labels", "idx1-ubyte")};
 }
 
-std::optional<FilePair> validation_files(const DataConfig& config) {
+std::optional<FilePair> validation_pair(const DataConfig& config) {
   if (!config.validation.empty()) return named_files(config, config.validation, config.validation_labels, "validation");
   if (config.split > 0 || !config.train.empty()) return std::nullopt;
   FilePair files = {usual_file(config, "t10k-images", "idx3-ubyte"), usual_file(config, "t10k-labels", "idx1-ubyte")};
@@ -64,12 +64,12 @@ std::optional<FilePair> validation_files(const DataConfig& config) {
   return files;
 }
 
-std::vector<std::string> required_files(const DataConfig& config) {
+std::vector<std::string> idx_files(const DataConfig& config) {
   if (config.root.empty() && config.train.empty())
     throw data_config_error(config, "data.root is missing", "the folder of the IDX files");
-  const FilePair train = train_files(config);
+  const FilePair train = train_pair(config);
   std::vector<std::string> files = {train.images, train.labels};
-  if (const auto validation = validation_files(config)) {
+  if (const auto validation = validation_pair(config)) {
     files.push_back(validation->images);
     files.push_back(validation->labels);
   }
@@ -173,14 +173,14 @@ void check_validation_shape(const FilePair& train, const Shape& train_shape, con
 }
 
 DatasetHeader inspect_idx(const DataConfig& config) {
-  const FilePair train = train_files(config);
+  const FilePair train = train_pair(config);
   const Shape images = inspect_pair(train);
   DatasetHeader header;
   header.source = train.images;
   header.sample = {DType::u8, sample_shape(images)};
   header.num_train = images[0];
   header.num_outputs = config.classes > 0 ? config.classes : num_classes_of(config, read_labels(train.labels));
-  if (const auto validation = validation_files(config)) {
+  if (const auto validation = validation_pair(config)) {
     const Shape validation_images = inspect_pair(*validation);
     check_validation_shape(train, images, *validation, validation_images);
     header.num_validation = validation_images[0];
@@ -200,7 +200,7 @@ std::shared_ptr<const Dataset> load_pair(const FilePair& files, const std::vecto
 }
 
 DatasetContents load_idx(const DataConfig& config, std::uint64_t /*seed*/) {
-  const FilePair train = train_files(config);
+  const FilePair train = train_pair(config);
   const std::vector<std::byte> labels = read_labels(train.labels);
   const std::int64_t num_classes = num_classes_of(config, labels);
   const std::string why = config.classes > 0 ? fmt::format("data.classes is {}", num_classes)
@@ -208,7 +208,7 @@ DatasetContents load_idx(const DataConfig& config, std::uint64_t /*seed*/) {
   check_labels(train.labels, labels, num_classes, why);
   DatasetContents contents;
   contents.train = load_pair(train, labels);
-  if (const auto validation = validation_files(config)) {
+  if (const auto validation = validation_pair(config)) {
     const std::vector<std::byte> validation_labels = read_labels(validation->labels);
     check_labels(validation->labels, validation_labels, num_classes, why);
     contents.validation = load_pair(*validation, validation_labels);
@@ -220,7 +220,7 @@ DatasetContents load_idx(const DataConfig& config, std::uint64_t /*seed*/) {
 
 DatasetFormat idx_format() {
   DatasetFormat format;
-  format.required_files = required_files;
+  format.required_files = idx_files;
   format.inspect = inspect_idx;
   format.load = load_idx;
   return format;

@@ -5,7 +5,7 @@
 namespace trainer::cuda {
 namespace {
 
-struct Sum {
+struct PlainSum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 struct SumRelu {
@@ -23,7 +23,7 @@ void add(DType type, bool relu, const void* a, const void* b, void* y, std::int6
     if (relu) {
       launch_elementwise<T>(SumRelu{}, count, stream, y, a, b);
     } else {
-      launch_elementwise<T>(Sum{}, count, stream, y, a, b);
+      launch_elementwise<T>(PlainSum{}, count, stream, y, a, b);
     }
   });
 }

@@ -10,9 +10,9 @@ namespace {
 /// Rows whose loads are on their way together; two tensors of them must fit into the registers, beside the numbers of
 /// the channels.
 template <int n>
-constexpr int rows_at_once = n > 4 ? 2 : 4;
+constexpr int backward_rows_at_once = n > 4 ? 2 : 4;
 /// As in the forward pass.
-constexpr int lanes_of_one_launch = 8;
+constexpr int backward_lanes_of_one_launch = 8;
 
 template <typename T>
 struct GradientOperands {
@@ -37,20 +37,20 @@ struct GradientOperands {
 /// Some rows of dy where it counts, and of x.
 template <int n>
 struct Loaded {
-  Pack<float, n> g[rows_at_once<n>], x[rows_at_once<n>];
+  Pack<float, n> g[backward_rows_at_once<n>], x[backward_rows_at_once<n>];
 };
 template <int n, typename T>
 __device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOperands<T>& operands,
                                           const Normalization<n>& y, std::int64_t channel, std::int64_t row,
                                           std::int64_t end) {
-  for (int u = 0; u < rows_at_once<n>; ++u) {
+  for (int u = 0; u < backward_rows_at_once<n>; ++u) {
     const std::int64_t at = (row + u * blockDim.y) * operands.channels + channel;
     if (row + u * blockDim.y >= end) continue;
     loaded.g[u] = load_floats<n>(operands.dy + at);
     loaded.x[u] = load_floats<n>(operands.x + at);
   }
   if (!operands.relu) return;
-  for (int u = 0; u < rows_at_once<n>; ++u) {
+  for (int u = 0; u < backward_rows_at_once<n>; ++u) {
     for (int i = 0; i < n; ++i) {
       if (!(y(loaded.x[u].values[i], i) > 0)) loaded.g[u].values[i] = 0.0f;
     }
@@ -64,11 +64,11 @@ __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>&
   ColumnSums<n> total{};
   if (!position.active) return total;
   const auto y = operands.template normalization<n>(position.channel);
-  for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
+  for (std::int64_t row = begin + threadIdx.y; row < end; row += backward_rows_at_once<n> * blockDim.y) {
     Loaded<n> loaded{};
     load_rows(loaded, operands, y, position.channel, row, end);
     ColumnSums<n> few{};
-    for (int u = 0; u < rows_at_once<n>; ++u) {
+    for (int u = 0; u < backward_rows_at_once<n>; ++u) {
       if (row + u * blockDim.y >= end) continue;
       for (int i = 0; i < n; ++i) {
         few.first[i] += loaded.g[u].values[i];
@@ -105,10 +105,10 @@ __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands
     constant.values[i] = pairs[i].values[0];
     factor.values[i] = pairs[i].values[1];
   }
-  for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once<n> * blockDim.y) {
+  for (std::int64_t row = begin + threadIdx.y; row < end; row += backward_rows_at_once<n> * blockDim.y) {
     Loaded<n> loaded{};
     load_rows(loaded, operands, y, channel, row, end);
-    for (int u = 0; u < rows_at_once<n>; ++u) {
+    for (int u = 0; u < backward_rows_at_once<n>; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
       for (int i = 0; i < n; ++i) {
@@ -196,7 +196,7 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
     with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.dx}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
-        const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
+        const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : backward_lanes_of_one_launch);
         launch(batchnorm2d_backward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, typed, tiles.num_tiles);
         return;
       }

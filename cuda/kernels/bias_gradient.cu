@@ -10,7 +10,7 @@ namespace trainer::cuda {
 namespace {
 
 /// Rows whose loads are on their way together.
-constexpr int rows_at_once = 4;
+constexpr int bias_rows_at_once = 4;
 constexpr int most_lanes = 32;
 
 /// Sums over one part of the rows; writes them to `sums` + part · columns, of the type D, or adds them there.
@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(tile_threads)
   if (at.active) {
     const std::int64_t begin = at.row_group * rows_per_part;
     const std::int64_t end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
-    for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once * blockDim.y) {
-      Sums values[rows_at_once]{};
-      for (int u = 0; u < rows_at_once; ++u) {
+    for (std::int64_t row = begin + threadIdx.y; row < end; row += bias_rows_at_once * blockDim.y) {
+      Sums values[bias_rows_at_once]{};
+      for (int u = 0; u < bias_rows_at_once; ++u) {
         const std::int64_t r = row + u * blockDim.y;
         if (r < end) values[u] = load_floats<n>(dy + r * columns + at.channel);
       }

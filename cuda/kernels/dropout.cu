@@ -6,28 +6,29 @@
 namespace trainer::cuda {
 namespace {
 
-constexpr int words = 4;  // of one Philox block, drawn by one thread
+constexpr int dropout_words = 4;  // of one Philox block, drawn by one thread
 
-/// `packed`: x and y are aligned to `words` elements.
+/// `packed`: x and y are aligned to `dropout_words` elements.
 template <typename T, bool packed>
 __global__ void __launch_bounds__(elementwise_threads)
     dropout_kernel(std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
                    const T* x, T* y, std::int64_t count) {
   const std::int64_t block = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x;
-  const std::int64_t first = block * words;
+  const std::int64_t first = block * dropout_words;
   if (first >= count) return;
   const PhiloxStream philox{scalars->seed, philox_stream, scalars->pass};
   const auto drawn = philox.words(static_cast<std::uint64_t>(block));
   const auto drop = [&](float value, int i) {
     return (drawn[static_cast<std::size_t>(i)] >> 8) >= threshold ? value * scale : 0.0f;
   };
-  if (packed && first + words <= count) {
-    Pack<float, words> values = load_floats<words>(x + first);
-    for (int i = 0; i < words; ++i) values.values[i] = drop(values.values[i], i);
+  if (packed && first + dropout_words <= count) {
+    Pack<float, dropout_words> values = load_floats<dropout_words>(x + first);
+    for (int i = 0; i < dropout_words; ++i) values.values[i] = drop(values.values[i], i);
     store_floats(y + first, values);
     return;
   }
-  for (int i = 0; i < words && first + i < count; ++i) y[first + i] = from_float<T>(drop(to_float(x[first + i]), i));
+  for (int i = 0; i < dropout_words && first + i < count; ++i)
+    y[first + i] = from_float<T>(drop(to_float(x[first + i]), i));
 }
 
 }  // namespace
@@ -37,11 +38,11 @@ void dropout(DType type, std::uint32_t philox_stream, std::uint32_t threshold, f
   with_element_type(type, [&](auto element) {
     using T = typename decltype(element)::type;
     const auto aligned = [](const void* address) {
-      return reinterpret_cast<std::uintptr_t>(address) % alignof(Pack<T, words>) == 0;
+      return reinterpret_cast<std::uintptr_t>(address) % alignof(Pack<T, dropout_words>) == 0;
     };
     launch(aligned(x) && aligned(y) ? dropout_kernel<T, true> : dropout_kernel<T, false>,
-           elementwise_grid(count, words), {elementwise_threads}, stream, philox_stream, threshold, scale, scalars,
-           static_cast<const T*>(x), static_cast<T*>(y), count);
+           elementwise_grid(count, dropout_words), {elementwise_threads}, stream, philox_stream, threshold, scale,
+           scalars, static_cast<const T*>(x), static_cast<T*>(y), count);
   });
 }
 

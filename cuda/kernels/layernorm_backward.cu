@@ -8,7 +8,7 @@ namespace trainer::cuda {
 namespace {
 
 /// Rows whose loads are on their way together.
-constexpr int rows_at_once = 4;
+constexpr int layernorm_rows_at_once = 4;
 
 /// Sums of one part of the rows: Σ dy and Σ dy·x̂, as a pair for the next launch, or as dbias and dweight where there is
 /// none.
@@ -21,15 +21,16 @@ __global__ void __launch_bounds__(tile_threads)
   const std::int64_t begin = position.row_group * parts.rows_per_part;
   const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
   ColumnSums<n> sums{};
-  for (std::int64_t row = begin + threadIdx.y; position.active && row < end; row += rows_at_once * blockDim.y) {
-    Pack<float, n> g[rows_at_once]{}, values[rows_at_once]{};
-    for (int u = 0; u < rows_at_once; ++u) {
+  for (std::int64_t row = begin + threadIdx.y; position.active && row < end;
+       row += layernorm_rows_at_once * blockDim.y) {
+    Pack<float, n> g[layernorm_rows_at_once]{}, values[layernorm_rows_at_once]{};
+    for (int u = 0; u < layernorm_rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
       g[u] = load_floats<n>(dy + at * columns + position.channel);
       values[u] = load_floats<n>(x + at * columns + position.channel);
     }
-    for (int u = 0; u < rows_at_once; ++u) {
+    for (int u = 0; u < layernorm_rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
       for (int i = 0; i < n; ++i) {

@@ -13,14 +13,16 @@ constexpr int threads = 256;
 constexpr int thread_columns = 8;
 
 // gelu's approximation: x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))
-constexpr float tanh_slope = 0.79788456080286536f;
-constexpr float tanh_cubic = 0.044715f;
+constexpr float gelu_tanh_slope = 0.79788456080286536f;
+constexpr float gelu_tanh_cubic = 0.044715f;
 
-__device__ __forceinline__ float gelu_tanh_part(float x) { return tanhf(tanh_slope * (x + tanh_cubic * x * x * x)); }
+__device__ __forceinline__ float gelu_tanh_part(float x) {
+  return tanhf(gelu_tanh_slope * (x + gelu_tanh_cubic * x * x * x));
+}
 
 __device__ __forceinline__ float gelu_slope(float x) {
   const float t = gelu_tanh_part(x);
-  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * tanh_slope * (1.0f + 3.0f * tanh_cubic * x * x);
+  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * gelu_tanh_slope * (1.0f + 3.0f * gelu_tanh_cubic * x * x);
 }
 
 /// The columns from `first` of one row; what the epilogue does is settled for all threads alike.

@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-constexpr std::size_t widest_line = 110;
+constexpr std::size_t widest_text_line = 110;
 
 /// Whether YAML 1.1 and 1.2 readers both take the bare word for text.
 bool is_plain_word(std::string_view text) {
@@ -107,7 +107,7 @@ class YamlWriter {
     const bool is_section = depth == 0 && value.kind == NodeKind::map;
     if (is_flat(value) && !is_section) {
       const std::string line = flow(value);
-      if (value.kind != NodeKind::map || indent + line.size() < widest_line) {
+      if (value.kind != NodeKind::map || indent + line.size() < widest_text_line) {
         text_ += " " + line + "\n";
         return;
       }
@@ -132,17 +132,16 @@ class YamlWriter {
 };
 
 nlohmann::ordered_json json_of(const Node& node) {
-  using Json = nlohmann::ordered_json;
   switch (node.kind) {
     case NodeKind::null:
       return nullptr;
     case NodeKind::sequence: {
-      Json list = Json::array();
+      auto list = nlohmann::ordered_json::array();
       for (const Node& item : node.items) list.push_back(json_of(item));
       return list;
     }
     case NodeKind::map: {
-      Json object = Json::object();
+      auto object = nlohmann::ordered_json::object();
       for (const MapEntry& entry : node.entries) object[entry.key] = json_of(entry.value);
       return object;
     }

@@ -23,7 +23,7 @@ TRAINER_SIMD_INLINE float gelu(float x) { return 0.5F * x * (1.0F + vector_erf(x
 TRAINER_SIMD_INLINE float gelu_slope(float x) {
   return 0.5F * (1.0F + vector_erf(x * sqrt_half)) + x * reciprocal_sqrt_2pi * vector_exp(-0.5F * x * x);
 }
-TRAINER_SIMD_INLINE float gelu_tanh(float x) {
+TRAINER_SIMD_INLINE float gelu_tanh_value(float x) {
   return 0.5F * x * (1.0F + vector_tanh(tanh_slope * (x + tanh_cubic * x * x * x)));
 }
 TRAINER_SIMD_INLINE float gelu_tanh_slope(float x) {
@@ -49,7 +49,7 @@ TRAINER_SIMD_INLINE float sigmoid_slope_of(float y) { return y * (1.0F - y); }
   }
 TRAINER_ACTIVATION_LOOPS(relu, relu, relu_slope)
 TRAINER_ACTIVATION_LOOPS(gelu, gelu, gelu_slope)
-TRAINER_ACTIVATION_LOOPS(gelu_tanh, gelu_tanh, gelu_tanh_slope)
+TRAINER_ACTIVATION_LOOPS(gelu_tanh, gelu_tanh_value, gelu_tanh_slope)
 TRAINER_ACTIVATION_LOOPS(silu, silu, silu_slope)
 TRAINER_ACTIVATION_LOOPS(tanh, vector_tanh, tanh_slope_of)
 TRAINER_ACTIVATION_LOOPS(sigmoid, vector_sigmoid, sigmoid_slope_of)

@@ -13,7 +13,7 @@ namespace trainer {
 
 namespace {
 
-constexpr std::int64_t alignment = 512;
+constexpr std::int64_t slice_alignment = 512;
 constexpr std::int64_t where_it_lies = -1;
 
 /// Places in the workspace, one behind the other.
@@ -21,7 +21,7 @@ class Scratch {
  public:
   std::int64_t add(std::int64_t num_bytes) {
     const std::int64_t offset = num_bytes_;
-    num_bytes_ += (num_bytes + alignment - 1) / alignment * alignment;
+    num_bytes_ += (num_bytes + slice_alignment - 1) / slice_alignment * slice_alignment;
     return offset;
   }
   std::int64_t add_floats(std::int64_t count) { return add(count * static_cast<std::int64_t>(sizeof(float))); }
@@ -32,7 +32,7 @@ class Scratch {
 };
 
 /// An operand of the op, and where the slices' kernel finds it.
-struct Operand {
+struct SlicedOperand {
   Part part;
   DType type;
   std::int64_t elements;                ///< of all of it
@@ -58,17 +58,17 @@ Op adding(Op slice) {
 }
 
 struct Layout {
-  std::vector<Operand> inputs, outputs;
+  std::vector<SlicedOperand> inputs, outputs;
   std::int64_t workspace = 0;  ///< offset of the slices' own
   std::int64_t num_bytes = 0;
 };
 
-std::vector<Operand> place(const std::vector<TensorType>& types, const std::vector<Part>& parts, const Slicing& slicing,
-                           bool has_terms, Scratch& scratch) {
-  std::vector<Operand> operands;
+std::vector<SlicedOperand> place(const std::vector<TensorType>& types, const std::vector<Part>& parts,
+                                 const Slicing& slicing, bool has_terms, Scratch& scratch) {
+  std::vector<SlicedOperand> operands;
   for (std::size_t i = 0; i < types.size(); ++i) {
     const std::int64_t elements = types[i].num_elements();
-    Operand operand{parts[i], types[i].dtype, elements, elements / slicing.num_rows};
+    SlicedOperand operand{parts[i], types[i].dtype, elements, elements / slicing.num_rows};
     if (operand.is_16_bit())
       operand.offset =
           scratch.add_floats(operand.part == Part::rows ? slicing.slice_rows * operand.row_elements : elements);
@@ -132,12 +132,12 @@ class SlicedKernel final : public CpuKernel {
   void run(const OperandAddresses& addresses, const StepScalars& scalars) override {
     auto* const scratch = static_cast<std::byte*>(addresses.workspace);
     for (std::size_t i = 0; i < layout_.inputs.size(); ++i) {
-      const Operand& input = layout_.inputs[i];
+      const SlicedOperand& input = layout_.inputs[i];
       if (input.part == Part::whole) addresses_[i] = widened(input, addresses.inputs[i], input.elements, scratch);
     }
     for (std::int64_t slice = 0; slice < slicing_.num_slices(); ++slice) run_slice(slice, addresses, scalars, scratch);
     for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-      const Operand& output = layout_.outputs[i];
+      const SlicedOperand& output = layout_.outputs[i];
       if (output.part != Part::rows) store(output, addresses.outputs[i], output.elements, scratch);
     }
   }
@@ -150,12 +150,12 @@ class SlicedKernel final : public CpuKernel {
     const std::int64_t rows = is_last ? slicing_.last_rows() : slicing_.slice_rows;
     const std::size_t num_inputs = layout_.inputs.size();
     for (std::size_t i = 0; i < num_inputs; ++i) {
-      const Operand& input = layout_.inputs[i];
+      const SlicedOperand& input = layout_.inputs[i];
       if (input.part == Part::rows)
         addresses_[i] = widened(input, input.row(addresses.inputs[i], row), rows * input.row_elements, scratch);
     }
     for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-      const Operand& output = layout_.outputs[i];
+      const SlicedOperand& output = layout_.outputs[i];
       void*& address = addresses_[num_inputs + i];
       address = sum_or_rows(output, addresses.outputs[i], row, scratch);
       if (slice > 0 && output.term != where_it_lies) address = scratch + output.term;
@@ -168,7 +168,7 @@ class SlicedKernel final : public CpuKernel {
     kernel.run({all.first(num_kernel_inputs), all.subspan(num_kernel_inputs), workspace}, scalars);
 
     for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-      const Operand& output = layout_.outputs[i];
+      const SlicedOperand& output = layout_.outputs[i];
       if (output.part == Part::rows)
         store(output, output.row(addresses.outputs[i], row), rows * output.row_elements, scratch);
       if (slice > 0 && output.term != where_it_lies)
@@ -177,13 +177,13 @@ class SlicedKernel final : public CpuKernel {
   }
 
   /// Where an output's rows from `row` on or its sum are computed.
-  static void* sum_or_rows(const Operand& output, void* address, std::int64_t row, std::byte* scratch) {
+  static void* sum_or_rows(const SlicedOperand& output, void* address, std::int64_t row, std::byte* scratch) {
     if (output.offset != where_it_lies) return scratch + output.offset;
     return output.part == Part::rows ? output.row(address, row) : address;
   }
 
   /// Where the `count` numbers at `from` are as the f32 kernel reads them.
-  void* widened(const Operand& operand, void* from, std::int64_t count, std::byte* scratch) const {
+  void* widened(const SlicedOperand& operand, void* from, std::int64_t count, std::byte* scratch) const {
     if (operand.offset == where_it_lies) return from;
     auto* const to = reinterpret_cast<float*>(scratch + operand.offset);
     const auto* const bytes = static_cast<const std::byte*>(from);
@@ -193,7 +193,7 @@ class SlicedKernel final : public CpuKernel {
     return to;
   }
   /// Narrows what was computed in the workspace.
-  void store(const Operand& operand, void* to, std::int64_t count, const std::byte* scratch) const {
+  void store(const SlicedOperand& operand, void* to, std::int64_t count, const std::byte* scratch) const {
     if (operand.offset == where_it_lies) return;
     const auto* const from = reinterpret_cast<const float*>(scratch + operand.offset);
     auto* const bytes = static_cast<std::byte*>(to);
@@ -201,7 +201,7 @@ class SlicedKernel final : public CpuKernel {
       narrow(operand.type, from + begin, bytes + 2 * begin, end - begin);
     });
   }
-  void add(const Operand& operand, void* sum, const std::byte* scratch) const {
+  void add(const SlicedOperand& operand, void* sum, const std::byte* scratch) const {
     const auto* const term = reinterpret_cast<const float*>(scratch + operand.term);
     auto* const total = static_cast<float*>(sum);
     parallel_elements(num_threads_, operand.elements,

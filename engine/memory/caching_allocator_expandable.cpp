@@ -9,10 +9,11 @@ namespace trainer {
 
 namespace {
 
-constexpr std::int64_t mib = 1 << 20;
+constexpr std::int64_t small_page_bytes = std::int64_t{2} << 20;
+constexpr std::int64_t large_page_bytes = std::int64_t{20} << 20;
 constexpr std::int64_t highest_range_bytes = std::int64_t{1} << 62;
 
-std::int64_t page_bytes(bool small) { return small ? 2 * mib : 20 * mib; }
+std::int64_t page_bytes(bool small) { return small ? small_page_bytes : large_page_bytes; }
 
 /// Pages are mapped and unmapped by a call each, so that a source may keep one handle for each of them.
 void unmap_pages(MemorySource& source, std::uintptr_t address, std::int64_t num_bytes, std::int64_t page) noexcept {

@@ -15,7 +15,7 @@ Op avgpool2d_backward_op(const Op& avgpool2d) {
 
 namespace {
 
-std::int64_t window_flops(const Op& op) {
+std::int64_t avgpool2d_window_flops(const Op& op) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   const TensorType& pooled = op.kind == OpKind::avgpool2d ? op.outputs[0] : op.inputs[0];
   return flops_product(pooled.num_elements(), attributes.kernel[0], attributes.kernel[1]);
@@ -28,8 +28,10 @@ void differentiate_avgpool2d(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition avgpool2d_definition = {
-    .flops = window_flops, .differentiate = differentiate_avgpool2d, .precision = Precision::follows, .is_cheap = true};
-const OpDefinition avgpool2d_backward_definition = {.flops = window_flops};
+const OpDefinition avgpool2d_definition = {.flops = avgpool2d_window_flops,
+                                           .differentiate = differentiate_avgpool2d,
+                                           .precision = Precision::follows,
+                                           .is_cheap = true};
+const OpDefinition avgpool2d_backward_definition = {.flops = avgpool2d_window_flops};
 
 }  // namespace trainer

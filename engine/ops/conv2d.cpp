@@ -49,9 +49,9 @@ namespace {
 std::int64_t conv2d_flops(const TensorType& y, const TensorType& weight) {
   return flops_product(2, y.num_elements(), weight.num_elements() / weight.shape[0]);
 }
-std::int64_t forward_flops(const Op& op) { return conv2d_flops(op.outputs[0], op.inputs[1]); }
-std::int64_t backward_input_flops(const Op& op) { return conv2d_flops(op.inputs[0], op.inputs[1]); }
-std::int64_t backward_weight_flops(const Op& op) { return conv2d_flops(op.inputs[0], op.outputs[0]); }
+std::int64_t conv2d_forward_flops(const Op& op) { return conv2d_flops(op.outputs[0], op.inputs[1]); }
+std::int64_t conv2d_backward_input_flops(const Op& op) { return conv2d_flops(op.inputs[0], op.inputs[1]); }
+std::int64_t conv2d_backward_weight_flops(const Op& op) { return conv2d_flops(op.inputs[0], op.outputs[0]); }
 
 void differentiate_conv2d(GradientScope& scope) {
   const auto attributes = attributes_of<Conv2dAttributes>(scope.op());
@@ -72,8 +72,8 @@ void differentiate_conv2d(GradientScope& scope) {
 }  // namespace
 
 const OpDefinition conv2d_definition = {
-    .flops = forward_flops, .differentiate = differentiate_conv2d, .precision = Precision::product};
-const OpDefinition conv2d_backward_input_definition = {.flops = backward_input_flops};
-const OpDefinition conv2d_backward_weight_definition = {.flops = backward_weight_flops};
+    .flops = conv2d_forward_flops, .differentiate = differentiate_conv2d, .precision = Precision::product};
+const OpDefinition conv2d_backward_input_definition = {.flops = conv2d_backward_input_flops};
+const OpDefinition conv2d_backward_weight_definition = {.flops = conv2d_backward_weight_flops};
 
 }  // namespace trainer

@@ -69,9 +69,9 @@ namespace {
 std::int64_t linear_flops(const TensorType& features, std::int64_t other) {
   return flops_product(2, features.num_elements(), other);
 }
-std::int64_t forward_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
-std::int64_t backward_input_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
-std::int64_t backward_weight_flops(const Op& op) { return linear_flops(op.inputs[0], op.inputs[1].shape[-1]); }
+std::int64_t linear_forward_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
+std::int64_t linear_backward_input_flops(const Op& op) { return linear_flops(op.inputs[0], op.outputs[0].shape[-1]); }
+std::int64_t linear_backward_weight_flops(const Op& op) { return linear_flops(op.inputs[0], op.inputs[1].shape[-1]); }
 
 void differentiate_linear(GradientScope& scope) {
   const auto attributes = attributes_of<LinearAttributes>(scope.op());
@@ -92,8 +92,8 @@ void differentiate_linear(GradientScope& scope) {
 }  // namespace
 
 const OpDefinition linear_definition = {
-    .flops = forward_flops, .differentiate = differentiate_linear, .precision = Precision::product};
-const OpDefinition linear_backward_input_definition = {.flops = backward_input_flops};
-const OpDefinition linear_backward_weight_definition = {.flops = backward_weight_flops};
+    .flops = linear_forward_flops, .differentiate = differentiate_linear, .precision = Precision::product};
+const OpDefinition linear_backward_input_definition = {.flops = linear_backward_input_flops};
+const OpDefinition linear_backward_weight_definition = {.flops = linear_backward_weight_flops};
 
 }  // namespace trainer

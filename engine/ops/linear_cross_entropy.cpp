@@ -29,7 +29,7 @@ Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& 
 namespace {
 
 /// The product and the loss over its result.
-std::int64_t forward_flops(const Op& op) {
+std::int64_t linear_cross_entropy_flops(const Op& op) {
   const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
   return flops_product(2 * rows, in, classes) + flops_product(4, rows, classes);
 }
@@ -42,7 +42,7 @@ std::int64_t gradient_flops(const Op& op) {
 
 }  // namespace
 
-const OpDefinition linear_cross_entropy_definition = {.flops = forward_flops};
+const OpDefinition linear_cross_entropy_definition = {.flops = linear_cross_entropy_flops};
 const OpDefinition linear_cross_entropy_with_gradient_definition = {.flops = gradient_flops};
 
 }  // namespace trainer

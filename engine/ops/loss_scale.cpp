@@ -10,7 +10,7 @@ namespace {
 
 const TensorType loss_scale_type{DType::f64, {num_loss_scale_values}};
 
-std::int64_t no_flops(const Op&) { return 0; }
+std::int64_t loss_scale_flops(const Op&) { return 0; }
 
 }  // namespace
 
@@ -26,6 +26,6 @@ Op update_loss_scale_op(const LossScaleAttributes& attributes) {
 }
 
 const OpDefinition scale_gradient_definition = {.flops = flops_per_input_element<1>, .in_place = in_place_over_first};
-const OpDefinition update_loss_scale_definition = {.flops = no_flops};
+const OpDefinition update_loss_scale_definition = {.flops = loss_scale_flops};
 
 }  // namespace trainer

@@ -42,7 +42,7 @@ Op maxpool2d_backward_op(const Op& maxpool2d) {
 
 namespace {
 
-std::int64_t window_flops(const Op& op) {
+std::int64_t maxpool2d_window_flops(const Op& op) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return flops_product(op.outputs[0].num_elements(), attributes.kernel[0], attributes.kernel[1]);
 }
@@ -61,7 +61,7 @@ Rerun rerun_maxpool2d(const Op& op) {
 
 }  // namespace
 
-const OpDefinition maxpool2d_definition = {.flops = window_flops,
+const OpDefinition maxpool2d_definition = {.flops = maxpool2d_window_flops,
                                            .differentiate = differentiate_maxpool2d,
                                            .precision = Precision::follows,
                                            .is_cheap = true,

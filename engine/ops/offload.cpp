@@ -15,11 +15,11 @@ Op fetch_op(const TensorType& y, const OffloadAttributes& attributes) {
 
 namespace {
 
-std::int64_t no_flops(const Op&) { return 0; }
+std::int64_t transfer_flops(const Op&) { return 0; }
 
 }  // namespace
 
-const OpDefinition offload_definition = {.flops = no_flops};
-const OpDefinition fetch_definition = {.flops = no_flops};
+const OpDefinition offload_definition = {.flops = transfer_flops};
+const OpDefinition fetch_definition = {.flops = transfer_flops};
 
 }  // namespace trainer

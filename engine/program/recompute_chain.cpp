@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-constexpr float never = std::numeric_limits<float>::infinity();
+constexpr float unreached = std::numeric_limits<float>::infinity();
 
 /// T of Note [Recomputation on a chain], and the orders it stands for.
 class ChainTable {
@@ -23,7 +23,7 @@ class ChainTable {
         units_(units),
         last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
     const std::size_t num_states = static_cast<std::size_t>(last_ + 1) * (last_ + 2);
-    times_.assign(num_states * row_size(), never);
+    times_.assign(num_states * row_size(), unreached);
     for (std::int32_t length = 0; length <= last_; ++length)
       for (std::int32_t i = 0; i + length <= last_; ++i)
         for (const std::int32_t held : {0, 1}) fill({i, i + length, held});
@@ -32,7 +32,7 @@ class ChainTable {
   /// The fastest orders, one for each time that more memory buys.
   template <class Take>
   void for_each_order(Take take) {
-    float last_time = never;
+    float last_time = unreached;
     for (std::int32_t m = 0; m <= units_.max(); ++m) {
       const BlockOption* best = nullptr;
       float best_time = last_time;
@@ -185,7 +185,7 @@ class ChainTable {
   void trace(State s, std::int32_t m) {
     if (s.i == s.j) return;
     Choice best;
-    float best_time = never;
+    float best_time = unreached;
     for_each_choice(s, [&](const Choice& c) {
       if (m < c.least) return;
       float time = c.time;

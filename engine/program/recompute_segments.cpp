@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-constexpr float never = std::numeric_limits<float>::infinity();
+constexpr float unsolved = std::numeric_limits<float>::infinity();
 constexpr std::int32_t max_segment = 64;  // blocks
 
 /// Least times from a value on, by how much memory is left and whether someone else holds the value.
@@ -22,7 +22,7 @@ class SegmentTable {
         pairs_(std::move(figures.pairs)),
         units_(units),
         last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
-    times_.assign(static_cast<std::size_t>(last_ + 1) * 2 * row_size(), never);
+    times_.assign(static_cast<std::size_t>(last_ + 1) * 2 * row_size(), unsolved);
     for (const std::int32_t held : {0, 1}) std::fill_n(row(last_, held), row_size(), 0.0F);
     for (std::int32_t i = last_ - 1; i >= 0; --i)
       for (const std::int32_t held : {0, 1}) fill(i, held);
@@ -35,7 +35,7 @@ class SegmentTable {
     const std::int32_t kept = units_.of(root.kept_bytes), held = root.keeps_output ? 1 : 0;
     const std::int32_t least = std::max(kept, units_.of(root.backward_bytes));
     const std::int32_t stride = 1 + units_.max() / max_orders;
-    float last_time = never;
+    float last_time = unsolved;
     for (std::int32_t m = least; m <= units_.max(); m += stride) {
       const float time = row(0, held)[m - kept];
       if (time >= last_time) continue;
@@ -148,7 +148,7 @@ class SegmentTable {
     std::vector<Later> later;
     while (i < last_) {
       Choice best;
-      float best_time = never;
+      float best_time = unsolved;
       for_each_choice(i, held, [&](const Choice& choice) {
         if (m < choice.least) return;
         const float time = choice.time + row(choice.next, choice.next_held)[m - choice.shift];

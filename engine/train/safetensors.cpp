@@ -33,7 +33,7 @@ std::string_view file_name_of(DType type) {
 DataError write_error(const std::string& path) {
   return DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 }
-DataError damaged(const std::string& path, std::string_view what) {
+DataError damaged_tensors(const std::string& path, std::string_view what) {
   return DataError(fmt::format("{}: not a usable safetensors file: {}", path, what));
 }
 
@@ -140,26 +140,27 @@ TensorType type_of(const Entry& entry, const std::string& path) {
   const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names),
                                    [&](const DTypeName& candidate) { return candidate.name == entry.dtype; });
   if (known == std::end(dtype_names)) {
-    throw damaged(path, fmt::format("tensor '{}' has dtype {}, which is not supported", entry.name, entry.dtype));
+    throw damaged_tensors(path,
+                          fmt::format("tensor '{}' has dtype {}, which is not supported", entry.name, entry.dtype));
   }
   if (entry.shape.size() > static_cast<std::size_t>(Shape::max_rank)) {
-    throw damaged(path, fmt::format("tensor '{}' has {} dimensions, at most {} are supported", entry.name,
-                                    entry.shape.size(), Shape::max_rank));
+    throw damaged_tensors(path, fmt::format("tensor '{}' has {} dimensions, at most {} are supported", entry.name,
+                                            entry.shape.size(), Shape::max_rank));
   }
   if (entry.offsets.size() != 2 || entry.offsets[0] > entry.offsets[1]) {
-    throw damaged(path, fmt::format("tensor '{}' has no valid data_offsets", entry.name));
+    throw damaged_tensors(path, fmt::format("tensor '{}' has no valid data_offsets", entry.name));
   }
   std::uint64_t num_bytes = size_of(known->type);
   std::vector<std::int64_t> dims;
   for (const std::uint64_t dim : entry.shape) {
     if (dim > (std::uint64_t{1} << 60) || __builtin_mul_overflow(num_bytes, dim, &num_bytes)) {
-      throw damaged(path, fmt::format("tensor '{}' has a shape that no file can hold", entry.name));
+      throw damaged_tensors(path, fmt::format("tensor '{}' has a shape that no file can hold", entry.name));
     }
     dims.push_back(static_cast<std::int64_t>(dim));
   }
   if (num_bytes != entry.offsets[1] - entry.offsets[0]) {
-    throw damaged(path, fmt::format("tensor '{}' needs {} bytes, its data_offsets span {}", entry.name, num_bytes,
-                                    entry.offsets[1] - entry.offsets[0]));
+    throw damaged_tensors(path, fmt::format("tensor '{}' needs {} bytes, its data_offsets span {}", entry.name,
+                                            num_bytes, entry.offsets[1] - entry.offsets[0]));
   }
   return {known->type, Shape(std::span<const std::int64_t>(dims))};
 }
@@ -210,30 +211,30 @@ void SafetensorsWriter::write(const void* bytes, std::uint64_t num_bytes) {
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
   if (!file_) throw DataError(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-  if (fseeko(file_.get(), 0, SEEK_END) != 0) throw damaged(path, "it is not a file that can be read");
+  if (fseeko(file_.get(), 0, SEEK_END) != 0) throw damaged_tensors(path, "it is not a file that can be read");
   const off_t end_of_file = ftello(file_.get());
-  if (end_of_file < 0) throw damaged(path, "it is not a file that can be read");
+  if (end_of_file < 0) throw damaged_tensors(path, "it is not a file that can be read");
   const auto file_bytes = static_cast<std::uint64_t>(end_of_file);
-  if (file_bytes < 10) throw damaged(path, fmt::format("it has only {} bytes", file_bytes));
+  if (file_bytes < 10) throw damaged_tensors(path, fmt::format("it has only {} bytes", file_bytes));
   unsigned char prefix[8];
   std::rewind(file_.get());
-  if (std::fread(prefix, 1, 8, file_.get()) != 8) throw damaged(path, "the header length cannot be read");
+  if (std::fread(prefix, 1, 8, file_.get()) != 8) throw damaged_tensors(path, "the header length cannot be read");
   std::uint64_t header_bytes = 0;
   for (int i = 0; i < 8; ++i) header_bytes |= std::uint64_t{prefix[i]} << (8 * i);
   if (header_bytes > max_header_bytes) {
-    throw damaged(
+    throw damaged_tensors(
         path, fmt::format("it declares a header of {} bytes, at most {} are allowed", header_bytes, max_header_bytes));
   }
   if (header_bytes > file_bytes - 8) {
-    throw damaged(path,
-                  fmt::format("it is cut off: the header needs {} bytes, {} are there", header_bytes, file_bytes - 8));
+    throw damaged_tensors(
+        path, fmt::format("it is cut off: the header needs {} bytes, {} are there", header_bytes, file_bytes - 8));
   }
   std::string text(header_bytes, '\0');
   if (std::fread(text.data(), 1, header_bytes, file_.get()) != header_bytes || text.empty() || text[0] != '{') {
-    throw damaged(path, "the header does not begin with '{'");
+    throw damaged_tensors(path, "the header does not begin with '{'");
   }
   HeaderHandler handler;
-  if (!nlohmann::json::sax_parse(text, &handler)) throw damaged(path, handler.problem);
+  if (!nlohmann::json::sax_parse(text, &handler)) throw damaged_tensors(path, handler.problem);
 
   std::sort(handler.entries.begin(), handler.entries.end(),
             [](const Entry& a, const Entry& b) { return std::tie(a.offsets, a.name) < std::tie(b.offsets, b.name); });
@@ -242,21 +243,21 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(s
   for (const Entry& entry : handler.entries) {
     const TensorType type = type_of(entry, path);
     if (entry.offsets[0] != covered) {
-      throw damaged(path, fmt::format("tensor '{}' begins at byte {} of the data where {} was expected: {}", entry.name,
-                                      entry.offsets[0], covered,
-                                      entry.offsets[0] < covered ? "tensors overlap" : "there is a hole"));
+      throw damaged_tensors(path, fmt::format("tensor '{}' begins at byte {} of the data where {} was expected: {}",
+                                              entry.name, entry.offsets[0], covered,
+                                              entry.offsets[0] < covered ? "tensors overlap" : "there is a hole"));
     }
     covered = entry.offsets[1];
     if (covered > data_bytes) {
-      throw damaged(path, fmt::format("it is cut off: tensor '{}' ends at byte {} of the data, which has {}",
-                                      entry.name, covered, data_bytes));
+      throw damaged_tensors(path, fmt::format("it is cut off: tensor '{}' ends at byte {} of the data, which has {}",
+                                              entry.name, covered, data_bytes));
     }
     positions_.emplace(entry.name, tensors_.size());
     tensors_.push_back({entry.name, type});
     offsets_.push_back(8 + header_bytes + entry.offsets[0]);
   }
   if (covered != data_bytes) {
-    throw damaged(path, fmt::format("{} bytes after the last tensor belong to none", data_bytes - covered));
+    throw damaged_tensors(path, fmt::format("{} bytes after the last tensor belong to none", data_bytes - covered));
   }
   metadata_ = std::move(handler.metadata);
 }
@@ -271,7 +272,7 @@ void SafetensorsFile::read(std::size_t position, void* to) const {
   if (num_bytes == 0) return;
   if (fseeko(file_.get(), static_cast<off_t>(offsets_[position]), SEEK_SET) != 0 ||
       std::fread(to, 1, num_bytes, file_.get()) != num_bytes) {
-    throw damaged(path_, fmt::format("tensor '{}' cannot be read", tensors_[position].name));
+    throw damaged_tensors(path_, fmt::format("tensor '{}' cannot be read", tensors_[position].name));
   }
 }
 
