@@ -122,7 +122,8 @@ void add_memory_fields(Fields& fields) {
   fields.push_back(of(&Experiment::memory, &MemoryConfig::preflight, "memory.preflight", boolean(),
                       "Refuse to start what the plan shows not to fit"));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::on_oom, "memory.on_oom",
-                      choice({{"report", "end with a report of who held the memory and what would fit"}}),
+                      choice({{"report", "end with a report of who held the memory and what would fit"},
+                              {"adapt", "go on with settings that fit, with the same samples in each update"}}),
                       "What happens when memory runs out"));
 }
 

@@ -30,51 +30,21 @@ constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* state_file = "state.json";
 constexpr std::size_t max_state_bytes = 256 << 20;
 
-/// A tensor of the program and the name it is saved under.
-struct SavedBuffer {
-  NamedTensor tensor;
-  BufferId buffer = -1;
-  std::int32_t trainable_parameter = -1;
-};
-
-std::vector<SavedBuffer> model_buffers(const Program& program) {
-  std::vector<SavedBuffer> buffers;
-  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
-    const Parameter& parameter = program.parameters[i];
-    buffers.push_back({{parameter.name, parameter.type},
-                       program.parameter_buffers[i],
-                       parameter.trainable ? static_cast<std::int32_t>(i) : -1});
-  }
-  return buffers;
-}
-
-std::vector<SavedBuffer> optimizer_buffers(const Program& program) {
-  std::vector<SavedBuffer> buffers;
-  for (const OptimizerBuffers& pair : program.optimizer_buffers) {
-    for (const BufferId id : {pair.first, pair.second}) {
-      if (id >= 0) buffers.push_back({{program.buffers[id].name, program.buffers[id].type}, id, -1});
-    }
-  }
-  if (const BufferId scale = program.loss_scale; scale >= 0)
-    buffers.push_back({{program.buffers[scale].name, program.buffers[scale].type}, scale, -1});
-  return buffers;
-}
-
-std::vector<std::byte> staging_for(std::span<const SavedBuffer> buffers) {
+std::vector<std::byte> staging_for(std::span<const SavedTensor> buffers) {
   std::int64_t largest = 0;
-  for (const SavedBuffer& saved : buffers) largest = std::max(largest, saved.tensor.type.num_bytes());
+  for (const SavedTensor& saved : buffers) largest = std::max(largest, saved.tensor.type.num_bytes());
   return std::vector<std::byte>(static_cast<std::size_t>(largest));
 }
 
 /// Writes the buffers to one file; the description for state.json, or the parameter that is not finite.
-Json write_buffers(const std::string& path, std::span<const SavedBuffer> buffers, Executor& executor,
+Json write_buffers(const std::string& path, std::span<const SavedTensor> buffers, const SavedTensors::Read& read,
                    std::int32_t& non_finite_parameter) {
   std::vector<NamedTensor> tensors;
-  for (const SavedBuffer& saved : buffers) tensors.push_back(saved.tensor);
+  for (const SavedTensor& saved : buffers) tensors.push_back(saved.tensor);
   SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
   std::vector<std::byte> staging = staging_for(buffers);
-  for (const SavedBuffer& saved : buffers) {
-    executor.read(saved.buffer, staging.data());
+  for (const SavedTensor& saved : buffers) {
+    read(saved, staging.data());
     if (saved.trainable_parameter >= 0 && !all_finite(saved.tensor.type, staging.data())) {
       non_finite_parameter = saved.trainable_parameter;
       return {};
@@ -91,15 +61,17 @@ std::optional<double> optional_number(const Json& value) {
 }
 
 Json to_json(const TrainingState& state) {
-  return {{"step", state.step},
-          {"pass", state.pass},
-          {"samples", state.samples},
-          {"evaluated", state.evaluated},
-          {"num_samples", state.num_samples},
-          {"best", {{"value", optional_number(state.best_value)}, {"step", state.best_step}}},
-          {"early_stopping",
-           {{"value", optional_number(state.stopping_value)},
-            {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
+  Json json = {{"step", state.step},
+               {"pass", state.pass},
+               {"samples", state.samples},
+               {"evaluated", state.evaluated},
+               {"num_samples", state.num_samples},
+               {"best", {{"value", optional_number(state.best_value)}, {"step", state.best_step}}},
+               {"early_stopping",
+                {{"value", optional_number(state.stopping_value)},
+                 {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
+  if (!state.adapted.empty()) json["adapted"] = {{"set", state.adapted}, {"given", Json::parse(state.given_config)}};
+  return json;
 }
 
 TrainingState state_of(const Json& json) {
@@ -114,6 +86,10 @@ TrainingState state_of(const Json& json) {
   const Json& stopping = json.at("early_stopping");
   state.stopping_value = optional_number(stopping.at("value"));
   state.evaluations_without_improvement = stopping.at("evaluations_without_improvement").get<std::int64_t>();
+  if (const auto adapted = json.find("adapted"); adapted != json.end()) {
+    state.adapted = adapted->at("set").get<std::vector<std::string>>();
+    state.given_config = adapted->at("given").dump();
+  }
   return state;
 }
 
@@ -150,12 +126,12 @@ bool is_floating(DType type) { return type == DType::f32 || type == DType::f16 |
 
 /// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows), with `converts` also
 /// in another of the floating-point types.
-void read_buffers(const std::string& path, std::span<const SavedBuffer> buffers, Executor& executor,
+void read_buffers(const std::string& path, std::span<const SavedTensor> buffers, Executor& executor,
                   bool (*may_be_ignored)(std::string_view), bool converts = false) {
   const SafetensorsFile file(path);
   std::vector<char> used(file.tensors().size(), 0);
   std::vector<std::ptrdiff_t> positions;
-  for (const SavedBuffer& saved : buffers) {
+  for (const SavedTensor& saved : buffers) {
     const std::ptrdiff_t position = file.find(saved.tensor.name);
     if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", path, saved.tensor.name));
     const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
@@ -216,11 +192,10 @@ class TemporaryDirectory {
 }  // namespace
 
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
-                                const std::string& trainer_version, Executor& executor) try {
+                                const std::string& trainer_version, const SavedTensors& tensors) try {
   const std::string name = fmt::format("step-{:08}", state.step);
   make_directories_durably(directory);
   const TemporaryDirectory temporary(fmt::format("{}/.{}.{}.tmp", directory, name, getpid()));
-  const Program& program = executor.program();
   SavedCheckpoint saved;
 
   Json json = to_json(state);
@@ -228,11 +203,11 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
   json["format_version"] = checkpoint_format_version;
   json["trainer_version"] = trainer_version;
   json["config"] = Json::parse(resolved_json(experiment));
-  json["files"][model_file] = write_buffers(fmt::format("{}/{}", temporary.path(), model_file), model_buffers(program),
-                                            executor, saved.non_finite_parameter);
+  json["files"][model_file] = write_buffers(fmt::format("{}/{}", temporary.path(), model_file), tensors.model,
+                                            tensors.read, saved.non_finite_parameter);
   if (saved.non_finite_parameter >= 0) return saved;
   json["files"][optimizer_file] = write_buffers(fmt::format("{}/{}", temporary.path(), optimizer_file),
-                                                optimizer_buffers(program), executor, saved.non_finite_parameter);
+                                                tensors.optimizer, tensors.read, saved.non_finite_parameter);
   json["crc32"] = checksum_of(json.dump());
   write_file_durably(fmt::format("{}/{}", temporary.path(), state_file), json.dump(2) + "\n");
   sync_directory(temporary.path());
@@ -275,13 +250,13 @@ Checkpoint read_checkpoint(const std::string& path) {
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
   const auto none = [](std::string_view) { return false; };
   const Program& program = executor.program();
-  read_buffers(fmt::format("{}/{}", checkpoint.path, model_file), model_buffers(program), executor, none);
-  read_buffers(fmt::format("{}/{}", checkpoint.path, optimizer_file), optimizer_buffers(program), executor, none);
+  read_buffers(fmt::format("{}/{}", checkpoint.path, model_file), model_tensors(program), executor, none);
+  read_buffers(fmt::format("{}/{}", checkpoint.path, optimizer_file), optimizer_tensors(program), executor, none);
 }
 
 void load_weights(const std::string& path, Executor& executor) {
   read_buffers(
-      path, model_buffers(executor.program()), executor,
+      path, model_tensors(executor.program()), executor,
       [](std::string_view name) { return name.ends_with(".num_batches_tracked"); }, true);
 }
 

@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/config/experiment.h"
-#include "engine/train/executor.h"
+#include "engine/train/saved_tensors.h"
 
 namespace trainer {
 
@@ -33,14 +34,21 @@ struct TrainingState {
   std::int64_t best_step = 0;
   std::optional<double> stopping_value;  ///< what early stopping compares with
   std::int64_t evaluations_without_improvement = 0;
+  /// Overrides that a run was adapted to (memory.on_oom: adapt), and the configuration, resolved as JSON, that it was
+  /// given before; both empty where it was not.
+  std::vector<std::string> adapted{};
+  std::string given_config{};
 };
 
 /// A checkpoint whose description was read and checked, and whose files have the sizes and checksums it states.
 struct Checkpoint {
   std::string path;
   TrainingState state;
-  std::string config_json;  ///< resolved
+  std::string config_json;  ///< resolved; where the run was adapted, as adapted
   std::string skipped{};    ///< what was wrong with a newer one that was passed over; empty where none was
+
+  /// As the run was started, whatever it was adapted to.
+  const std::string& given_config() const { return state.adapted.empty() ? config_json : state.given_config; }
 };
 
 /// Result of saving: a path, or the parameter that keeps it from being worth saving.
@@ -49,10 +57,10 @@ struct SavedCheckpoint {
   std::int32_t non_finite_parameter = -1;  ///< nothing was written then
 };
 
-/// Saves under `directory` (made where missing) as step-<state.step>, see Note [Checkpoints]. `executor` holds the
-/// tensors. Parameters that are not finite are refused. Throws DataError where the disk refuses.
+/// Saves under `directory` (made where missing) as step-<state.step>, see Note [Checkpoints]. Parameters that are not
+/// finite are refused. Throws DataError where the disk refuses.
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
-                                const std::string& trainer_version, Executor& executor);
+                                const std::string& trainer_version, const SavedTensors& tensors);
 
 /// Reads and checks a checkpoint directory. Throws DataError that says what is damaged or foreign.
 Checkpoint read_checkpoint(const std::string& path);

@@ -52,6 +52,7 @@ bool TrainingLoop::evaluate() {
     if (interruption_.requests.load() > 0) return true;
     const std::array<const Routine*, 1> routine = {&evaluation_of(batch->num_samples)};
     executor_.lay_out(routine);
+    look_for_leaks(state_.step);
     if (samples == 0) executor_.clear(program_.loss_statistics);
     executor_.queue(0, 1, scalars, batch);
     samples += batch->num_samples;

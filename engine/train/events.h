@@ -7,6 +7,7 @@
 
 #include "engine/device/device.h"
 #include "engine/plan/change.h"
+#include "engine/plan/diagnosis.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/train/pass_counts.h"
 
@@ -20,6 +21,8 @@ struct StartEvent {
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
   bool leaves_former_run = false;  ///< one that was to be replaced stays, since this one does not fit
+  /// Overrides beside `experiment` that the run goes on with, since the one it resumes was adapted to them.
+  std::vector<std::string> adapted{};
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
 };
 
@@ -63,6 +66,7 @@ struct OutOfMemoryEvent {
   std::vector<NamedBytes> outside_allocator{};   ///< of this process
   std::vector<DeviceProcess> other_processes{};  ///< largest first
   std::int64_t device_total = 0;
+  Diagnosis diagnosis{};
 };
 
 struct DivergedEvent {
@@ -73,16 +77,18 @@ struct DivergedEvent {
 
 /// memory.on_oom: adapt. The run goes on with `change`, from the step that did not fit.
 struct AdaptEvent {
-  std::int64_t step = 0;
+  std::int64_t step = 0;       ///< that is repeated; where an evaluation did not fit, the one before it
   OutOfMemoryContext context;  ///< what failed
   std::int64_t capacity = 0;   ///< that the run had
-  Change change;               ///< planned for change.capacity, what there really is
+  Change change;  ///< planned for change.capacity, what there really is; changes nothing where that suffices
 };
 
 /// What a run should not do and does; it goes on.
 struct WarningEvent {
   std::int64_t step = 0;
   std::string message;
+  std::string buffer{};  ///< that it is about; empty where it is about none
+  std::int64_t num_bytes = 0;
 };
 
 struct EndEvent {
@@ -100,6 +106,14 @@ struct EndEvent {
   PassCounts passes{};
   std::vector<NamedBytes> outside_allocator{};
   std::string output, last_checkpoint, error;
+  /// What an AdaptEvent told, in short.
+  struct Adaptation {
+    std::int64_t step = 0, capacity = 0;
+    std::vector<std::string> set;
+    Numbers numbers = Numbers::same_bits;
+  };
+  std::vector<Adaptation> adaptations{};
+  std::int64_t num_warnings = 0;
 };
 
 /// What a run tells. Calls come from the training thread, in order; a sink must not throw for lack of a terminal.

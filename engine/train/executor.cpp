@@ -314,6 +314,13 @@ void Executor::note(const Instruction& instruction) {
       {instruction.phase, instruction.layer, allocator_.statistics().allocated_bytes.all.current, by_category_});
 }
 
+std::vector<BufferId> Executor::leftovers() const {
+  std::vector<BufferId> buffers;
+  for (BufferId buffer = 0; buffer < static_cast<BufferId>(is_persistent_.size()); ++buffer)
+    if (is_persistent_[buffer] == 0 && live_.is_live(buffer)) buffers.push_back(buffer);
+  return buffers;
+}
+
 void Executor::release_transient() noexcept {
   for (BufferId buffer = 0; buffer < static_cast<BufferId>(is_persistent_.size()); ++buffer) {
     if (is_persistent_[buffer] == 0 && live_.is_live(buffer)) release(buffer);

@@ -89,6 +89,9 @@ class Executor {
   void run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch = nullptr,
            CallObserver* observer = nullptr);
 
+  /// What is live and was not allocated by `program.load`; nothing, once all routines of a step are laid out.
+  std::vector<BufferId> leftovers() const;
+  bool has_leftovers() const { return num_live_ != num_persistent_; }
   /// Releases everything that `program.load` did not allocate.
   void release_transient() noexcept;
   /// Releases everything and gives the allocator's cache back.

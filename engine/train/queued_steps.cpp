@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "engine/config/load_experiment.h"
 #include "engine/plan/step_routines.h"
 #include "engine/train/learning_rate.h"
 #include "engine/train/training_loop.h"
@@ -47,6 +46,7 @@ void TrainingLoop::queue_step(std::int64_t number) {
   for_each_step_routine(program_, step, [&](const Routine& routine) { routines_.push_back(&routine); });
   executor_.lay_out(routines_);
   QueuedStep queued{.number = number, .step = step, .memory = measure()};
+  look_for_leaks(number);
 
   StepScalars scalars;
   scalars.seed = experiment_.seed;
@@ -138,7 +138,7 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   progress_.training_seconds += event.seconds;
   if (!progress_.wrote_config) {
-    directory_.write_config(resolved_yaml(experiment_));
+    directory_.write_config(progress_.config_yaml);
     progress_.wrote_config = true;
   }
   events_.on_step(event);

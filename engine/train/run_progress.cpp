@@ -24,6 +24,7 @@ void RunProgress::fill(EndEvent& event) const {
   event.skipped_updates = num_skipped;
   event.peak_used = peak_used;
   event.last_checkpoint = last_checkpoint;
+  event.num_warnings = num_warnings;
 }
 
 }  // namespace trainer

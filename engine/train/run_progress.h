@@ -21,6 +21,7 @@ struct RunProgress {
   std::int64_t saved_step = -1;  ///< of the newest checkpoint written or resumed from
   bool saved_evaluated = true;   ///< its state's `evaluated`
   std::string last_checkpoint;
+  std::string config_yaml;  ///< for the output folder: what the run was given, resolved
   bool wrote_config = false;
   bool stopped_early = false;
 
@@ -29,6 +30,7 @@ struct RunProgress {
   double training_seconds = 0;
   std::int64_t peak_used = 0;
   std::int64_t num_skipped = 0;  ///< updates
+  std::int64_t num_warnings = 0;
   std::optional<LossSummary> last_evaluation;
   double last_loss = 0;
 

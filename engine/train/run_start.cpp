@@ -50,18 +50,23 @@ RunStart choose_start(const RunDirectory& directory, const std::string& config_p
   return start;
 }
 
-void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, const LoadedData& data) {
-  const std::vector<std::string> drift = find_config_drift(checkpoint.config_json, resolved_json(experiment));
+RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& given, const LoadedData& data) {
+  if (checkpoint.state.num_samples != data.train->size()) {
+    throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
+                                checkpoint.state.num_samples, data.train->size()));
+  }
+  const std::string given_json = resolved_json(given);
+  if (find_config_drift(checkpoint.config_json, given_json).empty()) return {given, given, {}};
+  const std::vector<std::string> drift = find_config_drift(checkpoint.given_config(), given_json);
   if (!drift.empty()) {
     throw DataError(
         fmt::format("checkpoint {} was made with another configuration; what would change its result: {}\n"
                     "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
                     checkpoint.path, fmt::join(drift, ", "), checkpoint.path));
   }
-  if (checkpoint.state.num_samples != data.train->size()) {
-    throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
-                                checkpoint.state.num_samples, data.train->size()));
-  }
+  Experiment adapted = parse_experiment(resolved_yaml(given), given.config_path, checkpoint.state.adapted);
+  adapted.config_path = given.config_path;
+  return {given, std::move(adapted), checkpoint.state.adapted};
 }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/train/run_directory.h"
 #include "engine/train/training_run.h"
@@ -14,11 +15,20 @@ struct RunStart {
   bool replaces_run = false;             ///< the run that the output folder holds goes
 };
 
+/// What a run trains.
+struct RunExperiment {
+  Experiment given;
+  /// `given` with the overrides `adapted`, where the run that is resumed was adapted to them; else the same.
+  Experiment experiment;
+  std::vector<std::string> adapted;
+};
+
 /// Reads the checkpoint that the options ask for. DataError where there is none that can be used, and where the output
 /// folder holds another run, or the configuration itself.
 RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options);
 
-/// A resumed run must compute what the first one would have: throws DataError that names what differs.
-void refuse_drift(const Checkpoint& checkpoint, const Experiment& experiment, const LoadedData& data);
+/// A resumed run computes what the first one would have, as it was adapted to (see Note [Adapting a run]). Throws
+/// DataError that names what differs, where something does.
+RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& given, const LoadedData& data);
 
 }  // namespace trainer

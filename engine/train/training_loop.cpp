@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "engine/config/load_experiment.h"
 #include "engine/train/non_finite_search.h"
 
 namespace trainer {
@@ -54,6 +53,7 @@ TrainingLoop::~TrainingLoop() {
 }
 
 RunStatus TrainingLoop::run() {
+  leak_watch_.emplace(executor_, events_);
   if (state_.step < schedule_.total_steps()) {
     const RunSchedule::Step next = schedule_.step(state_.step + 1);
     BatchReaderOptions options = reader_options();
@@ -122,11 +122,11 @@ bool TrainingLoop::save() {
 
 std::int32_t TrainingLoop::write_checkpoint() {
   const Clock::time_point begin = Clock::now();
-  const SavedCheckpoint saved =
-      save_checkpoint(directory_.checkpoints_path(), state_, experiment_, options_.trainer_version, executor_);
+  const SavedCheckpoint saved = save_checkpoint(directory_.checkpoints_path(), state_, experiment_,
+                                                options_.trainer_version, saved_tensors_of(executor_));
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
   if (!progress_.wrote_config) {
-    directory_.write_config(resolved_yaml(experiment_));
+    directory_.write_config(progress_.config_yaml);
     progress_.wrote_config = true;
   }
   directory_.settle(state_.step, state_.best_value ? state_.best_step : -1, experiment_.checkpoint.keep);
@@ -168,6 +168,12 @@ LossSummary TrainingLoop::summarize(const Statistics& statistics) const {
     summary.top5 = statistics[num_correct_top5] / counted;
   }
   return summary;
+}
+
+void TrainingLoop::look_for_leaks(std::int64_t step) {
+  const std::int64_t before = leak_watch_->num_warnings();
+  leak_watch_->look(step);
+  progress_.num_warnings += leak_watch_->num_warnings() - before;
 }
 
 DeviceMemory TrainingLoop::measure() {

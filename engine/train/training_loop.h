@@ -16,6 +16,7 @@
 #include "engine/program/run_schedule.h"
 #include "engine/train/events.h"
 #include "engine/train/executor.h"
+#include "engine/train/leak_watch.h"
 #include "engine/train/run_directory.h"
 #include "engine/train/run_progress.h"
 #include "engine/train/training_run.h"
@@ -77,6 +78,8 @@ class TrainingLoop {
   bool finish_step();
   bool may_queue_behind(const QueuedStep& queued) const;
   const HostBatch& next_batch(const RunSchedule::Step& step, std::int64_t micro_batch);
+  /// After routines of `step` were laid out, which leave nothing behind.
+  void look_for_leaks(std::int64_t step);
   void stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch);
   bool evaluate();
   /// Reads the validation data once.
@@ -121,6 +124,7 @@ class TrainingLoop {
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;
 
+  std::optional<LeakWatch> leak_watch_;  ///< from the start of run()
   RunProgress& progress_;
   TrainingState& state_;  ///< of the progress
 

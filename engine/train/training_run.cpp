@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 
+#include "engine/config/load_experiment.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/fixes.h"
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
-#include "engine/train/parameter_init.h"
+#include "engine/train/adaptation.h"
+#include "engine/train/fresh_state.h"
 #include "engine/train/run_lock.h"
 #include "engine/train/run_start.h"
 #include "engine/train/training_loop.h"
@@ -19,45 +22,55 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The capacity for which fixes are sought after `failure`. A source that refused below its declared capacity really
-/// has less: at most what would have made that segment fail.
-std::int64_t real_capacity(const AllocationFailure& failure) {
-  const std::int64_t asked = failure.statistics.reserved_bytes.all.current + failure.segment_bytes;
-  return std::min(failure.capacity, std::max<std::int64_t>(asked - 1, 0));
-}
+/// A settled experiment and what is compiled of it.
+struct CompiledRun {
+  CompiledRun(Experiment settled, const DataDescription& data, const DeviceModel& device)
+      : experiment(std::move(settled)), program(compile(experiment, data, device)), schedule(experiment, data) {}
+
+  const Experiment experiment;
+  const Program program;
+  const RunSchedule schedule;
+};
 
 /// One run from its options to its end event.
 class TrainingRun {
  public:
-  TrainingRun(const Experiment& experiment, const LoadedData& data, Device& device, const TrainingOptions& options,
-              const Interruption& interruption, EventSink& events)
-      : experiment_(experiment),
+  TrainingRun(const RunStart& start, RunExperiment experiment, std::int64_t capacity, const LoadedData& data,
+              Device& device, const TrainingOptions& options, const Interruption& interruption, EventSink& events)
+      : start_(start),
+        given_(std::move(experiment.given)),
+        adapted_(std::move(experiment.adapted)),
         data_(data),
         device_(device),
         options_(options),
         interruption_(interruption),
         events_(events),
-        directory_(experiment.output),
-        program_(compile(experiment, data.description, device)),
-        schedule_(experiment, data.description) {}
+        directory_(given_.output),
+        capacity_(capacity),
+        compiled_(std::make_unique<CompiledRun>(std::move(experiment.experiment), data.description, device)) {
+    if (start.checkpoint) progress_.resume(start.checkpoint->state);
+    progress_.config_yaml = resolved_yaml(given_);
+    progress_.state.num_samples = data.train->size();
+    progress_.state.adapted = adapted_;
+    progress_.state.given_config = adapted_.empty() ? "" : resolved_json(given_);
+  }
 
   RunStatus run() {
-    const RunStart start = choose_start(directory_, experiment_.config_path, options_);
-    const std::optional<Checkpoint>& checkpoint = start.checkpoint;
-    if (checkpoint) refuse_drift(*checkpoint, experiment_, data_);
     directory_.make();
     const RunLock lock(directory_.path());
-    capacity_ = run_capacity(experiment_, device_);
     const std::optional<OutOfMemoryContext> failure = planned_failure();
-    if (start.replaces_run && !failure) directory_.remove_run();
+    const std::optional<Change> change = failure ? find_change(capacity_) : std::nullopt;
+    const bool can_train = !failure || change;
+    if (start_.replaces_run && can_train) directory_.remove_run();
     directory_.prepare();
-    emit_start(checkpoint, start.replaces_run && failure);
+    emit_start(start_.replaces_run && !can_train);
     end_.output = directory_.path();
     end_.outside_allocator = device_.outside_allocator();
-    if (checkpoint) end_.steps = checkpoint->state.step;
+    end_.steps = progress_.state.step;
     try {
-      if (failure) tell_of_planned(*failure);
-      const RunStatus status = failure ? RunStatus::out_of_memory : train(checkpoint);
+      if (change) adapt(*failure, *change);
+      if (!can_train) tell_of(*failure, capacity_);
+      const RunStatus status = can_train ? train() : RunStatus::out_of_memory;
       emit_end(status);
       return status;
     } catch (const std::exception& error) {
@@ -69,120 +82,173 @@ class TrainingRun {
   }
 
  private:
-  void emit_start(const std::optional<Checkpoint>& checkpoint, bool leaves_former_run) {
+  /// What came of training under one capacity.
+  struct Outcome {
+    RunStatus status = RunStatus::out_of_memory;
+    std::optional<Change> change;  ///< where memory ran out and this fits: the run goes on with it
+    OutOfMemoryContext context;
+  };
+
+  void emit_start(bool leaves_former_run) {
     StartEvent start;
-    start.experiment = &experiment_;
+    start.experiment = &given_;
+    start.adapted = adapted_;
     start.device_kind = device_.kind();
     start.device_name = device_.name();
     start.capacity = capacity_;
-    for (const Parameter& parameter : program_.parameters) {
+    for (const Parameter& parameter : compiled_->program.parameters) {
       if (parameter.trainable) start.num_parameters += parameter.type.num_elements();
     }
-    start.total_steps = schedule_.total_steps();
-    start.steps_per_epoch = schedule_.steps_per_epoch();
+    start.total_steps = compiled_->schedule.total_steps();
+    start.steps_per_epoch = compiled_->schedule.steps_per_epoch();
     start.leaves_former_run = leaves_former_run;
-    if (checkpoint) start.skipped_checkpoint = checkpoint->skipped;
-    start.first_step = (checkpoint ? checkpoint->state.step : 0) + 1;
+    if (start_.checkpoint) start.skipped_checkpoint = start_.checkpoint->skipped;
+    start.first_step = progress_.state.step + 1;
     start.outside_allocator = device_.outside_allocator();
     events_.on_start(start);
   }
 
   /// Where the plan shows that the run does not fit.
-  std::optional<OutOfMemoryContext> planned_failure() const {
-    if (!experiment_.memory.preflight) return std::nullopt;
-    MemoryPlan plan = make_memory_plan(program_, schedule_, capacity_, allocator_options(experiment_));
+  std::optional<OutOfMemoryContext> planned_failure() {
+    const Experiment& experiment = compiled_->experiment;
+    if (!experiment.memory.preflight) return std::nullopt;
+    MemoryPlan plan =
+        make_memory_plan(compiled_->program, compiled_->schedule, capacity_, allocator_options(experiment));
     require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
-    return plan.fits ? std::nullopt : std::move(plan.failure);
+    if (plan.fits) {
+      planned_capacity_ = capacity_;
+      return std::nullopt;
+    }
+    plan.failure->planned = true;
+    return std::move(plan.failure);
   }
 
-  void tell_of_planned(const OutOfMemoryContext& failure) {
-    OutOfMemoryContext context = failure;
-    context.planned = true;
-    tell_of(std::move(context), capacity_);
+  /// What the run can go on with where it has `capacity`, see Note [Adapting a run].
+  std::optional<Change> find_change(std::int64_t capacity) {
+    if (given_.memory.on_oom != OnOutOfMemory::adapt || capacity >= planned_capacity_) return std::nullopt;
+    Planner planner(device_, options_.rates);
+    return find_adaptation(planner, compiled_->experiment, data_.description, capacity);
+  }
+
+  /// Puts what is compiled of the change in the place of what ran until now.
+  void adapt(const OutOfMemoryContext& context, const Change& change) {
+    TrainingState& state = progress_.state;
+    const std::int64_t step = state.evaluated ? state.step + 1 : state.step;
+    events_.on_adapt({.step = step, .context = context, .capacity = capacity_, .change = change});
+    end_.adaptations.push_back({step, change.capacity, change.set, change.numbers});
+    const std::int64_t num_steps = compiled_->schedule.total_steps();
+    compiled_ = std::make_unique<CompiledRun>(
+        settle_experiment(change.experiment, data_.description, device_, change.capacity), data_.description, device_);
+    require_internal(compiled_->schedule.total_steps() == num_steps, "an adapted run has the steps it had");
+    capacity_ = planned_capacity_ = change.capacity;
+    if (change.set.empty()) return;
+    if (state.adapted.empty()) state.given_config = resolved_json(given_);
+    state.adapted = joined_overrides(state.adapted, change.set);
+    state.pass = passes_until(compiled_->schedule, state.step);
   }
 
   void tell_of(OutOfMemoryContext context, std::int64_t capacity) {
     OutOfMemoryEvent event{
         std::move(context), {}, device_.outside_allocator(), device_.other_processes(), device_.total_bytes()};
     Planner planner(device_, options_.rates);
-    event.fixes = find_fixes(planner, experiment_, data_.description, capacity, device_.available_bytes());
+    Advice advice = find_advice(planner, given_, data_.description, capacity, device_.available_bytes());
+    std::int64_t held_by_others = 0;
+    for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
+    event.diagnosis =
+        diagnose(device_, given_, data_.description, capacity, held_by_others, std::move(advice.not_enough));
+    event.fixes = std::move(advice.fixes);
     events_.on_out_of_memory(event);
   }
 
-  RunStatus train(const std::optional<Checkpoint>& checkpoint) {
+  RunStatus train() {
+    for (;;) {
+      const Outcome outcome = train_under_capacity();
+      if (!outcome.change) return outcome.status;
+      adapt(outcome.context, *outcome.change);
+    }
+  }
+
+  Outcome train_under_capacity() {
+    const auto& [experiment, program, schedule] = *compiled_;
     const std::unique_ptr<MemorySource> source = device_.make_memory_source(capacity_);
-    const std::unique_ptr<Allocator> allocator = make_allocator(program_, *source, allocator_options(experiment_));
-    Executor executor(program_, device_, *allocator,
-                      {.replays = experiment_.device.cuda_graph, .synchronous = options_.debug_sync});
-    TrainingLoop loop(experiment_, data_, schedule_, executor, directory_, options_, interruption_, events_, progress_);
-    const auto take_numbers = [&] {
-      progress_.fill(end_);
-      end_.peak_requested = executor.run_peak().peak_requested;
-      end_.peak_allocated = executor.run_peak().peak_allocated;
-      end_.peak_reserved = executor.run_peak().peak_reserved;
-      end_.peak_by_category = executor.peak_by_category();
-      end_.passes = executor.pass_counts();
-      try {
-        end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
-      } catch (const DeviceError&) {  // a device that broke is told of by what found it
-      }
-      executor.release_all();
-    };
-    RunStatus status = RunStatus::out_of_memory;
+    const std::unique_ptr<Allocator> allocator = make_allocator(program, *source, allocator_options(experiment));
+    Executor executor(program, device_, *allocator,
+                      {.replays = experiment.device.cuda_graph, .synchronous = options_.debug_sync});
+    TrainingLoop loop(experiment, data_, schedule, executor, directory_, options_, interruption_, events_, progress_);
+    Outcome outcome;
+    bool is_loaded = false;
     try {
-      progress_.resume(load(checkpoint, executor));
-      status = loop.run();
-      take_numbers();
+      load(executor);
+      is_loaded = true;
+      outcome.status = loop.run();
+      take_numbers(executor);
     } catch (const ProgramOutOfMemory& error) {
-      try {
-        loop.save_after_failure();
-      } catch (const DataError& disk) {
-        end_.error = disk.what();  // the report matters more
-      }
-      take_numbers();
-      tell_of(program_.placement ? describe_refused_segment(program_, schedule_, error.failure()) : error.context(),
-              real_capacity(error.failure()));
+      const std::int64_t capacity = real_capacity(error.failure(), device_);
+      outcome.change = find_change(capacity);
+      if (is_loaded && outcome.change) held_.emplace(executor);
+      if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
+      take_numbers(executor);
+      outcome.context =
+          program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
+      if (!outcome.change) tell_of(outcome.context, capacity);
     } catch (const Error&) {
-      take_numbers();  // a full disk, a broken device: the end event tells how far the run came
+      take_numbers(executor);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }
-    return status;
+    return outcome;
   }
 
-  /// Parameters and optimizer state on the device, and the state they belong to.
-  TrainingState load(const std::optional<Checkpoint>& checkpoint, Executor& executor) {
-    executor.begin_step(0);
-    executor.run(program_.load, {});
-    executor.clear(program_.loss_statistics);
-    if (checkpoint) {
-      restore_checkpoint(*checkpoint, executor);
-      refresh_copies(executor);
-      return checkpoint->state;
+  /// Saves what was trained since the last checkpoint, from the device or from where it was held.
+  void save_after_failure(TrainingLoop* loop) {
+    try {
+      if (loop != nullptr) return loop->save_after_failure();
+      if (!held_ || progress_.state.step == 0 || progress_.is_saved()) return;
+      progress_.last_checkpoint = save_checkpoint(directory_.checkpoints_path(), progress_.state, compiled_->experiment,
+                                                  options_.trainer_version, held_->saved_tensors())
+                                      .path;
+    } catch (const DataError& disk) {
+      end_.error = disk.what();  // the report matters more
     }
-    if (options_.initial_weights.empty()) {
-      initialize_parameters(executor, experiment_.seed);
+  }
+
+  void take_numbers(Executor& executor) {
+    progress_.fill(end_);
+    const StepMemory& peak = executor.run_peak();
+    if (peak.peak_allocated >= end_.peak_allocated) end_.peak_by_category = executor.peak_by_category();
+    end_.peak_requested = std::max(end_.peak_requested, peak.peak_requested);
+    end_.peak_allocated = std::max(end_.peak_allocated, peak.peak_allocated);
+    end_.peak_reserved = std::max(end_.peak_reserved, peak.peak_reserved);
+    const PassCounts before = end_.passes;
+    end_.passes = executor.pass_counts();
+    end_.passes.total += before.total;
+    end_.passes.replayed += before.replayed;
+    end_.passes.moved += before.moved;
+    try {
+      end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
+    } catch (const DeviceError&) {  // a device that broke is told of by what found it
+    }
+    executor.release_all();
+  }
+
+  /// Parameters and optimizer state on the device: those that were held, the checkpoint's, or fresh ones.
+  void load(Executor& executor) {
+    const Program& program = executor.program();
+    if (held_ || start_.checkpoint) {
+      executor.begin_step(0);
+      executor.run(program.load, {});
+      executor.clear(program.loss_statistics);
+      if (held_)
+        held_->restore(executor);
+      else
+        restore_checkpoint(*start_.checkpoint, executor);
+      held_.reset();
     } else {
-      load_weights(options_.initial_weights, executor);
+      load_fresh_state(executor, given_);
+      if (!options_.initial_weights.empty()) load_weights(options_.initial_weights, executor);
     }
-    for (const OptimizerBuffers& buffers : program_.optimizer_buffers) {
-      if (buffers.first >= 0) executor.clear(buffers.first);
-      if (buffers.second >= 0) executor.clear(buffers.second);
-    }
-    if (program_.loss_scale >= 0) {
-      LossScaleState scale{};
-      scale[loss_scale_factor] = experiment_.train.loss_scale.initial;
-      executor.write(program_.loss_scale, scale.data());
-    }
-    refresh_copies(executor);
+    // The 16-bit copies follow parameters that were written from outside.
+    if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
     device_.synchronize();
-    TrainingState state;
-    state.num_samples = data_.train->size();
-    return state;
-  }
-
-  /// The 16-bit copies follow parameters that were written from outside.
-  void refresh_copies(Executor& executor) const {
-    if (!program_.refresh.instructions.empty()) executor.run(program_.refresh, {});
   }
 
   void emit_end(RunStatus status) {
@@ -208,16 +274,20 @@ class TrainingRun {
     events_.on_end(end_);
   }
 
-  const Experiment& experiment_;
+  const RunStart& start_;
+  const Experiment given_;
+  const std::vector<std::string> adapted_;  ///< of the run that is resumed
   const LoadedData& data_;
   Device& device_;
   const TrainingOptions& options_;
   const Interruption& interruption_;
   EventSink& events_;
   const RunDirectory directory_;
-  const Program program_;
-  const RunSchedule schedule_;
-  std::int64_t capacity_ = 0;
+  std::int64_t capacity_;
+  /// The least for which a plan showed that the run fits.
+  std::int64_t planned_capacity_ = std::numeric_limits<std::int64_t>::max();
+  std::unique_ptr<const CompiledRun> compiled_;
+  std::optional<HeldTensors> held_;  ///< while no executor holds them
   RunProgress progress_;
   EndEvent end_;
   const Clock::time_point begin_ = Clock::now();
@@ -232,8 +302,13 @@ std::int64_t run_capacity(const Experiment& experiment, const Device& device) {
 
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events) {
-  const Experiment settled = settle_experiment(experiment, data.description, device, run_capacity(experiment, device));
-  return TrainingRun(settled, data, device, options, interruption, events).run();
+  const RunStart start = choose_start(RunDirectory(experiment.output), experiment.config_path, options);
+  RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data)
+                                          : RunExperiment{experiment, experiment, {}};
+  const std::int64_t capacity = run_capacity(experiment, device);
+  chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
+  if (chosen.adapted.empty()) chosen.given = chosen.experiment;
+  return TrainingRun(start, std::move(chosen), capacity, data, device, options, interruption, events).run();
 }
 
 }  // namespace trainer

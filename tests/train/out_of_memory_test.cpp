@@ -115,7 +115,7 @@ TEST_CASE("A device that has less than it said fails in the step, and the fixes 
   const OutputFolder folder;
   TestRun run(wide_experiment, folder.path("run"), {"memory.limit=512MiB"});
   WrappedDevice device(make_cpu_device(1));
-  device.real_capacity = std::int64_t{48} << 20;
+  device.memory.real_capacity = std::int64_t{48} << 20;
   HoldingSink events;
   REQUIRE(run_with(run, device, events) == RunStatus::out_of_memory);
   CHECK(events.held == std::vector<std::int64_t>{0});
@@ -141,7 +141,7 @@ TEST_CASE("A step that fails after others loses nothing: the run resumes as if i
   second.options.resume = true;
   WrappedDevice device(make_cpu_device(1));
   device.is_asynchronous = is_asynchronous;
-  device.real_capacity = std::int64_t{2} << 20;
+  device.memory.real_capacity = std::int64_t{2} << 20;
   HoldingSink events;
   REQUIRE(run_with(second, device, events) == RunStatus::out_of_memory);
   REQUIRE(events.failures.size() == 1);
@@ -164,7 +164,7 @@ TEST_CASE("An evaluation that does not fit loses nothing either") {
   REQUIRE(whole() == RunStatus::done);
   TestRun first(small_experiment, folder.path("run"), overrides);
   WrappedDevice device(make_cpu_device(1));
-  device.real_capacity = std::int64_t{4} << 20;
+  device.memory.real_capacity = std::int64_t{4} << 20;
   HoldingSink events;
   REQUIRE(run_with(first, device, events) == RunStatus::out_of_memory);
   CHECK(events.failures.at(0).context.phase == Phase::eval);

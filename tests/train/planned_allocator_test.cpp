@@ -208,7 +208,7 @@ TEST_CASE("A planned segment that is refused ends before the first step in a rep
   // A device that has less than it says fails in the run alone.
   TestRun short_run(images, folder.path("short"), overrides);
   WrappedDevice short_device(make_cpu_device(1));
-  short_device.real_capacity = segment - 1;
+  short_device.memory.real_capacity = segment - 1;
   REQUIRE(planned() == RunStatus::out_of_memory);
   REQUIRE(real() == RunStatus::out_of_memory);
   REQUIRE(short_run(short_device) == RunStatus::out_of_memory);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,21 +12,33 @@
 
 namespace trainer {
 
+/// What a device has less than it says, and what is held of it.
+struct ShortMemory {
+  std::int64_t real_capacity = std::int64_t{1} << 60;  ///< may change while a run goes on
+  std::int64_t held = 0;
+  bool was_refused = false;
+};
+
 /// A source of less than it says, whose holdings can be asked for while the run that owns it goes on.
 class ShortSource final : public MemorySource {
  public:
-  ShortSource(std::unique_ptr<MemorySource> inner, std::int64_t real_capacity)
-      : inner_(std::move(inner)), real_capacity_(real_capacity) {}
+  ShortSource(std::unique_ptr<MemorySource> inner, ShortMemory& memory) : inner_(std::move(inner)), memory_(memory) {}
   void* acquire(std::int64_t num_bytes) override {
-    return inner_->held() + num_bytes > real_capacity_ ? nullptr : inner_->acquire(num_bytes);
+    void* address = inner_->held() + num_bytes > memory_.real_capacity ? nullptr : inner_->acquire(num_bytes);
+    if (address != nullptr) memory_.held += num_bytes;
+    memory_.was_refused = memory_.was_refused || address == nullptr;
+    return address;
   }
-  void release(void* address, std::int64_t num_bytes) noexcept override { inner_->release(address, num_bytes); }
+  void release(void* address, std::int64_t num_bytes) noexcept override {
+    inner_->release(address, num_bytes);
+    memory_.held -= num_bytes;
+  }
   std::int64_t capacity() const override { return inner_->capacity(); }
   std::int64_t held() const override { return inner_->held(); }
 
  private:
   std::unique_ptr<MemorySource> inner_;
-  std::int64_t real_capacity_;
+  ShortMemory& memory_;
 };
 
 /// A device that has less memory than it says, or that lets the training loop run ahead of it.
@@ -33,7 +46,8 @@ class WrappedDevice final : public Device {
  public:
   explicit WrappedDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
 
-  std::int64_t real_capacity = std::int64_t{1} << 60;
+  ShortMemory memory;
+  bool tells_what_is_left = false;        ///< from the first refusal on, as if others had come before
   bool is_asynchronous = false;           ///< programs have staging buffers, and steps are queued ahead
   std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
   const MemorySource* source = nullptr;   ///< the last one made
@@ -46,11 +60,14 @@ class WrappedDevice final : public Device {
   void wait_for(std::int64_t) override {}
   Kernel& prepare(const Op& op) override { return inner_->prepare(op); }
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
-    auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), real_capacity);
+    auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), memory);
     source = made.get();
     return made;
   }
-  std::int64_t available_bytes() const override { return inner_->available_bytes(); }
+  std::int64_t available_bytes() const override {
+    const bool tells = tells_what_is_left && memory.was_refused;
+    return tells ? std::max<std::int64_t>(memory.real_capacity - memory.held, 0) : inner_->available_bytes();
+  }
   std::int64_t used_bytes() const override { return inner_->used_bytes(); }
   std::int64_t total_bytes() const override { return inner_->total_bytes(); }
   std::vector<NamedBytes> outside_allocator() const override { return inner_->outside_allocator(); }

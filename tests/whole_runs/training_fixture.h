@@ -59,6 +59,8 @@ struct RecordingSink : EventSink {
   std::vector<EvalEvent> evaluations;
   std::vector<CheckpointEvent> checkpoints;
   std::vector<OutOfMemoryEvent> failures;
+  std::vector<AdaptEvent> adaptations;
+  std::vector<WarningEvent> warnings;
   std::vector<DivergedEvent> divergences;
   std::vector<EndEvent> ends;
   Interruption* interruption = nullptr;
@@ -72,6 +74,8 @@ struct RecordingSink : EventSink {
   void on_eval(const EvalEvent& event) override { evaluations.push_back(event); }
   void on_checkpoint(const CheckpointEvent& event) override { checkpoints.push_back(event); }
   void on_out_of_memory(const OutOfMemoryEvent& event) override { failures.push_back(event); }
+  void on_adapt(const AdaptEvent& event) override { adaptations.push_back(event); }
+  void on_warning(const WarningEvent& event) override { warnings.push_back(event); }
   void on_diverged(const DivergedEvent& event) override { divergences.push_back(event); }
   void on_end(const EndEvent& event) override { ends.push_back(event); }
 };
@@ -111,7 +115,9 @@ struct TestRun {
   }
   RunStatus operator()(Device& device) {
     events.interruption = &interruption;
-    return run_training(experiment, data, device, options, interruption, events);
+    const RunStatus status = run_training(experiment, data, device, options, interruption, events);
+    CHECK(events.warnings.empty());  // no run leaks
+    return status;
   }
   RunStatus operator()() {
     const std::unique_ptr<Device> device = make_cpu_device(num_threads);

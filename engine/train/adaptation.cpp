@@ -1,0 +1,49 @@
+#include "engine/train/adaptation.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "engine/plan/choices.h"
+
+namespace trainer {
+
+std::int64_t real_capacity(const AllocationFailure& failure, const Device& device) {
+  const std::int64_t reserved = failure.statistics.reserved_bytes.all.current;
+  const std::int64_t asked = reserved + failure.segment_bytes;
+  if (asked > failure.capacity) return failure.capacity;
+  return std::max<std::int64_t>(std::min(asked - 1, reserved + device.available_bytes()), 0);
+}
+
+std::optional<Change> find_adaptation(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                                      std::int64_t capacity) {
+  using Keep = ChoiceOptions::Keep;
+  for (const Keep keep : {Keep::same_result, Keep::effective_batch}) {
+    std::vector<Change> choices =
+        find_choices(planner, experiment, data, capacity, {.keep = keep, .while_running = true});
+    // The fastest come first, and the first of those that keep the numbers best is taken.
+    const auto best = std::min_element(choices.begin(), choices.end(),
+                                       [](const Change& a, const Change& b) { return a.numbers < b.numbers; });
+    if (best != choices.end()) return std::move(*best);
+  }
+  return std::nullopt;
+}
+
+std::int64_t passes_until(const RunSchedule& schedule, std::int64_t step) {
+  if (step == 0) return 0;
+  const RunSchedule::Step last = schedule.step(step);
+  return last.epoch * schedule.batches_per_epoch() + last.first_batch + last.num_micro_batches;
+}
+
+std::vector<std::string> joined_overrides(const std::vector<std::string>& set, const std::vector<std::string>& more) {
+  const auto key_of = [](std::string_view text) { return text.substr(0, text.find('=')); };
+  std::vector<std::string> joined;
+  for (const std::vector<std::string>* part : {&set, &more}) {
+    for (const std::string& text : *part) {
+      std::erase_if(joined, [&](const std::string& earlier) { return key_of(earlier) == key_of(text); });
+      joined.push_back(text);
+    }
+  }
+  return joined;
+}
+
+}  // namespace trainer
