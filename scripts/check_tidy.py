@@ -3,7 +3,10 @@
 
 usage: check_tidy.py BUILD_DIRECTORY [FILE…]    (a directory with compile_commands.json)
 
-A file that was clean is not looked at again until it, an own header it includes, its command, .clang-tidy or
+With TRAINER_UNITY a library's sources are one unit and looked at as one: reading headers is most of the work. What is
+found in a source is the same, as .clang-tidy's filter names sources too. A FILE stands for the unit it is in.
+
+A unit that was clean is not looked at again until it, an own file it includes, its command, .clang-tidy or
 clang-tidy itself changes: build/tidy_cache/ holds one empty file for each such state.
 """
 import concurrent.futures
@@ -23,10 +26,17 @@ ONLY_WHEN_NAMED = {"cuda/library/cudnn_plans.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
+def sources_of(file):
+    """The sources that are compiled with `file`: those that CMake's unity source includes, else itself."""
+    if file.parent.name != "Unity":
+        return [file]
+    return [pathlib.Path(name).resolve() for name in INCLUDE.findall(file.read_text(encoding="utf-8"))]
+
+
 @functools.lru_cache(maxsize=None)
-def own_includes(path):
-    """Paths below ROOT that `path` includes, directly or through others, and itself."""
-    found, open_paths = set(), [path]
+def own_includes(paths):
+    """Paths below ROOT that `paths` include, directly or through others, and themselves."""
+    found, open_paths = set(), list(paths)
     while open_paths:
         current = open_paths.pop()
         if current in found:
@@ -38,20 +48,20 @@ def own_includes(path):
     return sorted(found)
 
 
-def state_of(path, command, tool):
+def state_of(paths, command, tool):
     digest = hashlib.sha256(tool)
     # The build directory does not change what is found, so that build directories share the cache.
-    digest.update(re.sub(r" -o \S+| -c ", " ", command).encode())
-    for name in own_includes(path):
+    digest.update(re.sub(r" -o \S+| -c \S+", " ", command).encode())
+    for name in own_includes(paths):
         digest.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
     return digest.hexdigest()
 
 
-def check(build, path):
-    """What clang-tidy has against `path`, or an empty string."""
+def check(build, file):
+    """What clang-tidy has against `file`, or an empty string."""
     # The flags are the compiler's, of which clang does not know all.
     result = subprocess.run(["clang-tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", str(build),
-                             str(ROOT / path)], capture_output=True, text=True, check=False)
+                             str(file)], capture_output=True, text=True, check=False)
     return "" if result.returncode == 0 else result.stdout or result.stderr
 
 
@@ -68,19 +78,22 @@ def main():
     pending = []
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         file = pathlib.Path(entry["file"]).resolve()
-        if file.suffix != ".cpp" or ROOT not in file.parents or file.relative_to(ROOT).parts[0] not in FOLDERS or (only and file not in only):
+        sources = sources_of(file)
+        if any(source.suffix != ".cpp" or ROOT not in source.parents for source in sources):
             continue
-        path = file.relative_to(ROOT).as_posix()
-        if path in ONLY_WHEN_NAMED and not only:
+        paths = tuple(source.relative_to(ROOT).as_posix() for source in sources)
+        if any(path.split("/")[0] not in FOLDERS for path in paths) or (only and not only.intersection(sources)):
             continue
-        state = cache / state_of(path, entry["command"], tool)
+        if not only and ONLY_WHEN_NAMED.intersection(paths):
+            continue
+        state = cache / state_of(paths, entry["command"], tool)
         if not state.exists():
-            pending.append((path, state))
+            pending.append((file, state, sum(source.stat().st_size for source in sources)))
 
-    pending.sort(key=lambda item: -(ROOT / item[0]).stat().st_size)  # the long ones first
+    pending.sort(key=lambda unit: -unit[2])  # the long ones first
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        runs = {pool.submit(check, build, path): state for path, state in pending}
+        runs = {pool.submit(check, build, file): state for file, state, _ in pending}
         for run in concurrent.futures.as_completed(runs):
             if run.result():
                 failed += 1

@@ -14,14 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "step-";
+constexpr std::string_view step_prefix = "step-";
 
 /// The step of a checkpoint's folder name, or -1.
 std::int64_t step_of(const std::string& name) {
-  if (!name.starts_with(prefix)) return -1;
+  if (!name.starts_with(step_prefix)) return -1;
   std::int64_t step = -1;
   const char* end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data() + prefix.size(), end, step);
+  const auto parsed = std::from_chars(name.data() + step_prefix.size(), end, step);
   return parsed.ec == std::errc() && parsed.ptr == end && step >= 0 ? step : -1;
 }
 
@@ -73,7 +73,7 @@ std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
 }
 
 std::string RunDirectory::checkpoint_path(std::int64_t step) const {
-  return fmt::format("{}/{}{:08}", checkpoints_path(), prefix, step);
+  return fmt::format("{}/{}{:08}", checkpoints_path(), step_prefix, step);
 }
 
 Checkpoint RunDirectory::newest(bool accept_previous) const {
@@ -102,7 +102,7 @@ Checkpoint RunDirectory::newest(bool accept_previous) const {
 }
 
 void RunDirectory::settle(std::int64_t step, std::int64_t best_step, std::int64_t keep) const {
-  const auto name = [](std::int64_t named) { return fmt::format("{}{:08}", prefix, named); };
+  const auto name = [](std::int64_t named) { return fmt::format("{}{:08}", step_prefix, named); };
   std::vector<std::int64_t> steps = checkpoint_steps();
   point_link(checkpoints_path() + "/latest", name(step));
   if (std::binary_search(steps.begin(), steps.end(), best_step)) {
