@@ -16,6 +16,7 @@ struct Candidate {
 };
 
 /// The experiment with a value in the place that is searched; nothing where no such experiment is (a rule refuses it).
+/// Every key that differs between two values holds the value itself.
 using WithValue = std::function<std::optional<Candidate>(std::int64_t value)>;
 
 /// What a search for the largest value that fits found.
@@ -23,7 +24,8 @@ struct LargestValue {
   std::optional<std::int64_t> value;  ///< the largest in the range that fits; nothing: none does
   std::int64_t peak_reserved = 0;     ///< its peak
   std::int64_t highest = 0;           ///< the end of the range that was searched
-  /// Values below `value` that were seen not to fit: memory does not always grow with the value.
+  /// Values below `value` that were seen not to fit, rising: memory does not always grow with the value. All of them
+  /// where there are few values, else of those directly below and of some further down.
   std::vector<std::int64_t> smaller_that_fail;
   std::int64_t num_planned = 0;
   /// Values in (value, highest] that were neither planned nor proven not to fit, because they are too many: above 0,
@@ -31,8 +33,17 @@ struct LargestValue {
   std::int64_t num_unknown = 0;
 };
 
+// Note [The largest value]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// Bisection alone would be wrong: above a value that does not fit there may be one that does (segments are rounded, the
+// odd last batch goes, a kernel takes another algorithm). So values are first excluded from above by a bound that is
+// monotone (Note [Least memory] in engine/plan/least_memory.h), and what is left is planned one by one, from the
+// highest down, until one fits. For a batch size that is a few percent of the values. Where nothing can be excluded, as
+// for a stride, all are planned. There is a most of work for that; beyond it the rest is bisected, and the result says
+// how many values were left out.
+
 /// The largest value in [lowest, highest] whose experiment fits, exactly that of planning every one of them, also where
-/// smaller values do not fit.
+/// smaller values do not fit; see Note [The largest value].
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
                                 std::int64_t highest, std::int64_t capacity);
 

@@ -53,6 +53,9 @@ class Simulation {
     plan_.num_alloc_retries = num_retries();
   }
 
+  /// Leaves out what is told of a failure.
+  void be_brief() { is_brief_ = true; }
+
   MemoryPlan& plan() { return plan_; }
   const PeakPlace& peak_place() const { return peak_place_; }
 
@@ -208,6 +211,7 @@ class Simulation {
     if (memory.peak_allocated > peak_place_.allocated)
       peak_place_ = {.allocated = memory.peak_allocated, .step = step_, .evaluation = evaluation_};
     plan_.fits = false;
+    if (is_brief_) throw Stopped{};
     plan_.failure = describe_out_of_memory(program_, live_, routine, i, error.failure(), step_);
     plan_.failure->planned = true;
     plan_.failure_in_evaluation = evaluation_;
@@ -223,7 +227,7 @@ class Simulation {
   PeakPlace peak_place_, watched_;
   CategoryBytes by_category_{};  ///< of what is live
   std::int64_t step_ = 0, skipped_retries_ = 0;
-  bool evaluation_ = false, is_watched_ = false;
+  bool evaluation_ = false, is_watched_ = false, is_brief_ = false;
 };
 
 /// The timeline of the step in which the plan failed: the same walk, watched.
@@ -277,6 +281,14 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
   plan.peak = std::move(closer.plan().peak);
   if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan, options);
   return plan;
+}
+
+PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+                      CachingAllocatorOptions options) {
+  Simulation simulation(program, schedule, capacity, options);
+  simulation.be_brief();
+  simulation.run();
+  return {simulation.plan().fits, simulation.plan().peak_reserved};
 }
 
 OutOfMemoryContext describe_refused_segment(const Program& program, const RunSchedule& schedule,

@@ -69,6 +69,15 @@ struct MemoryPlan {
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                             CachingAllocatorOptions options = {});
 
+/// What searches ask of a plan, in one walk: fits and peak_reserved of make_memory_plan. Where it does not fit, the
+/// peak is the one before memory ran out.
+struct PlannedPeak {
+  bool fits = true;
+  std::int64_t peak_reserved = 0;
+};
+PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+                      CachingAllocatorOptions options = {});
+
 /// What is told where memory ran out for the one segment of a program whose buffers have places: who would have held it
 /// at the peak. Its request is that peak.
 OutOfMemoryContext describe_refused_segment(const Program& program, const RunSchedule& schedule,

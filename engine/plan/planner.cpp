@@ -1,41 +1,70 @@
 #include "engine/plan/planner.h"
 
+#include <functional>
+
 #include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/run_fits.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
+namespace {
+
+/// Calls `ask`; why that cannot be, where it cannot.
+std::string problem_in(const std::function<void()>& ask) {
+  try {
+    ask();
+  } catch (const ConfigError& error) {
+    return error.what();
+  } catch (const DataError& error) {
+    return error.what();
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// In instructions, by the time they take.
+constexpr std::int64_t work_of_plan = 200, work_of_convolution = 1000, work_of_searched_node = 500;
+
+}  // namespace
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   Verdict verdict;
-  const auto try_plan = [&] {
-    const Experiment settled = settle_experiment(experiment, data, device_, capacity);
+  num_instructions_ += work_of_plan;
+  verdict.problem = problem_in([&] {
+    RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
+    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_);
     const RunSchedule schedule(settled, data);
-    const Program program = compile(settled, data, device_);
-    const MemoryPlan plan = make_memory_plan(program, schedule, capacity, allocator_options(settled));
-    verdict.fits = plan.fits;
+    const Program program = compile(settled, data, device_, &fronts);
+    num_instructions_ += num_instructions_of(program);
+    const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled));
     verdict.peak_reserved =
-        plan.fits ? plan.peak_reserved
-                  : make_memory_plan(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
+        peak.fits ? peak.peak_reserved
+                  : plan_peak(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
     verdict.time = predict_step_time(program, schedule, rates_);
     verdict.samples_per_step = schedule.step(1).num_samples;
-  };
-  try {
-    try_plan();
-  } catch (const ConfigError& error) {
-    verdict.problem = error.what();
-  } catch (const DataError& error) {
-    verdict.problem = error.what();
-  } catch (const DeviceError& error) {
-    verdict.problem = error.what();
-  }
+    verdict.fits = peak.fits;
+  });
   return verdict;
 }
 
 bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
-  return plan(experiment, data, capacity).fits;
+  bool is_fitting = false;
+  num_instructions_ += work_of_plan;
+  const std::string problem = problem_in([&] {
+    RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
+    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_);
+    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_);
+  });
+  return problem.empty() && is_fitting;
+}
+
+std::int64_t Planner::work() const {
+  return num_instructions_ + work_of_convolution * device_.num_asked() +
+         work_of_searched_node * searches_.num_nodes_searched();
 }
 
 }  // namespace trainer

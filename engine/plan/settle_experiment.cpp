@@ -3,31 +3,44 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/largest_value.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/run_fits.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
+namespace {
 
-Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                             std::int64_t capacity, RecomputeFronts* shared_fronts) {
-  Experiment settled = experiment;
-  CheckpointingConfig& checkpointing = settled.train.checkpointing;
-  if (checkpointing.type != CheckpointingConfig::Type::automatic) return settled;
-  const RunSchedule schedule(experiment, data);
-  RecomputeFronts own_fronts;
-  RecomputeFronts& fronts = shared_fronts != nullptr ? *shared_fronts : own_fronts;
+void settle_batch_size(Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                       std::int64_t capacity) {
+  const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
+  Planner planner(device, rates);
+  experiment.train.batch_size_rule = BatchSizeRule::given;
+  const WithValue with_batch_size = [&](std::int64_t batch_size) {
+    Candidate candidate{experiment, data};
+    candidate.experiment.train.batch_size = batch_size;
+    return candidate;
+  };
+  experiment.train.batch_size =
+      find_largest_value(planner, with_batch_size, 1, data.num_train, capacity).value.value_or(1);
+}
+
+void settle_checkpointing(Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                          std::int64_t capacity, RecomputeSearches* searches) {
+  CheckpointingConfig& checkpointing = experiment.train.checkpointing;
+  RecomputeFronts fronts{.by_batch_size = {}, .searches = searches};
+  std::int64_t num_instructions = 0;
   const auto fits = [&](std::int64_t budget) {
     checkpointing.budget = budget;
-    const Program program = compile(settled, data, device, &fronts);
-    return make_memory_plan(program, schedule, capacity, allocator_options(settled)).fits;
+    return run_fits(experiment, data, device, capacity, &fronts, num_instructions);
   };
-  if (fits(0)) return settled;  // no budget is needed, and nothing was searched for
-  fits(unlimited_capacity);
+  if (fits(0)) return;  // no budget is needed, and nothing was searched for
+  checkpointing.budget = unlimited_capacity;
+  compile(experiment, data, device, &fronts);
 
   // Only at the peaks of the fronts does another budget make another program.
   std::vector<std::int64_t> budgets;
-  for (const auto& [batch_size, front] : fronts)
+  for (const auto& [batch_size, front] : fronts.by_batch_size)
     for (const RecomputeOrder& order : front) budgets.push_back(order.peak_bytes);
   std::sort(budgets.begin(), budgets.end());
   budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
@@ -41,6 +54,16 @@ Experiment settle_experiment(const Experiment& experiment, const DataDescription
       high = middle;
   }
   checkpointing.budget = budgets[low == 0 ? 0 : low - 1];
+}
+
+}  // namespace
+
+Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                             std::int64_t capacity, RecomputeSearches* searches) {
+  Experiment settled = experiment;
+  if (settled.train.batch_size_rule == BatchSizeRule::automatic) settle_batch_size(settled, data, device, capacity);
+  if (settled.train.checkpointing.type == CheckpointingConfig::Type::automatic)
+    settle_checkpointing(settled, data, device, capacity, searches);
   return settled;
 }
 

@@ -3,17 +3,22 @@
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
 #include "engine/graph/data_description.h"
-#include "engine/program/recompute.h"
+#include "engine/program/recompute_searches.h"
 
 namespace trainer {
 
 /// What `auto` stands for under a capacity, found by planning; other experiments are returned as they are.
 ///
+/// train.batch_size: the largest with which the whole run fits, up to the training set, as find_largest_value
+/// (engine/plan/largest_value.h) finds it; 1 where none fits, so that its plan or run tells why.
+///
 /// train.checkpointing: the largest budget under which the whole run fits, so that the least is computed again; without
 /// a budget where it fits as with `off`, and with the smallest there is where none fits.
 ///
-/// `fronts` may be shared by experiments that hold the same while they train but for the capacity and the evaluation.
+/// Both: the largest batch for which some budget fits, with that budget.
+///
+/// `searches` may be shared by all experiments.
 Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                             std::int64_t capacity, RecomputeFronts* fronts = nullptr);
+                             std::int64_t capacity, RecomputeSearches* searches = nullptr);
 
 }  // namespace trainer

@@ -99,6 +99,12 @@ BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph,
 
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                 RecomputeFronts* fronts) {
+  return *compile_while(experiment, data, device, fronts, [](const Program&) { return true; });
+}
+
+std::optional<Program> compile_while(const Experiment& experiment, const DataDescription& data,
+                                     const DeviceModel& device, RecomputeFronts* fronts,
+                                     const std::function<bool(const Program&)>& goes_on) {
   const RunSchedule schedule(experiment, data);
   Program program;
   program.load.name = "load";
@@ -138,6 +144,7 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
       micro_batch.next = scheduler.schedule_training(graph, Scheduler::Gradients::add, "train, accumulating" + suffix);
     }
     program.micro_batches.push_back(std::move(micro_batch));
+    if (program.micro_batches.size() == 1 && !goes_on(program)) return std::nullopt;
   }
   program.update = schedule_update(program, scheduler, experiment);
 
@@ -152,6 +159,16 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
   }
   if (experiment.memory.allocator == AllocatorKind::planned) place(program);
   return program;
+}
+
+TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data,
+                                  const DeviceModel& device) {
+  const std::int64_t batch_size = RunSchedule(experiment, data).batch_size();
+  Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device.linear_fusions());
+  Program program;
+  Scheduler scheduler(program, device, experiment.memory.in_place);
+  adopt_model(program, scheduler, experiment, graph);
+  return {std::move(graph), persistent_bytes(program)};
 }
 
 std::string Program::layer_label(LayerId layer) const {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "engine/device/device.h"
 #include "engine/program/program.h"
 #include "engine/program/recompute.h"
@@ -13,5 +16,18 @@ namespace trainer {
 /// Throws ConfigError for shapes that do not fit together, and for a budget that cannot be met.
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                 RecomputeFronts* fronts = nullptr);
+
+/// The same, but nothing where `goes_on` is false for the program as far as it stands when the micro-batches of whole
+/// batches are scheduled: `load` and micro_batches[0] are then as they will be.
+std::optional<Program> compile_while(const Experiment& experiment, const DataDescription& data,
+                                     const DeviceModel& device, RecomputeFronts* fronts,
+                                     const std::function<bool(const Program&)>& goes_on);
+
+/// What training computes on a whole batch, before anything of it is computed again or offloaded.
+struct TrainingGraph {
+  Graph graph;
+  std::int64_t persistent_bytes = 0;  ///< blocks held throughout, but for staging
+};
+TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data, const DeviceModel& device);
 
 }  // namespace trainer

@@ -153,8 +153,12 @@ std::vector<std::int32_t> order_within_budget(const RecomputeProblem& problem, c
                                               const RecomputeOptions& options) {
   RecomputeFronts local;
   RecomputeFronts& fronts = options.fronts != nullptr ? *options.fronts : local;
-  const auto [front, is_new] = fronts.try_emplace(graph.batch_size);
-  if (is_new) front->second = search_orders(problem, plain_order(problem, graph, options.cheap));
+  const auto [front, is_new] = fronts.by_batch_size.try_emplace(graph.batch_size);
+  if (is_new) {
+    const std::vector<std::int32_t> start = plain_order(problem, graph, options.cheap);
+    front->second =
+        fronts.searches != nullptr ? fronts.searches->orders(problem, start) : search_orders(problem, start);
+  }
   const CheckpointingConfig& config = *options.checkpointing;
   if (const RecomputeOrder* order = fastest_within(front->second, config.budget)) return order->nodes;
   // What does not fit although everything is computed again is for the report to tell, with all other fixes.

@@ -8,6 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/graph/graph.h"
 #include "engine/program/recompute_search.h"
+#include "engine/program/recompute_searches.h"
 
 namespace trainer {
 
@@ -24,9 +25,12 @@ namespace trainer {
 //
 // The outcome is an order of nodes: Note [Recomputation as an order] in recompute_search.h.
 
-/// The fronts that were searched for, by batch size, so that a second budget costs no second search. Belongs to one
-/// experiment on one device, budgets aside.
-using RecomputeFronts = std::map<std::int64_t, std::vector<RecomputeOrder>>;
+/// The fronts that were searched for, so that a second budget costs no second search. Belongs to one experiment on one
+/// device, budgets aside.
+struct RecomputeFronts {
+  std::map<std::int64_t, std::vector<RecomputeOrder>> by_batch_size;
+  RecomputeSearches* searches = nullptr;  ///< of many experiments; may be null
+};
 
 struct RecomputeOptions {
   const CheckpointingConfig* checkpointing = nullptr;

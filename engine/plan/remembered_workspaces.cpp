@@ -1,0 +1,11 @@
+#include "engine/plan/remembered_workspaces.h"
+
+namespace trainer {
+
+std::int64_t RememberedWorkspaces::workspace_bytes(const Op& op) const {
+  if (!std::holds_alternative<Conv2dAttributes>(op.attributes)) return device_.workspace_bytes(op);
+  if (const auto answer = answers_.find(op); answer != answers_.end()) return answer->second;
+  return answers_.emplace(op, device_.workspace_bytes(op)).first->second;
+}
+
+}  // namespace trainer

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/device/device.h"
+
+namespace trainer {
+
+/// A device that is asked only once for the scratch of each convolution: a library may take milliseconds to tell.
+class RememberedWorkspaces final : public DeviceModel {
+ public:
+  /// The device must outlive it.
+  explicit RememberedWorkspaces(const DeviceModel& device) : device_(device) {}
+
+  std::string kind() const override { return device_.kind(); }
+  std::string name() const override { return device_.name(); }
+  std::int64_t workspace_bytes(const Op& op) const override;
+  std::string workspace_bound() const override { return device_.workspace_bound(); }
+  bool copies_ahead() const override { return device_.copies_ahead(); }
+  LinearFusions linear_fusions() const override { return device_.linear_fusions(); }
+  std::vector<NamedBytes> outside_allocator() const override { return device_.outside_allocator(); }
+
+  /// Different convolutions that were asked about.
+  std::int64_t num_asked() const { return static_cast<std::int64_t>(answers_.size()); }
+
+ private:
+  const DeviceModel& device_;
+  mutable std::unordered_map<Op, std::int64_t, OpHash> answers_;
+};
+
+}  // namespace trainer

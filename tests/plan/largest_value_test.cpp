@@ -1,0 +1,255 @@
+#include "engine/plan/largest_value.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/config/load_experiment.h"
+#include "engine/errors.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/settle_experiment.h"
+#include "engine/program/compile.h"
+#include "tests/device/described_device.h"
+
+namespace trainer {
+
+namespace {
+
+/// A device with what makes memory jump: a staged batch, masks of layers of 64 outputs or more, and scratch that the
+/// batch size decides without any order.
+class JumpingDevice : public DescribedDevice {
+ public:
+  std::string name() const override { return "jumping device"; }
+  std::int64_t workspace_bytes(const Op& op) const override {
+    if (!std::holds_alternative<Conv2dAttributes>(op.attributes) &&
+        !std::holds_alternative<LinearAttributes>(op.attributes))
+      return 0;
+    const std::int64_t samples = op.inputs[0].shape[0];
+    return samples * 2654435761 % 7 * (std::int64_t{1} << 20);
+  }
+  bool copies_ahead() const override { return true; }
+  LinearFusions linear_fusions() const override { return {.relu_gradients = true, .gelu = true}; }
+};
+
+/// A device whose convolutions need much scratch for batches whose size is no multiple of 8, and has none below 3.
+class MultiplesDevice : public DescribedDevice {
+ public:
+  std::string name() const override { return "device for multiples of 8"; }
+  std::int64_t workspace_bytes(const Op& op) const override {
+    if (!std::holds_alternative<Conv2dAttributes>(op.attributes)) return 0;
+    const std::int64_t samples = op.inputs[0].shape[0];
+    if (samples < 3) throw DeviceError("there is no engine for this convolution");
+    return samples % 8 == 0 ? 0 : std::int64_t{24} << 20;
+  }
+};
+
+/// Networks over a value named VALUE, or with the batch size as the value, with the range that is searched.
+struct SearchedNetwork {
+  const char* name;
+  const char* model;
+  const char* key;
+  std::int64_t highest;
+  Shape sample;
+};
+
+const std::vector<SearchedNetwork> searched_networks = {
+    {"mlp, batch",
+     "[linear: {out: 9000}, relu, dropout: {p: 0.2}, linear: {out: 7000}, gelu: {approximate: tanh}, linear: {out: "
+     "10}]",
+     "train.batch_size", 61, Shape{5000}},
+    {"residual mlp, batch",
+     "[linear: {out: 30000}, repeat: {times: 2, layers: [residual: {layers: [layernorm, linear: {out: 50}, silu, "
+     "linear: {out: 30000}]}]}, linear: {out: 10}]",
+     "train.batch_size", 61, Shape{400}},
+    {"cnn, batch",
+     "[conv2d: {out: 16, kernel: 3, padding: 1}, batchnorm2d, relu, maxpool2d: {kernel: 2}, conv2d: {out: 24, kernel: "
+     "3}, relu, flatten, linear: {out: 10}]",
+     "train.batch_size", 61, Shape{48, 48, 3}},
+    {"many classes, batch", "[linear: {out: 100}, relu, linear: {out: 200000}]", "train.batch_size", 61, Shape{100}},
+    {"depth", "[linear: {out: 700}, repeat: {times: VALUE, layers: [linear: {out: 700}, relu]}, linear: {out: 10}]",
+     "model.layers.1.repeat.times", 40, Shape{100}},
+    {"depth of blocks",
+     "[conv2d: {out: 24, kernel: 3, padding: 1}, repeat: {times: VALUE, layers: [residual: {layers: [conv2d: {out: 24, "
+     "kernel: 3, padding: 1}, batchnorm2d, relu]}]}, global_avgpool, linear: {out: 10}]",
+     "model.layers.1.repeat.times", 30, Shape{32, 32, 3}},
+    {"depth of pooling",
+     "[repeat: {times: VALUE, layers: [conv2d: {out: 16, kernel: 3, padding: 1}, maxpool2d: {kernel: 2}]}, "
+     "flatten, linear: {out: 10}]",
+     "model.layers.0.repeat.times", 8, Shape{64, 64, 3}},
+    {"width", "[linear: {out: VALUE}, relu, linear: {out: 900}, relu, linear: {out: 10}]", "model.layers.0.linear.out",
+     160, Shape{3000}},
+    {"kernel", "[conv2d: {out: 32, kernel: VALUE}, relu, conv2d: {out: 32, kernel: 3}, flatten, linear: {out: 10}]",
+     "model.layers.0.conv2d.kernel", 40, Shape{40, 40, 3}},
+};
+
+/// What may stand beside a key that is searched.
+std::vector<std::string> random_settings(std::mt19937& random, const std::string& key, bool is_many_classes) {
+  const auto one_in = [&](unsigned n) { return random() % n == 0; };
+  std::vector<std::string> set;
+  if (key != "train.batch_size") set.push_back("train.batch_size=" + std::to_string(1 + random() % 40));
+  if (one_in(4))
+    set.emplace_back("memory.allocator=planned");
+  else if (one_in(3))
+    set.emplace_back("memory.expandable_segments=true");
+  if (one_in(3)) set.emplace_back("data.drop_last=true");
+  if (one_in(3)) set.push_back("train.eval_batch_size=" + std::to_string(1 + random() % 60));
+  if (one_in(4))
+    set.emplace_back("train.amp=bf16");
+  else if (one_in(4))
+    set.emplace_back("train.amp=fp16");
+  if (one_in(3))
+    set.push_back("train.accumulation_steps=" + std::to_string(2 + random() % 3));
+  else if (one_in(4))
+    set.emplace_back("memory.update=in_backward");
+  if (one_in(3)) set.emplace_back("optimizer={type: adamw, lr: 0.001}");
+  if (one_in(4))
+    set.emplace_back("train.checkpointing={every: 2}");
+  else if (one_in(5))
+    set.emplace_back("train.checkpointing=sqrt");
+  if (one_in(5)) set.emplace_back("memory.recompute_cheap=false");
+  if (one_in(5)) set.emplace_back("memory.in_place=false");
+  if (is_many_classes && one_in(2)) set.emplace_back("memory.chunked_loss=8");
+  return set;
+}
+
+std::string text_of(const SearchedNetwork& network, std::int64_t value) {
+  std::string model = network.model;
+  if (const std::size_t at = model.find("VALUE"); at != std::string::npos) model.replace(at, 5, std::to_string(value));
+  std::string shape;
+  for (const std::int64_t dim : network.sample) shape += (shape.empty() ? "" : ", ") + std::to_string(dim);
+  const int classes = std::string(network.name).find("many") == std::string::npos ? 10 : 200000;
+  return "data: {type: synthetic, shape: [" + shape + "], classes: " + std::to_string(classes) +
+         ", samples: 61, validation_samples: 31}\nmodel:\n  layers: " + model + "\n";
+}
+
+/// By value; nothing where a rule refuses it.
+std::vector<std::optional<Candidate>> candidates_of(const SearchedNetwork& network,
+                                                    const std::vector<std::string>& set) {
+  const bool is_many_classes = std::string(network.name).find("many") != std::string::npos;
+  const DataDescription data = described_data(network.sample, is_many_classes ? 200000 : 10, 61, 31);
+  std::vector<std::optional<Candidate>> candidates(static_cast<std::size_t>(network.highest) + 1);
+  for (std::int64_t value = 1; value <= network.highest; ++value) {
+    try {
+      const bool is_batch = std::string(network.key) == "train.batch_size";
+      if (!is_batch || value == 1)
+        candidates[value] = Candidate{parse_experiment(text_of(network, value), "test.yaml", set), data};
+      else
+        candidates[value] = candidates[1];
+      if (is_batch) candidates[value]->experiment.train.batch_size = value;
+    } catch (const ConfigError&) {
+    }
+  }
+  return candidates;
+}
+
+struct Oracle {
+  bool fits = false;
+  std::int64_t peak_reserved = 0;
+};
+
+Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int64_t capacity) {
+  try {
+    const MemoryPlan plan = make_memory_plan(compile(candidate.experiment, candidate.data, device),
+                                             RunSchedule(candidate.experiment, candidate.data), capacity,
+                                             allocator_options(candidate.experiment));
+    return {plan.fits, plan.peak_reserved};
+  } catch (const ConfigError&) {
+  } catch (const DeviceError&) {
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the largest value is that of planning every one of them") {
+  std::vector<std::unique_ptr<DeviceModel>> devices;
+  devices.push_back(std::make_unique<DescribedDevice>());
+  devices.push_back(std::make_unique<JumpingDevice>());
+  devices.push_back(std::make_unique<MultiplesDevice>());
+  const MachineRates rates = assumed_cpu_rates(1);
+  std::mt19937 random(20240611);
+  int num_searches = 0, num_in_range = 0, num_not_monotone = 0, num_planned = 0, num_values = 0;
+  for (int round = 0; round < 5; ++round)
+    for (const SearchedNetwork& network : searched_networks) {
+      const bool is_many_classes = std::string(network.name).find("many") != std::string::npos;
+      const std::vector<std::string> set = random_settings(random, network.key, is_many_classes);
+      const std::vector<std::optional<Candidate>> candidates = candidates_of(network, set);
+      const auto probe = 1 + random() % static_cast<unsigned>(network.highest);
+      std::string words;
+      for (const std::string& word : set) words += " " + word;
+      for (const std::unique_ptr<DeviceModel>& device : devices) {
+        const WithValue with_value = [&](std::int64_t value) { return candidates[static_cast<std::size_t>(value)]; };
+        if (!candidates[probe]) continue;
+        const std::int64_t peak = plan_one(*device, *candidates[probe], unlimited_capacity).peak_reserved;
+        if (peak == 0) continue;
+        const std::int64_t capacity =
+            std::max<std::int64_t>(peak - static_cast<std::int64_t>(random() % 3) * 1048577, 0);
+        INFO(network.name << "," << words << ", capacity " << capacity << ", device " << device->name());
+
+        std::optional<std::int64_t> largest;
+        std::vector<std::int64_t> failing_below;
+        std::int64_t largest_peak = 0;
+        for (std::int64_t value = network.highest; value >= 1; --value) {
+          if (!with_value(value)) continue;
+          ++num_values;
+          const Oracle oracle = plan_one(*device, *with_value(value), capacity);
+          if (oracle.fits && !largest) {
+            largest = value;
+            largest_peak = oracle.peak_reserved;
+          } else if (!oracle.fits && largest) {
+            failing_below.insert(failing_below.begin(), value);
+          }
+        }
+
+        Planner planner(*device, rates);
+        const LargestValue found = find_largest_value(planner, with_value, 1, network.highest, capacity);
+        CHECK(found.value == largest);
+        CHECK(found.num_unknown == 0);
+        CHECK(found.peak_reserved == largest_peak);
+        CHECK(found.highest == network.highest);
+        CHECK(std::includes(failing_below.begin(), failing_below.end(), found.smaller_that_fail.begin(),
+                            found.smaller_that_fail.end()));
+        // Its neighbours are looked at in any case.
+        if (!failing_below.empty() && failing_below.back() >= *largest - 8)
+          CHECK(found.smaller_that_fail.back() == failing_below.back());
+        ++num_searches;
+        num_in_range += largest && *largest < network.highest ? 1 : 0;
+        num_not_monotone += failing_below.empty() ? 0 : 1;
+        num_planned += static_cast<int>(found.num_planned);
+      }
+    }
+  INFO(num_searches << " searches, " << num_in_range << " inside the range, " << num_not_monotone
+                    << " not monotone, planned " << num_planned << " of " << num_values);
+  CHECK(num_searches >= 100);
+  CHECK(num_in_range >= 50);
+  CHECK(num_not_monotone >= 10);
+}
+
+TEST_CASE("where nothing is proven and the values are too many, the result says how many were left out") {
+  // A batch for evaluation of up to a billion samples, of which there are 31: all of them fit or none.
+  const DescribedDevice device;
+  const DataDescription data = described_data({5000}, 10, 61, 1000000000);
+  const Experiment experiment = parse_experiment(
+      "data: {type: synthetic, shape: [5000], classes: 10, samples: 61, validation_samples: 31}\n"
+      "model: {layers: [{linear: {out: 900}}, relu, {linear: {out: 10}}]}\ntrain: {batch_size: 8}\n",
+      "test.yaml");
+  const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
+    Candidate candidate{experiment, data};
+    candidate.experiment.train.eval_batch_size = value;
+    return candidate;
+  };
+  const MachineRates rates = assumed_cpu_rates(1);
+  Planner planner(device, rates);
+  const std::int64_t capacity = std::int64_t{256} << 20;
+  const LargestValue found = find_largest_value(planner, with_value, 1, 1000000000, capacity);
+  REQUIRE(found.value);
+  CHECK(planner.fits(with_value(*found.value)->experiment, data, capacity));
+  CHECK_FALSE(planner.fits(with_value(*found.value + 1)->experiment, data, capacity));
+  CHECK(found.num_unknown > 0);
+}
+
+}  // namespace trainer
