@@ -19,7 +19,7 @@ namespace trainer {
 namespace {
 
 /// Times that are nearer than this count as the same: the cost model is not more exact.
-constexpr double same_speed = 1.02;
+constexpr double same_speed = 1.05;
 
 // Note [Search for choices]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~

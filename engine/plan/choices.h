@@ -18,8 +18,9 @@ struct ChoiceOptions {
 };
 
 /// Combinations of batch size, accumulation, precision, checkpointing, allocator and optimizer memory that fit
-/// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. Of two that
-/// differ in nothing that counts, the one that changes less. The experiment as it is is among them where it fits.
+/// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. What another
+/// equals in speed (to a tenth), in keeping the numbers and in how little it changes is left out. The experiment as it
+/// is is among them where it fits.
 std::vector<Change> find_choices(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                  std::int64_t capacity, const ChoiceOptions& options);
 

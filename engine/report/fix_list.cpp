@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
+#include "engine/report/numbers_text.h"
 #include "engine/report/shell_words.h"
 
 namespace trainer {
 namespace {
 
 std::string time_of(const Change& fix) {
-  if (fix.relative_step_time > 0.97 && fix.relative_step_time < 1.03) return "about the same time a step";
-  return fmt::format("{:.2g} times the time a step", fix.relative_step_time);
+  if (fix.relative_step_time > 0.97 && fix.relative_step_time < 1.03) return "about the same time a sample";
+  return fmt::format("{:.2f} times the time a sample", fix.relative_step_time);
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ std::string fix_list(const std::vector<Change>& fixes, const Style& style) {
     const std::string verdict = fix.fits ? paint(style, Ink::green, "fits") : paint(style, Ink::red, "does not fit");
     const std::string line =
         fmt::format("{}: peak {} reserved of {}; {}; {}", verdict, format_bytes(fix.peak_reserved),
-                    format_bytes(fix.capacity), fix.same_result() ? "same result" : "changes the result", time_of(fix));
+                    format_bytes(fix.capacity), numbers_text(fix.numbers), time_of(fix));
     text += indent + wrap(fix.what, width - indent.size(), indent) + '\n';
     text += indent + wrap(line, width - indent.size(), indent) + '\n';
   }

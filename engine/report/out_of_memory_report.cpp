@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
+#include "engine/report/diagnosis_text.h"
 #include "engine/report/fix_list.h"
 #include "engine/report/glossary.h"
 #include "engine/report/memory_chart.h"
@@ -122,11 +123,15 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
         heading(style, context.refused_peak ? "The step of the peak (allocated)" : "The step until then (allocated)") +
         chart;
 
+  if (const std::string reasons = diagnosis_text(event.diagnosis, style); !reasons.empty())
+    text += heading(style, "Why it does not fit, and what is not enough") + reasons;
+
   text += heading(style, "What to change, each planned again");
   text += fix_list(fixes, style);
   if (!fixes.empty() && fixes.front().fits) {
     std::vector<std::string> words = merged_overrides(options.overrides, fixes.front().set);
     words.insert(words.begin(), {"trainer", "run", options.config_path.empty() ? "CONFIG" : options.config_path});
+    if (options.overwrite) words.emplace_back("--overwrite");
     const std::string indent(4, ' ');
     text += "  For example:\n" + indent +
             folded_shell_words(words, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';

@@ -14,6 +14,7 @@ struct OutOfMemoryReportOptions {
   std::span<const std::string> layer_labels;  ///< by layer, for the chart; may be empty
   std::string config_path;                    ///< for the line to paste; may be empty
   std::vector<std::string> overrides;         ///< that the run was started with
+  bool overwrite = false;                     ///< the output folder holds a run by now, this one's or a former one
 };
 
 /// "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of …": one paragraph without line

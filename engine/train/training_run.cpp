@@ -203,9 +203,8 @@ class TrainingRun {
     try {
       if (loop != nullptr) return loop->save_after_failure();
       if (!held_ || progress_.state.step == 0 || progress_.is_saved()) return;
-      progress_.last_checkpoint = save_checkpoint(directory_.checkpoints_path(), progress_.state, compiled_->experiment,
-                                                  options_.trainer_version, held_->saved_tensors())
-                                      .path;
+      save_progress(progress_, directory_, compiled_->experiment, options_.trainer_version, held_->saved_tensors(),
+                    events_);
     } catch (const DataError& disk) {
       end_.error = disk.what();  // the report matters more
     }

@@ -40,7 +40,8 @@ TEST_CASE("the report tells where, how much, who, and what to change") {
   CHECK(has(report,
             "  1. train.batch_size=16 train.accumulation_steps=4\n"
             "     accumulation with the same effective batch\n"
-            "     fits: peak 4.00 MiB reserved of 8.00 MiB; same result; 1.2 times the time a step\n"));
+            "     fits: peak 4.00 MiB reserved of 8.00 MiB; same result but for rounding; 1.25 times the\n"
+            "     time a sample\n"));
   CHECK(has(report, "     does not fit: peak 9.00 MiB reserved of 8.00 MiB; changes the result; about the same"));
   CHECK(has(report,
             "  For example:\n    trainer run mnist.yaml seed=2 train.batch_size=16 train.accumulation_steps=4\n"));
@@ -120,4 +121,46 @@ TEST_CASE("what lies outside the allocator is named, and other processes with th
                                      "  (unknown)        12  256.00 MiB         25.0 %\n"
                                      "  ──────────────────────────────────────────────\n"
                                      "  together             768.00 MiB         75.0 %\n"));
+}
+
+TEST_CASE("the report says why it does not fit, and what is not enough") {
+  OutOfMemoryEvent event{sample_context(), sample_fixes()};
+  CHECK_FALSE(has(out_of_memory_report(event, {"cpu", {}, "", {}}, {}), "Why it does not fit"));
+  Diagnosis& diagnosis = event.diagnosis;
+  diagnosis.is_known = true;
+  diagnosis.capacity = 8 << 20;
+  diagnosis.peak_requested = 12 << 20;
+  diagnosis.peak_reserved = 14 << 20;
+  diagnosis.training_peak = 14 << 20;
+  diagnosis.persistent = 9 << 20;
+  const auto says = [&](const std::string& words) {
+    return has(out_of_memory_report(event, {"cpu", {}, "", {}}, {}), words);
+  };
+  CHECK(says("takes 9.00 MiB alone, and the capacity is 8.00 MiB: no\n  batch size"));
+  CHECK(says("It is not fragmentation: 12.00 MiB are in use at the peak, 4.00 MiB more than the capacity."));
+  diagnosis.persistent = 1 << 20;
+  diagnosis.largest_buffer = "2.output";
+  diagnosis.largest_layer = "2 (conv2d)";
+  diagnosis.largest_bytes = 10 << 20;
+  CHECK_FALSE(says("held throughout"));
+  CHECK(says("One buffer, 2.output of 2 (conv2d), takes 10.00 MiB in one piece"));
+  diagnosis.largest_bytes = 1 << 20;
+  diagnosis.peak_requested = 7 << 20;
+  CHECK(says("It is fragmentation: 7.00 MiB are in use at the peak, which would fit, and the other 7.00 MiB"));
+  diagnosis.evaluation_peak = 14 << 20;
+  diagnosis.training_peak = 6 << 20;
+  CHECK(says("Training fits (6.00 MiB reserved); the evaluation does not (14.00 MiB)."));
+  diagnosis.held_by_others = 6 << 20;
+  CHECK(says("Other processes hold 6.00 MiB of this device; if they ended, it would fit as it is."));
+  diagnosis.held_by_others = 5 << 20;
+  CHECK(says("it would not fit if they ended either."));
+  diagnosis.not_enough = {sample_fixes().back()};
+  CHECK(says("Planned, and not enough alone: optimizer.momentum=0 (9.00 MiB)."));
+}
+
+TEST_CASE("the line to paste replaces the run where the run was to replace another") {
+  const OutOfMemoryEvent event{sample_context(), sample_fixes()};
+  CHECK(has(out_of_memory_report(event, {"cpu", {}, "mnist.yaml", {}, true}, {}),
+            "train.accumulation_steps=4 --overwrite\n"));
+  CHECK_FALSE(has(out_of_memory_report(event, {"cpu", {}, "mnist.yaml", {}}, {}), "--overwrite"));
 }
