@@ -17,6 +17,7 @@ using Action = std::function<ExitCode()>;
 /// captures must outlive the parsing.
 void add_run_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
+void add_fit_command(CLI::App& app, Action& action);
 void add_summary_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
 void add_config_command(CLI::App& app, Action& action);

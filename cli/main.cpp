@@ -55,6 +55,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   Action action;
   add_run_command(app, action);
   add_plan_command(app, action);
+  add_fit_command(app, action);
   add_summary_command(app, action);
   add_check_command(app, action);
   add_config_command(app, action);
