@@ -1,5 +1,7 @@
 #include "engine/train/run_progress.h"
 
+#include <chrono>
+
 namespace trainer {
 
 void RunProgress::resume(const TrainingState& loaded) {
@@ -25,6 +27,26 @@ void RunProgress::fill(EndEvent& event) const {
   event.peak_used = peak_used;
   event.last_checkpoint = last_checkpoint;
   event.num_warnings = num_warnings;
+}
+
+std::int32_t save_progress(RunProgress& progress, const RunDirectory& directory, const Experiment& experiment,
+                           const std::string& trainer_version, const SavedTensors& tensors, EventSink& events) {
+  const auto begin = std::chrono::steady_clock::now();
+  const TrainingState& state = progress.state;
+  const SavedCheckpoint saved =
+      save_checkpoint(directory.checkpoints_path(), state, experiment, trainer_version, tensors);
+  if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
+  if (!progress.wrote_config) {
+    directory.write_config(progress.config_yaml);
+    progress.wrote_config = true;
+  }
+  directory.settle(state.step, state.best_value ? state.best_step : -1, experiment.checkpoint.keep);
+  progress.saved_step = state.step;
+  progress.saved_evaluated = state.evaluated;
+  progress.last_checkpoint = saved.path;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  events.on_checkpoint({.step = state.step, .path = saved.path, .seconds = seconds.count()});
+  return -1;
 }
 
 }  // namespace trainer

@@ -6,6 +6,7 @@
 
 #include "engine/train/checkpoint.h"
 #include "engine/train/events.h"
+#include "engine/train/run_directory.h"
 
 namespace trainer {
 
@@ -40,5 +41,10 @@ struct RunProgress {
   /// Its numbers for the end event.
   void fill(EndEvent& event) const;
 };
+
+/// Saves what a run has reached as a checkpoint of its folder, and tells of it. Where a parameter is not finite nothing
+/// is saved, and its number is returned; else -1. Throws DataError where the disk refuses.
+std::int32_t save_progress(RunProgress& progress, const RunDirectory& directory, const Experiment& experiment,
+                           const std::string& trainer_version, const SavedTensors& tensors, EventSink& events);
 
 }  // namespace trainer

@@ -11,8 +11,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 SamplerOptions sampler_options(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule) {
   return {.num_samples = data.train->size(),
           .batch_size = schedule.batch_size(),
@@ -121,21 +119,10 @@ bool TrainingLoop::save() {
 }
 
 std::int32_t TrainingLoop::write_checkpoint() {
-  const Clock::time_point begin = Clock::now();
-  const SavedCheckpoint saved = save_checkpoint(directory_.checkpoints_path(), state_, experiment_,
-                                                options_.trainer_version, saved_tensors_of(executor_));
-  if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
-  if (!progress_.wrote_config) {
-    directory_.write_config(progress_.config_yaml);
-    progress_.wrote_config = true;
-  }
-  directory_.settle(state_.step, state_.best_value ? state_.best_step : -1, experiment_.checkpoint.keep);
-  progress_.saved_step = state_.step;
-  progress_.saved_evaluated = state_.evaluated;
-  progress_.last_checkpoint = saved.path;
+  const std::int32_t non_finite =
+      save_progress(progress_, directory_, experiment_, options_.trainer_version, saved_tensors_of(executor_), events_);
   last_finish_ = Clock::now();
-  events_.on_checkpoint({.step = state_.step, .path = saved.path, .seconds = seconds_since(begin)});
-  return -1;
+  return non_finite;
 }
 
 void TrainingLoop::save_after_failure() {

@@ -52,6 +52,14 @@ train: {batch_size: 12, steps: 14, eval_every: 6}
 checkpoint: {every: 1, keep: 100}
 )";
 
+/// With times to compare changes by.
+struct RatedRun : TestRun {
+  explicit RatedRun(const std::string& yaml, const std::string& output, const Settings& overrides = {})
+      : TestRun(yaml, output, overrides) {
+    options.rates = assumed_cpu_rates(1);
+  }
+};
+
 Settings with(Settings settings, const Settings& more) {
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
@@ -75,7 +83,7 @@ std::int64_t micro_batches_of(const Experiment& experiment, std::int64_t num_sam
 
 /// Trains to the end from the checkpoint of `step` under `from`, saving under `to`, with a loop and an executor that
 /// know nothing of how that checkpoint came about.
-std::vector<StepEvent> steps_from(const TestRun& run, const std::string& from, std::int64_t step,
+std::vector<StepEvent> steps_from(const RatedRun& run, const std::string& from, std::int64_t step,
                                   const Experiment& changed, const std::string& to) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const DataDescription& data = run.data.description;
@@ -136,7 +144,7 @@ struct AdaptingSink : RecordingSink {
   }
 };
 
-RunStatus run_with(TestRun& run, Device& device, AdaptingSink& sink) {
+RunStatus run_with(RatedRun& run, Device& device, AdaptingSink& sink) {
   sink.interruption = &run.interruption;
   return run_training(run.experiment, run.data, device, run.options, run.interruption, sink);
 }
@@ -144,7 +152,7 @@ RunStatus run_with(TestRun& run, Device& device, AdaptingSink& sink) {
 /// Runs as `given` to the end, as the run did that was adapted; then for each adaptation from where it was made.
 std::vector<double> expected_losses(const char* yaml, const Settings& given, const AdaptingSink& adapted,
                                     const OutputFolder& folder) {
-  TestRun run(yaml, folder.path("given"), given);
+  RatedRun run(yaml, folder.path("given"), given);
   run.options.overwrite = true;
   REQUIRE(run() == RunStatus::done);
   std::vector<double> losses = losses_of(run.events.steps);
@@ -176,14 +184,14 @@ TEST_CASE("An adapted run goes on with the losses of one that has the adapted se
                Settings{"optimizer={type: adam, lr: 0.01}", "memory.allocator=planned"});
   const bool is_asynchronous = GENERATE(false, true);
   const OutputFolder folder;
-  TestRun reference(yaml, folder.path("reference"), with(given, {"memory.allocator=planned"}));
+  RatedRun reference(yaml, folder.path("reference"), with(given, {"memory.allocator=planned"}));
   const std::unique_ptr<Device> cpu = make_cpu_device(1);
   const std::int64_t peak =
       make_memory_plan(compile(reference.experiment, reference.data.description, *cpu),
                        RunSchedule(reference.experiment, reference.data.description), unlimited_capacity)
           .peak_reserved;
   // Steps 1 to 4 are made with all there is, so that the first adapted step is 5.
-  TestRun begun(yaml, folder.path("run"), with(given, adapts));
+  RatedRun begun(yaml, folder.path("run"), with(given, adapts));
   begun.events.interrupt_after = 4;
   REQUIRE(begun() == RunStatus::interrupted);
   int num_adapted = 0;
@@ -191,7 +199,7 @@ TEST_CASE("An adapted run goes on with the losses of one that has the adapted se
     INFO(yaml << " at " << percent << " % of " << peak);
     const std::string output = folder.path("run" + std::to_string(percent));
     std::filesystem::copy(folder.path("run"), output, whole_folders);
-    TestRun run(yaml, output, with(given, adapts));
+    RatedRun run(yaml, output, with(given, adapts));
     run.options.resume = true;
     WrappedDevice device(make_cpu_device(1));
     device.is_asynchronous = is_asynchronous;
@@ -227,7 +235,7 @@ TEST_CASE("An adapted run goes on with the losses of one that has the adapted se
                          [](const AdaptEvent& a, const AdaptEvent& b) { return a.change.numbers < b.change.numbers; })
             ->change.numbers;
     if (numbers == Numbers::other) continue;
-    TestRun started_so(yaml, folder.path("so" + std::to_string(percent)), set);
+    RatedRun started_so(yaml, folder.path("so" + std::to_string(percent)), set);
     REQUIRE(started_so() == RunStatus::done);
     std::vector<double> losses = losses_of(started_so.events.steps);
     losses.erase(losses.begin(), losses.begin() + 4);
@@ -244,9 +252,9 @@ TEST_CASE("An evaluation that does not fit is made again in another way, and no 
   const bool is_asynchronous = GENERATE(false, true);
   const OutputFolder folder;
   const Settings large = {"data.validation_samples=4000", "train.eval_batch_size=4000"};
-  TestRun whole(mixing_experiment, folder.path("whole"), large);
+  RatedRun whole(mixing_experiment, folder.path("whole"), large);
   REQUIRE(whole() == RunStatus::done);
-  TestRun run(mixing_experiment, folder.path("run"), with(large, adapts));
+  RatedRun run(mixing_experiment, folder.path("run"), with(large, adapts));
   WrappedDevice device(make_cpu_device(1));
   device.is_asynchronous = is_asynchronous;
   device.tells_what_is_left = true;
@@ -277,7 +285,7 @@ TEST_CASE("A run adapts when memory goes in its middle, and again each time more
   // memory has become scarce their segments replace the large one, and step 5 finds no room for that again.
   const Settings wide = {"data.shape=[90, 90, 1]", "data.samples=28", "train.batch_size=8", "train.eval_every=100"};
   const auto run_until = [&](const std::string& name, AdaptingSink& events, int num_shrinks) {
-    TestRun run(mixing_experiment, folder.path(name), with(wide, {"train.steps=10", "memory.on_oom=adapt"}));
+    RatedRun run(mixing_experiment, folder.path(name), with(wide, {"train.steps=10", "memory.on_oom=adapt"}));
     WrappedDevice device(make_cpu_device(1));
     device.is_asynchronous = is_asynchronous;
     device.tells_what_is_left = true;
@@ -308,10 +316,10 @@ TEST_CASE("A run adapts when memory goes in its middle, and again each time more
 
 TEST_CASE("Where nothing fits an adapted run ends in the report, and what it had trained is saved") {
   const OutputFolder folder;
-  TestRun whole(mixing_experiment, folder.path("whole"));
+  RatedRun whole(mixing_experiment, folder.path("whole"));
   REQUIRE(whole() == RunStatus::done);
   const Settings large = {"checkpoint.every=100", "data.validation_samples=4000", "train.eval_batch_size=4000"};
-  TestRun run(mixing_experiment, folder.path("run"), with(large, adapts));
+  RatedRun run(mixing_experiment, folder.path("run"), with(large, adapts));
   WrappedDevice device(make_cpu_device(1));
   device.tells_what_is_left = true;
   AdaptingSink events;
@@ -327,6 +335,8 @@ TEST_CASE("Where nothing fits an adapted run ends in the report, and what it had
   CHECK(events.ends.back().status == "oom");
   CHECK(events.ends.back().steps == 6);
   CHECK(events.ends.back().last_checkpoint == RunDirectory(folder.path("run")).checkpoint_path(6));
+  REQUIRE(events.checkpoints.size() == 1);
+  CHECK(events.checkpoints[0].step == 6);
   CHECK(device.memory.held == 0);
   CHECK(same_file(folder, "run", "whole", 6, "model.safetensors"));
   CHECK(same_file(folder, "run", "whole", 6, "optimizer.safetensors"));
@@ -334,7 +344,7 @@ TEST_CASE("Where nothing fits an adapted run ends in the report, and what it had
 
 TEST_CASE("Where a device does not tell what is left, a run adapts until it fits, each time to less") {
   const OutputFolder folder;
-  TestRun run(plain_experiment, folder.path("run"), {"memory.on_oom=adapt", "memory.allocator=planned"});
+  RatedRun run(plain_experiment, folder.path("run"), {"memory.on_oom=adapt", "memory.allocator=planned"});
   WrappedDevice device(make_cpu_device(1));
   device.memory.real_capacity = 200 * kibibyte;  // which the device does not tell
   AdaptingSink events;
@@ -346,9 +356,9 @@ TEST_CASE("Where a device does not tell what is left, a run adapts until it fits
 
 TEST_CASE("What the plan shows not to fit is adapted before the first step") {
   const OutputFolder folder;
-  TestRun former(plain_experiment, folder.path("run"), {"train.steps=2"});
+  RatedRun former(plain_experiment, folder.path("run"), {"train.steps=2"});
   REQUIRE(former() == RunStatus::done);
-  TestRun run(plain_experiment, folder.path("run"), {"memory.limit=300KiB", "memory.on_oom=adapt"});
+  RatedRun run(plain_experiment, folder.path("run"), {"memory.limit=300KiB", "memory.on_oom=adapt"});
   run.options.overwrite = true;
   REQUIRE(run() == RunStatus::done);
   REQUIRE(run.events.adaptations.size() == 1);
@@ -360,13 +370,13 @@ TEST_CASE("What the plan shows not to fit is adapted before the first step") {
   CHECK(run.events.failures.empty());
   CHECK_FALSE(run.events.starts.back().leaves_former_run);
   CHECK(run.events.ends.back().peak_reserved <= 300 * kibibyte);
-  TestRun started_so(plain_experiment, folder.path("so"), with({"memory.limit=300KiB"}, event.change.set));
+  RatedRun started_so(plain_experiment, folder.path("so"), with({"memory.limit=300KiB"}, event.change.set));
   REQUIRE(started_so() == RunStatus::done);
   CHECK(losses_of(run.events.steps) == losses_of(started_so.events.steps));
   CHECK(same_file(folder, "run", "so", 14, "model.safetensors"));
 
   // Nothing fits, and the former run stays.
-  TestRun hopeless(plain_experiment, folder.path("so"), {"memory.limit=50KiB", "memory.on_oom=adapt"});
+  RatedRun hopeless(plain_experiment, folder.path("so"), {"memory.limit=50KiB", "memory.on_oom=adapt"});
   hopeless.options.overwrite = true;
   REQUIRE(hopeless() == RunStatus::out_of_memory);
   CHECK(hopeless.events.adaptations.empty());
@@ -378,32 +388,32 @@ TEST_CASE("An adapted run that was interrupted resumes with the same command, bi
   const char* yaml = GENERATE(plain_experiment, mixing_experiment);
   const int percent = GENERATE(95, 80);
   const OutputFolder folder;
-  TestRun probe(yaml, folder.path("probe"), {"memory.allocator=planned"});
+  RatedRun probe(yaml, folder.path("probe"), {"memory.allocator=planned"});
   const std::unique_ptr<Device> cpu = make_cpu_device(1);
   const std::int64_t limit = make_memory_plan(compile(probe.experiment, probe.data.description, *cpu),
                                               RunSchedule(probe.experiment, probe.data.description), unlimited_capacity)
                                  .peak_reserved *
                              percent / 100;
   const Settings short_of = {"memory.on_oom=adapt", "memory.limit=" + std::to_string(limit)};
-  TestRun whole(yaml, folder.path("whole"), short_of);
+  RatedRun whole(yaml, folder.path("whole"), short_of);
   REQUIRE(whole() == RunStatus::done);
   REQUIRE(whole.events.adaptations.size() == 1);
   const Settings set = whole.events.adaptations[0].change.set;
   const bool is_rounded = whole.events.adaptations[0].change.numbers != Numbers::same_bits;
-  TestRun first(yaml, folder.path("run"), short_of);
+  RatedRun first(yaml, folder.path("run"), short_of);
   first.events.interrupt_after = 9;
   REQUIRE(first() == RunStatus::interrupted);
   std::filesystem::copy(folder.path("run"), folder.path("ample"), whole_folders);
   std::filesystem::copy(folder.path("run"), folder.path("pasted"), whole_folders);
 
-  TestRun second(yaml, folder.path("run"), short_of);
+  RatedRun second(yaml, folder.path("run"), short_of);
   second.options.resume = true;
   REQUIRE(second() == RunStatus::done);
   CHECK(second.events.starts.back().adapted.empty() == !is_rounded);
   CHECK(same_file(folder, "run", "whole", 14, "model.safetensors"));
   CHECK(same_file(folder, "run", "whole", 14, "optimizer.safetensors"));
 
-  TestRun with_ample(yaml, folder.path("ample"), {"memory.on_oom=adapt"});
+  RatedRun with_ample(yaml, folder.path("ample"), {"memory.on_oom=adapt"});
   with_ample.options.resume = true;
   REQUIRE(with_ample() == RunStatus::done);
   CHECK(with_ample.events.adaptations.empty());
@@ -411,13 +421,13 @@ TEST_CASE("An adapted run that was interrupted resumes with the same command, bi
   CHECK(same_file(folder, "ample", "whole", 14, "model.safetensors"));
 
   // And with what it was adapted to taken into the configuration.
-  TestRun pasted(yaml, folder.path("pasted"), with({"memory.limit=" + std::to_string(limit)}, set));
+  RatedRun pasted(yaml, folder.path("pasted"), with({"memory.limit=" + std::to_string(limit)}, set));
   pasted.options.resume = true;
   REQUIRE(pasted() == RunStatus::done);
   CHECK(pasted.events.starts.back().adapted.empty());
   CHECK(same_file(folder, "pasted", "whole", 14, "model.safetensors"));
 
-  TestRun other(yaml, folder.path("run"), with(short_of, {"optimizer.lr=0.5", "train.steps=16"}));
+  RatedRun other(yaml, folder.path("run"), with(short_of, {"optimizer.lr=0.5", "train.steps=16"}));
   other.options.resume = true;
   CHECK_THROWS_AS(other(), DataError);
 }
