@@ -40,6 +40,16 @@ Json words(const std::vector<std::string>& names) {
   return {{"enum", all}};
 }
 
+/// The forms, and the words that are accepted too.
+std::vector<Json> with_words(std::vector<Json> forms, const Rule& rule) {
+  if (rule.words.size() == 1 && rule.words[0] != "off") {
+    forms.push_back({{"const", rule.words[0]}});
+  } else if (!rule.words.empty()) {
+    forms.push_back(words(rule.words));
+  }
+  return forms;
+}
+
 Json schema_of(const Rule& rule, const std::string& help);
 
 /// The forms a value may take, without references.
@@ -48,8 +58,7 @@ std::vector<Json> forms_of(const Rule& rule) {
     case ValueKind::boolean:
       return {{{"enum", {true, false, "on", "off"}}}};
     case ValueKind::integer:
-      if (rule.word.empty()) return {numeric(rule, "integer")};
-      return {numeric(rule, "integer"), {{"const", rule.word}}};
+      return with_words({numeric(rule, "integer")}, rule);
     case ValueKind::number:
       return {numeric(rule, "number")};
     case ValueKind::text:
@@ -71,11 +80,8 @@ std::vector<Json> forms_of(const Rule& rule) {
       if (rule.allows_single) forms.insert(forms.begin(), numeric(rule, "number"));
       return forms;
     }
-    case ValueKind::patterns: {
-      std::vector<Json> forms{list_of({{"type", {"string", "integer"}}}, 0)};
-      if (!rule.word.empty()) forms.push_back(words({rule.word}));
-      return forms;
-    }
+    case ValueKind::patterns:
+      return with_words({list_of({{"type", {"string", "integer"}}}, 0)}, rule);
     case ValueKind::form: {
       std::vector<Json> forms{words(rule.choice_names())};
       for (const Form& form : rule.forms) {

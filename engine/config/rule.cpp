@@ -59,8 +59,11 @@ Rule integer(std::int64_t minimum, std::int64_t maximum) {
   return rule;
 }
 Rule integer_or(std::string word, std::int64_t minimum) {
+  return integer_or(std::vector<std::string>{std::move(word)}, minimum);
+}
+Rule integer_or(std::vector<std::string> words, std::int64_t minimum) {
   Rule rule = integer(minimum);
-  rule.word = std::move(word);
+  rule.words = std::move(words);
   return rule;
 }
 Rule number() { return rule_of(ValueKind::number); }
@@ -124,7 +127,7 @@ Rule number_or_numbers(Rule element) {
 }
 Rule layer_patterns(std::string word) {
   Rule rule = rule_of(ValueKind::patterns);
-  rule.word = std::move(word);
+  if (!word.empty()) rule.words = {std::move(word)};
   return rule;
 }
 Rule choice_or_form(std::vector<Choice> choices, std::vector<Form> forms) {
@@ -141,7 +144,7 @@ std::string expectation_of(const Rule& rule) {
       return "true or false (or on, off)";
     case ValueKind::integer:
       return fmt::format("an integer{}{}", range_text(rule),
-                         rule.word.empty() ? "" : fmt::format(", or '{}'", rule.word));
+                         rule.words.empty() ? "" : fmt::format(", or '{}'", fmt::join(rule.words, "' or '")));
     case ValueKind::number:
       return "a number" + range_text(rule);
     case ValueKind::text:
@@ -166,7 +169,7 @@ std::string expectation_of(const Rule& rule) {
     }
     case ValueKind::patterns:
       return fmt::format("{}a list of layers by path or kind, `*` for anything, such as [features.0, conv2d]",
-                         rule.word.empty() ? "" : rule.word + ", or ");
+                         rule.words.empty() ? "" : fmt::format("{}, or ", fmt::join(rule.words, ", ")));
     case ValueKind::form: {
       std::vector<std::string> forms = rule.choice_names();
       for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));
@@ -183,7 +186,7 @@ std::string type_name(const Rule& rule) {
     case ValueKind::boolean:
       return "true or false";
     case ValueKind::integer:
-      return rule.word.empty() ? "integer" : "integer or " + rule.word;
+      return rule.words.empty() ? "integer" : fmt::format("integer or {}", fmt::join(rule.words, " or "));
     case ValueKind::number:
       return "number";
     case ValueKind::text:
@@ -203,7 +206,8 @@ std::string type_name(const Rule& rule) {
     case ValueKind::numbers:
       return rule.allows_single ? "number or list of numbers" : "list of numbers";
     case ValueKind::patterns:
-      return fmt::format("{}list of patterns", rule.word.empty() ? "" : rule.word + " or ");
+      return fmt::format("{}list of patterns",
+                         rule.words.empty() ? "" : fmt::format("{} or ", fmt::join(rule.words, " or ")));
     case ValueKind::form: {
       std::vector<std::string> forms = rule.choice_names();
       for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));

@@ -9,7 +9,7 @@ namespace trainer {
 
 enum class ValueKind : std::uint8_t {
   boolean,   ///< bool
-  integer,   ///< int64, or string where it is Rule::word
+  integer,   ///< int64, or string where it is one of Rule::words
   number,    ///< double
   text,      ///< string
   size,      ///< int64, bytes
@@ -19,7 +19,7 @@ enum class ValueKind : std::uint8_t {
   pair,      ///< Pair, also written as one integer
   integers,  ///< vector of int64
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
-  patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is Rule::word
+  patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
   form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms
   layers,    ///< a list of layers; not a Value
 };
@@ -41,8 +41,8 @@ struct Rule {
   bool excludes_maximum = false;
   std::vector<Choice> choices;
   std::vector<Form> forms;
-  std::string word;              ///< a word that is accepted too, such as "all"
-  std::size_t num_elements = 0;  ///< lists: exactly so many; 0: any number but none
+  std::vector<std::string> words;  ///< that are accepted too, such as "all"
+  std::size_t num_elements = 0;    ///< lists: exactly so many; 0: any number but none
   bool allows_single = false;
 
   std::vector<std::string> choice_names() const;
@@ -60,6 +60,7 @@ struct Form {
 Rule boolean();
 Rule integer(std::int64_t minimum, std::int64_t maximum = std::numeric_limits<std::int32_t>::max());
 Rule integer_or(std::string word, std::int64_t minimum);
+Rule integer_or(std::vector<std::string> words, std::int64_t minimum);
 Rule number();
 Rule number_at_least(double minimum);
 Rule number_above(double minimum);

@@ -102,16 +102,25 @@ void add_train_fields(Fields& fields) {
   constexpr auto train = &Experiment::train;
   ExperimentField batch_size;
   batch_size.key = "train.batch_size";
-  batch_size.rule = integer_or("all", 1);
-  batch_size.help = "Samples in a batch; `all`: the whole training set";
+  batch_size.rule = integer_or(std::vector<std::string>{"all", "auto"}, 1);
+  batch_size.help = "Samples in a batch; `all`: the whole training set; `auto`: the largest that fits";
   batch_size.set = [](Experiment& experiment, const Value& value) {
     const auto* word = std::get_if<std::string>(&value);
-    experiment.train.batch_size_rule = word == nullptr ? BatchSizeRule::given : BatchSizeRule::all;
+    experiment.train.batch_size_rule = word == nullptr  ? BatchSizeRule::given
+                                       : *word == "all" ? BatchSizeRule::all
+                                                        : BatchSizeRule::automatic;
     if (word == nullptr) experiment.train.batch_size = std::get<std::int64_t>(value);
   };
   batch_size.get = [](const Experiment& experiment) {
-    const bool is_all = experiment.train.batch_size_rule == BatchSizeRule::all;
-    return is_all ? Value(std::string("all")) : Value(experiment.train.batch_size);
+    switch (experiment.train.batch_size_rule) {
+      case BatchSizeRule::given:
+        break;
+      case BatchSizeRule::all:
+        return Value(std::string("all"));
+      case BatchSizeRule::automatic:
+        return Value(std::string("auto"));
+    }
+    return Value(experiment.train.batch_size);
   };
   fields.push_back(std::move(batch_size).also_called({"batch", "bs", "minibatch_size"}));
   fields.push_back(of(train, &TrainConfig::epochs, "train.epochs", integer(0), "Passes over the training samples")

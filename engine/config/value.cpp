@@ -63,12 +63,16 @@ class ValueReader {
     return wrong(node, (number == rule_.maximum ? "is not below " : "is not above ") + bound_text(number));
   }
 
+  bool is_word(const std::string& text) const {
+    return std::find(rule_.words.begin(), rule_.words.end(), text) != rule_.words.end();
+  }
+
   std::optional<Value> read_scalar(const Node& node) {
     switch (rule_.kind) {
       case ValueKind::boolean:
         return read_boolean(node);
       case ValueKind::integer:
-        if (!rule_.word.empty() && node.text == rule_.word) return Value(node.text);
+        if (is_word(node.text)) return Value(node.text);
         return read_integer_node(node);
       case ValueKind::number:
         if (const auto number = read_number_node(node)) return Value(*number);
@@ -202,8 +206,8 @@ class ValueReader {
   std::optional<Value> read_patterns(const Node& node) {
     if (node.kind == NodeKind::map) return wrong(node, "cannot be a map");
     if (node.kind == NodeKind::scalar) {
-      const bool is_off = rule_.word == "off" && node.text == "false" && !node.quoted;
-      if (!rule_.word.empty() && (node.text == rule_.word || is_off)) return Value(rule_.word);
+      if (is_word(node.text)) return Value(node.text);
+      if (is_word("off") && node.text == "false" && !node.quoted) return Value(std::string("off"));
       return wrong(node, "is not a list", "", is_pattern(node.text) ? fmt::format("[{}]", node.text) : "");
     }
     if (node.items.empty()) return wrong(node, "is empty");
