@@ -120,4 +120,11 @@ std::vector<std::string> find_config_drift(const std::string& saved_json, const 
   return drift;
 }
 
+std::optional<std::int64_t> saved_batch_size(const std::string& saved_json) {
+  const nlohmann::json saved = nlohmann::json::parse(saved_json, nullptr, false);
+  const nlohmann::json::json_pointer key("/train/batch_size");
+  if (saved.is_discarded() || !saved.contains(key) || !saved[key].is_number_integer()) return std::nullopt;
+  return saved[key].get<std::int64_t>();
+}
+
 }  // namespace trainer

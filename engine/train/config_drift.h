@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,5 +12,8 @@ namespace trainer {
 /// when checkpoints are written and how many are kept, evaluation, early stopping and logging; and the length of the
 /// run, unless the learning rates follow it (schedules cosine and one_cycle).
 std::vector<std::string> find_config_drift(const std::string& saved_json, const std::string& current_json);
+
+/// The train.batch_size of a resolved configuration; nothing where it is a word.
+std::optional<std::int64_t> saved_batch_size(const std::string& saved_json);
 
 }  // namespace trainer

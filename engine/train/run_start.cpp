@@ -50,10 +50,18 @@ RunStart choose_start(const RunDirectory& directory, const std::string& config_p
   return start;
 }
 
-RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& given, const LoadedData& data) {
+RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& asked, const LoadedData& data) {
   if (checkpoint.state.num_samples != data.train->size()) {
     throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
                                 checkpoint.state.num_samples, data.train->size()));
+  }
+  Experiment given = asked;
+  if (given.train.batch_size_rule == BatchSizeRule::automatic) {
+    // What `auto` stood for when the run began, whatever would fit now.
+    if (const std::optional<std::int64_t> batch_size = saved_batch_size(checkpoint.given_config())) {
+      given.train.batch_size_rule = BatchSizeRule::given;
+      given.train.batch_size = *batch_size;
+    }
   }
   const std::string given_json = resolved_json(given);
   if (find_config_drift(checkpoint.config_json, given_json).empty()) return {given, given, {}};
