@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/report/adaptation_report.h"
 #include "engine/report/out_of_memory_report.h"
 
 namespace trainer {
@@ -17,9 +18,21 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
     return;
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
-  const std::string report =
-      out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides}, options_.style);
+  const std::string report = out_of_memory_report(
+      event, {device_, labels, options_.config_path, options_.overrides, options_.overwrite}, options_.style);
   std::fputs(('\n' + report).c_str(), stderr);
+}
+
+void FailureSink::on_adapt(const AdaptEvent& event) {
+  const std::string text =
+      options_.brief ? adaptation_message(event) + '\n' : '\n' + adaptation_report(event, options_.style) + '\n';
+  std::fputs(text.c_str(), stderr);
+}
+
+void FailureSink::on_warning(const WarningEvent& event) {
+  const std::string text = paint(options_.style, Ink::yellow, "Warning:") + ' ' +
+                           wrap(event.message, static_cast<std::size_t>(options_.style.width) - 9) + '\n';
+  std::fputs(text.c_str(), stderr);
 }
 
 void FailureSink::on_diverged(const DivergedEvent& event) {

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// Tells on stderr why a run ended early: the out-of-memory report, where the loss stopped being finite. Brief, where
-/// the machine interface carries the whole.
+/// Tells on stderr what goes wrong in a run, also where stdout is quiet: the out-of-memory report, what the run was
+/// adapted to, warnings, where the loss stopped being finite. Brief, where the machine interface carries the whole.
 class FailureSink final : public EventSink {
  public:
   struct Options {
@@ -19,11 +19,14 @@ class FailureSink final : public EventSink {
     bool brief = false;
     Style style;
     std::function<std::vector<std::string>()> layer_labels;  ///< asked only for a report
+    bool overwrite = false;                                  ///< the run was started with --overwrite
   };
   explicit FailureSink(Options options) : options_(std::move(options)) {}
 
   void on_start(const StartEvent& event) override;
   void on_out_of_memory(const OutOfMemoryEvent& event) override;
+  void on_adapt(const AdaptEvent& event) override;
+  void on_warning(const WarningEvent& event) override;
   void on_diverged(const DivergedEvent& event) override;
 
  private:

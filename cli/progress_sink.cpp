@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "engine/bytes.h"
 #include "engine/report/run_summary.h"
+#include "engine/report/shell_words.h"
 
 namespace trainer {
 namespace {
@@ -65,7 +66,14 @@ void ProgressSink::on_start(const StartEvent& event) {
         '\n');
   if (!event.skipped_checkpoint.empty())
     write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
+  if (options_.finds_batch_size && event.experiment != nullptr)
+    write(fmt::format("train.batch_size: auto is {}, {}\n", format_count(event.experiment->train.batch_size),
+                      event.first_step > 1 ? "as when the run began" : "the largest that fits"));
   if (event.first_step > 1) write(fmt::format("resumed after step {}\n", format_count(event.first_step - 1)));
+  if (!event.adapted.empty())
+    write(wrap("goes on as adapted before: " + shell_words(event.adapted),
+               static_cast<std::size_t>(options_.style.width)) +
+          '\n');
   flush();
 }
 
@@ -101,6 +109,8 @@ void ProgressSink::on_eval(const EvalEvent& event) {
 }
 
 void ProgressSink::on_out_of_memory(const OutOfMemoryEvent&) { leave_panel(); }
+void ProgressSink::on_adapt(const AdaptEvent&) { leave_panel(); }
+void ProgressSink::on_warning(const WarningEvent&) { leave_panel(); }
 void ProgressSink::on_diverged(const DivergedEvent&) { leave_panel(); }
 
 void ProgressSink::on_end(const EndEvent& event) {

@@ -21,6 +21,7 @@ class ProgressSink final : public EventSink {
     Style style;
     const Interruption* interruption = nullptr;  ///< whose note on the terminal is not drawn over; may be null
     std::string event_file;                      ///< named in the summary
+    bool finds_batch_size = false;               ///< train.batch_size is `auto`
   };
   explicit ProgressSink(Options options) : options_(std::move(options)) {}
 
@@ -28,6 +29,8 @@ class ProgressSink final : public EventSink {
   void on_step(const StepEvent& event) override;
   void on_eval(const EvalEvent& event) override;
   void on_out_of_memory(const OutOfMemoryEvent& event) override;
+  void on_adapt(const AdaptEvent& event) override;
+  void on_warning(const WarningEvent& event) override;
   void on_diverged(const DivergedEvent& event) override;
   void on_end(const EndEvent& event) override;
 

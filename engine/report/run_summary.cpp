@@ -4,7 +4,9 @@
 
 #include "engine/bytes.h"
 #include "engine/report/memory_table.h"
+#include "engine/report/numbers_text.h"
 #include "engine/report/outside_allocator.h"
+#include "engine/report/shell_words.h"
 
 namespace trainer {
 namespace {
@@ -77,6 +79,14 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
   }
   const std::string replay = replay_text(event.passes);
   if (!replay.empty()) text += line("CUDA graph", replay, style);
+  for (const EndEvent::Adaptation& adaptation : event.adaptations)
+    text += line("adapted",
+                 fmt::format("at step {} to {} for {}: {}", format_count(adaptation.step),
+                             adaptation.set.empty() ? "the smaller capacity" : shell_words(adaptation.set),
+                             format_bytes(adaptation.capacity), numbers_text(adaptation.numbers)),
+                 style);
+  if (event.num_warnings > 0)
+    text += line("warnings", fmt::format("{}, told above", format_count(event.num_warnings)), style);
   if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
   if (!event_file.empty()) text += line("events", event_file, style);
   return text;

@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include "engine/report/adaptation_report.h"
 #include "engine/report/run_summary.h"
 #include "engine/report/summary_table.h"
+#include "tests/report/report_samples.h"
 
 using namespace trainer;
 
@@ -50,6 +52,43 @@ TEST_CASE("a run that ended early says so first") {
   CHECK_THAT(run_summary(end, Metric::accuracy, "", {}), Catch::StartsWith("\nInterrupted after 1 step in "));
   end.status = "oom";
   CHECK_THAT(run_summary(end, Metric::accuracy, "", {}), Catch::StartsWith("\nOut of memory after 1 step"));
+}
+
+TEST_CASE("the summary names every adaptation, and how many warnings there were") {
+  EndEvent end;
+  end.status = "done";
+  end.steps = 9;
+  end.adaptations = {{3, 8 << 20, {"train.batch_size=16", "train.accumulation_steps=4"}, Numbers::same_rounding},
+                     {7, 6 << 20, {}, Numbers::same_bits}};
+  end.num_warnings = 2;
+  const std::string text = run_summary(end, Metric::loss, "", {});
+  CHECK_THAT(text, Catch::Contains("  adapted     at step 3 to train.batch_size=16 train.accumulation_steps=4 for 8.00 "
+                                   "MiB: same result but for\n              rounding\n"));
+  CHECK_THAT(text, Catch::Contains("  adapted     at step 7 to the smaller capacity for 6.00 MiB: same result\n"));
+  CHECK_THAT(text, Catch::Contains("  warnings    2, told above\n"));
+}
+
+TEST_CASE("an adaptation is told with what failed, what there is, and what the run goes on with") {
+  AdaptEvent event;
+  event.step = 3;
+  event.context = sample_context();
+  event.capacity = 8 << 20;
+  event.change = sample_fixes().front();
+  event.change.capacity = 6 << 20;
+  CHECK(adaptation_report(event, {}) ==
+        "Adapted: memory ran out in step 3 (backward of 2 (conv2d)); 6.00 MiB are there instead of 8.00 MiB.\n"
+        "The run goes on from step 3 with\n"
+        "  train.batch_size=16 train.accumulation_steps=4\n"
+        "  accumulation with the same effective batch\n"
+        "  peak 4.00 MiB reserved of 6.00 MiB; same result but for rounding; 1.2 times the time a step\n");
+  CHECK(adaptation_message(event) ==
+        "out of memory in step 3 (backward of 2 (conv2d)): 6.00 MiB are there instead of 8.00 MiB; goes on with "
+        "train.batch_size=16 train.accumulation_steps=4");
+  event.context.planned = true;
+  event.change.capacity = event.capacity;
+  event.change.set.clear();
+  CHECK(adaptation_message(event) ==
+        "out of memory by the plan, before the first step: 8.00 MiB are not enough; goes on with the same settings");
 }
 
 TEST_CASE("the table of layers counts parameters and the activations that training allocates") {
