@@ -35,26 +35,28 @@ void add(const Program& program, const Routine& routine, double times, const Mac
 
 }  // namespace
 
-CallWork work_of(const Op& op, std::int64_t workspace_bytes) {
-  std::int64_t num_bytes = 0;
-  for (const auto* operands : {&op.inputs, &op.outputs})
-    for (const TensorType& type : *operands) num_bytes += type.num_bytes();
-  return {.flops = static_cast<double>(definition_of(op.kind).flops(op)),
-          .bytes = static_cast<double>(num_bytes),
-          .has_much_scratch = workspace_bytes > num_bytes};
-}
-
 std::int64_t workspace_bytes_of(const Program& program, const OpCall& call) {
   return call.workspace < 0 ? 0 : program.buffers[static_cast<std::size_t>(call.workspace)].num_bytes;
 }
 
-double predicted_seconds(const CallWork& work, const OpRate& rate) {
-  const double computing = work.flops / (work.has_much_scratch ? rate.scratch_flops_per_second : rate.flops_per_second);
-  return std::max(computing, work.bytes / rate.bytes_per_second) + rate.call_seconds;
+double executed_flops(const Op& op, std::int64_t workspace_bytes) {
+  const auto flops = static_cast<double>(definition_of(op.kind).flops(op));
+  if (!is_convolution(op.kind) || way_of(op, workspace_bytes) == OpWay::usual) return flops;
+  // Of an input's gradient the output is what the op calls its output, else what it calls y.
+  const Shape& image = (op.kind == OpKind::conv2d_backward_weight ? op.inputs[0] : op.outputs[0]).shape;
+  constexpr std::int64_t tile = 4;
+  const auto whole_tiles = [](std::int64_t size) { return (size + tile - 1) / tile * tile; };
+  return flops * static_cast<double>(whole_tiles(image[1]) * whole_tiles(image[2])) /
+         static_cast<double>(image[1] * image[2]);
+}
+
+double predicted_seconds(double flops, double num_bytes, const OpRate& rate) {
+  return std::max(flops / rate.flops_per_second, num_bytes / rate.bytes_per_second) + rate.call_seconds;
 }
 
 double predicted_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates) {
-  return predicted_seconds(work_of(op, workspace_bytes), rates.of(op));
+  return predicted_seconds(executed_flops(op, workspace_bytes), static_cast<double>(num_operand_bytes(op)),
+                           rates.of(op, workspace_bytes));
 }
 
 double predicted_seconds(const Program& program, const OpCall& call, const MachineRates& rates) {

@@ -14,22 +14,19 @@ namespace trainer {
 // call; a step is the sum of its ops, since they run one after the other, and what the host adds. The rates are of the
 // machine and the kind of op (engine/plan/machine_rates.h), so whatever all calls of a kind have in common is in them:
 // operands that are read twice or written in place, passes over scratch, the share of a peak that its kernel reaches.
-// What differs between calls of a kind is taken account of where it is more than a few tens of percent: the algorithm
-// that a convolution's scratch tells of, and 16 bit. Views are no calls and take no time.
+// What differs between calls of a kind is taken account of where it is more than a few tens of percent: 16 bit, and
+// the two ways of OpWay. Views are no calls and take no time.
 
-/// What the time of a call follows from.
-struct CallWork {
-  double flops = 0;
-  double bytes = 0;               ///< of all operands
-  bool has_much_scratch = false;  ///< OpRate::scratch_flops_per_second
-};
-CallWork work_of(const Op& op, std::int64_t workspace_bytes);
+/// FLOPs of one run of `op` with that much scratch, whole tiles counted where it runs the other way: Winograd's
+/// algorithm computes 4×4 pixels of a convolution's output at a time, also where the image ends before.
+double executed_flops(const Op& op, std::int64_t workspace_bytes);
 
 /// Predicted seconds of one run of `op` with that much scratch.
 double predicted_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates);
 /// Of a call of `program`.
 double predicted_seconds(const Program& program, const OpCall& call, const MachineRates& rates);
-double predicted_seconds(const CallWork& work, const OpRate& rate);
+/// Of so many FLOPs and bytes.
+double predicted_seconds(double flops, double num_bytes, const OpRate& rate);
 
 /// Bytes of a call's workspace; 0: it has none.
 std::int64_t workspace_bytes_of(const Program& program, const OpCall& call);

@@ -5,22 +5,25 @@
 namespace trainer {
 namespace {
 
-bool is_convolution(OpKind kind) {
-  return kind == OpKind::conv2d || kind == OpKind::conv2d_backward_input || kind == OpKind::conv2d_backward_weight;
-}
+bool is_plain_update(const UpdateFormat& format) { return format.random_streams.empty(); }
 
-void fill(std::array<OpRate, num_op_kinds>& rates, double peak_flops, double bandwidth, double call_seconds) {
+void fill(RateTable& table, double peak_flops, double bandwidth, double call_seconds) {
   constexpr double share_of_peak = 0.8, convolutions_share_of_peak = 0.6, share_of_bandwidth = 0.9;
-  for (int i = 0; i < num_op_kinds; ++i) {
-    const double share = is_convolution(static_cast<OpKind>(i)) ? convolutions_share_of_peak : share_of_peak;
-    rates[static_cast<std::size_t>(i)] = {.flops_per_second = share * peak_flops,
-                                          .scratch_flops_per_second = share * peak_flops,
-                                          .bytes_per_second = share_of_bandwidth * bandwidth,
-                                          .call_seconds = call_seconds};
+  for (auto& rates : table) {
+    for (int i = 0; i < num_op_kinds; ++i) {
+      const double share = is_convolution(static_cast<OpKind>(i)) ? convolutions_share_of_peak : share_of_peak;
+      rates[static_cast<std::size_t>(i)] = {.flops_per_second = share * peak_flops,
+                                            .bytes_per_second = share_of_bandwidth * bandwidth,
+                                            .call_seconds = call_seconds};
+    }
   }
 }
 
 }  // namespace
+
+bool is_convolution(OpKind kind) {
+  return kind == OpKind::conv2d || kind == OpKind::conv2d_backward_input || kind == OpKind::conv2d_backward_weight;
+}
 
 bool has_half_operand(const Op& op) {
   const auto is_half = [](const TensorType& type) { return type.dtype == DType::f16 || type.dtype == DType::bf16; };
@@ -28,16 +31,39 @@ bool has_half_operand(const Op& op) {
          std::any_of(op.outputs.begin(), op.outputs.end(), is_half);
 }
 
-const OpRate& MachineRates::of(const Op& op) const {
-  return (has_half_operand(op) ? half : f32)[static_cast<std::size_t>(op.kind)];
+OpWay way_of(const Op& op, std::int64_t workspace_bytes) {
+  bool is_usual = true;
+  if (is_convolution(op.kind))
+    is_usual = workspace_bytes <= num_operand_bytes(op);
+  else if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
+    is_usual = attributes_of<ActivationAttributes>(op).function == Activation::relu;
+  else if (op.kind == OpKind::sgd_update)
+    is_usual = is_plain_update(attributes_of<SgdUpdateAttributes>(op).format);
+  else if (op.kind == OpKind::adam_update)
+    is_usual = !attributes_of<AdamUpdateAttributes>(op).eight_bit &&
+               is_plain_update(attributes_of<AdamUpdateAttributes>(op).format);
+  return is_usual ? OpWay::usual : OpWay::other;
+}
+
+std::int64_t num_operand_bytes(const Op& op) {
+  std::int64_t num_bytes = 0;
+  for (const auto* operands : {&op.inputs, &op.outputs})
+    for (const TensorType& type : *operands) num_bytes += type.num_bytes();
+  return num_bytes;
+}
+
+const OpRate& MachineRates::of(const Op& op, std::int64_t workspace_bytes) const {
+  const RateTable& table = has_half_operand(op) ? half : f32;
+  return table[static_cast<std::size_t>(way_of(op, workspace_bytes))][static_cast<std::size_t>(op.kind)];
 }
 
 MachineRates assumed_cpu_rates(int num_threads) {
+  const OpRate usual = {
+      .flops_per_second = 60e9 * num_threads, .bytes_per_second = 12e9 * num_threads, .call_seconds = 2e-6};
   MachineRates rates;
-  rates.f32.fill({.flops_per_second = 60e9 * num_threads,
-                  .scratch_flops_per_second = 120e9 * num_threads,
-                  .bytes_per_second = 12e9 * num_threads,
-                  .call_seconds = 2e-6});
+  for (auto& kinds : rates.f32) kinds.fill(usual);
+  for (const OpKind kind : {OpKind::conv2d, OpKind::conv2d_backward_input, OpKind::conv2d_backward_weight})
+    rates.f32[static_cast<std::size_t>(OpWay::other)][static_cast<std::size_t>(kind)].flops_per_second *= 2;
   rates.half = rates.f32;
   rates.step_seconds = 20e-6;
   return rates;

@@ -9,18 +9,32 @@
 
 namespace trainer {
 
-/// How fast a machine runs one kind of op: FLOPs or bytes, whichever takes longer, and what a call takes however small.
-/// Bytes are those of the operands, each once; what a kernel moves more often lowers its rate.
+/// How fast a machine runs calls of one kind: FLOPs or bytes, whichever takes longer, and what a call takes however
+/// small. Bytes are those of the operands, each once; what a kernel moves more often lowers its rate.
 struct OpRate {
   double flops_per_second = 0;
-  /// Of calls whose scratch is larger than their operands. They compute in another way, with fewer operations than are
-  /// counted: convolutions by Winograd's algorithm.
-  double scratch_flops_per_second = 0;
   double bytes_per_second = 0;
   double call_seconds = 0;
 
   friend bool operator==(const OpRate&, const OpRate&) = default;
 };
+
+/// Kinds of ops whose calls do not all run at the same rates have two of them.
+enum class OpWay : std::uint8_t {
+  usual,
+  /// Convolutions whose scratch is larger than their operands: another algorithm (Winograd's) with fewer operations
+  /// than are counted. Activations but ReLU: exponentials. Updates of 8-bit moments, and of weights that are rounded
+  /// stochastically: codes and random bits are computed.
+  other,
+};
+inline constexpr int num_op_ways = 2;
+/// Bytes of all operands, each once.
+std::int64_t num_operand_bytes(const Op& op);
+bool is_convolution(OpKind kind);
+OpWay way_of(const Op& op, std::int64_t workspace_bytes);
+
+/// By way and kind.
+using RateTable = std::array<std::array<OpRate, num_op_kinds>, num_op_ways>;
 
 /// What a machine does in a second, by kind of op; the cost model (engine/plan/cost_model.h) reads nothing else of it.
 /// Only times follow from rates, never bytes or what is computed again: plans are the same on every machine.
@@ -32,11 +46,12 @@ struct MachineRates {
   };
   Origin origin = Origin::assumed;
   std::string source;  ///< the file they are from; empty where assumed
-  std::array<OpRate, num_op_kinds> f32{};
-  std::array<OpRate, num_op_kinds> half{};  ///< of ops with a 16-bit operand
-  double step_seconds = 0;                  ///< of the host, for a step however small
+  RateTable f32{};
+  RateTable half{};         ///< of ops with a 16-bit operand
+  double step_seconds = 0;  ///< of the host, for a step however small
 
-  const OpRate& of(const Op& op) const;
+  /// Of `op` with that much scratch.
+  const OpRate& of(const Op& op, std::int64_t workspace_bytes) const;
   friend bool operator==(const MachineRates&, const MachineRates&) = default;
 };
 

@@ -38,7 +38,9 @@ class CallTimer final : public CallObserver {
 
   bool after_call(const OpCall& call, const LiveBuffers& live) override {
     double seconds = seconds_between(begin_, Clock::now());
-    if (device_.runs_ahead()) seconds = time_repeated(call, live, seconds);
+    // A slot of the host's is filled once and emptied once.
+    const bool may_repeat = call.op.kind != OpKind::offload && call.op.kind != OpKind::fetch;
+    if (device_.runs_ahead() && may_repeat) seconds = time_repeated(call, live, seconds);
     if (position_ == seconds_->size()) seconds_->emplace_back();
     (*seconds_)[position_++].push_back(seconds);
     return true;

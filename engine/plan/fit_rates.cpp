@@ -1,0 +1,93 @@
+#include "engine/plan/fit_rates.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "engine/plan/cost_model.h"
+
+namespace trainer {
+namespace {
+
+struct Point {
+  double flops = 0, num_bytes = 0, seconds = 0;
+};
+
+/// Grows with the square of errors below the usual one, and with the error above, so that an odd shape does not bend
+/// the rates of all others.
+double misfit(const std::vector<Point>& points, const OpRate& rate) {
+  constexpr double usual_error = 0.1;
+  double sum = 0;
+  for (const Point& point : points) {
+    const double error = std::log(predicted_seconds(point.flops, point.num_bytes, rate) / point.seconds);
+    sum += std::sqrt(1 + (error / usual_error) * (error / usual_error)) - 1;
+  }
+  return sum;
+}
+
+/// The highest rates and the shortest call that were seen: the best case of everything.
+OpRate best_case(const std::vector<Point>& points) {
+  OpRate rate{.call_seconds = points.front().seconds};
+  for (const Point& point : points) {
+    rate.flops_per_second = std::max(rate.flops_per_second, point.flops / point.seconds);
+    rate.bytes_per_second = std::max(rate.bytes_per_second, point.num_bytes / point.seconds);
+    rate.call_seconds = std::min(rate.call_seconds, point.seconds);
+  }
+  // Of ops that count no FLOPs (copies) or touch nothing, so that divisions are defined.
+  if (rate.flops_per_second <= 0) rate.flops_per_second = rate.bytes_per_second;
+  return rate;
+}
+
+/// From the best case on, one figure after the other is moved while that lowers the misfit, in ever smaller steps.
+OpRate fit(const std::vector<Point>& points) {
+  OpRate best = best_case(points);
+  best.call_seconds /= 2;  // even the shortest call computes something
+  double lowest = misfit(points, best);
+  constexpr double first_step = 0.5, last_step = 0.002;
+  for (double step = first_step; step > last_step;) {
+    bool moved = false;
+    for (double OpRate::*const figure : {&OpRate::flops_per_second, &OpRate::bytes_per_second, &OpRate::call_seconds}) {
+      for (const double factor : {1 + step, 1 / (1 + step)}) {
+        OpRate tried = best;
+        tried.*figure *= factor;
+        const double tried_misfit = misfit(points, tried);
+        if (tried_misfit >= lowest) continue;
+        best = tried;
+        lowest = tried_misfit;
+        moved = true;
+      }
+    }
+    if (!moved) step /= 2;
+  }
+  return best;
+}
+
+}  // namespace
+
+MachineRates fit_rates(std::span<const TimedOp> timed, const MachineRates& fallback) {
+  // By precision, way and kind.
+  std::array<std::array<std::array<std::vector<Point>, num_op_kinds>, num_op_ways>, 2> points;
+  for (const TimedOp& call : timed) {
+    const auto way = static_cast<std::size_t>(way_of(call.op, call.workspace_bytes));
+    points[has_half_operand(call.op) ? 1 : 0][way][static_cast<std::size_t>(call.op.kind)].push_back(
+        {executed_flops(call.op, call.workspace_bytes), static_cast<double>(num_operand_bytes(call.op)), call.seconds});
+  }
+  MachineRates rates = fallback;
+  for (std::size_t kind = 0; kind < num_op_kinds; ++kind) {
+    // What was measured replaces what was not: the other way first, then the other precision.
+    const auto rate_of = [&](std::size_t precision, std::size_t way) {
+      for (const auto& [p, w] :
+           {std::pair{precision, way}, {precision, 1 - way}, {1 - precision, way}, {1 - precision, 1 - way}})
+        if (!points[p][w][kind].empty()) return fit(points[p][w][kind]);
+      return (precision == 0 ? fallback.f32 : fallback.half)[way][kind];
+    };
+    for (std::size_t way = 0; way < num_op_ways; ++way) {
+      rates.f32[way][kind] = rate_of(0, way);
+      rates.half[way][kind] = rate_of(1, way);
+    }
+  }
+  return rates;
+}
+
+}  // namespace trainer

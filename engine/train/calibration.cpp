@@ -1,0 +1,91 @@
+#include "engine/train/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "engine/plan/cost_model.h"
+#include "engine/train/calibration_networks.h"
+#include "engine/train/timed_network.h"
+
+namespace trainer {
+namespace {
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Every distinct call once, with the median of what equal ones took: that depends on what the caches hold before.
+std::vector<TimedOp> distinct_calls(const std::vector<TimedNetwork>& networks) {
+  std::vector<TimedOp> calls;
+  std::unordered_map<Op, std::vector<double>, OpHash> seconds;
+  for (const TimedNetwork& network : networks) {
+    for (const CallTime& time : network.timing.calls) {
+      const OpCall& call = network.program.calls[static_cast<std::size_t>(time.call)];
+      std::vector<double>& known = seconds[call.op];
+      if (known.empty()) calls.push_back({call.op, workspace_bytes_of(network.program, call), 0});
+      known.push_back(time.seconds);
+    }
+  }
+  for (TimedOp& call : calls) call.seconds = median(seconds[call.op]);
+  return calls;
+}
+
+FitQuality quality_of(const MachineRates& rates, const std::vector<TimedOp>& calls,
+                      const std::vector<TimedNetwork>& networks) {
+  FitQuality quality{.num_calls = static_cast<int>(calls.size())};
+  std::vector<double> call_errors, step_errors;
+  for (const TimedOp& call : calls)
+    call_errors.push_back(std::abs(predicted_seconds(call.op, call.workspace_bytes, rates) / call.seconds - 1));
+  for (const TimedNetwork& network : networks) {
+    double predicted = 0;
+    for (const CallTime& time : network.timing.calls) {
+      const OpCall& call = network.program.calls[static_cast<std::size_t>(time.call)];
+      predicted += time.times * predicted_seconds(network.program, call, rates);
+    }
+    step_errors.push_back(std::abs(predicted / network.timing.op_seconds() - 1));
+  }
+  quality.call_error = median(call_errors);
+  quality.step_error = median(step_errors);
+  return quality;
+}
+
+/// What the host adds to a step, beside the ops and the data.
+double host_seconds(const std::vector<TimedNetwork>& networks) {
+  std::vector<double> seconds;
+  for (const TimedNetwork& network : networks) {
+    const StepTiming& timing = network.timing;
+    seconds.push_back(std::max(0.0, timing.step_seconds - timing.data_seconds - timing.op_seconds()));
+  }
+  return lower_quartile(seconds);
+}
+
+}  // namespace
+
+Calibration calibrate(Device& device, double max_seconds, const std::function<void(const char* name)>& on_network) {
+  std::vector<TimedNetwork> timed;
+  const std::span<const CalibrationNetwork> networks = calibration_networks();
+  const TimingOptions options = {.num_warm_up = 2,
+                                 .num_steps = 10,
+                                 .num_observed = 20,
+                                 .max_seconds = max_seconds / static_cast<double>(networks.size())};
+  for (const CalibrationNetwork& network : networks) {
+    on_network(network.name);
+    try {
+      timed.push_back(time_network(network.yaml, network.name, {}, device, options));
+    } catch (const DeviceError&) {
+      if (!network.needs_bf16) throw;  // else what lacks it is predicted like fp16
+    }
+  }
+  const std::vector<TimedOp> calls = distinct_calls(timed);
+  Calibration calibration;
+  calibration.rates = fit_rates(calls, assumed_cpu_rates(1));
+  calibration.rates.origin = MachineRates::Origin::measured;
+  calibration.rates.step_seconds = host_seconds(timed);
+  calibration.quality = quality_of(calibration.rates, calls, timed);
+  return calibration;
+}
+
+}  // namespace trainer

@@ -1,0 +1,191 @@
+#include "engine/plan/cost_model.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/config/load_experiment.h"
+#include "engine/ops/op_definition.h"
+#include "engine/plan/fit_rates.h"
+#include "engine/program/compile.h"
+#include "tests/device/described_device.h"
+
+using namespace trainer;
+
+namespace {
+
+const OpRate rate = {.flops_per_second = 1e9, .bytes_per_second = 1e8, .call_seconds = 1e-5};
+
+TensorType f32(const Shape& shape) { return {DType::f32, shape}; }
+
+Op linear_of(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return linear_op(f32({rows, in}), {.out = out, .bias = false});
+}
+
+Op convolution_of(std::int64_t size) {
+  return conv2d_op(f32({2, size, size, 32}), {.out = 32, .kernel = {3, 3}, .padding = {1, 1}, .bias = false});
+}
+
+/// Different for each kind and way, so that a rate that is taken from the wrong place shows.
+MachineRates distinct_rates() {
+  MachineRates rates;
+  double figure = 1e6;
+  for (RateTable* table : {&rates.f32, &rates.half}) {
+    for (auto& kinds : *table) {
+      for (OpRate& kind : kinds) {
+        kind = {figure, figure * 1.5, 1 / figure};
+        figure *= 1.07;
+      }
+    }
+  }
+  rates.step_seconds = 3e-3;
+  return rates;
+}
+
+struct Compiled {
+  Program program;
+  RunSchedule schedule;
+};
+
+Compiled compile_text(const std::string& train) {
+  const Experiment experiment = parse_experiment(
+      "data: {type: synthetic, shape: [7, 7, 2], classes: 3, samples: 26}\n"
+      "model: {layers: [conv2d: {out: 5, kernel: 3}, batchnorm2d, relu, flatten, linear: {out: 11}, gelu, linear: "
+      "{out: 3}]}\n"
+      "optimizer: adam\n" +
+          train,
+      "cost_model_test");
+  const DataDescription data = described_data({7, 7, 2}, 3, 26);
+  return {compile(experiment, data, DescribedDevice()), RunSchedule(experiment, data)};
+}
+
+}  // namespace
+
+TEST_CASE("A call takes the longer of its FLOPs and its bytes, and the time of a call") {
+  CHECK(predicted_seconds(2e9, 1, rate) == Approx(2 + 1e-5));
+  CHECK(predicted_seconds(1, 3e8, rate) == Approx(3 + 1e-5));
+  CHECK(predicted_seconds(2e9, 3e8, rate) == Approx(3 + 1e-5));
+  CHECK(predicted_seconds(0, 0, rate) == 1e-5);
+}
+
+TEST_CASE("More FLOPs or bytes never take less time") {
+  for (const double flops : {0.0, 1.0, 1e5, 3e6, 1e10}) {
+    for (const double bytes : {0.0, 1.0, 1e4, 3e5, 1e9}) {
+      const double seconds = predicted_seconds(flops, bytes, rate);
+      CHECK(predicted_seconds(flops * 1.01 + 1, bytes, rate) >= seconds);
+      CHECK(predicted_seconds(flops, bytes * 1.01 + 1, rate) >= seconds);
+    }
+  }
+  const MachineRates rates = assumed_cpu_rates(2);
+  double before = 0;
+  for (const std::int64_t rows : {1, 2, 17, 64, 65, 1009}) {
+    const double seconds = predicted_seconds(linear_of(rows, 31, 127), 0, rates);
+    CHECK(seconds > before);
+    before = seconds;
+  }
+}
+
+TEST_CASE("Bytes are those of all operands") {
+  // x (3, 5), W (7, 5), y (3, 7).
+  CHECK(num_operand_bytes(linear_of(3, 5, 7)) == 4 * (15 + 35 + 21));
+}
+
+TEST_CASE("A convolution with more scratch than operands runs at another rate, whole tiles of 4 pixels counted") {
+  const Op op = convolution_of(9);
+  const auto flops = static_cast<double>(definition_of(op.kind).flops(op));
+  const std::int64_t operands = num_operand_bytes(op);
+  CHECK(way_of(op, operands) == OpWay::usual);
+  CHECK(way_of(op, operands + 1) == OpWay::other);
+  CHECK(executed_flops(op, 0) == flops);
+  CHECK(executed_flops(op, operands + 1) == Approx(flops * 12 * 12 / 81));
+  CHECK(executed_flops(convolution_of(8), operands + 1) == Approx(executed_flops(convolution_of(8), 0)));
+  const Op gradient = conv2d_backward_weight_op(op);
+  CHECK(executed_flops(gradient, num_operand_bytes(gradient) + 1) == Approx(flops * 12 * 12 / 81));
+  MachineRates rates = assumed_cpu_rates(1);
+  rates.f32[static_cast<std::size_t>(OpWay::other)][static_cast<std::size_t>(OpKind::conv2d)].flops_per_second /= 100;
+  CHECK(predicted_seconds(op, operands + 1, rates) > 10 * predicted_seconds(op, 0, rates));
+}
+
+TEST_CASE("The rate is that of the kind, the way and the precision") {
+  const MachineRates rates = distinct_rates();
+  const Op f32_op = linear_of(2, 3, 4);
+  Op half_op = f32_op;
+  for (TensorType& type : half_op.inputs) type.dtype = DType::bf16;
+  CHECK(rates.of(f32_op, 0) == rates.f32[0][static_cast<std::size_t>(OpKind::linear)]);
+  CHECK(rates.of(half_op, 0) == rates.half[0][static_cast<std::size_t>(OpKind::linear)]);
+  const Op gelu = activation_op(f32({4, 4}), {.function = Activation::gelu});
+  const Op relu = activation_op(f32({4, 4}), {.function = Activation::relu});
+  CHECK(rates.of(gelu, 0) == rates.f32[1][static_cast<std::size_t>(OpKind::activation)]);
+  CHECK(rates.of(relu, 0) == rates.f32[0][static_cast<std::size_t>(OpKind::activation)]);
+}
+
+TEST_CASE(
+    "A step takes what its phases and the host take, each call once, further micro-batches as often as they run") {
+  const MachineRates rates = distinct_rates();
+  for (const std::int64_t accumulation : {1, 2, 3}) {
+    const Compiled compiled =
+        compile_text("train: {batch_size: 4, accumulation_steps: " + std::to_string(accumulation) + "}\n");
+    const StepTime time = predict_step_time(compiled.program, compiled.schedule, rates);
+    CHECK(time.seconds ==
+          Approx(time.forward + time.backward + time.recompute + time.update + rates.step_seconds).epsilon(1e-9));
+    CHECK(time.forward > 0);
+    CHECK(time.backward > 0);
+    CHECK(time.update > 0);
+    // Call by call, without the routines' help.
+    double sum = rates.step_seconds;
+    const Program::MicroBatch& whole = compiled.program.micro_batches.front();
+    std::vector<const Routine*> step = {&whole.first, &compiled.program.update};
+    for (std::int64_t i = 1; i < accumulation; ++i) step.push_back(&whole.next);
+    for (const Routine* routine : step) {
+      for (const Instruction& instruction : routine->instructions) {
+        if (instruction.kind != Instruction::Kind::run) continue;
+        const Op& op = compiled.program.calls[static_cast<std::size_t>(instruction.index)].op;
+        const OpRate& own = rates.f32[static_cast<std::size_t>(way_of(op, 0))][static_cast<std::size_t>(op.kind)];
+        double bytes = 0;
+        for (const auto& type : op.inputs) bytes += static_cast<double>(type.num_bytes());
+        for (const auto& type : op.outputs) bytes += static_cast<double>(type.num_bytes());
+        const auto flops = static_cast<double>(definition_of(op.kind).flops(op));
+        sum += std::max(flops / own.flops_per_second, bytes / own.bytes_per_second) + own.call_seconds;
+      }
+    }
+    CHECK(time.seconds == Approx(sum).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("Recomputation is counted in its own phase and makes a step longer") {
+  const MachineRates rates = assumed_cpu_rates(1);
+  const Compiled kept = compile_text("train: {batch_size: 4}\n");
+  const Compiled recomputed = compile_text("train: {batch_size: 4, checkpointing: {every: 3}}\n");
+  const StepTime time = predict_step_time(recomputed.program, recomputed.schedule, rates);
+  CHECK(time.recompute > 0);
+  CHECK(time.seconds > predict_step_time(kept.program, kept.schedule, rates).seconds);
+}
+
+TEST_CASE("Rates are found again from calls that took what they say") {
+  const OpRate truth = {.flops_per_second = 130e9, .bytes_per_second = 17e9, .call_seconds = 21e-6};
+  std::vector<TimedOp> timed;
+  for (const std::int64_t rows : {1, 7, 50, 300, 2000})
+    for (const std::int64_t width : {3, 64, 501, 1500})
+      for (const std::int64_t out : {2, 90, 1100}) {
+        const Op op = linear_of(rows, width, out);
+        timed.push_back({op, 0,
+                         predicted_seconds(static_cast<double>(definition_of(op.kind).flops(op)),
+                                           static_cast<double>(num_operand_bytes(op)), truth)});
+      }
+  const MachineRates fallback = assumed_cpu_rates(3);
+  const OpRate found = fit_rates(timed, fallback).of(timed.front().op, 0);
+  CHECK(found.flops_per_second == Approx(truth.flops_per_second).epsilon(0.02));
+  CHECK(found.bytes_per_second == Approx(truth.bytes_per_second).epsilon(0.02));
+  CHECK(found.call_seconds == Approx(truth.call_seconds).epsilon(0.02));
+
+  SECTION("one call that was disturbed bends nothing much") {
+    timed[20].seconds *= 30;
+    const OpRate bent = fit_rates(timed, fallback).of(timed.front().op, 0);
+    CHECK(bent.flops_per_second == Approx(truth.flops_per_second).epsilon(0.1));
+    CHECK(bent.bytes_per_second == Approx(truth.bytes_per_second).epsilon(0.1));
+  }
+  SECTION("kinds without a call keep the fallback, the other precision takes what was measured") {
+    const MachineRates rates = fit_rates(timed, fallback);
+    CHECK(rates.f32[0][static_cast<std::size_t>(OpKind::add)] ==
+          fallback.f32[0][static_cast<std::size_t>(OpKind::add)]);
+    CHECK(rates.half[0][static_cast<std::size_t>(OpKind::linear)] == found);
+  }
+}
