@@ -3,20 +3,22 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 
 namespace trainer {
 namespace {
 
 // A signal handler takes no arguments, so it reaches the run only through this.
 std::atomic<Interruption*> interrupted_run{nullptr};
+std::atomic<const char*> interruption_note{""};
 static_assert(std::atomic<Interruption*>::is_always_lock_free, "a signal handler may not take a lock");
 
 extern "C" void request_stop(int signal) {
   Interruption* run = interrupted_run.load();
   if (run == nullptr || run->requests.fetch_add(1) > 0) _exit(128 + signal);
-  constexpr char note[] = "\nFinishing this step and saving a checkpoint; once more to stop at once.\n";
+  const char* note = interruption_note.load();
   // Nothing can be done where the note cannot be written.
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, note, sizeof note - 1);
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, note, strlen(note));
 }
 
 void handle(void (*handler)(int)) {
@@ -31,7 +33,8 @@ void handle(void (*handler)(int)) {
 
 }  // namespace
 
-InterruptSignals::InterruptSignals(Interruption& interruption) {
+InterruptSignals::InterruptSignals(Interruption& interruption, const char* note) {
+  interruption_note = note;
   interrupted_run = &interruption;
   handle(request_stop);
 }

@@ -59,6 +59,10 @@ bool write_new_file_durably(const std::string& path, std::string_view text) {
   return true;
 }
 
+void append_durably(const std::string& path, std::string_view text) {
+  write_durably(Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)), path, text);
+}
+
 void make_directories_durably(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;

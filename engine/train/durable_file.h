@@ -11,6 +11,9 @@ void write_file_durably(const std::string& path, std::string_view text);
 /// The same for a file that is new: false, and nothing done, where the path exists.
 bool write_new_file_durably(const std::string& path, std::string_view text);
 
+/// Adds text to the end of a file, which is made where it is missing, and flushes it to the disk. Throws DataError.
+void append_durably(const std::string& path, std::string_view text);
+
 /// Makes a directory and those above it that are missing, and flushes the entries made. Throws DataError.
 void make_directories_durably(const std::string& path);
 

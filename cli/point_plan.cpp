@@ -1,0 +1,73 @@
+#include "cli/point_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "cli/compiled_experiment.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/cost_model.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/program/run_schedule.h"
+
+namespace trainer {
+namespace {
+
+/// What a device of this machine is made from.
+std::string device_key(const Experiment& experiment) {
+  const DeviceConfig& device = experiment.device;
+  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(device.type), device.index, device.threads, device.tf32,
+                     device.autotune, experiment.memory.expandable_segments, experiment.memory.workspace_limit);
+}
+
+void fill_in(const Experiment& asked, const PlanTarget& target, SweepRow& row) {
+  const std::int64_t capacity = target.capacity.num_bytes;
+  row.capacity = capacity;
+  const CompiledExperiment compiled = compile_experiment(asked, *target.device, capacity);
+  const RunSchedule schedule(compiled.experiment, compiled.data);
+  const CachingAllocatorOptions options = allocator_options(compiled.experiment);
+  MemoryPlan plan = make_memory_plan(compiled.program, schedule, capacity, options);
+  row.status = plan.fits ? PointStatus::fits : PointStatus::does_not_fit;
+  if (!plan.fits) plan = make_memory_plan(compiled.program, schedule, unlimited_capacity, options);
+  row.peak_requested = plan.peak_requested;
+  row.peak_allocated = plan.peak_allocated;
+  row.peak_reserved = plan.peak_reserved;
+  if (schedule.total_steps() == 0) return;
+  row.step_seconds = predict_step_time(compiled.program, schedule, target.rates).seconds;
+  if (*row.step_seconds > 0)
+    row.samples_per_second = static_cast<double>(schedule.step(1).num_samples) / *row.step_seconds;
+}
+
+}  // namespace
+
+const PlanTarget& PointPlanner::target_for(const Experiment& experiment) {
+  // A described GPU costs little, and what it takes of an experiment is checked where it is made.
+  if (!gpu_.empty()) return target_ = find_plan_target(experiment, gpu_, capacity_);
+  const std::string device = device_key(experiment);
+  if (device != device_) {
+    target_ = find_plan_target(experiment, "", capacity_);
+    if (device_.empty()) available_bytes_ = target_.available_bytes;
+    device_ = device;
+  }
+  if (!target_.capacity_given)
+    target_.capacity.num_bytes = std::min(available_bytes_, experiment.memory.limit.value_or(available_bytes_));
+  return target_;
+}
+
+void PointPlanner::plan(const Experiment& experiment, SweepRow& row) {
+  const auto fail = [&](ExitCode code, const std::string& why) {
+    row.status = PointStatus::failed;
+    row.exit_code = static_cast<int>(code);
+    row.error = why;
+  };
+  try {
+    fill_in(experiment, target_for(experiment), row);
+  } catch (const Error& error) {
+    fail(error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    fail(ExitCode::unexpected, "this machine has no memory left for the plan itself");
+  }
+}
+
+}  // namespace trainer
