@@ -2,73 +2,26 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/compiled_experiment.h"
-#include "cli/experiment_arguments.h"
+#include "cli/find_plan.h"
 #include "cli/gpu_profile.h"
-#include "cli/plan_target.h"
 #include "cli/terminal.h"
-#include "engine/plan/allocator_options.h"
-#include "engine/plan/fixes.h"
-#include "engine/program/offload.h"
-#include "engine/report/event_json.h"
 #include "engine/report/glossary.h"
-#include "engine/report/plan_report.h"
+#include "engine/report/out_of_memory_report.h"
+#include "engine/report/plan_json.h"
+#include "engine/train/executor.h"
 
 namespace trainer {
 namespace {
 
-struct PlanArguments {
-  ExperimentArguments experiment;
-  std::string gpu, capacity;
-  bool json = false, quiet = false, words = false;
-};
-
-/// What `--gpu` takes instead of a profile.
+// What `--gpu` takes instead of a profile.
 constexpr const char* list_of_profiles = "list";
+constexpr const char* all_profiles = "all";
 
-/// Whether the program runs an op whose scratch a described device may only know a bound of.
-bool has_convolution(const Program& program) {
-  return std::any_of(program.calls.begin(), program.calls.end(),
-                     [](const OpCall& call) { return name_of(call.op.kind).starts_with("conv2d"); });
-}
-
-PlanFindings find_plan(const Experiment& asked, const PlanArguments& arguments) {
-  const PlanTarget target = find_plan_target(asked, arguments.gpu, arguments.capacity);
-  const DeviceModel& device = *target.device;
-  const std::int64_t capacity = target.capacity.num_bytes;
-  const CompiledExperiment compiled = compile_experiment(asked, device, capacity);
-  const Experiment& experiment = compiled.experiment;
-  const RunSchedule schedule(experiment, compiled.data);
-  PlanFindings findings;
-  findings.experiment_name = experiment.name;
-  findings.config_path = arguments.experiment.config_path;
-  findings.device_kind = device.kind();
-  findings.device_name = device.name();
-  findings.capacity = capacity;
-  findings.capacity_origin = target.capacity.origin;
-  findings.batch_size = schedule.batch_size();
-  findings.total_steps = schedule.total_steps();
-  findings.outside_allocator = device.outside_allocator();
-  findings.offload_bytes = offload_bytes(compiled.program);
-  findings.profile = target.profile;
-  if (has_convolution(compiled.program)) findings.workspace_bound = device.workspace_bound();
-  findings.layer_labels = layer_labels(compiled.program);
-  findings.flops = step_flops(compiled.program, schedule);
-  findings.plan = make_memory_plan(compiled.program, schedule, capacity, allocator_options(experiment));
-  if (!findings.plan.fits) {
-    findings.unbounded =
-        make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
-    Planner planner(device, target.rates);
-    findings.fixes =
-        find_fixes(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
-    findings.largest_batch_size =
-        largest_fitting_batch_size(planner, experiment, compiled.data, capacity, schedule.batch_size());
-  }
-  return findings;
-}
+bool asks_for_list(const PlanArguments& arguments) { return arguments.gpu == list_of_profiles; }
 
 ExitCode list_profiles(const PlanArguments& arguments) {
   const std::vector<GpuProfile> profiles = shipped_gpu_profiles();
@@ -79,16 +32,67 @@ ExitCode list_profiles(const PlanArguments& arguments) {
   return ExitCode::done;
 }
 
-ExitCode plan(const PlanArguments& arguments) {
-  if (arguments.gpu == list_of_profiles) return list_profiles(arguments);
-  const PlanFindings findings = find_plan(arguments.experiment.load(), arguments);
+std::vector<std::string> split(const std::string& option, const std::string& list) {
+  std::vector<std::string> parts;
+  if (list.empty()) return parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    if (parts.back().empty()) throw ConfigError(fmt::format("{} '{}' has an empty entry", option, list));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// "all" becomes the names of all profiles.
+std::vector<std::string> written_out(const std::vector<std::string>& gpus) {
+  if (std::find(gpus.begin(), gpus.end(), all_profiles) == gpus.end()) return gpus;
+  if (gpus.size() > 1) throw ConfigError("--gpu all stands for every profile; leave the others out");
+  std::vector<std::string> names;
+  for (const GpuProfile& profile : shipped_gpu_profiles())
+    names.push_back(std::filesystem::path(profile.path).stem().string());
+  if (names.empty())
+    throw ConfigError("no GPU profiles were found (configs/gpus/); --gpu also takes paths of profiles");
+  return names;
+}
+
+ExitCode compare(const PlanArguments& arguments) {
+  if (arguments.verify)
+    throw ConfigError("--verify runs steps on this machine's device; give it no list of GPUs or capacities");
+  const PlanComparison comparison = compare_targets(arguments);
+  if (arguments.json)
+    fmt::print("{}\n", comparison_json(comparison));
+  else if (!arguments.quiet)
+    fmt::print("{}", comparison_report(comparison, style_for(stdout)));
+  return comparison.fits_all() ? ExitCode::done : ExitCode::does_not_fit;
+}
+
+ExitCode plan_one(const PlanArguments& arguments) {
+  PlanFindings findings;
+  try {
+    findings = find_plan(arguments);
+  } catch (const ProgramOutOfMemory& error) {
+    fmt::print(stderr,
+               "{}\nThe plan fits its capacity, but the device had less when the steps ran: see what else holds its "
+               "memory ('trainer doctor'), or give a smaller --capacity.\n",
+               out_of_memory_message(error.failure(), "of this machine"));
+    return ExitCode::out_of_memory;
+  }
   if (arguments.json)
     fmt::print("{}\n", plan_json(findings));
   else if (!arguments.quiet)
     fmt::print("{}", plan_report(findings, style_for(stdout)));
   if (arguments.words && !arguments.json && !arguments.quiet)
     fmt::print("\nWords\n{}", memory_glossary(style_for(stdout)));
+  if (findings.verification && !findings.verification->is_equal()) return ExitCode::unexpected;
   return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
+}
+
+ExitCode plan(PlanArguments arguments) {
+  if (asks_for_list(arguments)) return list_profiles(arguments);
+  arguments.gpus = written_out(split("--gpu", arguments.gpu));
+  arguments.capacities = split("--capacity", arguments.capacity);
+  return arguments.compares() ? compare(arguments) : plan_one(arguments);
 }
 
 }  // namespace
@@ -100,21 +104,28 @@ void add_plan_command(CLI::App& app, Action& action) {
   CLI::Option* config = command->get_option("CONFIG")->required(false);
   command
       ->add_option("--gpu", arguments->gpu,
-                   "Plan for a GPU that need not be here: its profile, such as rtx4090, or 'list'")
+                   "Plan for a GPU that need not be here: its profile, such as rtx4090; several with commas or 'all' "
+                   "are compared; 'list' lists them")
       ->type_name("PROFILE");
   command
       ->add_option("--capacity", arguments->capacity,
-                   "Memory to fit into, such as 2GiB; else memory.limit or what is available")
+                   "Memory to fit into, such as 2GiB; several with commas are compared; else memory.limit or what is "
+                   "available")
       ->type_name("SIZE");
+  command->add_flag("--verify", arguments->verify,
+                    "Also run two steps on this machine's device and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
-      "Exits with 4 where it does not fit, and names changes that do.\n\n"
+      "Exits with 4 where it does not fit, and names changes that do; of several targets, where it does not fit one.\n"
+      "--verify writes no files, and exits with 1 where the plan differs from what was measured.\n\n"
       "Examples:\n  trainer plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512\n"
-      "  trainer plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb\n  trainer plan --gpu list");
+      "  trainer plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb\n"
+      "  trainer plan configs/cifar10_resnet18.yaml --gpu all\n"
+      "  trainer plan configs/quickstart.yaml --verify\n  trainer plan --gpu list");
   command->callback([arguments, config, &action] {
-    if (config->count() == 0 && arguments->gpu != list_of_profiles) throw CLI::RequiredError("CONFIG");
+    if (config->count() == 0 && !asks_for_list(*arguments)) throw CLI::RequiredError("CONFIG");
     action = [arguments] { return plan(*arguments); };
   });
 }

@@ -34,6 +34,10 @@ PlanTarget this_machine(const Experiment& experiment, const std::string& capacit
   target.available_bytes = device->available_bytes();
   target.capacity =
       capacity.empty() ? capacity_of(experiment, *device) : Capacity{parse_capacity(capacity), "--capacity"};
+  const std::int64_t of_a_run = capacity_of(experiment, *device).num_bytes;
+  if (target.capacity.num_bytes > of_a_run)
+    target.notes.push_back(fmt::format("A run on this machine would have {} now ({}), less than --capacity.",
+                                       format_bytes(of_a_run), capacity_of(experiment, *device).origin));
   target.rates = rates_of(*device);
   target.device = std::move(device);
   return target;
@@ -54,13 +58,22 @@ PlanTarget described_gpu(const Experiment& experiment, const std::string& gpu, c
   target.available_bytes = profile.free_bytes();
   target.profile = profile.path;
   target.rates = profile_rates(profile, config.tf32);
-  target.capacity = {profile.free_bytes(), fmt::format("free on an idle {}", profile.name)};
+  const std::string idle_origin = fmt::format("free on an idle {}", profile.name);
+  target.capacity = {profile.free_bytes(), idle_origin};
   if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)
     target.capacity = {*experiment.memory.limit, "memory.limit"};
   if (!capacity.empty()) {
     const std::int64_t asked = parse_capacity(capacity);
-    if (asked <= target.capacity.num_bytes) target.capacity = {asked, "--capacity"};
+    if (asked <= profile.free_bytes()) {
+      target.capacity = {asked, "--capacity"};
+    } else {
+      target.capacity = {profile.free_bytes(), idle_origin};
+      target.notes.push_back(fmt::format("--capacity {} is more than an idle {} has free, so its {} are planned for.",
+                                         capacity, profile.name, format_bytes(profile.free_bytes())));
+    }
   }
+  if (config.type == DeviceType::cpu)
+    target.notes.emplace_back("device.type is cpu, so a run would take the CPU; --gpu plans for the GPU all the same.");
   return target;
 }
 

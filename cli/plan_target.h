@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/device_factory.h"
 #include "engine/plan/machine_rates.h"
@@ -17,6 +18,7 @@ struct PlanTarget {
   bool capacity_given = false;  ///< by --capacity: then memory.limit is not what bounds it
   std::string profile;          ///< the file; empty: a device of this machine
   MachineRates rates;
+  std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
 };
 
 /// `gpu` and `capacity` as --gpu and --capacity take them, empty: not given. Throws ConfigError, DeviceError.

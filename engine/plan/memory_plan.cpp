@@ -202,6 +202,7 @@ class Simulation {
     peak.op = op_served_by(program_, routine, i);
     peak.routine = routine.name;
     peak.live = describe_live_memory(program_, live_);
+    peak.uses = describe_uses(program_, live_, routine, i);
   }
 
   [[noreturn]] void fail(const Routine& routine, std::size_t i, const OutOfMemory& error) {

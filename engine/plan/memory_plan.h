@@ -7,6 +7,7 @@
 
 #include "engine/memory/caching_allocator.h"
 #include "engine/plan/out_of_memory_context.h"
+#include "engine/plan/peak_uses.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
@@ -35,6 +36,7 @@ struct PlanPeak {
   Phase phase = Phase::load;
   std::string layer, op, routine;
   LiveMemory live;
+  PeakUses uses;                        ///< sums to `allocated`
   CategoryBytes category_peaks{};       ///< the most of each category in that step, each at a moment of its own
   std::vector<TimelinePoint> timeline;  ///< of the whole step that holds the peak
 };

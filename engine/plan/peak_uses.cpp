@@ -9,7 +9,7 @@ namespace {
 struct BufferUse {
   bool is_standing = false;
   bool is_read_now = false, is_written_now = false, is_workspace_now = false;
-  bool was_written_backward = false;  ///< last before that moment; else by the forward pass, the host or nobody
+  Phase written_in = Phase::forward;  ///< last before that moment; also where the host or nobody wrote it
   bool is_read_backward = false;      ///< later
 };
 
@@ -25,7 +25,7 @@ std::vector<BufferUse> find_uses(const Program& program, const Routine& routine,
     if (routine.instructions[i].kind != Instruction::Kind::run) continue;
     const OpCall& call = program.calls[routine.instructions[i].index];
     if (i < instruction) {
-      for (const BufferId output : call.outputs) uses[output].was_written_backward = is_backward(call.phase);
+      for (const BufferId output : call.outputs) uses[output].written_in = call.phase;
     } else if (is_first) {
       is_first = false;
       for (const BufferId input : call.inputs) uses[input].is_read_now = true;
@@ -60,7 +60,9 @@ PeakUses describe_uses(const Program& program, const LiveBuffers& live, const Ro
       sums.written += num_bytes;
     } else if (use.is_read_now) {
       sums.read += num_bytes;
-    } else if (use.is_read_backward && !use.was_written_backward) {
+    } else if (use.written_in == Phase::recompute) {
+      sums.recomputed += num_bytes;
+    } else if (use.is_read_backward && use.written_in == Phase::forward) {
       sums.kept += num_bytes;
       kept_of_layer[layer == no_layer ? program.layers.size() : static_cast<std::size_t>(layer)] += num_bytes;
     } else {

@@ -15,8 +15,9 @@ struct PeakUses {
   std::int64_t gradients = 0;  ///< of parameters, for the update
   // Of the op that is about to run, and neither standing nor a gradient of a parameter.
   std::int64_t workspace = 0, read = 0, written = 0;
-  std::int64_t kept = 0;     ///< results of the forward pass, and the batch, that the backward pass still reads
-  std::int64_t waiting = 0;  ///< what else later ops of the routine read
+  std::int64_t kept = 0;        ///< results of the forward pass, and the batch, that the backward pass still reads
+  std::int64_t recomputed = 0;  ///< what was computed again, for later ops of the backward pass
+  std::int64_t waiting = 0;     ///< what else later ops of the routine read: gradients of activations
 
   struct KeptLayer {
     std::string layer;
@@ -24,7 +25,7 @@ struct PeakUses {
   };
   std::vector<KeptLayer> kept_by_layer;  ///< sums to `kept`; largest first, ties in order of the model
 
-  std::int64_t total() const { return standing + gradients + workspace + read + written + kept + waiting; }
+  std::int64_t total() const { return standing + gradients + workspace + read + written + kept + recomputed + waiting; }
 };
 
 /// The uses of what is live, for the next op that runs from `instruction` on.

@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 
-#include "engine/report/plan_report.h"
 #include "engine/train/events.h"
 
 namespace trainer {
@@ -20,10 +19,9 @@ std::string step_json(const StepEvent& event);
 std::string eval_json(const EvalEvent& event);
 std::string checkpoint_json(const CheckpointEvent& event);
 std::string out_of_memory_json(const OutOfMemoryEvent& event);
+std::string adapt_json(const AdaptEvent& event);
+std::string warning_json(const WarningEvent& event);
 std::string diverged_json(const DivergedEvent& event);
 std::string end_json(const EndEvent& event);
-/// `steps` is a run-length list: an entry stands for `count` steps alike, from `first_step` on (0: loading), or for
-/// the evaluation after a step. `cycle` says which of them the rest of the run repeats (see MemoryPlan).
-std::string plan_json(const PlanFindings& findings);
 
 }  // namespace trainer

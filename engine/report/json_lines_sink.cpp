@@ -36,6 +36,8 @@ void JsonLinesSink::on_step(const StepEvent& event) { write(step_json(event), fa
 void JsonLinesSink::on_eval(const EvalEvent& event) { write(eval_json(event), true); }
 void JsonLinesSink::on_checkpoint(const CheckpointEvent& event) { write(checkpoint_json(event), true); }
 void JsonLinesSink::on_out_of_memory(const OutOfMemoryEvent& event) { write(out_of_memory_json(event), true); }
+void JsonLinesSink::on_adapt(const AdaptEvent& event) { write(adapt_json(event), true); }
+void JsonLinesSink::on_warning(const WarningEvent& event) { write(warning_json(event), true); }
 void JsonLinesSink::on_diverged(const DivergedEvent& event) { write(diverged_json(event), true); }
 void JsonLinesSink::on_end(const EndEvent& event) { write(end_json(event), true); }
 

@@ -21,6 +21,8 @@ class JsonLinesSink : public EventSink {
   void on_eval(const EvalEvent& event) override;
   void on_checkpoint(const CheckpointEvent& event) override;
   void on_out_of_memory(const OutOfMemoryEvent& event) override;
+  void on_adapt(const AdaptEvent& event) override;
+  void on_warning(const WarningEvent& event) override;
   void on_diverged(const DivergedEvent& event) override;
   void on_end(const EndEvent& event) override;
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/bytes.h"
 #include "engine/report/text_table.h"
@@ -30,30 +29,40 @@ std::vector<Holder> categories(const CategoryBytes& by_category) {
   return largest_first(std::move(holders));
 }
 
-std::string holder_table(const std::string& title, const std::vector<Holder>& holders, std::int64_t allocated,
-                         std::size_t most_rows, const Style& style) {
-  TextTable table({{title, Align::left}, {"bytes"}, {"share"}});
-  std::int64_t sum = 0;
-  std::int64_t rest_bytes = 0;
-  std::size_t num_rest = 0;
-  // One layer too many is written out rather than hidden behind a line of the same height.
-  const std::size_t num_shown = holders.size() <= most_rows + 1 ? holders.size() : most_rows;
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    sum += holders[i].num_bytes;
-    if (i < num_shown) {
-      table.add_row({holders[i].name, format_bytes(holders[i].num_bytes), share_of(holders[i].num_bytes, allocated)});
-    } else {
-      rest_bytes += holders[i].num_bytes;
-      ++num_rest;
-    }
+LiveMemory::LayerBytes sum_of(const std::vector<LiveMemory::LayerBytes>& layers, std::string name) {
+  LiveMemory::LayerBytes sum{std::move(name), 0, {}};
+  for (const LiveMemory::LayerBytes& layer : layers) {
+    sum.num_bytes += layer.num_bytes;
+    for (std::size_t i = 0; i < layer.by_category.size(); ++i) sum.by_category[i] += layer.by_category[i];
   }
-  if (num_rest > 0)
-    table.add_row(
-        {fmt::format("({} smaller ones)", num_rest), format_bytes(rest_bytes), share_of(rest_bytes, allocated)});
-  table.add_rule();
-  table.add_row({"allocated", format_bytes(allocated), ""});
-  table.add_row({"unaccounted for", format_bytes(allocated - sum), ""});
-  return table.render(style);
+  return sum;
+}
+
+/// Categories that share a column of the table by layer.
+struct CategoryColumn {
+  std::string title;
+  std::vector<Category> categories;
+};
+
+std::vector<CategoryColumn> columns_of(const Style& style) {
+  constexpr int width_of_all_columns = 96;
+  const std::vector<Category> other = {Category::input, Category::workspace, Category::temporary,
+                                       Category::communication};
+  if (style.width < width_of_all_columns)
+    return {{"model", {Category::parameter, Category::gradient, Category::optimizer_state}},
+            {"activation", {Category::activation}},
+            {"other", other}};
+  return {{"parameter", {Category::parameter}},
+          {"gradient", {Category::gradient}},
+          {"optimizer", {Category::optimizer_state}},
+          {"activation", {Category::activation}},
+          {"other", other}};
+}
+
+std::int64_t bytes_in(const CategoryColumn& column, const LiveMemory::LayerBytes& layer) {
+  std::int64_t sum = 0;
+  for (const Category category : column.categories) sum += layer.by_category[static_cast<std::size_t>(category)];
+  return sum;
 }
 
 }  // namespace
@@ -64,15 +73,55 @@ std::string share_of(std::int64_t part, std::int64_t whole) {
 }
 
 std::string category_table(const CategoryBytes& by_category, std::int64_t allocated, const Style& style) {
-  return holder_table("by category", categories(by_category), allocated, num_categories, style);
+  TextTable table({{"by category", Align::left}, {"bytes"}, {"share"}});
+  std::int64_t sum = 0;
+  for (const Holder& holder : categories(by_category)) {
+    sum += holder.num_bytes;
+    table.add_row({holder.name, format_bytes(holder.num_bytes), share_of(holder.num_bytes, allocated)});
+  }
+  table.add_rule();
+  table.add_row({"allocated", format_bytes(allocated), ""});
+  table.add_row({"unaccounted for", format_bytes(allocated - sum), ""});
+  return table.render(style);
 }
 
 std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std::int64_t allocated, const Style& style,
                         std::size_t most_rows) {
-  std::vector<Holder> holders;
-  holders.reserve(by_layer.size());
-  for (const auto& layer : by_layer) holders.push_back({layer.layer, layer.num_bytes});
-  return holder_table("by layer", largest_first(std::move(holders)), allocated, most_rows, style);
+  std::vector<LiveMemory::LayerBytes> layers = by_layer;
+  std::erase_if(layers, [](const LiveMemory::LayerBytes& layer) { return layer.num_bytes == 0; });
+  std::stable_sort(layers.begin(), layers.end(), [](const LiveMemory::LayerBytes& a, const LiveMemory::LayerBytes& b) {
+    return a.num_bytes > b.num_bytes;
+  });
+  const LiveMemory::LayerBytes all = sum_of(layers, "allocated");
+  // One layer too many is written out rather than hidden behind a line of the same height.
+  if (layers.size() > most_rows + 1) {
+    const auto rest = layers.begin() + static_cast<std::ptrdiff_t>(most_rows);
+    const LiveMemory::LayerBytes smaller =
+        sum_of({rest, layers.end()}, fmt::format("({} smaller ones)", layers.end() - rest));
+    layers.erase(rest, layers.end());
+    layers.push_back(smaller);
+  }
+  std::vector<CategoryColumn> columns = columns_of(style);
+  std::erase_if(columns, [&](const CategoryColumn& column) { return bytes_in(column, all) == 0; });
+  std::vector<TextTable::Column> titles = {{"by layer", Align::left}};
+  for (const CategoryColumn& column : columns) titles.push_back({column.title});
+  titles.insert(titles.end(), {{"bytes"}, {"share"}});
+  TextTable table(std::move(titles));
+  const auto add_row = [&](const LiveMemory::LayerBytes& layer, std::int64_t num_bytes, std::string share) {
+    std::vector<std::string> row = {layer.layer};
+    for (const CategoryColumn& column : columns) {
+      const std::int64_t part = bytes_in(column, layer);
+      row.push_back(part == 0 ? "" : format_bytes(part));
+    }
+    row.insert(row.end(), {format_bytes(num_bytes), std::move(share)});
+    table.add_row(std::move(row));
+  };
+  for (const LiveMemory::LayerBytes& layer : layers)
+    add_row(layer, layer.num_bytes, share_of(layer.num_bytes, allocated));
+  table.add_rule();
+  add_row(all, allocated, "");
+  add_row({"unaccounted for", 0, {}}, allocated - all.num_bytes, "");
+  return table.render(style);
 }
 
 std::string buffer_table(const std::vector<LiveMemory::TopBuffer>& top, std::int64_t allocated, const Style& style) {

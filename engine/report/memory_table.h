@@ -13,8 +13,9 @@ namespace trainer {
 /// bytes that no category accounts for: allocated − sum, which is 0 unless something is wrong.
 std::string category_table(const CategoryBytes& by_category, std::int64_t allocated, const Style& style);
 
-/// The same by layer. At most `most_rows` layers are written out, the largest; the rest is one line, so that the
-/// column still adds up.
+/// The same by layer, with what of it is which category: a column for each that holds something, with fewer columns
+/// where there is less room. At most `most_rows` layers are written out, the largest; the rest is one line, so that
+/// every column still adds up.
 std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std::int64_t allocated, const Style& style,
                         std::size_t most_rows = 12);
 

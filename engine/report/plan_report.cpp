@@ -2,61 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "engine/bytes.h"
+#include "engine/report/diagnosis_text.h"
 #include "engine/report/fix_list.h"
-#include "engine/report/memory_chart.h"
-#include "engine/report/memory_table.h"
 #include "engine/report/outside_allocator.h"
-#include "engine/report/text_table.h"
+#include "engine/report/plan_peak.h"
+#include "engine/report/plan_stages.h"
+#include "engine/report/step_time_text.h"
 
 namespace trainer {
 namespace {
 
 std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }
-
-std::vector<std::string> memory_row(std::string name, const StepMemory& memory) {
-  return {std::move(name), format_bytes(memory.peak_requested), format_bytes(memory.peak_allocated),
-          format_bytes(memory.peak_reserved), format_bytes(memory.allocated)};
-}
-
-StepMemory highest(const StepMemory& a, const StepMemory& b) {
-  StepMemory result = b;
-  result.peak_requested = std::max(a.peak_requested, b.peak_requested);
-  result.peak_allocated = std::max(a.peak_allocated, b.peak_allocated);
-  result.peak_reserved = std::max(a.peak_reserved, b.peak_reserved);
-  return result;
-}
-
-std::string stage_table(const MemoryPlan& plan, const Style& style) {
-  TextTable table({{"", Align::left}, {"peak requested"}, {"peak allocated"}, {"peak reserved"}, {"allocated after"}});
-  std::optional<StepMemory> other, evaluation;
-  std::int64_t num_other = 0;
-  for (const PlannedSteps& steps : plan.steps) {
-    if (steps.evaluation) {
-      evaluation = evaluation ? highest(*evaluation, steps.memory) : steps.memory;
-    } else if (steps.first_step == 0) {
-      table.add_row(memory_row("loading", steps.memory));
-    } else if (steps.memory != plan.first_step && steps.memory != plan.steady_step) {
-      other = other ? highest(*other, steps.memory) : steps.memory;
-      num_other += plan.num_occurrences(steps);
-    }
-  }
-  const bool has_steps = std::any_of(plan.steps.begin(), plan.steps.end(), [](const PlannedSteps& steps) {
-    return !steps.evaluation && steps.first_step > 0;
-  });
-  if (has_steps) {
-    table.add_row(memory_row("first step", plan.first_step));
-    table.add_row(memory_row("steady step", plan.steady_step));
-  }
-  if (other) table.add_row(memory_row(format_number_of(num_other, "other step"), *other));
-  if (evaluation) table.add_row(memory_row("evaluation", *evaluation));
-  table.add_rule();
-  table.add_row({"run", format_bytes(plan.peak_requested), format_bytes(plan.peak_allocated),
-                 format_bytes(plan.peak_reserved), ""});
-  return table.render(style);
-}
 
 std::string verdict(const PlanFindings& findings, const Style& style) {
   const std::string capacity =
@@ -114,11 +71,24 @@ std::string premises(const PlanFindings& findings, const Style& style) {
     text += wrap(findings.workspace_bound, width) + '\n';
   else if (findings.is_described())
     text += wrap("Scratch is exact: kernels are chosen here as they would be on that device.", width) + '\n';
+  for (const std::string& note : findings.notes) text += paint(style, Ink::yellow, wrap("Note: " + note, width)) + '\n';
   return text;
 }
 
+std::string predicted_time(const PlanFindings& findings, const Style& style) {
+  if (findings.time.seconds <= 0) return "";
+  return wrap(fmt::format("A step takes about {}: {} samples/s. {}", step_time_text(findings.time.seconds),
+                          samples_per_second_text(findings.samples_per_second()),
+                          rates_sentence(findings.rates, findings.rates_source)),
+              static_cast<std::size_t>(style.width)) +
+         '\n';
+}
+
 std::string changes(const PlanFindings& findings, const Style& style) {
-  std::string text = heading(style, "What to change, each planned again");
+  std::string text;
+  if (const std::string reasons = diagnosis_text(findings.diagnosis, style); !reasons.empty())
+    text += heading(style, "Why it does not fit, and what is not enough") + reasons;
+  text += heading(style, "What to change, each planned again");
   if (findings.largest_batch_size > 0) {
     text += fmt::format("  The largest batch that fits is {} (now {}).\n", format_count(findings.largest_batch_size),
                         format_count(findings.batch_size));
@@ -131,8 +101,6 @@ std::string changes(const PlanFindings& findings, const Style& style) {
 }  // namespace
 
 std::string plan_report(const PlanFindings& findings, const Style& style) {
-  const MemoryPlan& plan = findings.shown();
-  const PlanPeak& peak = plan.peak;
   const auto width = static_cast<std::size_t>(style.width);
   std::string text = wrap(fmt::format("Plan of {}: {} of batch {} on {} ({})", findings.experiment_name,
                                       format_number_of(findings.total_steps, "step"), format_count(findings.batch_size),
@@ -143,30 +111,12 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
     text += wrap(fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile),
                  width) +
             '\n';
-  text += '\n';
-  text += verdict(findings, style);
-  text += premises(findings, style);
-
+  text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style);
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
-  text += stage_table(plan, style);
-  if (const double share = 100 * findings.flops.overhead(); share > 0) {
-    text += fmt::format("  Computing again what is not kept adds {} of a step's FLOPs.\n",
-                        share < 0.1 ? "less than 0.1 %" : fmt::format("{:.1f} %", share));
-  }
-
-  text += heading(style, "Where the peak lies");
-  std::string place = fmt::format("{} allocated ", format_bytes(peak.allocated));
-  place += peak.step == 0 ? "while loading" : fmt::format("in step {}", format_count(peak.step));
-  place += fmt::format(", {}, {}", name_of(peak.phase), peak.layer.empty() ? "(no layer)" : peak.layer);
-  if (!peak.op.empty()) place += ", op " + peak.op;
-  text += "  " + wrap(place, width - 2, "  ") + "\n\n";
-  text += category_table(peak.live.by_category, peak.allocated, style);
-  text += '\n' + layer_table(peak.live.by_layer, peak.allocated, style);
-  if (!peak.live.top.empty()) text += '\n' + buffer_table(peak.live.top, peak.allocated, style);
-
-  const std::string chart = memory_chart(peak.timeline, findings.layer_labels, style);
-  if (!chart.empty()) text += heading(style, "The step with the peak (allocated)") + chart;
+  text += stages_report(findings, style) + peak_report(findings, style);
   if (!findings.plan.fits) text += changes(findings, style);
+  if (findings.verification)
+    text += heading(style, "Predicted against measured") + verification_report(*findings.verification, style);
   return text;
 }
 

@@ -7,11 +7,20 @@
 
 #include "engine/device/device.h"
 #include "engine/plan/change.h"
+#include "engine/plan/cost_model.h"
+#include "engine/plan/diagnosis.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/step_flops.h"
+#include "engine/report/plan_verification.h"
 #include "engine/report/style.h"
 
 namespace trainer {
+
+/// A smaller evaluation batch that was planned.
+struct EvaluationCut {
+  std::int64_t eval_batch_size = 0;
+  std::int64_t peak_reserved = 0;  ///< of the whole run
+};
 
 /// What `trainer plan` found, as data.
 struct PlanFindings {
@@ -24,6 +33,7 @@ struct PlanFindings {
   /// Without a bound, where it does not fit: what the run would take.
   std::optional<MemoryPlan> unbounded;
   std::vector<Change> fixes;  ///< where it does not fit
+  Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
   std::int64_t batch_size = 0;
   std::int64_t largest_batch_size = 0;  ///< that fits, where it does not fit; 0: none
   std::int64_t total_steps = 0;
@@ -33,15 +43,28 @@ struct PlanFindings {
   std::string workspace_bound;                ///< DeviceModel::workspace_bound
   std::vector<std::string> layer_labels;      ///< by layer
   StepFlops flops;                            ///< of a step of whole batches
+  StepTime time;                              ///< of such a step, predicted; 0: not known
+  std::int64_t samples_per_step = 0;
+  MachineRates::Origin rates = MachineRates::Origin::assumed;
+  std::string rates_source;          ///< MachineRates::source
+  std::int64_t eval_batch_size = 0;  ///< 0: the run does not evaluate
+  /// Where evaluation sets the peak and a smaller batch lowers it.
+  std::optional<EvaluationCut> smaller_evaluation;
+  std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
+  std::optional<PlanVerification> verification;
 
   bool is_described() const { return !profile.empty(); }
 
   /// The plan whose numbers are shown: of the whole run, also where it does not fit.
   const MemoryPlan& shown() const { return unbounded ? *unbounded : plan; }
+  double samples_per_second() const {
+    return time.seconds > 0 ? static_cast<double>(samples_per_step) / time.seconds : 0;
+  }
 };
 
-/// The plan for people: the device; verdict and margin; what lies outside the allocator; the stages of the run; where
-/// the peak lies and who holds it; the chart.
+/// The plan for people: the device; verdict and margin; what lies outside the allocator; the predicted time; the stages
+/// of the run and how they differ; where the peak lies, why, and who holds it; the chart; what to change; what was
+/// measured.
 std::string plan_report(const PlanFindings& findings, const Style& style);
 
 }  // namespace trainer

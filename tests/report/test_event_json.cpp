@@ -9,6 +9,7 @@
 
 #include "engine/report/event_json.h"
 #include "engine/report/json_lines_sink.h"
+#include "engine/report/plan_json.h"
 #include "tests/report/report_samples.h"
 
 using namespace trainer;
@@ -193,6 +194,7 @@ TEST_CASE("a plan event tells the steps, the peak and who holds it; a misfit tel
   findings.plan.peak.layer = "0 (linear)";
   findings.plan.peak.op = "linear_backward_weight";
   findings.plan.peak.live = sample_context().live;
+  findings.plan.peak.timeline = sample_context().timeline;
   json event = json::parse(plan_json(findings));
   check_has(event, {"event", "fits", "capacity", "steps", "peak", "by_category", "by_layer", "outside_allocator"});
   CHECK(event["steps"][1]["peak_reserved"] == 6);
@@ -203,6 +205,11 @@ TEST_CASE("a plan event tells the steps, the peak and who holds it; a misfit tel
                                {"layer", "0 (linear)"},
                                {"op", "linear_backward_weight"}}));
   CHECK(sum_of(event["by_category"]) == 32'768);
+  check_has(event, {"timeline", "peak_uses", "step_seconds", "samples_per_second", "rates", "eval_batch_size"});
+  CHECK(event["rates"] == json::parse(R"({"origin": "assumed", "source": null})"));
+  CHECK(event["timeline"][1]["layer"].is_null());
+  CHECK(event["timeline"][1]["allocated"] == 24'576);
+  CHECK(event["timeline"][1]["by_category"].size() == num_categories);
   CHECK(event["outside_allocator"] ==
         json::parse(R"({"bytes": 7, "parts": [{"name": "context", "bytes": 5}, {"name": "handles", "bytes": 2}]})"));
   CHECK(event["workspace"] == "exact");
@@ -289,4 +296,38 @@ TEST_CASE("a closed stream ends the lines and not the run") {
   CHECK_NOTHROW(sink.on_start({}));
   CHECK_NOTHROW(sink.on_step({}));
   std::fclose(full);
+}
+
+TEST_CASE("adaptations and warnings are events, and the end event names them again") {
+  AdaptEvent adapt;
+  adapt.step = 3;
+  adapt.context = sample_context();
+  adapt.capacity = 9'000'000;
+  adapt.change = sample_fixes().front();
+  const json event = json::parse(adapt_json(adapt));
+  CHECK(event["event"] == "adapt");
+  CHECK(event["step"] == 3);
+  CHECK(event["set"] == json({"train.batch_size=16", "train.accumulation_steps=4"}));
+  CHECK(event["capacity_before"] == 9'000'000);
+  CHECK(event["capacity"] == 8'388'608);
+  CHECK(event["same_result"] == true);
+  CHECK(event["numbers"] == "same_rounding");
+  check_has(event, {"phase", "layer", "op", "buffer", "planned", "requested", "segment", "reserved", "what",
+                    "peak_reserved", "relative_step_time", "step_seconds"});
+
+  const json warning = json::parse(warning_json({5, "a is still allocated", "a", 512}));
+  CHECK(
+      warning ==
+      json({{"event", "warning"}, {"step", 5}, {"message", "a is still allocated"}, {"buffer", "a"}, {"bytes", 512}}));
+
+  EndEvent end;
+  end.adaptations = {{3, 100, {"memory.allocator=planned"}, Numbers::same_bits}};
+  end.num_warnings = 1;
+  const json last = json::parse(end_json(end));
+  CHECK(last["warnings"] == 1);
+  CHECK(last["adaptations"] == json::array({{{"step", 3},
+                                             {"set", {"memory.allocator=planned"}},
+                                             {"capacity", 100},
+                                             {"same_result", true},
+                                             {"numbers", "same_bits"}}}));
 }

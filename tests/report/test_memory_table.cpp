@@ -40,3 +40,21 @@ TEST_CASE("categories are listed largest first") {
   CHECK(category_list(sample_context().live.by_category) == "activation 24.00 KiB, parameter 6.00 KiB, input 2.00 KiB");
   CHECK(category_list({}) == "nothing");
 }
+
+TEST_CASE("layers are told apart by category where there is room, and every column adds up") {
+  std::vector<LiveMemory::LayerBytes> layers = {
+      {"0 (linear)", 1024, {}}, {"1 (relu)", 4096, {}}, {"2 (linear)", 512, {}}};
+  layers[0].by_category = {512, 0, 512, 0, 0, 0, 0, 0};
+  layers[1].by_category = {0, 0, 0, 3584, 0, 512, 0, 0};
+  layers[2].by_category = {512, 0, 0, 0, 0, 0, 0, 0};
+  CHECK(layer_table(layers, 5632, {}) ==
+        "  by layer         parameter  optimizer  activation  other     bytes   share\n"
+        "  1 (relu)                                 3.50 KiB  512 B  4.00 KiB  72.7 %\n"
+        "  0 (linear)           512 B      512 B                     1.00 KiB  18.2 %\n"
+        "  2 (linear)           512 B                                   512 B   9.1 %\n"
+        "  ──────────────────────────────────────────────────────────────────────────\n"
+        "  allocated         1.00 KiB      512 B    3.50 KiB  512 B  5.50 KiB\n"
+        "  unaccounted for                                                0 B\n");
+  CHECK(layer_table(layers, 5632, {false, 80}).find("  allocated        1.50 KiB    3.50 KiB  512 B  5.50 KiB\n") !=
+        std::string::npos);
+}

@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include "engine/report/plan_comparison.h"
+#include "engine/report/plan_peak.h"
 #include "engine/report/plan_report.h"
+#include "engine/report/plan_stages.h"
 #include "tests/report/report_samples.h"
 
 using namespace trainer;
@@ -66,10 +69,10 @@ TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its
                            "  1 other step        3.00 MiB        3.00 MiB       6.00 MiB         1.00 MiB\n",
                            "  evaluation          2.00 MiB        2.00 MiB       6.00 MiB         1.00 MiB\n",
                            "  run                 5.00 MiB        5.00 MiB       6.00 MiB\n",
-                           "  32.00 KiB allocated in step 2, backward, 2 (conv2d), op conv2d_backward_weight\n"})
+                           "  32.00 KiB allocated in step 2, backward, 2 (conv2d), op conv2d_backward_weight.\n"})
     CHECK_THAT(report, Catch::Contains(line));
   CHECK(has(report, "unaccounted for        0 B"));
-  CHECK(has(report, "▾ peak 32.00 KiB"));
+  CHECK(has(report, "peak 32.00 KiB, backward, 2 (conv2d)"));
   CHECK(!has(report, "What to change"));
   for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= 100);
 }
@@ -107,4 +110,111 @@ TEST_CASE("a plan for a described device says so, names each part outside, and w
   report = plan_report(findings, {});
   CHECK(has(report, "\nScratch is counted with its bound.\n"));
   CHECK_FALSE(has(report, "Scratch is exact"));
+}
+
+TEST_CASE("the peak is explained: what the op needs, what is kept and by whom, and what is there anyway") {
+  PlanPeak peak = sample_findings().plan.peak;
+  CHECK(peak_explanation(peak) == "32.00 KiB allocated in step 2, backward, 2 (conv2d), op conv2d_backward_weight.");
+  peak.uses.read = 4096;
+  peak.uses.workspace = 2048;
+  peak.uses.kept = 10'240;
+  peak.uses.kept_by_layer = {{"0 (linear)", 8192}, {"1 (relu)", 2048}};
+  peak.uses.standing = 6144;
+  peak.uses.recomputed = 10'240;
+  CHECK(
+      peak_explanation(peak) ==
+      "32.00 KiB allocated in step 2, backward, 2 (conv2d), op conv2d_backward_weight, which reads 4.00 KiB and works "
+      "in 2.00 KiB of scratch. 10.00 KiB is kept from the forward pass for the backward pass: of 0 (linear) (8.00 KiB) "
+      "and 1 (relu) (2.00 KiB). 10.00 KiB was computed again and 6.00 KiB is there all the time (parameters, optimizer "
+      "state).");
+}
+
+TEST_CASE("the first step is told against the steady one, and training against evaluation") {
+  PlanFindings findings = sample_findings();
+  findings.eval_batch_size = 48;
+  CHECK_THAT(stages_report(findings, {}),
+             Catch::Contains("The first step is not of whole batches: the steady one asks"));
+  CHECK_THAT(stages_report(findings, {}),
+             Catch::Contains("Training sets the peak. Evaluation, in batches of 48, is allocated 3.00 MiB less"));
+  findings.plan.first_step = findings.plan.steady_step;
+  CHECK_THAT(stages_report(findings, {}), Catch::Contains("they repeat it to the byte"));
+  findings.plan.first_step.peak_allocated += 1 << 20;
+  findings.plan.first_step.peak_reserved -= 2 << 20;
+  CHECK_THAT(stages_report(findings, {}), Catch::Contains("is allocated 1.00 MiB less at its peak"));
+  CHECK_THAT(stages_report(findings, {}), Catch::Contains("It has 2.00 MiB more reserved: what other steps"));
+
+  findings.plan.steps.back().memory.peak_allocated = 7 << 20;
+  findings.plan.peak.phase = Phase::eval;
+  findings.smaller_evaluation = EvaluationCut{24, 5 << 20};
+  CHECK_THAT(stages_report(findings, {}),
+             Catch::Contains("Evaluation sets the peak: in batches of 48 it is allocated"));
+  CHECK_THAT(stages_report(findings, {}), Catch::Contains("With train.eval_batch_size=24 the run"));
+}
+
+TEST_CASE("the predicted time says where it comes from, and notes are told") {
+  PlanFindings findings = sample_findings();
+  CHECK_FALSE(has(plan_report(findings, {}), "samples/s"));
+  findings.time.seconds = 0.0025;
+  findings.samples_per_step = 32;
+  findings.notes = {"--capacity 1TiB is more than there is."};
+  CHECK(has(plan_report(findings, {}), "A step takes about 2.5 ms: 12,800 samples/s. Assumed for a machine like this"));
+  CHECK(has(plan_report(findings, {}), "Note: --capacity 1TiB is more than there is.\n"));
+  findings.rates = MachineRates::Origin::measured;
+  CHECK(has(plan_report(findings, {}), "'trainer bench' measured"));
+}
+
+TEST_CASE("predicted against measured: equal is said, and one byte is shown and called a mistake") {
+  PlanVerification verification;
+  verification.lines = {{0, false, {1, 512, 2048, 1, 512, 2048}, {1, 512, 2048, 1, 512, 2048}},
+                        {1, false, {3, 1024, 2048, 1, 512, 2048}, {3, 1024, 2048, 1, 512, 2048}},
+                        {1, true, {2, 1024, 2048, 1, 512, 2048}, {2, 1024, 2048, 1, 512, 2048}}};
+  std::string report = verification_report(verification, {});
+  CHECK(has(report, "The plan equals what was measured, to the byte."));
+  CHECK(has(report, "evaluation after step 1"));
+  CHECK_FALSE(has(report, "No evaluation"));
+  verification.lines[1].measured.peak_allocated = 1023;
+  CHECK_FALSE(verification.is_equal());
+  CHECK(PlanVerification::num_different_bytes(verification.lines[1]) == 1);
+  report = verification_report(verification, {});
+  CHECK_THAT(report, Catch::Contains("peak allocated       1,024     1,023          -1"));
+  CHECK(has(report, "please report it"));
+  CHECK_FALSE(PlanVerification{}.is_equal());
+}
+
+TEST_CASE("targets are compared by capacity: what fits, what is missing, and why one cannot") {
+  PlanComparison comparison;
+  comparison.experiment_name = "digits";
+  comparison.config_path = "digits.yaml";
+  comparison.batch_size = 32;
+  comparison.num_train = 1000;
+  PlannedTarget large;
+  large.target = "h200";
+  large.profile = "configs/gpus/h200.yaml";
+  large.capacity = std::int64_t{100} << 30;
+  large.fits = true;
+  large.peak_reserved = std::int64_t{9} << 30;
+  large.largest_batch_size = 1000;
+  large.step_seconds = 0.5;
+  large.samples_per_second = 64;
+  PlannedTarget small = large;
+  small.target = "t4";
+  small.capacity = std::int64_t{8} << 30;
+  small.fits = false;
+  small.largest_batch_size = 0;
+  PlannedTarget old = small;
+  old.target = "old";
+  old.capacity = std::int64_t{1} << 30;
+  old.problem = "it has no bf16";
+  comparison.targets = {large, small, old};
+  comparison.sort();
+  CHECK(comparison.targets.front().target == "old");
+  CHECK_FALSE(comparison.fits_all());
+  for (const int width : {100, 80}) {
+    const std::string report = comparison_report(comparison, {false, width});
+    CHECK_THAT(report, Catch::Contains("t4      no      8.00 GiB  9.00 GiB  -1.00 GiB           none"));
+    CHECK_THAT(report, Catch::Contains("h200    yes   100.00 GiB  9.00 GiB  91.00 GiB          1,000"));
+    CHECK(has(report, "old: it has no bf16"));
+    CHECK(has(report, "A batch of 1,000 is all the training data."));
+    for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= static_cast<std::size_t>(width));
+  }
 }

@@ -1,0 +1,197 @@
+#include "cli/find_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/compiled_experiment.h"
+#include "cli/gpu_profile.h"
+#include "cli/plan_target.h"
+#include "datasets/dataset.h"
+#include "engine/bytes.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/fixes.h"
+#include "engine/program/offload.h"
+#include "engine/report/plan_stages.h"
+#include "engine/train/measured_steps.h"
+
+namespace trainer {
+namespace {
+
+/// Whether the program runs an op whose scratch a described device may only know a bound of.
+bool has_convolution(const Program& program) {
+  return std::any_of(program.calls.begin(), program.calls.end(),
+                     [](const OpCall& call) { return name_of(call.op.kind).starts_with("conv2d"); });
+}
+
+std::string only(const std::vector<std::string>& given) { return given.empty() ? "" : given.front(); }
+
+/// Halves the evaluation's batch as long as that lowers the peak; nothing where the first half does not.
+std::optional<EvaluationCut> cut_evaluation(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                                            std::int64_t eval_batch_size, std::int64_t peak_reserved,
+                                            std::int64_t capacity) {
+  std::optional<EvaluationCut> cut;
+  Experiment changed = experiment;
+  for (std::int64_t size = eval_batch_size / 2; size > 0; size /= 2) {
+    changed.train.eval_batch_size = size;
+    const Verdict verdict = planner.plan(changed, data, capacity);
+    if (!verdict.problem.empty() || verdict.peak_reserved >= (cut ? cut->peak_reserved : peak_reserved)) break;
+    cut = {size, verdict.peak_reserved};
+  }
+  return cut;
+}
+
+/// The device that is measured: this machine's, also where --gpu names the same one.
+PlanTarget target_of(const Experiment& experiment, const PlanArguments& arguments) {
+  const std::string gpu = only(arguments.gpus);
+  const std::string capacity = only(arguments.capacities);
+  if (!arguments.verify || gpu.empty()) return find_plan_target(experiment, gpu, capacity);
+  const GpuProfile profile = find_gpu_profile(gpu);
+  PlanTarget here = find_plan_target(experiment, "", capacity);
+  if (here.device->name() != profile.name) {
+    throw ConfigError(
+        fmt::format("--verify runs steps on this machine's device, {}, and --gpu {} describes another one, {}; leave "
+                    "one of them out",
+                    here.device->name(), gpu, profile.name));
+  }
+  return here;
+}
+
+PlanVerification verify(const CompiledExperiment& compiled, const RunSchedule& schedule, const MemoryPlan& plan,
+                        Device& device, std::int64_t capacity) {
+  constexpr std::int64_t num_steps = 2;
+  const LoadedData data = load_data(compiled.experiment.data, compiled.experiment.seed);
+  const MeasuredSteps measured =
+      measure_steps(compiled.experiment, data, compiled.program, schedule, device, capacity, num_steps);
+  PlanVerification verification;
+  verification.used_before = measured.used_before;
+  verification.used_highest = measured.used_highest;
+  for (const MeasuredStep& step : measured.steps) {
+    const StepMemory* const planned = plan.find(step.step, step.evaluation);
+    require_internal(planned != nullptr, "a plan that fits tells of every step");
+    verification.lines.push_back({step.step, step.evaluation, *planned, step.memory});
+  }
+  return verification;
+}
+
+PlannedTarget plan_target(const Experiment& experiment, const DataDescription& data, const PlanTarget& target) {
+  PlannedTarget row;
+  row.device_kind = target.device->kind();
+  row.device_name = target.device->name();
+  row.profile = target.profile;
+  row.capacity = target.capacity.num_bytes;
+  row.capacity_origin = target.capacity.origin;
+  row.rates = target.rates.origin;
+  for (const std::string& note : target.notes) row.note += (row.note.empty() ? "" : " ") + note;
+  Planner planner(*target.device, target.rates);
+  const Verdict verdict = planner.plan(experiment, data, row.capacity);
+  row.problem = verdict.problem;
+  if (!row.problem.empty()) return row;
+  row.fits = verdict.fits;
+  row.peak_reserved = verdict.peak_reserved;
+  row.step_seconds = verdict.time.seconds;
+  if (row.step_seconds > 0) row.samples_per_second = static_cast<double>(verdict.samples_per_step) / row.step_seconds;
+  row.largest_batch_size = largest_fitting_batch_size(planner, experiment, data, row.capacity, data.num_train);
+  return row;
+}
+
+/// What is known of a GPU that cannot run the experiment.
+PlannedTarget refused_target(const std::string& gpu, const std::string& problem) {
+  PlannedTarget row;
+  row.problem = problem;
+  if (gpu.empty()) return row;
+  const GpuProfile profile = find_gpu_profile(gpu);
+  row.device_kind = "cuda";
+  row.device_name = profile.name;
+  row.profile = profile.path;
+  row.capacity = profile.free_bytes();
+  row.capacity_origin = fmt::format("free on an idle {}", profile.name);
+  return row;
+}
+
+}  // namespace
+
+PlanFindings find_plan(const PlanArguments& arguments) {
+  const Experiment asked = arguments.experiment.load();
+  const PlanTarget target = target_of(asked, arguments);
+  const DeviceModel& device = *target.device;
+  const std::int64_t capacity = target.capacity.num_bytes;
+  const CompiledExperiment compiled = compile_experiment(asked, device, capacity);
+  const Experiment& experiment = compiled.experiment;
+  const RunSchedule schedule(experiment, compiled.data);
+  PlanFindings findings;
+  findings.experiment_name = experiment.name;
+  findings.config_path = arguments.experiment.config_path;
+  findings.device_kind = device.kind();
+  findings.device_name = device.name();
+  findings.capacity = capacity;
+  findings.capacity_origin = target.capacity.origin;
+  findings.notes = target.notes;
+  findings.batch_size = schedule.batch_size();
+  findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
+  findings.total_steps = schedule.total_steps();
+  findings.outside_allocator = device.outside_allocator();
+  findings.offload_bytes = offload_bytes(compiled.program);
+  findings.profile = target.profile;
+  if (has_convolution(compiled.program)) findings.workspace_bound = device.workspace_bound();
+  findings.layer_labels = layer_labels(compiled.program);
+  findings.flops = step_flops(compiled.program, schedule);
+  findings.time = predict_step_time(compiled.program, schedule, target.rates);
+  findings.samples_per_step = schedule.step(1).num_samples;
+  findings.rates = target.rates.origin;
+  findings.rates_source = target.rates.source;
+  findings.plan = make_memory_plan(compiled.program, schedule, capacity, allocator_options(experiment));
+  Planner planner(device, target.rates);
+  if (!findings.plan.fits) {
+    findings.unbounded =
+        make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
+    Advice advice =
+        find_advice(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
+    findings.fixes = std::move(advice.fixes);
+    findings.largest_batch_size = advice.largest_batch_size;
+    findings.diagnosis = diagnose(device, asked, compiled.data, capacity, 0, std::move(advice.not_enough));
+  }
+  if (evaluation_sets_peak(findings.shown()))
+    findings.smaller_evaluation = cut_evaluation(planner, experiment, compiled.data, schedule.eval_batch_size(),
+                                                 findings.shown().peak_reserved, capacity);
+  if (arguments.verify) {
+    if (findings.plan.fits)
+      findings.verification =
+          verify(compiled, schedule, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
+    else
+      findings.notes.emplace_back("--verify has run nothing, since it does not fit.");
+  }
+  return findings;
+}
+
+PlanComparison compare_targets(const PlanArguments& arguments) {
+  const Experiment experiment = arguments.experiment.load();
+  const DataDescription data = describe_data(experiment.data, experiment.seed);
+  PlanComparison comparison;
+  comparison.experiment_name = experiment.name;
+  comparison.config_path = arguments.experiment.pasted();
+  comparison.batch_size =
+      experiment.train.batch_size_rule == BatchSizeRule::given ? RunSchedule(experiment, data).batch_size() : 0;
+  comparison.num_train = data.num_train;
+  const auto or_none = [](std::vector<std::string> given) {
+    if (given.empty()) given.emplace_back();
+    return given;
+  };
+  for (const std::string& gpu : or_none(arguments.gpus)) {
+    for (const std::string& capacity : or_none(arguments.capacities)) {
+      PlannedTarget row;
+      try {
+        row = plan_target(experiment, data, find_plan_target(experiment, gpu, capacity));
+      } catch (const DeviceError& error) {
+        if (gpu.empty()) throw;
+        row = refused_target(gpu, error.what());
+      }
+      row.target = gpu + (gpu.empty() || capacity.empty() ? "" : ", ") + capacity;
+      comparison.targets.push_back(std::move(row));
+    }
+  }
+  comparison.sort();
+  return comparison;
+}
+
+}  // namespace trainer

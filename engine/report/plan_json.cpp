@@ -1,0 +1,157 @@
+#include "engine/report/plan_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/report/diagnosis_text.h"
+#include "engine/report/memory_json.h"
+
+namespace trainer {
+namespace {
+
+std::string_view name_of(MachineRates::Origin origin) {
+  switch (origin) {
+    case MachineRates::Origin::assumed:
+      return "assumed";
+    case MachineRates::Origin::profile:
+      return "profile";
+    case MachineRates::Origin::measured:
+      return "measured";
+  }
+  return "";
+}
+
+Json rates_of(MachineRates::Origin origin, const std::string& source) {
+  return {{"origin", name_of(origin)}, {"source", source.empty() ? Json(nullptr) : Json(source)}};
+}
+
+Json timeline_of(const std::vector<TimelinePoint>& timeline, const std::vector<std::string>& layer_labels) {
+  Json json = Json::array();
+  for (const TimelinePoint& point : timeline) {
+    const auto layer = static_cast<std::size_t>(point.layer);
+    json.push_back(
+        {{"phase", trainer::name_of(point.phase)},
+         {"layer", point.layer >= 0 && layer < layer_labels.size() ? Json(layer_labels[layer]) : Json(nullptr)},
+         {"allocated", point.allocated},
+         {"by_category", by_category_of(point.by_category)}});
+  }
+  return json;
+}
+
+Json uses_of(const PeakUses& uses) {
+  Json kept = Json::array();
+  for (const PeakUses::KeptLayer& layer : uses.kept_by_layer)
+    kept.push_back({{"layer", layer.layer}, {"bytes", layer.num_bytes}});
+  return {{"standing", uses.standing},     {"gradients", uses.gradients}, {"read", uses.read},
+          {"written", uses.written},       {"workspace", uses.workspace}, {"kept", uses.kept},
+          {"recomputed", uses.recomputed}, {"waiting", uses.waiting},     {"kept_by_layer", std::move(kept)}};
+}
+
+Json verification_of(const PlanVerification& verification) {
+  Json steps = Json::array();
+  for (const PlanVerification::Line& line : verification.lines)
+    steps.push_back({{"step", line.step},
+                     {"evaluation", line.evaluation},
+                     {"predicted", step_memory_of(line.predicted)},
+                     {"measured", step_memory_of(line.measured)},
+                     {"different_bytes", PlanVerification::num_different_bytes(line)}});
+  return {{"equal", verification.is_equal()},
+          {"steps", std::move(steps)},
+          {"used_before", verification.used_before},
+          {"used_highest", verification.used_highest}};
+}
+
+}  // namespace
+
+std::string plan_json(const PlanFindings& findings) {
+  const MemoryPlan& plan = findings.shown();
+  Json steps = Json::array();
+  for (const PlannedSteps& planned : plan.steps) {
+    Json entry = step_memory_of(planned.memory);
+    entry["first_step"] = planned.first_step;
+    entry["count"] = planned.count;
+    entry["evaluation"] = planned.evaluation;
+    steps.push_back(std::move(entry));
+  }
+  Json json = {
+      {"event", "plan"},
+      {"name", findings.experiment_name},
+      {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
+      {"profile", findings.is_described() ? Json(findings.profile) : Json(nullptr)},
+      {"workspace", findings.workspace_bound.empty() ? "exact" : "bounded"},
+      {"fits", findings.plan.fits},
+      {"capacity", findings.capacity},
+      {"capacity_from", findings.capacity_origin},
+      {"peak_requested", plan.peak_requested},
+      {"peak_allocated", plan.peak_allocated},
+      {"peak_reserved", plan.peak_reserved},
+      {"alloc_retries", plan.num_alloc_retries},
+      {"batch_size", findings.batch_size},
+      {"step_flops", findings.flops.total},
+      {"recompute_flops", findings.flops.recomputed},
+      {"total_steps", findings.total_steps},
+      {"first_step", step_memory_of(plan.first_step)},
+      {"steady_step", step_memory_of(plan.steady_step)},
+      {"steps", std::move(steps)},
+      {"cycle", {{"first_step", plan.cycle_first_step}, {"num_steps", plan.cycle_num_steps}, {"end", plan.cycle_end}}},
+      {"peak",
+       {{"bytes", plan.peak.allocated},
+        {"step", plan.peak.step},
+        {"phase", trainer::name_of(plan.peak.phase)},
+        {"layer", plan.peak.layer},
+        {"op", plan.peak.op}}},
+      {"peak_uses", uses_of(plan.peak.uses)},
+      {"by_category", by_category_of(plan.peak.live.by_category)},
+      {"category_peaks", by_category_of(plan.peak.category_peaks)},
+      {"by_layer", by_layer_of(plan.peak.live.by_layer)},
+      {"timeline", timeline_of(plan.peak.timeline, findings.layer_labels)},
+      {"top", top_of(plan.peak.live.top)},
+      {"outside_allocator", outside_allocator_of(findings.outside_allocator)},
+      {"offload_bytes", findings.offload_bytes},
+      {"eval_batch_size", findings.eval_batch_size},
+      {"step_seconds", findings.time.seconds},
+      {"samples_per_second", findings.samples_per_second()},
+      {"rates", rates_of(findings.rates, findings.rates_source)},
+      {"notes", findings.notes}};
+  if (findings.smaller_evaluation)
+    json["smaller_evaluation"] = {{"eval_batch_size", findings.smaller_evaluation->eval_batch_size},
+                                  {"peak_reserved", findings.smaller_evaluation->peak_reserved}};
+  if (!findings.plan.fits) {
+    if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
+    json["largest_batch_size"] = findings.largest_batch_size;
+    json["fixes"] = fixes_of(findings.fixes);
+    json["diagnosis"] = diagnosis_json(findings.diagnosis);
+  }
+  if (findings.verification) json["verification"] = verification_of(*findings.verification);
+  return line_of(json);
+}
+
+std::string comparison_json(const PlanComparison& comparison) {
+  Json targets = Json::array();
+  for (const PlannedTarget& target : comparison.targets) {
+    Json entry = {{"target", target.target},
+                  {"device", {{"kind", target.device_kind}, {"name", target.device_name}}},
+                  {"profile", target.profile.empty() ? Json(nullptr) : Json(target.profile)},
+                  {"fits", target.fits},
+                  {"capacity", target.capacity},
+                  {"capacity_from", target.capacity_origin},
+                  {"note", target.note}};
+    if (target.problem.empty())
+      entry.update({{"peak_reserved", target.peak_reserved},
+                    {"spare", target.capacity - target.peak_reserved},
+                    {"largest_batch_size", target.largest_batch_size},
+                    {"step_seconds", target.step_seconds},
+                    {"samples_per_second", target.samples_per_second},
+                    {"rates", name_of(target.rates)}});
+    else
+      entry["problem"] = target.problem;
+    targets.push_back(std::move(entry));
+  }
+  return line_of({{"event", "plans"},
+                  {"name", comparison.experiment_name},
+                  {"fits", comparison.fits_all()},
+                  {"batch_size", comparison.batch_size},
+                  {"num_train", comparison.num_train},
+                  {"targets", std::move(targets)}});
+}
+
+}  // namespace trainer
