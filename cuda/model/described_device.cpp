@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -68,12 +69,19 @@ DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::uniq
                                  std::string workspace_bound)
     : name_(profile.name),
       tf32_(tf32),
+      has_bf16_(profile.compute_capability >= 80),
       convolutions_(std::move(convolutions)),
       workspace_bound_(std::move(workspace_bound)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
                          {"estimated library handles and kernels", profile.library_bytes}} {}
 
 std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
+  const auto is_bf16 = [](const TensorType& type) { return type.dtype == DType::bf16; };
+  if (!has_bf16_ && (std::any_of(op.inputs.begin(), op.inputs.end(), is_bf16) ||
+                     std::any_of(op.outputs.begin(), op.outputs.end(), is_bf16))) {
+    throw DeviceError(
+        fmt::format("{} has no bf16, which needs compute capability 8.0; train.amp=fp16 runs there", name_));
+  }
   return compute_workspace_bytes(op, {convolutions_.get(), tf32_});
 }
 

@@ -22,6 +22,7 @@ class DescribedDevice final : public DeviceModel {
 
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return name_; }
+  /// Throws DeviceError for an op of bf16 where the GPU is too old for it.
   std::int64_t workspace_bytes(const Op& op) const override;
   /// Tells also of convolutions of the ops asked about that have not been timed yet.
   std::string workspace_bound() const override;
@@ -32,6 +33,7 @@ class DescribedDevice final : public DeviceModel {
  private:
   std::string name_;
   bool tf32_ = false;
+  bool has_bf16_ = true;
   std::unique_ptr<ConvolutionPlanner> convolutions_;
   std::string workspace_bound_;
   std::vector<NamedBytes> outside_allocator_;

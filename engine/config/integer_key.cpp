@@ -80,6 +80,8 @@ IntegerRange integer_range_of(std::string_view key) {
   std::vector<std::string> keys;
   for (const ExperimentField& field : experiment_fields()) keys.push_back(field.key);
   std::string near = suggest_key(std::string(key), experiment_fields(), keys);
+  for (const ExperimentField& field : experiment_fields())  // the section left out, or another one
+    if (near.empty() && last_of(field.key) == last_of(key)) near = field.key;
   if (near.empty()) near = suggest_key(std::string(last_of(key)), experiment_fields(), keys);
   refuse_unknown(key, near);
 }

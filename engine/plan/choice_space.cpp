@@ -1,7 +1,10 @@
 #include "engine/plan/choice_space.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "engine/plan/settle_experiment.h"
 #include "engine/plan/technique_difference.h"
 #include "engine/program/run_schedule.h"
 
@@ -46,6 +49,22 @@ std::vector<Saver> savers(const Experiment& experiment, const DataDescription& d
 }
 
 }  // namespace
+
+Experiment with_settled_batch(const Planner& planner, const Experiment& experiment, const DataDescription& data,
+                              std::int64_t capacity) {
+  if (experiment.train.batch_size_rule != BatchSizeRule::automatic) return experiment;
+  Experiment settled = experiment;
+  settled.train.batch_size_rule = BatchSizeRule::given;
+  settled.train.batch_size = settle_experiment(experiment, data, planner.device(), capacity).train.batch_size;
+  return settled;
+}
+
+void add_settled_batch(const Experiment& experiment, const Experiment& changed, std::vector<std::string>& set) {
+  const bool is_there = std::any_of(set.begin(), set.end(),
+                                    [](const std::string& word) { return word.starts_with("train.batch_size="); });
+  if (experiment.train.batch_size_rule == BatchSizeRule::automatic && !set.empty() && !is_there)
+    set.insert(set.begin(), fmt::format("train.batch_size={}", changed.train.batch_size));
+}
 
 Experiment with_split(const Experiment& experiment, const BatchSplit& split) {
   Experiment changed = experiment;

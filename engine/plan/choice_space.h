@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -8,6 +9,12 @@
 #include "engine/plan/choices.h"
 
 namespace trainer {
+
+/// The experiment with the number that train.batch_size: auto stands for; others as they are.
+Experiment with_settled_batch(const Planner& planner, const Experiment& experiment, const DataDescription& data,
+                              std::int64_t capacity);
+/// Puts the number into `set`, unless it is there or `experiment` does not ask for `auto`.
+void add_settled_batch(const Experiment& experiment, const Experiment& changed, std::vector<std::string>& set);
 
 /// An update's samples as micro-batches.
 struct BatchSplit {

@@ -33,10 +33,15 @@ class ChoiceSearch {
  public:
   ChoiceSearch(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                const ChoiceOptions& options)
-      : planner_(planner), experiment_(experiment), data_(data), capacity_(capacity), options_(options) {
-    own_split_ = {RunSchedule(experiment, data).batch_size(), experiment.train.accumulation_steps};
+      : planner_(planner),
+        asked_(experiment),
+        experiment_(with_settled_batch(planner, experiment, data, capacity)),
+        data_(data),
+        capacity_(capacity),
+        options_(options) {
+    own_split_ = {RunSchedule(experiment_, data).batch_size(), experiment_.train.accumulation_steps};
     const bool any_split = options.keep != ChoiceOptions::Keep::same_result || !depends_on_batch(experiment.layers);
-    splits_ = any_split ? batch_splits(experiment, data) : std::vector<BatchSplit>{own_split_};
+    splits_ = any_split ? batch_splits(experiment_, data) : std::vector<BatchSplit>{own_split_};
   }
 
   std::vector<Change> find() {
@@ -161,6 +166,7 @@ class ChoiceSearch {
     const Verdict& verdict = plan(changed);
     if (!verdict.fits) return;
     TechniqueDifference difference = find_technique_difference(experiment_, changed, data_);
+    add_settled_batch(asked_, changed, difference.set);
     const auto is_same = [&](const Change& choice) { return choice.set == difference.set; };
     if (std::any_of(choices_.begin(), choices_.end(), is_same)) return;
     Change choice;
@@ -196,7 +202,8 @@ class ChoiceSearch {
   }
 
   Planner& planner_;
-  const Experiment& experiment_;
+  const Experiment& asked_;
+  const Experiment experiment_;  ///< as asked for, with a number for train.batch_size: auto
   const DataDescription& data_;
   std::int64_t capacity_;
   const ChoiceOptions& options_;

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-void fill(Diagnosis& diagnosis, const Program& program, const MemoryPlan& plan) {
+void fill_peaks(Diagnosis& diagnosis, const Program& program, const MemoryPlan& plan) {
   diagnosis.peak_requested = plan.peak_requested;
   diagnosis.peak_reserved = plan.peak_reserved;
   for (const PlannedSteps& steps : plan.steps) {
@@ -42,8 +42,8 @@ Diagnosis diagnose(const DeviceModel& device, const Experiment& experiment, cons
   try {
     const Experiment settled = settle_experiment(experiment, data, device, capacity);
     const Program program = compile(settled, data, device);
-    fill(diagnosis, program,
-         make_memory_plan(program, RunSchedule(settled, data), unlimited_capacity, allocator_options(settled)));
+    fill_peaks(diagnosis, program,
+               make_memory_plan(program, RunSchedule(settled, data), unlimited_capacity, allocator_options(settled)));
     diagnosis.is_known = true;
   } catch (const Error&) {
     // What cannot be planned has no peaks; the caller tells why it failed.

@@ -32,14 +32,15 @@ class FixSearch {
   FixSearch(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
             std::int64_t device_capacity)
       : planner_(planner),
-        experiment_(experiment),
+        asked_(experiment),
+        experiment_(with_settled_batch(planner, experiment, data, capacity)),
         data_(data),
         capacity_(capacity),
         device_capacity_(device_capacity) {
-    const RunSchedule schedule(experiment, data);
+    const RunSchedule schedule(experiment_, data);
     batch_size_ = schedule.batch_size();
     eval_batch_size_ = schedule.eval_batch_size();
-    as_is_ = planner.plan(experiment, data, capacity);
+    as_is_ = planner.plan(experiment_, data, capacity);
   }
 
   Advice find() {
@@ -82,6 +83,7 @@ class FixSearch {
     const Verdict verdict = planner_.plan(changed, data_, change.capacity);
     if (!verdict.problem.empty()) return false;
     change.experiment = changed;
+    add_settled_batch(asked_, changed, set);
     change.set = std::move(set);
     change.what = std::move(what);
     change.numbers = numbers;
@@ -305,7 +307,8 @@ class FixSearch {
   }
 
   Planner& planner_;
-  const Experiment& experiment_;
+  const Experiment& asked_;
+  const Experiment experiment_;  ///< as asked for, with a number for train.batch_size: auto
   const DataDescription& data_;
   std::int64_t capacity_, device_capacity_;
   std::int64_t batch_size_ = 0, eval_batch_size_ = 0;

@@ -37,7 +37,7 @@ std::string fragmentation_against_need(const Diagnosis& diagnosis) {
       requested, format_bytes(diagnosis.peak_requested - diagnosis.capacity));
 }
 
-std::string evaluation_against_training(const Diagnosis& diagnosis) {
+std::string evaluation_alone(const Diagnosis& diagnosis) {
   if (!diagnosis.is_only_evaluation()) return "";
   return fmt::format(
       "Training fits ({} reserved); the evaluation does not ({}). What makes training hold less does not help.",
@@ -68,9 +68,8 @@ std::string tried(const Diagnosis& diagnosis) {
 std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
   if (!diagnosis.is_known) return "";
   std::string text;
-  for (const std::string& sentence :
-       {capacity_bound(diagnosis), fragmentation_against_need(diagnosis), evaluation_against_training(diagnosis),
-        share_of_others(diagnosis), tried(diagnosis)}) {
+  for (const std::string& sentence : {capacity_bound(diagnosis), fragmentation_against_need(diagnosis),
+                                      evaluation_alone(diagnosis), share_of_others(diagnosis), tried(diagnosis)}) {
     if (sentence.empty()) continue;
     text += "  " + wrap(sentence, static_cast<std::size_t>(style.width) - 2, "  ") + '\n';
   }

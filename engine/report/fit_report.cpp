@@ -15,7 +15,7 @@ namespace {
 
 std::size_t width_of(const Style& style) { return static_cast<std::size_t>(style.width); }
 
-std::string paragraph(const std::string& text, const Style& style, const std::string& indent = "") {
+std::string fit_paragraph(const std::string& text, const Style& style, const std::string& indent = "") {
   return indent + wrap(text, width_of(style) - indent.size(), indent) + '\n';
 }
 
@@ -32,9 +32,9 @@ std::string pasted_line(const FitFindings& findings, const std::vector<std::stri
 
 std::string place_of(const OutOfMemoryContext& failure) {
   if (failure.refused_peak) return "while loading, for the one segment that holds every buffer";
-  return fmt::format("{}, {}, {}",
-                     failure.step == 0 ? "while loading" : fmt::format("in step {}", format_count(failure.step)),
-                     name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
+  const std::string layer = failure.layer.empty() ? "(no layer)" : failure.layer;
+  if (failure.step == 0) return "while loading, " + layer;
+  return fmt::format("in step {}, {}, {}", format_count(failure.step), name_of(failure.phase), layer);
 }
 
 std::string too_large_text(const TooLargeValue& next) {
@@ -64,32 +64,34 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
                                    format_count(found.highest), capacity_text(findings)),
                        width_of(style))) +
             '\n';
-    if (maximum.next) text += paragraph(too_large_text(*maximum.next), style);
+    if (maximum.next) text += fit_paragraph(too_large_text(*maximum.next), style);
     return text;
   }
   text += paint(style, Ink::green,
-                wrap(fmt::format("The largest {} that fits is {}.", maximum.key, format_count(*found.value)),
+                wrap(fmt::format("The largest {} that {} is {}.", maximum.key,
+                                 found.num_unknown > 0 ? "was found to fit" : "fits", format_count(*found.value)),
                      width_of(style))) +
           '\n';
-  text += paragraph(fmt::format("It reserves {} of {}: {} to spare.", format_bytes(found.peak_reserved),
-                                capacity_text(findings), format_bytes(findings.capacity - found.peak_reserved)),
-                    style);
+  text += fit_paragraph(fmt::format("It reserves {} of {}: {} to spare.", format_bytes(found.peak_reserved),
+                                    capacity_text(findings), format_bytes(findings.capacity - found.peak_reserved)),
+                        style);
   if (maximum.next) {
-    text += paragraph(too_large_text(*maximum.next), style);
+    text += fit_paragraph(too_large_text(*maximum.next), style);
   } else {
-    text +=
-        paragraph(fmt::format("It is the end of the range that was searched, {} to {}: memory is not what bounds it.",
-                              format_count(maximum.lowest), format_count(found.highest)),
-                  style);
+    text += fit_paragraph(
+        fmt::format("It is the end of the range that was searched, {} to {}: memory is not what bounds it.",
+                    format_count(maximum.lowest), format_count(found.highest)),
+        style);
   }
   if (!found.smaller_that_fail.empty()) {
-    text +=
-        paragraph(fmt::format("Below it, {} {} not fit: memory does not always grow with the value.",
-                              list_of(found.smaller_that_fail), found.smaller_that_fail.size() == 1 ? "does" : "do"),
-                  style);
+    text += fit_paragraph(
+        fmt::format("Below it, {} {} not fit: memory does not always grow with the value.",
+                    list_of(found.smaller_that_fail), found.smaller_that_fail.size() == 1 ? "does" : "do"),
+        style);
   }
   if (found.num_unknown > 0) {
-    text += paragraph(fmt::format("Larger values may fit too: {} up to {} were too many to plan each; give a narrower "
+    text +=
+        fit_paragraph(fmt::format("Larger values may fit too: {} up to {} were too many to plan each; give a narrower "
                                   "range, --max {}=LOWEST..HIGHEST.",
                                   format_count(found.num_unknown), format_count(found.highest), maximum.key),
                       style);
@@ -143,7 +145,8 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
                        width_of(style))) +
             '\n';
     return text +
-           paragraph(as_is + " 'trainer plan' names changes of the batch, the optimizer and the model that do.", style);
+           fit_paragraph(as_is + " 'trainer plan' names changes of the batch, the optimizer and the model that do.",
+                         style);
   }
   text += paint(style, Ink::green,
                 wrap(fmt::format("{} that keep{} {} an update fit{} {}; the fastest first.",
@@ -152,7 +155,7 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
                                  findings.choices.size() == 1 ? "s" : "", capacity_text(findings)),
                      width_of(style))) +
           '\n';
-  text += paragraph(as_is, style) + '\n' + choice_table(findings, style) + '\n';
+  text += fit_paragraph(as_is, style) + '\n' + choice_table(findings, style) + '\n';
   for (std::size_t i = 0; i < findings.choices.size(); ++i) {
     const Change& choice = findings.choices[i];
     const std::string number = fmt::format("{:>3}  ", i + 1);
@@ -163,9 +166,9 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
     }
     text += number + paint(style, Ink::bold, folded_shell_words(choice.set, width_of(style) - number.size(), indent)) +
             '\n';
-    text += paragraph(choice.what, style, indent);
+    text += fit_paragraph(choice.what, style, indent);
   }
-  text += '\n' + paragraph(time_origin(findings), style);
+  text += '\n' + fit_paragraph(time_origin(findings), style);
   text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices.front().set, style);
   return text;
 }
@@ -173,10 +176,10 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
 }  // namespace
 
 std::string fit_report(const FitFindings& findings, const Style& style) {
-  std::string text = paragraph(
+  std::string text = fit_paragraph(
       fmt::format("Fit of {} on {} ({})", findings.experiment_name, findings.device_kind, findings.device_name), style);
   if (!findings.profile.empty())
-    text += paragraph(
+    text += fit_paragraph(
         fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile), style);
   text += '\n';
   return text + (findings.maximum ? maximum_report(findings, style) : choice_report(findings, style));
