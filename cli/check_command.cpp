@@ -38,9 +38,9 @@ ExitCode check(const CheckArguments& arguments) {
   const CompiledExperiment compiled = compile_experiment(experiment, *device, capacity.num_bytes);
   const DataDescription& data = compiled.data;
   load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
-  const RunSchedule schedule(experiment, data);
+  const RunSchedule schedule(compiled.experiment, data);
   const MemoryPlan plan =
-      make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(experiment));
+      make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(compiled.experiment));
   if (arguments.quiet) return ExitCode::done;
 
   const Style style = style_for(stdout);
@@ -54,6 +54,8 @@ ExitCode check(const CheckArguments& arguments) {
       data.categorical ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
   fmt::print("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
              format_count(schedule.steps_per_epoch()), device->kind(), device->name());
+  if (experiment.train.batch_size_rule == BatchSizeRule::automatic)
+    fmt::print("  batch     {} is what train.batch_size: auto stands for here\n", format_count(schedule.batch_size()));
   if (plan.fits)
     fmt::print("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
                format_bytes(capacity.num_bytes), capacity.origin);

@@ -110,17 +110,14 @@ void add_run_command(CLI::App& app, Action& action) {
                             ->option_text(" [=PATH]");
   command
       ->add_option("--weights", arguments->options.initial_weights,
-                   "Start from the weights of a safetensors file, such as a "
-                   "checkpoint's")
+                   "Start from the weights of a safetensors file, such as a checkpoint's")
       ->type_name("FILE")
       ->excludes(resume);
   command->add_flag("--accept-previous", arguments->options.accept_previous,
-                    "With --resume: where the newest checkpoint is damaged, "
-                    "use the one before");
+                    "With --resume: where the newest checkpoint is damaged, use the one before");
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");
   command->add_flag("--debug-sync", arguments->options.debug_sync,
-                    "Wait after each op, slower, so that a fault of the GPU "
-                    "names its op and layer");
+                    "Wait after each op, slower, so that a fault of the GPU names its op and layer");
   command->add_option("--log-every", arguments->log_every, "Steps between lines; a sensible number if not given")
       ->type_name("N")
       ->check([](const std::string& text) {
@@ -132,11 +129,9 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");
   command->footer(
-      "Ctrl-C finishes the step, saves a checkpoint and exits with "
-      "75; a second one stops at once.\n\n"
+      "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one stops at once.\n\n"
       "Examples:\n  trainer run configs/quickstart.yaml\n"
-      "  trainer run configs/quickstart.yaml train.batch_size=64 "
-      "output=runs/batch64\n"
+      "  trainer run configs/quickstart.yaml train.batch_size=64 output=runs/batch64\n"
       "  trainer run configs/quickstart.yaml --resume");
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }
