@@ -16,11 +16,10 @@ struct TimedOp {
 };
 
 /// Rates under which the cost model comes as close as it can to what was measured: for each kind and way the least sum
-/// over its calls of what grows with |log(predicted / measured)|, so that a small call counts as much as a large one. A
-/// FLOP rate that no
-/// call shows, because all wait for bytes, is the highest that was reached, and so the other way about. Ways of which
-/// nothing was measured take the rates of the kind's other way or precision, and kinds of which nothing was, those of
-/// `fallback`.
+/// over its calls of what grows with |log(predicted / measured)|, long calls counting somewhat more. A FLOP rate that
+/// no call shows, because all wait for bytes, is the highest that was reached, and so the other way about. Ways of
+/// which nothing was measured take the rates of the kind's other way or precision, and kinds of which nothing was,
+/// those of `fallback`.
 MachineRates fit_rates(std::span<const TimedOp> timed, const MachineRates& fallback);
 
 }  // namespace trainer

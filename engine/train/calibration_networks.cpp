@@ -11,7 +11,7 @@ constexpr std::array networks = {
     CalibrationNetwork{"wide products", R"(
 data: {type: synthetic, shape: [960], classes: 30, samples: 160}
 model: {layers: [linear: {out: 1792}, relu, linear: {out: 1280}, relu, linear: {out: 30}]}
-optimizer: {type: sgd, momentum: 0.9}
+optimizer: adam
 train: {batch_size: 160}
 )"},
     CalibrationNetwork{"narrow products", R"(
@@ -19,6 +19,13 @@ data: {type: synthetic, shape: [45], classes: 11, samples: 96}
 model: {layers: [linear: {out: 192}, relu, linear: {out: 80}, relu, linear: {out: 11}]}
 optimizer: {type: sgd, momentum: 0.9}
 train: {batch_size: 48, accumulation_steps: 2}
+)"},
+    CalibrationNetwork{"few rows", R"(
+data: {type: synthetic, shape: [2112], classes: 10, samples: 24}
+model: {layers: [linear: {out: 3072}, relu, linear: {out: 1088}, relu, linear: {out: 10}]}
+optimizer: adam
+memory: {moments: 8bit}
+train: {batch_size: 12, accumulation_steps: 2}
 )"},
     CalibrationNetwork{"long rows", R"(
 data: {type: synthetic, shape: [30, 30, 9], classes: 7, samples: 40}
@@ -214,10 +221,10 @@ optimizer: adam
 train: {batch_size: 6, clip_norm: 1, amp: fp16, loss_scale: {initial: 1024}}
 )"},
     CalibrationNetwork{"products in 16 bit", R"(
-data: {type: synthetic, shape: [1000], classes: 30, samples: 200}
-model: {layers: [linear: {out: 1500}, relu, linear: {out: 1100}, gelu, linear: {out: 50}, relu, linear: {out: 30}]}
+data: {type: synthetic, shape: [992], classes: 30, samples: 192}
+model: {layers: [linear: {out: 1536}, relu, linear: {out: 1088}, gelu, linear: {out: 48}, relu, linear: {out: 30}]}
 optimizer: {type: sgd, momentum: 0.9}
-train: {batch_size: 200, amp: fp16, loss_scale: {initial: 1024}}
+train: {batch_size: 192, amp: fp16, loss_scale: {initial: 1024}}
 )"},
     CalibrationNetwork{"rows in 16 bit", R"(
 data: {type: synthetic, shape: [140], classes: 40, samples: 400}
