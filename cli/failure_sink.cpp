@@ -10,7 +10,10 @@
 
 namespace trainer {
 
-void FailureSink::on_start(const StartEvent& event) { device_ = event.device_kind; }
+void FailureSink::on_start(const StartEvent& event) {
+  device_ = event.device_kind;
+  adapts_ = event.experiment != nullptr && event.experiment->memory.on_oom == OnOutOfMemory::adapt;
+}
 
 void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
   if (options_.brief) {
@@ -21,6 +24,8 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
   const std::string report = out_of_memory_report(
       event, {device_, labels, options_.config_path, options_.overrides, options_.overwrite}, options_.style);
   std::fputs(('\n' + report).c_str(), stderr);
+  if (adapts_)
+    std::fputs("\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n", stderr);
 }
 
 void FailureSink::on_adapt(const AdaptEvent& event) {

@@ -32,6 +32,7 @@ class FailureSink final : public EventSink {
  private:
   Options options_;
   std::string device_ = "cpu";
+  bool adapts_ = false;  ///< memory.on_oom: adapt
 };
 
 }  // namespace trainer

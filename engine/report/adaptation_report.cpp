@@ -38,10 +38,10 @@ std::string adaptation_message(const AdaptEvent& event) {
 std::string adaptation_report(const AdaptEvent& event, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   const Change& change = event.change;
-  std::string text = paint(style, Ink::yellow, "Adapted:");
-  text += wrap(fmt::format(" memory ran out {}; {}. The run goes on from step {} with", failure_place(event.context),
+  std::string text = paint(style, Ink::yellow, "Adapted:") + ' ';
+  text += wrap(fmt::format("memory ran out {}; {}. The run goes on from step {} with", failure_place(event.context),
                            capacities(event), format_count(event.step)),
-               width - 8) +
+               width - 9) +
           "\n  ";
   text += change.set.empty() ? "the same settings"
                              : paint(style, Ink::bold, folded_shell_words(change.set, width - 2, "  "));

@@ -29,6 +29,6 @@ RunStart choose_start(const RunDirectory& directory, const std::string& config_p
 
 /// A resumed run computes what the first one would have, as it was adapted to (see Note [Adapting a run]). Throws
 /// DataError that names what differs, where something does.
-RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& given, const LoadedData& data);
+RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& asked, const LoadedData& data);
 
 }  // namespace trainer
