@@ -99,6 +99,7 @@ std::string crash_message(int signal) {
 
 /// "error: x" becomes "x", as a field and behind a point's name.
 std::string error_text(std::string said) {
+  said.erase(0, said.find_first_not_of(" \n"));
   constexpr std::string_view prefix = "error: ";
   if (said.starts_with(prefix)) said.erase(0, prefix.size());
   said.erase(said.find_last_not_of(" \n") + 1);

@@ -33,8 +33,8 @@ void add_sweep_command(CLI::App& app, Action& action) {
   command->add_flag("--json", options->json, "Print JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", options->quiet, "Print only what goes wrong");
   command->footer(
-      "Rows, a table (sweep.csv) and a plot (sweep.svg) go to output=FOLDER, runs/NAME-sweep if not given. The same\n"
-      "command goes on where it stopped; more values of the same keys are added.\n\n"
+      "Rows (sweep.jsonl, sweep.csv) and a plot (sweep.svg) go to output=FOLDER, runs/NAME-sweep if not\n"
+      "given. The same command goes on where it stopped; more values of the same keys are added.\n\n"
       "Examples:\n  trainer sweep configs/quickstart.yaml train.batch_size=64..4096:*4 memory.limit=64MiB\n"
       "  trainer sweep configs/quickstart.yaml train.batch_size=64,256 train.amp=off,bf16 train.steps=50\n"
       "  trainer sweep configs/cifar10_resnet18.yaml train.batch_size=64..1024:*2 --plan-only --gpu rtx4090");
