@@ -73,7 +73,7 @@ class Exclusion {
       : device_(device), with_value_(with_value), capacity_(capacity) {}
 
   std::vector<ValueRange> find(std::int64_t lowest, std::int64_t highest) {
-    const std::vector<ValueRange> nothing = {{lowest, highest, highest + 1}};
+    std::vector<ValueRange> nothing = {{lowest, highest, highest + 1}};
     const std::optional<Candidate> low = next_candidate(lowest, highest), high = last_candidate(lowest, highest);
     if (!low || !high) return nothing;
     keys_ = find_changed_keys(*low, *high);
