@@ -153,7 +153,7 @@ class Chart {
         continue;
       }
       const CategoryMark& mark = mark_at(column, middle_of(row));
-      cells.add(style_.color ? std::string_view("█") : std::string_view(&mark.letter, 1), mark.ink);
+      cells.add(std::string_view(&mark.letter, 1), mark.ink);
     }
     if (options_.failed_bytes > 0) {
       const std::size_t held = height_of(held_at_end_);
@@ -218,7 +218,7 @@ class Chart {
     };
     for (const CategoryMark& mark : stack) {
       if (!is_used_[static_cast<std::size_t>(mark.category)]) continue;
-      const std::string sign = style_.color ? paint(style_, mark.ink, "█") : std::string(1, mark.letter);
+      const std::string sign = paint(style_, mark.ink, std::string_view(&mark.letter, 1));
       add(fmt::format("{} {} {}", sign, name_of(mark.category),
                       format_bytes(bytes_of(columns_[peak_].by_category, mark.category))));
     }

@@ -91,7 +91,8 @@ std::string first_against_steady(const MemoryPlan& plan, const Stages& stages) {
       reason = "the cache was given back to stay within the capacity";
     else if (stages.evaluation || stages.other)
       reason = "what other steps and evaluations reserved stays in the cache, and cuts its blocks otherwise";
-    text += fmt::format(" It has {} reserved: {}.", more_or_less(first.peak_reserved, steady.peak_reserved), reason);
+    text += fmt::format(" The steady step has {} reserved: {}.",
+                        more_or_less(first.peak_reserved, steady.peak_reserved), reason);
   }
   return text;
 }

@@ -64,7 +64,9 @@ TEST_CASE("at every point of a step the categories, and at the peak the uses and
 }
 
 TEST_CASE("where memory runs out, the points until then sum to what was allocated") {
-  const MemoryPlan plan = plan_of(images, {}, described_data({9, 7, 3}, 5, 29, 11), 3 << 20);
+  const std::vector<std::string> set = {"data.shape=[61, 53, 3]"};
+  const DataDescription data = described_data({61, 53, 3}, 5, 29, 11);
+  const MemoryPlan plan = plan_of(images, set, data, plan_of(images, set, data).peak_reserved - 1);
   REQUIRE_FALSE(plan.fits);
   REQUIRE_FALSE(plan.failure->timeline.empty());
   bool adds_up = true;

@@ -89,7 +89,7 @@ TEST_CASE("categories are stacked to scale, what stays lowest") {
   CHECK(chart.find("gradient") == std::string::npos);
 }
 
-TEST_CASE("with colour the chart has blocks instead of letters, in as many columns") {
+TEST_CASE("with colour the chart has the same columns") {
   const OutOfMemoryContext context = sample_context();
   const std::vector<std::string> plain = lines_of(memory_chart(context.timeline, MemoryChartOptions{}, {false, 80}));
   const std::vector<std::string> painted = lines_of(memory_chart(context.timeline, MemoryChartOptions{}, {true, 80}));

@@ -52,11 +52,15 @@ TEST_CASE("the first steps, measured without a run, hold what the plan says, eva
 TEST_CASE("a measured step that finds too little memory tells who held it, by category at every point") {
   const OutputFolder folder;
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  const TestRun run(small_experiment, folder.path("run"), {"train.batch_size=44", "train.accumulation_steps=1"});
+  const TestRun run(small_experiment, folder.path("run"),
+                    {"train.batch_size=44", "train.accumulation_steps=1", "data.shape=[61, 53, 2]"});
   const Program program = compile(run.experiment, run.data.description, *device);
+  const MemoryPlan plan = make_memory_plan(program, RunSchedule(run.experiment, run.data.description), 1 << 30,
+                                           allocator_options(run.experiment));
+  CHECK(measure(run, *device, program, plan.peak_reserved, 2).steps.size() >= 3);
   try {
-    measure(run, *device, program, 2 << 20, 2);
-    FAIL("two MiB do not suffice");
+    measure(run, *device, program, plan.first_step.peak_allocated - 1, 2);
+    FAIL("less than what is allocated does not suffice");
   } catch (const ProgramOutOfMemory& error) {
     const std::vector<TimelinePoint>& timeline = error.context().timeline;
     REQUIRE_FALSE(timeline.empty());
