@@ -191,7 +191,7 @@ class TrainingRun {
       outcome.context =
           program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
       if (!outcome.change) tell_of(outcome.context, capacity);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       take_numbers(executor);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }

@@ -63,7 +63,7 @@ TEST_CASE("the summary names every adaptation, and how many warnings there were"
   end.num_warnings = 2;
   const std::string text = run_summary(end, Metric::loss, "", {});
   CHECK_THAT(text, Catch::Contains("  adapted     at step 3 to train.batch_size=16 train.accumulation_steps=4 for 8.00 "
-                                   "MiB: same result but for\n              rounding\n"));
+                                   "MiB: same result\n              but for rounding\n"));
   CHECK_THAT(text, Catch::Contains("  adapted     at step 7 to the smaller capacity for 6.00 MiB: same result\n"));
   CHECK_THAT(text, Catch::Contains("  warnings    2, told above\n"));
 }
