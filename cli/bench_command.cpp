@@ -133,12 +133,16 @@ void add_bench_command(CLI::App& app, Action& action) {
   command->get_option("CONFIG")->required(false);
   command->add_option("--steps", arguments->num_steps, "Steps to time; 10 and at most a minute if not given")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        std::int64_t number = 0;
+        const bool positive = CLI::detail::lexical_cast(text, number) && number > 0;
+        return positive ? std::string() : fmt::format("'{}' is not an integer of at least 1", text);
+      });
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
-      "Without CONFIG: times ops of every kind for less than a minute, on a machine that does nothing else, and\n"
-      "stores their rates; trainer plan, fit and run then predict times by them. device.KEY=VALUE chooses what to\n"
-      "measure.\n\n"
+      "Without CONFIG: times ops of every kind for less than a minute and stores their rates, by which\n"
+      "trainer plan, fit and run then predict times; let the machine do nothing else meanwhile.\n"
+      "device.KEY=VALUE chooses what to measure.\n\n"
       "Examples:\n  trainer bench\n  trainer bench device.threads=1\n  trainer bench configs/bench/cnn.yaml --steps "
       "20");
   command->callback([arguments, &action] {

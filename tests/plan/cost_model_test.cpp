@@ -159,6 +159,28 @@ TEST_CASE("Recomputation is counted in its own phase and makes a step longer") {
   CHECK(time.seconds > predict_step_time(kept.program, kept.schedule, rates).seconds);
 }
 
+TEST_CASE("A profile's rates are below its peaks, by precision, and fp32's where it has no other units") {
+  GpuProfile profile;
+  profile.bandwidth = 1'000'000'000'000;
+  profile.fp32 = 10;
+  profile.tf32 = 40;
+  profile.fp16 = 80;
+  const Op f32_op = linear_of(2, 3, 4);
+  Op half_op = f32_op;
+  for (TensorType& type : half_op.inputs) type.dtype = DType::f16;
+  const auto flops_of = [](const MachineRates& rates, const Op& op) { return rates.of(op, 0).flops_per_second; };
+  const MachineRates exact = profile_rates(profile, false), with_tf32 = profile_rates(profile, true);
+  CHECK(flops_of(exact, f32_op) < 10e12);
+  CHECK(flops_of(with_tf32, f32_op) == Approx(4 * flops_of(exact, f32_op)));
+  CHECK(flops_of(exact, half_op) == Approx(8 * flops_of(exact, f32_op)));
+  CHECK(flops_of(with_tf32, half_op) == flops_of(exact, half_op));
+  CHECK(exact.of(f32_op, 0).bytes_per_second < 1e12);
+  profile.tf32 = profile.fp16 = 0;
+  const MachineRates plain = profile_rates(profile, true);
+  CHECK(flops_of(plain, f32_op) == flops_of(exact, f32_op));
+  CHECK(flops_of(plain, half_op) == flops_of(plain, f32_op));
+}
+
 TEST_CASE("Rates are found again from calls that took what they say") {
   const OpRate truth = {.flops_per_second = 130e9, .bytes_per_second = 17e9, .call_seconds = 21e-6};
   std::vector<TimedOp> timed;
