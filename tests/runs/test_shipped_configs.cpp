@@ -47,6 +47,8 @@ ProcessResult run_command(const std::string& command, std::vector<std::string> w
 TEST_CASE("with a planned segment every configuration reserves at most a hundredth above its peak") {
   for (const std::string& config : shipped_configs()) {
     for (const char* optimizer : {"", "optimizer={type: adamw, lr: 0.001}", "train.accumulation_steps=2"}) {
+      const bool is_one_batch = config == "configs/challenges/whole_training_set.yaml";
+      if (is_one_batch && std::string(optimizer) == "train.accumulation_steps=2") continue;
       std::vector<std::string> words = shortened(config);
       // Whole batches: only the files are replaced, by as many samples.
       words.erase(words.begin() + 1, words.begin() + 4);
