@@ -252,4 +252,53 @@ TEST_CASE("where nothing is proven and the values are too many, the result says 
   CHECK(found.num_unknown > 0);
 }
 
+TEST_CASE("train.batch_size: auto is the largest batch that fits, and 1 where none does") {
+  const DescribedDevice device;
+  const DataDescription data = described_data({5000}, 10, 61, 31);
+  for (const std::string further : {"", "memory.allocator=planned", "train.accumulation_steps=2"}) {
+    std::vector<std::string> set = {"train.batch_size=auto"};
+    if (!further.empty()) set.push_back(further);
+    const Experiment experiment = parse_experiment(
+        "data: {type: synthetic, shape: [5000], classes: 10, samples: 61, validation_samples: 31}\n"
+        "model: {layers: [{linear: {out: 90000}}, relu, {linear: {out: 10}}]}\n",
+        "test.yaml", set);
+    for (const std::int64_t capacity_mib : {1, 3440, 3450, 3460, 5180, 100000}) {
+      INFO(further << ", capacity " << capacity_mib << " MiB");
+      const std::int64_t capacity = capacity_mib << 20;
+      std::int64_t largest = 1;
+      for (std::int64_t batch_size = 1; batch_size <= data.num_train; ++batch_size) {
+        Candidate candidate{experiment, data};
+        candidate.experiment.train.batch_size_rule = BatchSizeRule::given;
+        candidate.experiment.train.batch_size = batch_size;
+        if (plan_one(device, candidate, capacity).fits) largest = batch_size;
+      }
+      const Experiment settled = settle_experiment(experiment, data, device, capacity);
+      CHECK(settled.train.batch_size_rule == BatchSizeRule::given);
+      CHECK(settled.train.batch_size == largest);
+      CHECK(settled.train.accumulation_steps == experiment.train.accumulation_steps);
+      if (capacity_mib == 1) CHECK(largest == 1);
+      if (capacity_mib == 100000) CHECK(largest == data.num_train);
+    }
+  }
+}
+
+TEST_CASE(
+    "with auto for both, the batch is one for which checkpointing finds a way where keeping everything does not") {
+  const DescribedDevice device;
+  const DataDescription data = described_data({100, 100, 3}, 10, 61);
+  const std::string text =
+      "data: {type: synthetic, shape: [100, 100, 3], classes: 10, samples: 61}\n"
+      "model: {layers: [{repeat: {times: 4, layers: [{conv2d: {out: 32, kernel: 3, padding: 1}}, tanh]}}, "
+      "global_avgpool, {linear: {out: 10}}]}\n";
+  const std::int64_t capacity = std::int64_t{150} << 20;
+  const auto settled = [&](const std::string& checkpointing) {
+    return settle_experiment(
+        parse_experiment(text, "test.yaml", {"train.batch_size=auto", "train.checkpointing=" + checkpointing}), data,
+        device, capacity);
+  };
+  const Experiment kept = settled("off"), both = settled("auto");
+  CHECK(both.train.batch_size > kept.train.batch_size);
+  CHECK(plan_one(device, {both, data}, capacity).fits);
+}
+
 }  // namespace trainer
