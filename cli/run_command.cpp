@@ -81,7 +81,8 @@ ExitCode run(const RunArguments& arguments) {
                          experiment.train.batch_size_rule == BatchSizeRule::automatic});
   FailureSink failure({arguments.experiment.config_path, arguments.experiment.overrides, arguments.json,
                        style_for(stderr),
-                       [&] { return layer_labels(compile(with_any_batch(experiment), data.description, *device)); }});
+                       [&] { return layer_labels(compile(with_any_batch(experiment), data.description, *device)); },
+                       arguments.options.overwrite});
   EventFanout events;
   events.add(event_file);
   if (arguments.json)

@@ -256,18 +256,24 @@ class FixSearch {
     if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), Numbers::other);
   }
 
-  /// The largest batch with all that holds less and the fewest bits, and with the lightest optimizer.
+  /// All that holds less and the fewest bits, with the largest batch that fits so. Searches for places and for what to
+  /// compute again take long, so that only the batch as it is and, where nothing else fits, the smallest are tried with
+  /// them.
   void try_everything() {
-    const std::vector<Experiment> variants = arithmetic_variants(experiment_, half_type());
-    const Experiment leanest = lean(variants.back());
-    const std::int64_t largest = largest_fitting_batch_size(planner_, leanest, data_, capacity_, batch_size_);
-    if (largest == 0) return;
-    Experiment changed = leanest;
-    if (largest < batch_size_) {
-      changed.train.batch_size_rule = BatchSizeRule::given;
-      changed.train.batch_size = largest;
+    const Experiment variant = arithmetic_variants(experiment_, half_type()).back();
+    Experiment saving = with_all(variant, savers_for(variant, data_));
+    saving.memory.allocator = experiment_.memory.allocator;
+    saving.memory.expandable_segments = experiment_.memory.expandable_segments;
+    const std::int64_t largest = largest_fitting_batch_size(planner_, saving, data_, capacity_, batch_size_);
+    if (largest == batch_size_) {
+      propose(saving);
+      return;
     }
-    propose(changed);
+    if (const Experiment changed = lean(variant); fits(changed)) propose(changed);
+    Experiment changed = largest > 0 ? saving : lean(variant);
+    changed.train.batch_size_rule = BatchSizeRule::given;
+    changed.train.batch_size = std::max<std::int64_t>(largest, 1);
+    if (fits(changed)) propose(changed);
   }
 
   void try_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {

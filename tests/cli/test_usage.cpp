@@ -13,7 +13,7 @@ TEST_CASE("without arguments the short help is shown") {
   const ProcessResult result = run_trainer({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
-  for (const char* command : {"run", "plan", "summary", "check", "config", "init", "doctor"})
+  for (const char* command : {"run", "plan", "fit", "summary", "check", "config", "init", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -21,6 +21,7 @@ TEST_CASE("without arguments the short help is shown") {
 TEST_CASE("every command has a short help with an example") {
   const std::vector<std::vector<std::string>> commands = {{"run"},
                                                           {"plan"},
+                                                          {"fit"},
                                                           {"summary"},
                                                           {"check"},
                                                           {"config"},

@@ -1,0 +1,90 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using Catch::Contains;
+
+namespace {
+
+const std::string config = std::string(TRAINER_SOURCE_DIR) + "/configs/quickstart.yaml";
+
+/// The integer behind `"key":` where `text` first holds it.
+std::int64_t number_behind(const std::string& text, const std::string& key) {
+  const std::size_t at = text.find("\"" + key + "\":");
+  REQUIRE(at != std::string::npos);
+  return std::strtoll(text.c_str() + at + key.size() + 3, nullptr, 10);
+}
+
+int plan(const std::string& file, const std::string& capacity, const std::string& set = "seed=1") {
+  return run_trainer({"plan", file, "-q", "--capacity", capacity, set}).exit_code;
+}
+
+}  // namespace
+
+TEST_CASE("the largest value that fit names is planned to fit, and the next one not to") {
+  for (const std::string key : {"train.batch_size", "model.layers.0.conv2d.out"}) {
+    const ProcessResult result = run_trainer({"fit", config, "--capacity", "12MiB", "--max", key, "--json"});
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 0);
+    const std::int64_t value = number_behind(result.out, "value");
+    CHECK(plan(config, "12MiB", key + "=" + std::to_string(value)) == 0);
+    CHECK(plan(config, "12MiB", key + "=" + std::to_string(value + 1)) == 4);
+    CHECK(number_behind(result.out, "peak_reserved") <= 12 << 20);
+    const std::string text = run_trainer({"fit", config, "--capacity", "12MiB", "--max", key}).out;
+    CHECK_THAT(text, Contains("The largest " + key + " that fits is"));
+    CHECK_THAT(text, Contains(key + "=" + std::to_string(value)));
+  }
+}
+
+TEST_CASE("where no value or combination fits, fit exits with 4 and says so") {
+  const ProcessResult none = run_trainer({"fit", config, "--capacity", "1KiB", "--max", "train.batch_size=1..9"});
+  CHECK(none.exit_code == 4);
+  CHECK_THAT(none.out, Contains("No train.batch_size from 1 to 9 fits 1.00 KiB (--capacity)."));
+  const ProcessResult choices = run_trainer({"fit", config, "--capacity", "1KiB"});
+  CHECK(choices.exit_code == 4);
+  CHECK_THAT(choices.out, Contains("Nothing that keeps 64 samples an update fits"));
+}
+
+TEST_CASE("what fit writes is a configuration that fits, whole and never over another file unasked") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "trainer-fit-test";
+  std::filesystem::create_directories(folder);
+  const std::string file = (folder / "small.yaml").string();
+  std::filesystem::remove(file);
+  REQUIRE(plan(config, "5MiB") == 4);
+  const ProcessResult written = run_trainer({"fit", config, "--capacity", "5MiB", "--write", file});
+  INFO(written.out << written.err);
+  REQUIRE(written.exit_code == 0);
+  CHECK_THAT(written.out, Contains("trainer run " + file));
+  CHECK(plan(file, "5MiB") == 0);
+  const ProcessResult refused = run_trainer({"fit", config, "--capacity", "5MiB", "--write", file});
+  CHECK(refused.exit_code == 6);
+  CHECK_THAT(refused.err, Contains("exists; name another file, or replace it with --overwrite"));
+  CHECK(run_trainer({"fit", config, "--capacity", "5MiB", "--write", file, "--overwrite"}).exit_code == 0);
+  CHECK(run_trainer({"fit", config, "--capacity", "5MiB", "--write", file, "--pick", "99"}).exit_code == 2);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a key that no integers are searched for is refused with what it takes, or the nearest key") {
+  struct Mistake {
+    const char *asked, *told;
+  };
+  for (const Mistake mistake : {Mistake{"train.bathc_size", "did you mean 'train.batch_size'?"},
+                                {"batch_size", "did you mean 'train.batch_size'?"},
+                                {"optimizer.lr", "takes a number"},
+                                {"train.amp", "takes one of off, fp16, bf16"},
+                                {"train", "is a section"},
+                                {"model.layers.0.conv2d.oot", "did you mean 'model.layers.0.conv2d.out'?"},
+                                {"model.layers", "is a list of layers"},
+                                {"train.batch_size=9..3", "write LOWEST..HIGHEST"},
+                                {"train.batch_size=many", "write LOWEST..HIGHEST"}}) {
+    const ProcessResult result = run_trainer({"fit", config, "--max", mistake.asked});
+    INFO(mistake.asked);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains(mistake.told));
+  }
+}
