@@ -83,4 +83,31 @@ TEST_CASE("at its own peak a run fits and one byte below it does not, just as th
   CHECK(num_failing >= 800);
 }
 
+TEST_CASE("a resumed run keeps the batch that train.batch_size: auto stood for, whatever fits now") {
+  const OutputFolder folder;
+  const char* yaml = R"(
+name: auto
+data: {type: synthetic, shape: [64], classes: 10, samples: 3000}
+model: {layers: [linear: {out: 512}, relu, linear: {out: 512}, relu, linear: {out: 10}]}
+optimizer: {type: adamw, lr: 0.001}
+train: {batch_size: auto}
+)";
+  TestRun first(yaml, folder.path("run"), {"memory.limit=6MiB", "train.steps=2"});
+  REQUIRE(first() == RunStatus::done);
+  const std::int64_t samples = first.events.steps.at(0).samples;
+  CHECK(samples > 1);
+  CHECK(samples < 3000);
+  CHECK(first.events.starts.at(0).experiment != nullptr);
+  // More would fit now.
+  TestRun more(yaml, folder.path("run"), {"memory.limit=26MiB", "train.steps=4"});
+  more.options.resume = true;
+  REQUIRE(more() == RunStatus::done);
+  CHECK(more.events.steps.at(0).step == 3);
+  CHECK(more.events.steps.at(0).samples == samples);
+  // Less: the run does not shrink its batch unasked.
+  TestRun less(yaml, folder.path("run"), {"memory.limit=4MiB", "train.steps=6"});
+  less.options.resume = true;
+  CHECK(less() == RunStatus::out_of_memory);
+}
+
 }  // namespace trainer
