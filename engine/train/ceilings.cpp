@@ -23,7 +23,7 @@ model: {layers: [linear: {out: 4096}, residual: {layers: [tanh]}, linear: {out: 
 train: {batch_size: 4096}
 )";
 
-constexpr TimingOptions options = {.num_warm_up = 1, .num_steps = 1, .num_observed = 7, .max_seconds = 3};
+constexpr TimingOptions ceiling_timing = {.num_warm_up = 1, .num_steps = 1, .num_observed = 7, .max_seconds = 3};
 
 double best_product(const TimedNetwork& network, bool in_half) {
   double best = 0;
@@ -39,14 +39,14 @@ double best_product(const TimedNetwork& network, bool in_half) {
 
 Ceilings measure_ceilings(Device& device, Amp amp) {
   Ceilings ceilings;
-  const TimedNetwork in_f32 = time_network(products, "products", {}, device, options);
+  const TimedNetwork in_f32 = time_network(products, "products", {}, device, ceiling_timing);
   ceilings.f32_flops_per_second = best_product(in_f32, false);
   if (amp != Amp::off) {
     const std::string override = amp == Amp::bf16 ? "train.amp=bf16" : "train.amp=fp16";
     ceilings.half_flops_per_second =
-        best_product(time_network(products, "products", {override}, device, options), true);
+        best_product(time_network(products, "products", {override}, device, ceiling_timing), true);
   }
-  const TimedNetwork sums = time_network(streams, "streams", {}, device, options);
+  const TimedNetwork sums = time_network(streams, "streams", {}, device, ceiling_timing);
   ceilings.call_seconds = std::numeric_limits<double>::max();
   for (const TimedNetwork* network : {&in_f32, &sums}) {
     for (const CallTime& time : network->timing.calls) {

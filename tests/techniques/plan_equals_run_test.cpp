@@ -16,17 +16,18 @@ struct Choice {
 };
 
 const std::vector<Choice> precisions = {{"f32", {}}, {"fp16", {"train.amp=fp16"}}, {"bf16", {"train.amp=bf16"}}};
-const std::vector<Choice> checkpointings = {{"off", {}},
-                                            {"every", {"train.checkpointing={every: 2}"}},
-                                            {"layers", {"train.checkpointing={layers: ['*']}"}},
-                                            {"sqrt", {"train.checkpointing=sqrt"}},
-                                            {"budget", {}}};
+const std::vector<Choice> all_checkpointings = {{"off", {}},
+                                                {"every", {"train.checkpointing={every: 2}"}},
+                                                {"layers", {"train.checkpointing={layers: ['*']}"}},
+                                                {"sqrt", {"train.checkpointing=sqrt"}},
+                                                {"budget", {}}};
 const std::vector<Choice> accumulations = {{"1", {}}, {"3", {"train.accumulation_steps=3"}}};
 const std::vector<Choice> allocators = {{"caching", {}}, {"planned", {"memory.allocator=planned"}}};
-const std::vector<Choice> optimizers = {{"sgd", {"optimizer={type: sgd, lr: 0.01}"}},
-                                        {"momentum", {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}"}},
-                                        {"adamw", {"optimizer={type: adamw, lr: 0.001}"}},
-                                        {"adamw 8bit", {"optimizer={type: adamw, lr: 0.001}", "memory.moments=8bit"}}};
+const std::vector<Choice> all_optimizers = {
+    {"sgd", {"optimizer={type: sgd, lr: 0.01}"}},
+    {"momentum", {"optimizer={type: sgd, lr: 0.01, momentum: 0.9}"}},
+    {"adamw", {"optimizer={type: adamw, lr: 0.001}"}},
+    {"adamw 8bit", {"optimizer={type: adamw, lr: 0.001}", "memory.moments=8bit"}}};
 
 /// Settings that every so many of the configurations have besides.
 std::vector<std::string> further_settings(int index, bool is_half, bool is_bf16, bool accumulates, bool is_classifier) {
@@ -91,12 +92,12 @@ TEST_CASE("the plan equals the run for every precision, checkpointing, accumulat
   int num_checked = 0;
   for (const TechniqueNetwork& network : technique_networks())
     for (const Choice& precision : precisions)
-      for (const Choice& checkpointing : checkpointings)
+      for (const Choice& checkpointing : all_checkpointings)
         for (const Choice& accumulation : accumulations)
           for (const Choice& allocator : allocators)
-            for (const Choice& optimizer : optimizers) {
+            for (const Choice& optimizer : all_optimizers) {
               // A search is the slowest part of a tiny run.
-              if (&checkpointing == &checkpointings[4] && (&optimizer - &optimizers[0]) % 2 == 0) continue;
+              if (&checkpointing == &all_checkpointings[4] && (&optimizer - &all_optimizers[0]) % 2 == 0) continue;
               const bool is_half = &precision != &precisions[0];
               std::vector<std::string> set = further_settings(
                   num_checked, is_half, &precision == &precisions[2], &accumulation != &accumulations[0],
@@ -109,7 +110,7 @@ TEST_CASE("the plan equals the run for every precision, checkpointing, accumulat
               INFO(network.name << words << ", checkpointing " << checkpointing.name);
               TestRun run(network.yaml, folder.path("run"), set);
               run.options.overwrite = true;
-              if (&checkpointing == &checkpointings[4])
+              if (&checkpointing == &all_checkpointings[4])
                 set_reachable_budget(run.experiment, run.data.description, *device);
               check_plan_equals_run(run, *device);
               ++num_checked;
