@@ -50,7 +50,11 @@ class Allocator {
   virtual Block allocate_at(std::int64_t num_bytes, std::int64_t offset);
   /// Returns a live block; it is cached, not given to the source.
   virtual void free(const Block& block) noexcept = 0;
-  /// Gives every wholly free segment back to the source ("empty cache").
+  /// A layout begins: addresses are handed out for work that is done later (Note [Layout before work] in
+  /// engine/train/executor.h). What has been part of a block since then is not given back to the source by allocate(),
+  /// up to the next layout. Where this is never called, everything free may be given back.
+  virtual void begin_layout() = 0;
+  /// Gives every wholly free segment back to the source ("empty cache"). No work that uses them is left to do.
   virtual void release_cached() noexcept = 0;
 
   virtual const MemoryStatistics& statistics() const = 0;

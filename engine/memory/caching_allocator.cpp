@@ -1,6 +1,7 @@
 #include "engine/memory/caching_allocator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/memory/fingerprint.h"
 #include "engine/memory/rounding.h"
@@ -82,6 +83,7 @@ void CachingAllocator::free(const Block& block) noexcept {
   Record& freed = records_[block.id];
   const bool small = freed.small;
   freed.live = false;
+  freed.layout = layout_;
   decrease(statistics_.allocation, small, 1);
   decrease(statistics_.allocated_bytes, small, freed.size);
   decrease(statistics_.active, small, 1);
@@ -98,10 +100,17 @@ void CachingAllocator::free(const Block& block) noexcept {
 }
 
 void CachingAllocator::release_cached() noexcept {
-  if (options_.expandable_segments) return unmap_free_pages();
+  if (options_.expandable_segments) return unmap_free_pages(true);
+  const std::int64_t layout = std::exchange(layout_, 0);
+  release_unused();
+  layout_ = layout;
+}
+
+/// Every segment without a live block that the present layout has not used.
+void CachingAllocator::release_unused() noexcept {
   auto kept = segments_.begin();
   for (const Segment& segment : segments_) {
-    if (wholly_free(segment))
+    if (wholly_free(segment) && may_release(records_[segment.first]))
       release_segment(segment);
     else
       *kept++ = segment;
@@ -236,6 +245,7 @@ CachingAllocator::Merged CachingAllocator::merge_with_neighbours(std::int32_t id
     const std::int32_t upper_id = lower.next;
     const Record& upper = records_[upper_id];
     lower.size += upper.size;
+    lower.layout = std::max(lower.layout, upper.layout);
     lower.next = upper.next;
     if (upper.next >= 0) records_[upper.next].previous = lower_id;
     return_record(upper_id);
@@ -276,7 +286,7 @@ std::int32_t CachingAllocator::acquire_segment(std::int64_t requested, std::int6
   void* address = source_.acquire(size);
   if (address == nullptr && release_oversize(rounded)) address = source_.acquire(size);
   if (address == nullptr) {
-    release_cached();
+    release_unused();
     ++statistics_.num_alloc_retries;
     address = source_.acquire(size);
   }
@@ -309,6 +319,7 @@ Block CachingAllocator::occupy(std::int32_t id, std::int64_t requested, std::int
     change(statistics_.inactive_split_bytes, small, (split ? rest_bytes : 0) - (was_split ? rest_bytes + rounded : 0));
   }
   record.live = true;
+  record.layout = layout_;
   record.requested = requested;
   increase(statistics_.allocation, small, 1);
   increase(statistics_.allocated_bytes, small, record.size);
@@ -321,6 +332,7 @@ Block CachingAllocator::occupy(std::int32_t id, std::int64_t requested, std::int
 bool CachingAllocator::release_oversize(std::int64_t rounded) noexcept {
   const std::int64_t limit = options_.max_split_bytes;
   if (limit == std::numeric_limits<std::int64_t>::max()) return false;
+  require_internal(layout_ == 0, "layouts are not made with max_split_bytes");
   // An oversize block is never a part: parts come from requests below the limit, and are smaller than these.
   const auto release_at = [this](std::size_t position) {
     const std::int64_t number = large_free_[position].segment;

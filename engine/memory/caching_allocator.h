@@ -66,6 +66,8 @@ struct CachingAllocatorOptions {
 /// - Where the source has no more: oversize blocks are given back (only with max_split_bytes), and else every segment
 ///   without a live block, in the order of acquisition; then the source is asked once more (num_alloc_retries). If
 ///   that fails too: num_ooms and OutOfMemory, whose statistics are those after the release and count this failure.
+///   PyTorch queues work as it allocates and waits for it before it gives memory back; here work follows its whole
+///   layout, so what the layout has used is kept (begin_layout).
 ///
 /// With expandable segments, as there:
 ///
@@ -94,6 +96,7 @@ class CachingAllocator final : public Allocator {
   Block allocate(std::int64_t num_bytes) override;
   /// A block that is not live is a bug of the caller and ends the process.
   void free(const Block& block) noexcept override;
+  void begin_layout() override { ++layout_; }
   void release_cached() noexcept override;
 
   const MemoryStatistics& statistics() const override { return statistics_; }
@@ -113,6 +116,7 @@ class CachingAllocator final : public Allocator {
     std::int64_t offset = 0;
     std::int64_t size = 0;
     std::int64_t requested = 0;
+    std::int64_t layout = 0;  ///< the last in which a part of it was in a block
     std::int32_t previous = -1;
     std::int32_t next = -1;
     bool live = false;
@@ -149,6 +153,8 @@ class CachingAllocator final : public Allocator {
   std::int32_t take_free_block(std::int64_t rounded, bool small);
   std::int32_t acquire_segment(std::int64_t requested, std::int64_t rounded, bool small);
   Block occupy(std::int32_t id, std::int64_t requested, std::int64_t rounded);
+  bool may_release(const Record& free) const { return layout_ == 0 || free.layout < layout_; }
+  void release_unused() noexcept;
   bool release_oversize(std::int64_t rounded) noexcept;
   bool wholly_free(const Segment& segment) const;
   void release_segment(const Segment& segment) noexcept;
@@ -161,7 +167,7 @@ class CachingAllocator final : public Allocator {
   std::int32_t reserve_range(std::int64_t rounded, bool small);
   bool map_room(std::int32_t id, std::int64_t rounded, std::int64_t& refused_bytes);
   bool map_gap(std::int32_t id, std::int64_t num_bytes, std::int64_t& refused_bytes);
-  void unmap_free_pages() noexcept;
+  void unmap_free_pages(bool all) noexcept;
   std::int32_t unmap_block(std::int32_t id) noexcept;
   void release_empty_ranges() noexcept;
   void release_ranges() noexcept;
@@ -176,6 +182,7 @@ class CachingAllocator final : public Allocator {
   std::int32_t num_unused_ = 0;
   std::vector<Segment> segments_;  ///< in the order they were acquired
   std::int64_t next_segment_number_ = 0;
+  std::int64_t layout_ = 0;  ///< number of the present one; 0: none has begun
   FreeBlocks small_free_, large_free_;
   MemoryStatistics statistics_;
 };

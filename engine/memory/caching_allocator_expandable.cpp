@@ -50,7 +50,7 @@ std::int32_t CachingAllocator::acquire_pages(std::int64_t requested, std::int64_
   std::int64_t refused_bytes = 0;
   std::int32_t id = expand(rounded, small, refused_bytes);
   if (id < 0) {
-    unmap_free_pages();
+    unmap_free_pages(false);
     ++statistics_.num_alloc_retries;
     id = expand(rounded, small, refused_bytes);
   }
@@ -144,10 +144,11 @@ bool CachingAllocator::map_gap(std::int32_t id, std::int64_t num_bytes, std::int
   return true;
 }
 
-void CachingAllocator::unmap_free_pages() noexcept {
+/// Of all free blocks, or of those that the present layout has not used.
+void CachingAllocator::unmap_free_pages(bool all) noexcept {
   for (const Segment& segment : segments_) {
     for (std::int32_t id = segment.first; id >= 0; id = records_[id].next)
-      if (records_[id].mapped && !records_[id].live) id = unmap_block(id);
+      if (records_[id].mapped && !records_[id].live && (all || may_release(records_[id]))) id = unmap_block(id);
   }
   release_empty_ranges();
 }

@@ -36,6 +36,7 @@ class PlannedAllocator final : public Allocator {
   Block allocate(std::int64_t num_bytes) override;
   Block allocate_at(std::int64_t num_bytes, std::int64_t offset) override;
   void free(const Block& block) noexcept override;
+  void begin_layout() override {}  ///< the segment stays
   void release_cached() noexcept override;
 
   const MemoryStatistics& statistics() const override { return statistics_; }

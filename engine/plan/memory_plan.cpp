@@ -122,6 +122,7 @@ class Simulation {
     evaluation_ = evaluation;
     if (is_watched_) plan_.peak.category_peaks = by_category_;
     allocator_->reset_peaks();
+    allocator_->begin_layout();
     body();
     const StepMemory memory = step_memory(allocator_->statistics());
     note_peaks(memory);
@@ -153,6 +154,7 @@ class Simulation {
     for_each_evaluation_routine(program_, schedule_, [&](const Routine& routine, std::int64_t times) {
       for (std::int64_t i = 0; i < times; ++i) {
         const std::uint64_t before = allocator_->fingerprint();
+        allocator_->begin_layout();
         walk(routine);
         if (allocator_->fingerprint() == before) break;  // the others are the same
       }

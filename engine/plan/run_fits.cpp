@@ -46,8 +46,9 @@ bool caching_allocator_serves(const Program& program, const std::vector<const Ro
   CachingAllocator allocator(source, options);
   LiveBuffers live(program, allocator);
   try {
-    for (const Routine* routine : routines) {
-      for (const Instruction& instruction : routine->instructions) {
+    for (std::size_t i = 0; i < routines.size(); ++i) {
+      if (i <= 1) allocator.begin_layout();  // of loading, and of the first step
+      for (const Instruction& instruction : routines[i]->instructions) {
         if (instruction.kind == Instruction::Kind::allocate) live.allocate(instruction.index);
         if (instruction.kind == Instruction::Kind::release) live.release(instruction.index);
       }

@@ -74,6 +74,7 @@ void Executor::lay_out(std::span<const Routine* const> routines) {
   sequence.layouts.clear();
   sequence.operands.clear();
   if (program_.placement) count_peaks_anew();
+  allocator_.begin_layout();
   for (const Routine* routine : routines) lay_out(*routine, sequence);
   if (!may_keep || num_live_ != num_persistent_) return;
   sequence.memory = step_memory(allocator_.statistics());

@@ -53,7 +53,8 @@ struct ExecutorOptions {
 /// the order of the walk on one stream, so a buffer that takes over released memory is written after the last read of
 /// what was there. In this way memory that runs out is known while nothing of the step has been computed, and the state
 /// of the step before can be saved; and a step whose addresses are those of an earlier one is replayed as one
-/// recording.
+/// recording. The price: a segment that the step has used cannot go back to the device before the step has run, so the
+/// allocator keeps it even where a later allocation of the same step needs its memory (Allocator::begin_layout).
 ///
 /// Where the buffers of a program have places (memory.allocator: planned), routines that leave the memory as they found
 /// it have the same addresses and peaks every time. So their layout is kept, and from their second time on a step asks

@@ -382,4 +382,48 @@ TEST_CASE("Fragmentation is the share of cached memory outside the largest free 
   CHECK(figure() == Approx(1.0 / 3.0));
 }
 
+TEST_CASE("what a layout has used is given back only in the next one") {
+  for (const bool expandable : {false, true}) {
+    INFO("expandable " << expandable);
+    const std::int64_t capacity = std::int64_t{64} << 20;
+    const std::int64_t most = std::int64_t{40} << 20;
+    SimulatedSource source(capacity);
+    CachingAllocator allocator(source, {.expandable_segments = expandable});
+    const auto is_served = [&](std::int64_t num_bytes) {
+      try {
+        allocator.free(allocator.allocate(num_bytes));
+        return true;
+      } catch (const OutOfMemory&) {
+        return false;
+      }
+    };
+    allocator.begin_layout();
+    // Small blocks come from another pool, so that the large pool's pages must be given back for them.
+    const std::int64_t small = 512 * 1024;
+    const auto fill_with_small = [&] {
+      std::vector<Block> blocks;
+      bool served = true;
+      try {
+        for (int i = 0; i < 60; ++i) blocks.push_back(allocator.allocate(small));
+      } catch (const OutOfMemory&) {
+        served = false;
+      }
+      for (const Block& block : blocks) allocator.free(block);
+      return served;
+    };
+    REQUIRE(is_served(most));
+    CHECK(is_served(most));
+    CHECK_FALSE(fill_with_small());
+    CHECK(allocator.statistics().reserved_bytes.large_pool.current >= most);
+    allocator.begin_layout();
+    CHECK(fill_with_small());
+    CHECK(allocator.statistics().reserved_bytes.large_pool.current == 0);
+    // The small pool is in use now; without work to come everything free may go.
+    CHECK_FALSE(is_served(most));
+    allocator.release_cached();
+    CHECK(allocator.statistics().reserved_bytes.all.current == 0);
+    CHECK(is_served(most));
+  }
+}
+
 }  // namespace trainer::test

@@ -151,16 +151,21 @@ std::optional<std::int64_t> check_against_plain_walk(const std::string& rest, st
     CHECK(planned->reserved == statistics.reserved_bytes.all.current);
   };
   std::int64_t num_evaluations = 0;
+  allocator.begin_layout();
   walk(program.load);
   for (std::int64_t step = 1; step <= schedule.total_steps(); ++step) {
     allocator.reset_peaks();
+    allocator.begin_layout();
     for_each_step_routine(program, schedule.step(step), walk);
     check(step, false);
     if (!schedule.step(step).evaluates) continue;
     ++num_evaluations;
     allocator.reset_peaks();
     for_each_evaluation_routine(program, schedule, [&](const Routine& routine, std::int64_t times) {
-      for (std::int64_t i = 0; i < times; ++i) walk(routine);
+      for (std::int64_t i = 0; i < times; ++i) {
+        allocator.begin_layout();
+        walk(routine);
+      }
     });
     check(step, true);
   }

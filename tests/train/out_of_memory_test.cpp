@@ -215,3 +215,32 @@ TEST_CASE("Two hundred failures in one process leave nothing behind") {
   TestRun fitting(wide_experiment, folder.path("fitting"), {"train.batch_size=10"});
   CHECK(fitting(*device) == RunStatus::done);
 }
+
+TEST_CASE("Memory that a step still needs is not given back while the step is laid out") {
+  const char* const network = R"(
+name: giving-back
+data: {type: synthetic, shape: [64], classes: 10, samples: 1440, validation_samples: 0}
+model: {layers: [linear: {out: 4000}, relu, linear: {out: 10}]}
+train: {batch_size: 720, steps: 2}
+)";
+  const OutputFolder folder;
+  TestRun unbounded(network, folder.path("unbounded"));
+  WrappedDevice first(make_cpu_device(1));
+  HoldingSink expected;
+  REQUIRE(run_with(unbounded, first, expected) == RunStatus::done);
+  // Between what is live at once and what the run reserves at ease, segments of 12 and of 20 MiB take turns.
+  int num_done = 0, num_refused = 0;
+  for (int limit_mib = 24; limit_mib <= 52; limit_mib += 2) {
+    INFO(limit_mib << " MiB");
+    TestRun run(network, folder.path(std::to_string(limit_mib)), {"memory.limit=" + std::to_string(limit_mib) + "MiB"});
+    WrappedDevice device(make_cpu_device(1));
+    HoldingSink events;
+    const RunStatus status = run_with(run, device, events);
+    (status == RunStatus::done ? num_done : num_refused) += 1;
+    if (status != RunStatus::done) continue;
+    REQUIRE(events.steps.size() == expected.steps.size());
+    for (std::size_t i = 0; i < events.steps.size(); ++i) CHECK(events.steps[i].loss == expected.steps[i].loss);
+  }
+  CHECK(num_done > 0);
+  CHECK(num_refused > 0);
+}

@@ -98,6 +98,10 @@ class CountingAllocator final : public Allocator {
     ++num_calls;
     inner_.free(block);
   }
+  void begin_layout() override {
+    ++num_calls;
+    inner_.begin_layout();
+  }
   void release_cached() noexcept override {
     ++num_calls;
     inner_.release_cached();
