@@ -83,7 +83,7 @@ configure() {
   if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   : >"$directory/build.log"
   run_quietly "$directory/build.log" "Configuring" \
-    cmake -S "$repository" -B "$directory" -G Ninja "${launcher[@]}" "$@"
+    cmake -S "$repository" -B "$directory" -G Ninja -DTRAINER_UNITY=ON "${launcher[@]}" "$@"
 }
 
 # build DIRECTORY TARGET…
