@@ -104,21 +104,19 @@ void add_plan_command(CLI::App& app, Action& action) {
   CLI::Option* config = command->get_option("CONFIG")->required(false);
   command
       ->add_option("--gpu", arguments->gpu,
-                   "Plan for a GPU that need not be here: its profile, such as rtx4090; several with commas or 'all' "
-                   "are compared; 'list' lists them")
+                   "For a GPU that need not be here: rtx4090; a,b or 'all' compares; 'list' lists")
       ->type_name("PROFILE");
   command
       ->add_option("--capacity", arguments->capacity,
-                   "Memory to fit into, such as 2GiB; several with commas are compared; else memory.limit or what is "
-                   "available")
+                   "Memory to fit into: 2GiB; a,b compares; else memory.limit or what is free")
       ->type_name("SIZE");
   command->add_flag("--verify", arguments->verify,
-                    "Also run two steps on this machine's device and show predicted against measured bytes");
+                    "Also run two steps here and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
-      "Exits with 4 where it does not fit, and names changes that do; of several targets, where it does not fit one.\n"
+      "Exits with 4 where it does not fit (of several targets: one of them), and names changes that do.\n"
       "--verify writes no files, and exits with 1 where the plan differs from what was measured.\n\n"
       "Examples:\n  trainer plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512\n"
       "  trainer plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb\n"

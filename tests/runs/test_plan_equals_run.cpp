@@ -97,15 +97,22 @@ TEST_CASE("the plan equals the run to the byte with expandable segments, step by
     check_plan({"configs/quickstart.yaml", "memory.limit=1GiB", "train.steps=7", "train.batch_size=400",
                 "train.eval_every=3", "memory.expandable_segments=true"});
   }
-  SECTION("a limit that makes the run give pages back") {
-    const std::vector<std::string> words = {
-        "configs/quickstart.yaml",     "memory.limit=64MiB",        "train.steps=7",
-        "train.batch_size=400",        "train.eval_batch_size=360", "memory.expandable_segments=true",
-        "memory.recompute_cheap=false"};
-    std::vector<std::string> plan = words;
-    plan.insert(plan.begin(), {"plan", "--json"});
-    CHECK(events_of(run_trainer(plan).out).front()["alloc_retries"] > 0);
-    check_plan(words);
+  SECTION("the least limit that it fits, to the page") {
+    const std::vector<std::string> words = {"configs/quickstart.yaml",
+                                            "train.steps=7",
+                                            "train.batch_size=400",
+                                            "train.eval_batch_size=360",
+                                            "memory.expandable_segments=true",
+                                            "memory.recompute_cheap=false"};
+    const auto with_limit = [&](const std::string& limit) {
+      std::vector<std::string> limited = words;
+      limited.push_back("memory.limit=" + limit);
+      return limited;
+    };
+    std::vector<std::string> too_little = with_limit("64MiB");
+    too_little.insert(too_little.begin(), {"plan", "--quiet"});
+    CHECK(run_trainer(too_little).exit_code == 4);
+    check_plan(with_limit("66MiB"));
   }
 }
 
