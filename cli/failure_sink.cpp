@@ -21,8 +21,10 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
     return;
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
-  const std::string report = out_of_memory_report(
-      event, {device_, labels, options_.config_path, options_.overrides, options_.overwrite}, options_.style);
+  const auto holds =
+      options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
+  const std::string report =
+      out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides, holds}, options_.style);
   std::fputs(('\n' + report).c_str(), stderr);
   if (adapts_)
     std::fputs("\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n", stderr);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/report/out_of_memory_report.h"
 #include "engine/report/style.h"
 #include "engine/train/events.h"
 
@@ -19,7 +20,8 @@ class FailureSink final : public EventSink {
     bool brief = false;
     Style style;
     std::function<std::vector<std::string>()> layer_labels;  ///< asked only for a report
-    bool overwrite = false;                                  ///< the run was started with --overwrite
+    /// What the output folder holds; asked only for a report. `planned`: the run has not begun.
+    std::function<OutOfMemoryReportOptions::Holds(bool planned)> output_holds;
   };
   explicit FailureSink(Options options) : options_(std::move(options)) {}
 

@@ -116,6 +116,7 @@ FitFindings find_fit(const FitArguments& arguments, const Experiment& experiment
   findings.profile = target.profile;
   findings.capacity = target.capacity.num_bytes;
   findings.capacity_origin = target.capacity.origin;
+  findings.notes = target.notes;
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
   Planner planner(*target.device, target.rates);

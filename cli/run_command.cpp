@@ -19,6 +19,7 @@
 #include "datasets/dataset.h"
 #include "engine/program/compile.h"
 #include "engine/report/json_lines_sink.h"
+#include "engine/train/run_directory.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {
@@ -34,6 +35,12 @@ struct RunArguments {
 
 /// What the flag without a value stands for.
 constexpr const char* newest_checkpoint = "newest";
+
+OutOfMemoryReportOptions::Holds output_of(const RunDirectory& directory, bool is_own) {
+  using Holds = OutOfMemoryReportOptions::Holds;
+  if (is_own && !directory.checkpoint_steps().empty()) return Holds::own_run;
+  return directory.holds_run() ? Holds::other_run : Holds::nothing;
+}
 
 ExitCode exit_code_of(RunStatus status) {
   switch (status) {
@@ -82,7 +89,11 @@ ExitCode run(const RunArguments& arguments) {
   FailureSink failure({arguments.experiment.config_path, arguments.experiment.overrides, arguments.json,
                        style_for(stderr),
                        [&] { return layer_labels(compile(with_any_batch(experiment), data.description, *device)); },
-                       arguments.options.overwrite});
+                       [&](bool planned) {
+                         // What a run replaces is there until its plan has fitted.
+                         const bool is_own = arguments.resume == newest_checkpoint || !planned;
+                         return output_of(RunDirectory(experiment.output), is_own);
+                       }});
   EventFanout events;
   events.add(event_file);
   if (arguments.json)

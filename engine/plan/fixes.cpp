@@ -11,22 +11,31 @@
 
 #include "engine/plan/choice_space.h"
 #include "engine/plan/largest_value.h"
+#include "engine/plan/lighter_optimizer.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/model_cuts.h"
 #include "engine/plan/technique_difference.h"
+#include "engine/program/compile.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
 namespace {
 
 constexpr std::int64_t mebibyte = 1024 * 1024;
+/// Of FixSearch::cost_of_search: searches that take some 40 ms, and about a second.
+constexpr std::int64_t most_short_search = 10'000, most_long_search = 250'000;
 
 // Note [Search for fixes]
 // ~~~~~~~~~~~~~~~~~~~~~~~
 // First what keeps the result: each technique alone, and all of them where none is enough. Then the same samples in
-// more parts, then what changes the result: a smaller batch, fewer bits, less optimizer state. The model is cut last,
-// and only where fewer than three changes fit, since each of its numbers takes many plans. What is not enough alone is
-// kept with the peak it reaches.
+// more parts, then what changes the result: a smaller batch, fewer bits, less optimizer state. All techniques and the
+// fewest bits together, and the model last, only where fewer than three changes fit. What is not enough alone is kept
+// with the peak it reaches.
+//
+// Somebody waits for the answer, so that what takes long is left to where it is worth it. A plan takes a few
+// milliseconds, a search for what to compute again tens of them and soon many more (about the square of its nodes).
+// Small graphs are searched. Elsewhere `checkpointing: sqrt`, which is a rule, stands for `auto`, and a search is only
+// made where nothing else keeps the result and the rule comes near the capacity.
 class FixSearch {
  public:
   FixSearch(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
@@ -41,12 +50,16 @@ class FixSearch {
     batch_size_ = schedule.batch_size();
     eval_batch_size_ = schedule.eval_batch_size();
     as_is_ = planner.plan(experiment_, data, capacity);
+    cost_of_search_ = cost_of_search();
+    const bool is_short = cost_of_search_ <= most_short_search;
+    short_type_ = is_short ? CheckpointingConfig::Type::automatic : CheckpointingConfig::Type::sqrt;
   }
 
   Advice find() {
     try_evaluation_batch();
     try_same_bits();
     try_batch();
+    try_long_search();
     try_precision();
     try_optimizer();
     if (!has_enough()) try_everything();
@@ -68,8 +81,7 @@ class FixSearch {
 
   bool has_enough() const { return advice_.fixes.size() >= 3; }
 
-  Experiment with_batch(std::int64_t batch_size) const {
-    Experiment changed = experiment_;
+  static Experiment with_batch(Experiment changed, std::int64_t batch_size) {
     changed.train.batch_size_rule = BatchSizeRule::given;
     changed.train.batch_size = batch_size;
     return changed;
@@ -78,10 +90,15 @@ class FixSearch {
   /// Plans `changed` and keeps it, with the fixes or with what is not enough.
   bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, Numbers numbers,
                std::optional<std::int64_t> capacity = std::nullopt) {
-    Change change;
-    change.capacity = capacity.value_or(capacity_);
-    const Verdict verdict = planner_.plan(changed, data_, change.capacity);
+    const std::int64_t allowed = capacity.value_or(capacity_);
+    return keep(changed, planner_.plan(changed, data_, allowed), std::move(set), std::move(what), numbers, allowed);
+  }
+
+  bool keep(const Experiment& changed, const Verdict& verdict, std::vector<std::string> set, std::string what,
+            Numbers numbers, std::int64_t capacity) {
     if (!verdict.problem.empty()) return false;
+    Change change;
+    change.capacity = capacity;
     change.experiment = changed;
     add_settled_batch(asked_, changed, set);
     change.set = std::move(set);
@@ -106,21 +123,37 @@ class FixSearch {
     return propose(changed, std::move(difference.set), std::move(difference.what), difference.numbers);
   }
 
+  bool propose_if_fits(const Experiment& changed) {
+    const Verdict verdict = planner_.plan(changed, data_, capacity_);
+    TechniqueDifference difference = find_technique_difference(experiment_, changed, data_);
+    return verdict.fits && !difference.set.empty() &&
+           keep(changed, verdict, std::move(difference.set), std::move(difference.what), difference.numbers, capacity_);
+  }
+
   static Experiment with_all(Experiment changed, const std::vector<Saver>& savers) {
     for (const Saver saver : savers) saver(changed);
     return changed;
   }
 
-  static Experiment with_auto_checkpointing(Experiment changed) {
+  static Experiment with_checkpointing(Experiment changed, Type type) {
     if (changed.train.checkpointing.type != Type::automatic)
-      changed.train.checkpointing = {.type = Type::automatic, .every = 0, .layers = {}};
+      changed.train.checkpointing = {.type = type, .every = 0, .layers = {}};
     changed.memory.recompute_cheap = true;
     return changed;
   }
 
   /// All that holds less and keeps the result.
-  Experiment lean(const Experiment& changed) const {
-    return with_auto_checkpointing(with_all(changed, savers_for(changed, data_)));
+  Experiment lean(const Experiment& changed, Type type) const {
+    return with_checkpointing(with_all(changed, savers_for(changed, data_)), type);
+  }
+
+  /// What a search for what to compute again costs: the square of the nodes of each of its graphs.
+  std::int64_t cost_of_search() const {
+    if (!as_is_.problem.empty()) return 0;
+    const auto num_nodes =
+        static_cast<std::int64_t>(make_training_graph(experiment_, data_, planner_.device()).graph.nodes.size());
+    const bool has_odd_batch = data_.num_train % batch_size_ != 0 && data_.num_train > batch_size_;
+    return num_nodes * num_nodes * (has_odd_batch ? 2 : 1);
   }
 
   void try_evaluation_batch() {
@@ -147,15 +180,37 @@ class FixSearch {
       singles.insert(singles.begin(), [](Experiment& changed) { changed.memory.expandable_segments = true; });
     bool one_fits = false;
     for (const Saver single : singles) one_fits = propose(with_all(experiment_, {single})) || one_fits;
-    one_fits = propose(with_auto_checkpointing(experiment_)) || one_fits;
-    if (one_fits || !fits(lean(experiment_))) return;
+    one_fits = propose(with_checkpointing(experiment_, short_type_)) || one_fits;
+    if (!one_fits) try_lean(short_type_);
+  }
+
+  /// Checkpointing with as few savers as make it fit.
+  bool try_lean(Type type) {
+    if (!fits(lean(experiment_, type))) return false;
     std::vector<Saver> savers = savers_for(experiment_, data_);
     for (std::size_t i = savers.size(); i-- > 0;) {
       std::vector<Saver> fewer = savers;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      if (fits(with_auto_checkpointing(with_all(experiment_, fewer)))) savers = std::move(fewer);
+      const Experiment changed = with_checkpointing(with_all(experiment_, fewer), type);
+      // When gradients are used up decides what is searched for.
+      const bool is_another_search = changed.memory.update != lean(experiment_, type).memory.update;
+      if (type != short_type_ && is_another_search) continue;
+      if (fits(changed)) savers = std::move(fewer);
     }
-    propose(with_auto_checkpointing(with_all(experiment_, savers)));
+    return propose(with_checkpointing(with_all(experiment_, savers), type));
+  }
+
+  bool keeps_result() const {
+    return std::any_of(advice_.fixes.begin(), advice_.fixes.end(), [](const Change& fix) { return fix.same_result(); });
+  }
+
+  /// The search that was put off.
+  void try_long_search() {
+    if (short_type_ == Type::automatic || cost_of_search_ > most_long_search || keeps_result()) return;
+    const Verdict rule = planner_.plan(lean(experiment_, short_type_), data_, capacity_);
+    constexpr double most_saved_by_search = 0.25;
+    const auto least = static_cast<std::int64_t>((1 - most_saved_by_search) * static_cast<double>(rule.peak_reserved));
+    if (rule.problem.empty() && least <= capacity_) try_lean(Type::automatic);
   }
 
   void try_batch() {
@@ -163,14 +218,15 @@ class FixSearch {
       advice_.largest_batch_size = largest_fitting_batch_size(planner_, experiment_, data_, capacity_, batch_size_ - 1);
     const std::int64_t largest = advice_.largest_batch_size;
     if (largest > 0) {
-      propose(with_batch(largest), {fmt::format("train.batch_size={}", largest)},
+      propose(with_batch(experiment_, largest), {fmt::format("train.batch_size={}", largest)},
               "a smaller batch: the largest that fits", Numbers::other);
     } else if (batch_size_ > 1) {
-      propose(with_batch(1), {"train.batch_size=1"}, "the smallest batch", Numbers::other);
+      propose(with_batch(experiment_, 1), {"train.batch_size=1"}, "the smallest batch", Numbers::other);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
     if (largest == 0) {
-      try_accumulation([&](const BatchSplit& split) { return lean(with_split(experiment_, split)); }, batch_size_);
+      try_accumulation([&](const BatchSplit& split) { return lean(with_split(experiment_, split), short_type_); },
+                       batch_size_);
     }
   }
 
@@ -220,33 +276,14 @@ class FixSearch {
   }
 
   Amp half_type() {
-    if (experiment_.train.amp != Amp::off) return experiment_.train.amp;
-    Experiment changed = experiment_;
-    changed.train.amp = Amp::bf16;
-    return planner_.plan(changed, data_, capacity_).problem.empty() ? Amp::bf16 : Amp::fp16;
-  }
-
-  /// The optimizer with less state than this one; false where it has none.
-  static bool lighten_optimizer(Experiment& changed, std::vector<std::string>& set, std::string& what) {
-    OptimizerConfig& optimizer = changed.optimizer;
-    if (optimizer.type == OptimizerType::sgd && optimizer.momentum == 0) return false;
-    if (optimizer.type == OptimizerType::sgd) {
-      set.emplace_back("optimizer.momentum=0");
-      if (optimizer.nesterov) set.emplace_back("optimizer.nesterov=false");
-      what = "no momentum: no optimizer state";
-    } else {
-      // The whole section: keys that only Adam knows would be mistakes beside type sgd.
-      set.push_back(
-          fmt::format("optimizer={{type: sgd, lr: {}, weight_decay: {}}}", optimizer.lr, optimizer.weight_decay));
-      if (changed.memory.moments == MomentStorage::eight_bit) set.emplace_back("memory.moments=f32");
-      what = "SGD: no moments to keep (choose its lr anew)";
-      optimizer.decay_norms_and_biases = false;
-      changed.memory.moments = MomentStorage::f32;
+    if (half_type_) return *half_type_;
+    half_type_ = experiment_.train.amp;
+    if (half_type_ == Amp::off) {
+      Experiment changed = experiment_;
+      changed.train.amp = Amp::bf16;
+      half_type_ = planner_.plan(changed, data_, capacity_).problem.empty() ? Amp::bf16 : Amp::fp16;
     }
-    optimizer.type = OptimizerType::sgd;
-    optimizer.momentum = 0;
-    optimizer.nesterov = false;
-    return true;
+    return *half_type_;
   }
 
   void try_optimizer() {
@@ -256,24 +293,27 @@ class FixSearch {
     if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), Numbers::other);
   }
 
-  /// All that holds less and the fewest bits, with the largest batch that fits so. Searches for places and for what to
-  /// compute again take long, so that only the batch as it is and, where nothing else fits, the smallest are tried with
-  /// them.
+  /// All that holds less and the fewest bits; where that is not enough for the batch, with a smaller one.
   void try_everything() {
     const Experiment variant = arithmetic_variants(experiment_, half_type()).back();
+    if (propose_if_fits(savings_of(variant)) || propose_if_fits(lean(variant, short_type_)) || has_enough()) return;
+    const Experiment saving = savings_of(variant);
+    // One that fits, to a sixteenth of the batch near one that does not.
+    std::int64_t low = advice_.largest_batch_size, high = batch_size_;
+    while (high - low > 1 + batch_size_ / 16) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (fits(with_batch(saving, middle)) ? low : high) = middle;
+    }
+    if (low > advice_.largest_batch_size) propose_if_fits(with_batch(saving, low));
+    if (low == 0) propose_if_fits(with_batch(lean(variant, short_type_), 1));
+  }
+
+  /// All that holds less and takes no search, not even one for places.
+  Experiment savings_of(const Experiment& variant) const {
     Experiment saving = with_all(variant, savers_for(variant, data_));
     saving.memory.allocator = experiment_.memory.allocator;
     saving.memory.expandable_segments = experiment_.memory.expandable_segments;
-    const std::int64_t largest = largest_fitting_batch_size(planner_, saving, data_, capacity_, batch_size_);
-    if (largest == batch_size_) {
-      propose(saving);
-      return;
-    }
-    if (const Experiment changed = lean(variant); fits(changed)) propose(changed);
-    Experiment changed = largest > 0 ? saving : lean(variant);
-    changed.train.batch_size_rule = BatchSizeRule::given;
-    changed.train.batch_size = std::max<std::int64_t>(largest, 1);
-    if (fits(changed)) propose(changed);
+    return saving;
   }
 
   void try_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
@@ -289,7 +329,7 @@ class FixSearch {
 
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
   void try_smallest() {
-    Experiment base = with_batch(1);
+    Experiment base = with_batch(experiment_, 1);
     std::vector<std::string> set;
     if (batch_size_ > 1) set.emplace_back("train.batch_size=1");
     std::string what;
@@ -302,10 +342,12 @@ class FixSearch {
 
   void try_limit() {
     if (!experiment_.memory.limit || !as_is_.problem.empty()) return;
-    const Verdict unbounded = planner_.plan(experiment_, data_, unlimited_capacity);
+    const bool is_known = !as_is_.fits && experiment_.train.checkpointing.type != Type::automatic;
+    const std::int64_t unbounded_peak =
+        is_known ? as_is_.peak_reserved : planner_.plan(experiment_, data_, unlimited_capacity).peak_reserved;
     Experiment changed = experiment_;
     // Segments are whole MiB.
-    const std::int64_t limit_mib = (unbounded.peak_reserved + mebibyte - 1) / mebibyte;
+    const std::int64_t limit_mib = (unbounded_peak + mebibyte - 1) / mebibyte;
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
     propose(changed, {fmt::format("memory.limit={}MiB", limit_mib)}, "a higher limit: the device has the memory",
@@ -319,6 +361,9 @@ class FixSearch {
   std::int64_t capacity_, device_capacity_;
   std::int64_t batch_size_ = 0, eval_batch_size_ = 0;
   Verdict as_is_;
+  std::int64_t cost_of_search_ = 0;
+  Type short_type_ = Type::automatic;  ///< of checkpointing, where time is short
+  std::optional<Amp> half_type_;
   Advice advice_;
 };
 
@@ -347,7 +392,7 @@ std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& expe
     candidate.experiment.train.batch_size = batch_size;
     return candidate;
   };
-  return find_largest_value(planner, with_batch, 1, limit, capacity).value.value_or(0);
+  return find_largest_value(planner, with_batch, 1, limit, capacity, false).value.value_or(0);
 }
 
 }  // namespace trainer

@@ -21,13 +21,13 @@ class LargestValueSearch {
     result_.highest = highest;
   }
 
-  LargestValue find() {
+  LargestValue find(bool looks_below) {
     if (lowest_ > result_.highest) return result_;
     find_value(exclude_values(planner_.device(), with_value_, lowest_, result_.highest, capacity_));
     if (!result_.value) return result_;
     const std::optional<Candidate> candidate = with_value_(*result_.value);
     result_.peak_reserved = planner_.plan(candidate->experiment, candidate->data, capacity_).peak_reserved;
-    look_below();
+    if (looks_below) look_below();
     return result_;
   }
 
@@ -94,8 +94,8 @@ class LargestValueSearch {
 }  // namespace
 
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                std::int64_t highest, std::int64_t capacity) {
-  return LargestValueSearch(planner, with_value, lowest, highest, capacity).find();
+                                std::int64_t highest, std::int64_t capacity, bool looks_below) {
+  return LargestValueSearch(planner, with_value, lowest, highest, capacity).find(looks_below);
 }
 
 }  // namespace trainer

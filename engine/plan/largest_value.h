@@ -44,7 +44,9 @@ struct LargestValue {
 
 /// The largest value in [lowest, highest] whose experiment fits, exactly that of planning every one of them, also where
 /// smaller values do not fit; see Note [The largest value].
+///
+/// With `looks_below` false smaller values are not looked at again: `smaller_that_fail` is empty.
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                std::int64_t highest, std::int64_t capacity);
+                                std::int64_t highest, std::int64_t capacity, bool looks_below = true);
 
 }  // namespace trainer

@@ -58,13 +58,29 @@ const OpRate& MachineRates::of(const Op& op, std::int64_t workspace_bytes) const
 }
 
 MachineRates assumed_cpu_rates(int num_threads) {
+  constexpr double slower_in_half = 1.3;
+  constexpr auto other = static_cast<std::size_t>(OpWay::other);
   const OpRate usual = {
       .flops_per_second = 60e9 * num_threads, .bytes_per_second = 12e9 * num_threads, .call_seconds = 2e-6};
   MachineRates rates;
   for (auto& kinds : rates.f32) kinds.fill(usual);
-  for (const OpKind kind : {OpKind::conv2d, OpKind::conv2d_backward_input, OpKind::conv2d_backward_weight})
-    rates.f32[static_cast<std::size_t>(OpWay::other)][static_cast<std::size_t>(kind)].flops_per_second *= 2;
   rates.half = rates.f32;
+  for (auto& kinds : rates.half) {
+    for (OpRate& rate : kinds) {
+      rate.flops_per_second /= slower_in_half;
+      // The same numbers are half the bytes.
+      rate.bytes_per_second /= 2 * slower_in_half;
+    }
+  }
+  // With 16 bits the scratch is for the operands in f32, which tells nothing of the algorithm.
+  for (const OpKind kind : {OpKind::conv2d, OpKind::conv2d_backward_input, OpKind::conv2d_backward_weight})
+    rates.f32[other][static_cast<std::size_t>(kind)].flops_per_second *= 2;
+  // Codes and random bits of numbers that are stored in fewer bytes.
+  for (const OpKind kind : {OpKind::sgd_update, OpKind::adam_update}) {
+    OpRate coded = usual;
+    coded.bytes_per_second /= 4;
+    rates.f32[other][static_cast<std::size_t>(kind)] = rates.half[other][static_cast<std::size_t>(kind)] = coded;
+  }
   rates.step_seconds = 20e-6;
   return rates;
 }

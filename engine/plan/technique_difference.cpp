@@ -80,10 +80,13 @@ void compare_precision(const Experiment& before, const Experiment& after, Differ
 void compare_recomputation(const Experiment& before, const Experiment& after, DifferenceList& list) {
   using Type = CheckpointingConfig::Type;
   if (before.train.checkpointing.type != after.train.checkpointing.type) {
-    const bool is_off = after.train.checkpointing.type == Type::off;
-    list.add(fmt::format("train.checkpointing={}", is_off ? "off" : "auto"),
-             is_off ? "activations kept, none computed again"
-                    : "activations computed again instead of kept: as many as must be",
+    const Type type = after.train.checkpointing.type;
+    list.add(fmt::format("train.checkpointing={}", type == Type::off    ? "off"
+                                                   : type == Type::sqrt ? "sqrt"
+                                                                        : "auto"),
+             type == Type::off    ? "activations kept, none computed again"
+             : type == Type::sqrt ? "activations computed again instead of kept, but for every √n-th layer's"
+                                  : "activations computed again instead of kept: as many as must be",
              Numbers::same_bits);
   }
   if (before.memory.recompute_cheap != after.memory.recompute_cheap) {

@@ -73,7 +73,8 @@ std::string fit_json(const FitFindings& findings) {
                {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
                {"profile", findings.profile.empty() ? Json(nullptr) : Json(findings.profile)},
                {"capacity", findings.capacity},
-               {"capacity_from", findings.capacity_origin}};
+               {"capacity_from", findings.capacity_origin},
+               {"notes", findings.notes}};
   if (findings.maximum) {
     json["maximum"] = maximum_of(*findings.maximum);
   } else {

@@ -181,6 +181,8 @@ std::string fit_report(const FitFindings& findings, const Style& style) {
   if (!findings.profile.empty())
     text += fit_paragraph(
         fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile), style);
+  for (const std::string& note : findings.notes)
+    text += paint(style, Ink::yellow, wrap("Note: " + note, width_of(style))) + '\n';
   text += '\n';
   return text + (findings.maximum ? maximum_report(findings, style) : choice_report(findings, style));
 }

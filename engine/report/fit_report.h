@@ -20,6 +20,7 @@ struct FitFindings {
   std::string profile;  ///< the file that describes the device; empty: it is one of this machine
   std::int64_t capacity = 0;
   std::string capacity_origin;       ///< as PlanFindings::capacity_origin
+  std::vector<std::string> notes;    ///< sentences about what was asked for and is not as it seems
   std::optional<Maximum> maximum;    ///< where a key's largest value was asked for
   std::vector<Change> choices;       ///< else: the fastest first
   std::int64_t effective_batch = 0;  ///< samples of an update, which the choices keep

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/report/numbers_text.h"
 #include "engine/report/outside_allocator.h"
 
 namespace trainer {
@@ -41,6 +42,7 @@ Json fixes_of(const std::vector<Change>& fixes) {
                     {"capacity", fix.capacity},
                     {"fits", fix.fits},
                     {"same_result", fix.same_result()},
+                    {"numbers", numbers_name(fix.numbers)},
                     {"relative_step_time", fix.relative_step_time},
                     {"step_seconds", fix.step_seconds}});
   return json;

@@ -131,10 +131,16 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
   if (!fixes.empty() && fixes.front().fits) {
     std::vector<std::string> words = merged_overrides(options.overrides, fixes.front().set);
     words.insert(words.begin(), {"trainer", "run", options.config_path.empty() ? "CONFIG" : options.config_path});
-    if (options.overwrite) words.emplace_back("--overwrite");
+    using Holds = OutOfMemoryReportOptions::Holds;
+    const bool resumes = options.holds == Holds::own_run && fixes.front().numbers == Numbers::same_bits;
+    if (options.holds != Holds::nothing) words.emplace_back(resumes ? "--resume" : "--overwrite");
     const std::string indent(4, ' ');
     text += "  For example:\n" + indent +
             folded_shell_words(words, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';
+    if (resumes)
+      text += "  It goes on from the step that was saved.\n";
+    else if (options.holds != Holds::nothing)
+      text += "  It starts anew, and replaces the run in the output folder; output=FOLDER leaves that one alone.\n";
   }
 
   text += heading(style, "Words");

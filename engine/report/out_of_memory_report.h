@@ -14,7 +14,12 @@ struct OutOfMemoryReportOptions {
   std::span<const std::string> layer_labels;  ///< by layer, for the chart; may be empty
   std::string config_path;                    ///< for the line to paste; may be empty
   std::vector<std::string> overrides;         ///< that the run was started with
-  bool overwrite = false;                     ///< the output folder holds a run by now, this one's or a former one
+  /// What the output folder holds by now, which decides how the line to paste starts a run in it.
+  enum class Holds : std::uint8_t {
+    nothing,
+    own_run,    ///< a checkpoint of the run that failed: a change that keeps the bits can go on from it
+    other_run,  ///< a former one, which the run that failed was to replace
+  } holds = Holds::nothing;
 };
 
 /// "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of …": one paragraph without line

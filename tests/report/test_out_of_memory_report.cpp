@@ -158,9 +158,17 @@ TEST_CASE("the report says why it does not fit, and what is not enough") {
   CHECK(says("Planned, and not enough alone: optimizer.momentum=0 (9.00 MiB)."));
 }
 
-TEST_CASE("the line to paste replaces the run where the run was to replace another") {
-  const OutOfMemoryEvent event{sample_context(), sample_fixes()};
-  CHECK(has(out_of_memory_report(event, {"cpu", {}, "mnist.yaml", {}, true}, {}),
-            "train.accumulation_steps=4 --overwrite\n"));
-  CHECK_FALSE(has(out_of_memory_report(event, {"cpu", {}, "mnist.yaml", {}}, {}), "--overwrite"));
+TEST_CASE("the line to paste replaces or resumes the run that the output folder holds") {
+  using Holds = OutOfMemoryReportOptions::Holds;
+  OutOfMemoryEvent event{sample_context(), sample_fixes()};
+  const auto says = [&](Holds holds, const char* text) {
+    return has(out_of_memory_report(event, {"cpu", {}, "mnist.yaml", {}, holds}, {}), text);
+  };
+  event.fixes.front().numbers = Numbers::same_rounding;
+  CHECK(says(Holds::other_run, "train.accumulation_steps=4 --overwrite\n"));
+  CHECK(says(Holds::own_run, "train.accumulation_steps=4 --overwrite\n  It starts anew, and replaces the run"));
+  CHECK_FALSE(says(Holds::nothing, "train.accumulation_steps=4 --"));
+  event.fixes.front().numbers = Numbers::same_bits;
+  CHECK(says(Holds::own_run, "train.accumulation_steps=4 --resume\n  It goes on from the step that was saved.\n"));
+  CHECK(says(Holds::other_run, "train.accumulation_steps=4 --overwrite\n"));
 }
