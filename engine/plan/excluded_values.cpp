@@ -73,7 +73,7 @@ class Exclusion {
       : device_(device), with_value_(with_value), capacity_(capacity) {}
 
   std::vector<ValueRange> find(std::int64_t lowest, std::int64_t highest) {
-    std::vector<ValueRange> nothing = {{lowest, highest, highest + 1}};
+    std::vector<ValueRange> nothing = {{lowest, highest, highest + 1, false}};
     const std::optional<Candidate> low = next_candidate(lowest, highest), high = last_candidate(lowest, highest);
     if (!low || !high) return nothing;
     keys_ = find_changed_keys(*low, *high);
@@ -82,10 +82,10 @@ class Exclusion {
     if (first > highest || (keys_.times && !repeats_alike(first))) return nothing;
     counts_kept_ = !keys_.width || (!device_.linear_fusions().relu_gradients && !device_.linear_fusions().gelu);
     std::vector<ValueRange> ranges;
-    if (first > lowest) ranges.push_back({lowest, first - 1, first});
+    if (first > lowest) ranges.push_back({lowest, first - 1, first, false});
     for (std::int64_t begin = first; begin <= highest; begin = ranges.back().last + 1) {
       const std::int64_t last = keys_.batch ? last_alike(begin, highest) : highest;
-      ranges.push_back({begin, last, first_excluded(begin, last)});
+      ranges.push_back({begin, last, first_excluded(begin, last), keys_.batch});
     }
     return ranges;
   }

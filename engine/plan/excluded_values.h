@@ -10,7 +10,8 @@ namespace trainer {
 /// Neighbouring values of which those from `excluded_from` on are proven not to fit.
 struct ValueRange {
   std::int64_t first = 0, last = 0;
-  std::int64_t excluded_from = 0;  ///< last + 1: nothing is proven
+  std::int64_t excluded_from = 0;     ///< last + 1: nothing is proven
+  bool differ_in_batch_only = false;  ///< the values change the batch size and nothing else
 };
 
 /// Ranges that cover [lowest, highest], in order, with what Note [Least memory] (engine/plan/least_memory.h) proves of

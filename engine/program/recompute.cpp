@@ -175,14 +175,9 @@ void drop_cheap_values(const RecomputeProblem& problem, const Graph& graph, std:
   CheapValues(problem, graph, keep).drop();
 }
 
-void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOptions& options) {
+std::vector<bool> kept_values(const RecomputeProblem& problem, const Graph& graph, const RecomputeOptions& options) {
   using Type = CheckpointingConfig::Type;
   const CheckpointingConfig& config = *options.checkpointing;
-  if (config.type == Type::off && !options.cheap) return;
-  const RecomputeProblem problem = make_recompute_problem(graph, device, options);
-  const bool has_budget = config.type == Type::budget || (config.type == Type::automatic && config.budget > 0);
-  if (has_budget) return apply_order(graph, order_within_budget(problem, graph, options));
-
   std::vector<bool> keep(problem.values.size(), true);
   if (config.type == Type::every) keep_segments(problem, graph, config.every, keep);
   if (config.type == Type::sqrt) {
@@ -192,7 +187,18 @@ void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOpt
   }
   if (config.type == Type::layers) drop_layers(problem, graph, config, keep);
   if (options.cheap) drop_cheap_values(problem, graph, keep);
-  apply_order(graph, order_of_kept(problem, keep));
+  return keep;
+}
+
+void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOptions& options) {
+  using Type = CheckpointingConfig::Type;
+  const CheckpointingConfig& config = *options.checkpointing;
+  if (config.type == Type::off && !options.cheap) return;
+  const RecomputeProblem problem = make_recompute_problem(graph, device, options);
+  const bool has_budget = config.type == Type::budget || (config.type == Type::automatic && config.budget > 0);
+  if (has_budget) return apply_order(graph, order_within_budget(problem, graph, options));
+
+  apply_order(graph, order_of_kept(problem, kept_values(problem, graph, options)));
 }
 
 }  // namespace trainer

@@ -54,6 +54,9 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
 /// compute from the rest of what is kept.
 void drop_cheap_values(const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep);
 
+/// Values that are kept for the backward pass, without a budget.
+std::vector<bool> kept_values(const RecomputeProblem& problem, const Graph& graph, const RecomputeOptions& options);
+
 /// Replaces the graph's nodes by `order`, an order of the problem made from it: further runs become nodes with values
 /// of their own.
 void apply_order(Graph& graph, const std::vector<std::int32_t>& order);

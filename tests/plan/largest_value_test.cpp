@@ -10,8 +10,10 @@
 #include "engine/config/load_experiment.h"
 #include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/batch_family.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/settle_experiment.h"
+#include "engine/plan/sized_program.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 
@@ -227,6 +229,102 @@ TEST_CASE("the largest value is that of planning every one of them") {
   CHECK(num_searches >= 100);
   CHECK(num_in_range >= 50);
   CHECK(num_not_monotone >= 10);
+}
+
+namespace {
+
+/// What the first routines of a compiled program allocate, release, and need for scratch, in order: bytes, negative
+/// where they are released.
+std::vector<std::int64_t> bytes_in_order(const Program& program) {
+  std::vector<std::int64_t> bytes;
+  const Program::MicroBatch& micro_batch = program.micro_batches.front();
+  for (const Routine* routine : {&program.load, &micro_batch.first, &micro_batch.next, &program.update}) {
+    for (const Instruction& instruction : routine->instructions) {
+      if (instruction.kind == Instruction::Kind::run) continue;
+      const std::int64_t num_bytes = program.buffers[instruction.index].num_bytes;
+      bytes.push_back(instruction.kind == Instruction::Kind::allocate ? num_bytes : -num_bytes);
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> bytes_in_order(SizedProgram& program, const DeviceModel& device, std::int64_t batch_size) {
+  using Kind = SizedProgram::Instruction::Kind;
+  std::vector<std::int64_t> bytes;
+  const std::vector<std::int64_t>& workspaces = program.workspaces(device, batch_size);
+  for (const auto part : {SizedProgram::load, SizedProgram::first, SizedProgram::next, SizedProgram::update}) {
+    for (const SizedProgram::Instruction& instruction : program.part(part)) {
+      if (instruction.kind == Kind::run) {
+        if (const std::int64_t workspace = workspaces[instruction.index]; workspace > 0)
+          bytes.insert(bytes.end(), {workspace, -workspace});
+        continue;
+      }
+      const std::int64_t num_bytes = program.buffers()[instruction.index].at(batch_size);
+      bytes.push_back(instruction.kind == Kind::allocate ? num_bytes : -num_bytes);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("what a family says of a batch size between two is what is compiled and planned for it") {
+  std::vector<std::unique_ptr<DeviceModel>> devices;
+  devices.push_back(std::make_unique<DescribedDevice>(std::int64_t{3} << 20));
+  devices.push_back(std::make_unique<JumpingDevice>());
+  devices.push_back(std::make_unique<MultiplesDevice>());
+  const MachineRates rates = assumed_cpu_rates(1);
+  std::mt19937 random(77);
+  int num_families = 0, num_programs = 0, num_refused = 0, num_passed = 0, num_passed_that_fail = 0;
+  for (int round = 0; round < 12; ++round)
+    for (std::size_t n = 0; n < 4; ++n) {  // those whose value is the batch size
+      const SearchedNetwork& network = searched_networks[n];
+      const std::vector<std::string> set = random_settings(random, network.key, n == 3);
+      const std::vector<std::optional<Candidate>> candidates = candidates_of(network, set);
+      const auto low = 1 + static_cast<std::int64_t>(random() % 40);
+      const auto high = low + 1 + static_cast<std::int64_t>(random() % 20);
+      const DeviceModel& device = *devices[random() % devices.size()];
+      std::string words;
+      for (const std::string& word : set) words += " " + word;
+      INFO(network.name << "," << words << ", " << low << " to " << high << ", device " << device.name());
+      if (!candidates[low] || !candidates[high]) continue;
+      const std::unique_ptr<BatchFamily> family = BatchFamily::make(*candidates[low], *candidates[high], device);
+      if (!family) continue;
+      ++num_families;
+      std::optional<SizedProgram> sized =
+          SizedProgram::make(compile(candidates[low]->experiment, candidates[low]->data, device),
+                             compile(candidates[high]->experiment, candidates[high]->data, device));
+      REQUIRE(sized);
+      Planner planner(device, rates);
+      for (std::int64_t value = low; value <= high; ++value) {
+        const Candidate& candidate = *candidates[value];
+        Program compiled;
+        try {
+          compiled = compile(candidate.experiment, candidate.data, device);
+        } catch (const DeviceError&) {
+          continue;  // an odd last batch that the device has nothing for
+        }
+        const bool is_equal = bytes_in_order(compiled) == bytes_in_order(*sized, device, value);
+        const std::int64_t peak = plan_one(device, candidate, unlimited_capacity).peak_reserved;
+        for (const std::int64_t capacity : {peak, peak - 1, peak - (std::int64_t{4} << 20), peak / 2}) {
+          const bool may_fit = family->may_fit(candidate, capacity);
+          // Where the choice of what is computed again is another one, all may fit.
+          if (!may_fit || capacity == peak / 2) CHECK((is_equal || may_fit));
+          const bool fits = planner.fits(candidate.experiment, candidate.data, capacity);
+          if (fits) CHECK(may_fit);
+          num_refused += may_fit ? 0 : 1;
+          num_passed += may_fit ? 1 : 0;
+          num_passed_that_fail += may_fit && !fits ? 1 : 0;
+        }
+        num_programs += is_equal ? 1 : 0;
+      }
+    }
+  INFO(num_families << " families, " << num_programs << " programs, " << num_refused << " refused, " << num_passed
+                    << " passed, of which " << num_passed_that_fail << " fail");
+  CHECK(num_families >= 25);
+  CHECK(num_programs >= 200);
+  CHECK(num_refused >= 400);
+  CHECK(num_passed >= 100);
 }
 
 TEST_CASE("where nothing is proven and the values are too many, the result says how many were left out") {
