@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/device_factory.h"
@@ -84,7 +85,9 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   findings.batch_size = schedule.batch_size();
   findings.num_micro_batches = schedule.step(1).num_micro_batches;
   findings.program = &program;
-  findings.rates = rates_of(*device);
+  KnownRates known = rates_of(*device, experiment.device);
+  RatesWarnings().tell(known.problem);
+  findings.rates = std::move(known.rates);
   findings.predicted = predict_step_time(program, schedule, findings.rates);  // before anything is measured
   constexpr std::int64_t usual_steps = 10;
   constexpr double most_seconds = 60;

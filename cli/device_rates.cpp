@@ -4,43 +4,47 @@
 
 #include <cstdio>
 #include <optional>
-#include <string>
-#include <thread>
+#include <utility>
 
 #include "cli/gpu_profile.h"
+#include "engine/cpu/processor.h"
 #include "engine/errors.h"
 #include "engine/train/rates_file.h"
 
 namespace trainer {
 namespace {
 
-/// Nothing where there is no file, or none that can be used.
-std::optional<MachineRates> stored_rates(const Device& device) {
-  static bool has_warned = false;
-  std::string path;
-  try {
-    path = rates_path(device.name());
-  } catch (const DataError&) {
-    return std::nullopt;  // where there is no folder for caches, nothing was stored
-  }
-  try {
-    return read_rates(path, device.name());
-  } catch (const DataError& error) {
-    if (!has_warned) std::fputs(fmt::format("warning: {}\n", error.what()).c_str(), stderr);
-    has_warned = true;
-    return std::nullopt;
-  }
+MachineRates unmeasured_rates(const Device& device, const DeviceConfig& config) {
+  if (device.kind() != "cuda") return assumed_cpu_rates(config.threads > 0 ? config.threads : usable_threads());
+  for (const GpuProfile& profile : shipped_gpu_profiles())
+    if (profile.name == device.name()) return profile_rates(profile, config.tf32);
+  return assumed_gpu_rates(config.tf32);
 }
 
 }  // namespace
 
-MachineRates rates_of(const Device& device) {
-  if (std::optional<MachineRates> stored = stored_rates(device)) return *std::move(stored);
-  if (device.kind() == "cuda") {
-    for (const GpuProfile& profile : shipped_gpu_profiles())
-      if (profile.name == device.name()) return profile_rates(profile, false);
+KnownRates rates_of(const Device& device, const DeviceConfig& config) {
+  KnownRates known;
+  std::string path;
+  try {
+    path = rates_path(device.name());
+  } catch (const DataError&) {
+    // Where there is no folder for caches, nothing was stored.
   }
-  return assumed_cpu_rates(static_cast<int>(std::thread::hardware_concurrency()));
+  try {
+    if (!path.empty()) {
+      if (std::optional<MachineRates> measured = read_rates(path, device.name())) return {*std::move(measured), ""};
+    }
+  } catch (const DataError& error) {
+    known.problem = error.what();
+  }
+  known.rates = unmeasured_rates(device, config);
+  return known;
+}
+
+void RatesWarnings::tell(const std::string& problem) {
+  if (!problem.empty() && told_.insert(problem).second)
+    std::fputs(fmt::format("warning: {}\n", problem).c_str(), stderr);
 }
 
 }  // namespace trainer

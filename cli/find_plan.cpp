@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/compiled_experiment.h"
+#include "cli/device_rates.h"
 #include "cli/gpu_profile.h"
 #include "cli/plan_target.h"
 #include "datasets/dataset.h"
@@ -90,7 +91,7 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   row.fits = verdict.fits;
   row.peak_reserved = verdict.peak_reserved;
   row.step_seconds = verdict.time.seconds;
-  if (row.step_seconds > 0) row.samples_per_second = static_cast<double>(verdict.samples_per_step) / row.step_seconds;
+  row.samples_per_second = static_cast<double>(verdict.samples_per_step) / row.step_seconds;
   row.largest_batch_size = largest_fitting_batch_size(planner, experiment, data, row.capacity, data.num_train);
   return row;
 }
@@ -114,6 +115,7 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 PlanFindings find_plan(const PlanArguments& arguments) {
   const Experiment asked = arguments.experiment.load();
   const PlanTarget target = target_of(asked, arguments);
+  RatesWarnings().tell(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
   const CompiledExperiment compiled = compile_experiment(asked, device, capacity);
@@ -167,6 +169,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
 PlanComparison compare_targets(const PlanArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   const DataDescription data = describe_data(experiment.data, experiment.seed);
+  RatesWarnings warnings;
   PlanComparison comparison;
   comparison.experiment_name = experiment.name;
   comparison.config_path = arguments.experiment.pasted();
@@ -181,7 +184,9 @@ PlanComparison compare_targets(const PlanArguments& arguments) {
     for (const std::string& capacity : or_none(arguments.capacities)) {
       PlannedTarget row;
       try {
-        row = plan_target(experiment, data, find_plan_target(experiment, gpu, capacity));
+        const PlanTarget target = find_plan_target(experiment, gpu, capacity);
+        warnings.tell(target.rates_problem);
+        row = plan_target(experiment, data, target);
       } catch (const DeviceError& error) {
         if (gpu.empty()) throw;
         row = refused_target(gpu, error.what());

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/device_rates.h"
 #include "cli/experiment_arguments.h"
 #include "cli/plan_target.h"
 #include "cli/terminal.h"
@@ -140,6 +141,7 @@ FitFindings find_fit(const FitArguments& arguments, const Experiment& experiment
 ExitCode fit(const FitArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   const PlanTarget target = find_plan_target(experiment, arguments.gpu, arguments.capacity);
+  RatesWarnings().tell(target.rates_problem);
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   const FitFindings findings = find_fit(arguments, experiment, data, target);
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());

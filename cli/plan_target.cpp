@@ -38,7 +38,9 @@ PlanTarget this_machine(const Experiment& experiment, const std::string& capacit
   if (target.capacity.num_bytes > of_a_run)
     target.notes.push_back(fmt::format("A run on this machine would have {} now ({}), less than --capacity.",
                                        format_bytes(of_a_run), capacity_of(experiment, *device).origin));
-  target.rates = rates_of(*device);
+  KnownRates known = rates_of(*device, experiment.device);
+  target.rates = std::move(known.rates);
+  target.rates_problem = std::move(known.problem);
   target.device = std::move(device);
   return target;
 }

@@ -18,6 +18,7 @@ struct PlanTarget {
   bool capacity_given = false;  ///< by --capacity: then memory.limit is not what bounds it
   std::string profile;          ///< the file; empty: a device of this machine
   MachineRates rates;
+  std::string rates_problem;       ///< KnownRates::problem
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
 };
 

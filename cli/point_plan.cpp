@@ -35,8 +35,7 @@ void fill_in(const Experiment& asked, const PlanTarget& target, SweepRow& row) {
   row.peak_reserved = plan.peak_reserved;
   if (schedule.total_steps() == 0) return;
   row.step_seconds = predict_step_time(compiled.program, schedule, target.rates).seconds;
-  if (*row.step_seconds > 0)
-    row.samples_per_second = static_cast<double>(schedule.step(1).num_samples) / *row.step_seconds;
+  row.samples_per_second = static_cast<double>(schedule.step(1).num_samples) / *row.step_seconds;
 }
 
 }  // namespace
@@ -47,6 +46,7 @@ const PlanTarget& PointPlanner::target_for(const Experiment& experiment) {
   const std::string device = device_key(experiment);
   if (device != device_) {
     target_ = find_plan_target(experiment, "", capacity_);
+    warnings_.tell(target_.rates_problem);
     if (device_.empty()) available_bytes_ = target_.available_bytes;
     device_ = device;
   }

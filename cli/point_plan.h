@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/device_rates.h"
 #include "cli/plan_target.h"
 #include "engine/config/experiment.h"
 #include "engine/report/sweep_row.h"
@@ -22,6 +23,7 @@ class PointPlanner {
   const PlanTarget& target_for(const Experiment& experiment);
 
   std::string gpu_, capacity_;
+  RatesWarnings warnings_;
   PlanTarget target_;
   std::string device_;  ///< what target_ was made for
   std::int64_t available_bytes_ = 0;

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
@@ -76,7 +77,9 @@ ExitCode run(const RunArguments& arguments) {
 
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
-  options.rates = rates_of(*device);
+  KnownRates known = rates_of(*device, experiment.device);
+  RatesWarnings().tell(known.problem);
+  options.rates = std::move(known.rates);
   options.resume = !arguments.resume.empty();
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
 

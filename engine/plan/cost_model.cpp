@@ -1,8 +1,11 @@
 #include "engine/plan/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "engine/errors.h"
 #include "engine/ops/op_definition.h"
+#include "engine/plan/step_routines.h"
 
 namespace trainer {
 namespace {
@@ -66,10 +69,9 @@ double predicted_seconds(const Program& program, const OpCall& call, const Machi
 StepTime predict_step_time(const Program& program, const RunSchedule& schedule, const MachineRates& rates) {
   StepTime time;
   time.seconds = rates.step_seconds;
-  const Program::MicroBatch& whole = program.micro_batches.front();
-  add(program, whole.first, 1, rates, time);
-  add(program, whole.next, static_cast<double>(schedule.step(1).num_micro_batches - 1), rates, time);
-  add(program, program.update, 1, rates, time);
+  for_each_first_step_routine(program, schedule,
+                              [&](const Routine& routine, double times) { add(program, routine, times, rates, time); });
+  require_internal(std::isfinite(time.seconds) && time.seconds > 0, "a step takes time");
   return time;
 }
 

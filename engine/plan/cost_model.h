@@ -33,11 +33,11 @@ std::int64_t workspace_bytes_of(const Program& program, const OpCall& call);
 
 /// Predicted seconds of one step (an update, with all its micro-batches).
 struct StepTime {
-  double seconds = 0;
+  double seconds = 0;                                           ///< more than 0
   double forward = 0, backward = 0, recompute = 0, update = 0;  ///< of `seconds`; the rest is the host's
 };
 
-/// Of a step of whole batches.
+/// Of the run's first step: its micro-batches are whole, but for an odd last one of an epoch that it spans.
 StepTime predict_step_time(const Program& program, const RunSchedule& schedule, const MachineRates& rates);
 
 }  // namespace trainer

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/errors.h"
+
 namespace trainer {
 namespace {
 
@@ -12,8 +14,8 @@ void fill(RateTable& table, double peak_flops, double bandwidth, double call_sec
   for (auto& rates : table) {
     for (int i = 0; i < num_op_kinds; ++i) {
       const double share = is_convolution(static_cast<OpKind>(i)) ? convolutions_share_of_peak : share_of_peak;
-      rates[static_cast<std::size_t>(i)] = {.flops_per_second = share * peak_flops,
-                                            .bytes_per_second = share_of_bandwidth * bandwidth,
+      rates[static_cast<std::size_t>(i)] = {.flops_per_second = std::max(share * peak_flops, 1.0),
+                                            .bytes_per_second = std::max(share_of_bandwidth * bandwidth, 1.0),
                                             .call_seconds = call_seconds};
     }
   }
@@ -57,7 +59,20 @@ const OpRate& MachineRates::of(const Op& op, std::int64_t workspace_bytes) const
   return table[static_cast<std::size_t>(way_of(op, workspace_bytes))][static_cast<std::size_t>(op.kind)];
 }
 
+std::string_view name_of(MachineRates::Origin origin) {
+  switch (origin) {
+    case MachineRates::Origin::assumed:
+      return "assumed";
+    case MachineRates::Origin::profile:
+      return "profile";
+    case MachineRates::Origin::measured:
+      return "measured";
+  }
+  throw InternalError("internal error: rates are from somewhere");
+}
+
 MachineRates assumed_cpu_rates(int num_threads) {
+  require_internal(num_threads > 0, "a CPU has threads");
   constexpr double slower_in_half = 1.3;
   constexpr auto other = static_cast<std::size_t>(OpWay::other);
   const OpRate usual = {
@@ -82,6 +97,18 @@ MachineRates assumed_cpu_rates(int num_threads) {
     rates.f32[other][static_cast<std::size_t>(kind)] = rates.half[other][static_cast<std::size_t>(kind)] = coded;
   }
   rates.step_seconds = 20e-6;
+  return rates;
+}
+
+MachineRates assumed_gpu_rates(bool tf32) {
+  GpuProfile typical;
+  typical.path = "a GPU of 10 TFLOP/s and 400 GB/s";
+  typical.bandwidth = 400'000'000'000;
+  typical.fp32 = 10;
+  typical.tf32 = 20;
+  typical.fp16 = 40;
+  MachineRates rates = profile_rates(typical, tf32);
+  rates.origin = MachineRates::Origin::assumed;
   return rates;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "engine/config/gpu_profile.h"
 #include "engine/ops/op.h"
@@ -10,7 +11,8 @@
 namespace trainer {
 
 /// How fast a machine runs calls of one kind: FLOPs or bytes, whichever takes longer, and what a call takes however
-/// small. Bytes are those of the operands, each once; what a kernel moves more often lowers its rate.
+/// small. Bytes are those of the operands, each once; what a kernel moves more often lowers its rate. Rates are at
+/// least 1 a second.
 struct OpRate {
   double flops_per_second = 0;
   double bytes_per_second = 0;
@@ -45,15 +47,18 @@ struct MachineRates {
     measured,  ///< by `trainer bench` on this machine
   };
   Origin origin = Origin::assumed;
-  std::string source;  ///< the file they are from; empty where assumed
+  std::string source;  ///< the file they are from; of assumed ones what was assumed, or empty: a CPU of its threads
   RateTable f32{};
   RateTable half{};         ///< of ops with a 16-bit operand
-  double step_seconds = 0;  ///< of the host, for a step however small
+  double step_seconds = 0;  ///< of the host, for a step however small; more than 0
 
   /// Of `op` with that much scratch.
   const OpRate& of(const Op& op, std::int64_t workspace_bytes) const;
   friend bool operator==(const MachineRates&, const MachineRates&) = default;
 };
+
+/// "assumed", "profile", "measured"
+std::string_view name_of(MachineRates::Origin origin);
 
 /// Whether an operand is f16 or bf16.
 bool has_half_operand(const Op& op);
@@ -62,6 +67,10 @@ bool has_half_operand(const Op& op);
 /// of what a core with AVX-512 was measured to reach. With 16-bit operands it takes 1.3 times as long: it stores 16
 /// bits and computes in f32.
 MachineRates assumed_cpu_rates(int num_threads);
+
+/// A GPU that is here, that no profile describes and nobody measured: as profile_rates of one with 10 TFLOP/s in f32,
+/// 20 in TF32, 40 in 16 bit and 400 GB/s, about an RTX 3060 to 3070.
+MachineRates assumed_gpu_rates(bool tf32);
 
 /// A GPU that is not here, from its published peaks, at the shares of them that were published for kernels on one H100
 /// or H200: products 0.8 of the peak (cuBLAS in bf16: 794 of 989 TFLOP/s); streams of bytes 0.9 of the bandwidth (4.3

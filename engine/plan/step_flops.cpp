@@ -1,6 +1,7 @@
 #include "engine/plan/step_flops.h"
 
 #include "engine/ops/op_definition.h"
+#include "engine/plan/step_routines.h"
 
 namespace trainer {
 namespace {
@@ -19,10 +20,8 @@ void add(const Program& program, const Routine& routine, double times, StepFlops
 
 StepFlops step_flops(const Program& program, const RunSchedule& schedule) {
   StepFlops flops;
-  const Program::MicroBatch& whole = program.micro_batches.front();
-  add(program, whole.first, 1, flops);
-  add(program, whole.next, static_cast<double>(schedule.step(1).num_micro_batches - 1), flops);
-  add(program, program.update, 1, flops);
+  for_each_first_step_routine(program, schedule,
+                              [&](const Routine& routine, double times) { add(program, routine, times, flops); });
   return flops;
 }
 

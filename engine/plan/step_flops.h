@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// Floating-point operations of one whole step.
+/// Floating-point operations of the run's first step.
 struct StepFlops {
   double total = 0;
   double recomputed = 0;  ///< of `total`: in phase recompute

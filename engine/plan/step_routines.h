@@ -17,6 +17,17 @@ void for_each_step_routine(const Program& program, const RunSchedule::Step& step
   visit(program.update);
 }
 
+/// Calls `visit(routine, times)` for each routine of the run's first step, once each.
+template <typename Visit>
+void for_each_first_step_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
+  const RunSchedule::Step step = schedule.step(1);
+  const std::int64_t num_odd = step.last_is_odd && step.num_micro_batches > 1 ? 1 : 0;
+  visit(program.micro_batches.front().first, 1.0);
+  visit(program.micro_batches.front().next, static_cast<double>(step.num_micro_batches - 1 - num_odd));
+  if (num_odd > 0) visit(program.micro_batches[1].next, 1.0);
+  visit(program.update, 1.0);
+}
+
 /// Calls `visit(routine, times)` for each routine of an evaluation, in order.
 template <typename Visit>
 void for_each_evaluation_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {

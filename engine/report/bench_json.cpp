@@ -3,22 +3,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/report/memory_json.h"
+
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-const char* name_of_origin(MachineRates::Origin origin) {
-  switch (origin) {
-    case MachineRates::Origin::measured:
-      return "measured";
-    case MachineRates::Origin::profile:
-      return "profile";
-    case MachineRates::Origin::assumed:
-      return "assumed";
-  }
-  throw InternalError("internal error: rates are from somewhere");
-}
 
 std::int64_t whole(double number) { return std::llround(number); }
 
@@ -60,7 +48,7 @@ std::string bench_json(const BenchFindings& f) {
                      {"op_seconds", f.timing.op_seconds()},
                      {"data_seconds", f.timing.data_seconds},
                      {"host_seconds", f.timing.host_seconds},
-                     {"rates", {{"origin", name_of_origin(f.rates.origin)}, {"source", f.rates.source}}},
+                     {"rates", rates_of(f.rates.origin, f.rates.source)},
                      {"bounds", bounds},
                      {"layers", rows_of(rows_by_layer(f), "layer")},
                      {"ops", rows_of(rows_by_kind(f), "op")}};

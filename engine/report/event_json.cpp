@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/config/load_experiment.h"
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/memory_json.h"
 #include "engine/report/numbers_text.h"
@@ -33,7 +34,7 @@ double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_
 
 std::string start_json(const StartEvent& event, std::string_view version) {
   Json config = nullptr;
-  if (event.experiment != nullptr) config = Json::parse(event.experiment->resolved_json, nullptr, false);
+  if (event.experiment != nullptr) config = Json::parse(resolved_json(*event.experiment), nullptr, false);
   return line_of({{"event", "start"},
                   {"config", config.is_discarded() ? Json(nullptr) : config},
                   {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/report/fit_report.h"
+#include "engine/report/memory_json.h"
 #include "engine/report/numbers_text.h"
 
 namespace trainer {
@@ -53,18 +54,6 @@ Json choices_of(const std::vector<Change>& choices) {
   return json;
 }
 
-std::string_view name_of(MachineRates::Origin origin) {
-  switch (origin) {
-    case MachineRates::Origin::assumed:
-      return "assumed";
-    case MachineRates::Origin::profile:
-      return "profile";
-    case MachineRates::Origin::measured:
-      return "measured";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string fit_json(const FitFindings& findings) {
@@ -80,7 +69,7 @@ std::string fit_json(const FitFindings& findings) {
   } else {
     json["samples_per_update"] = findings.effective_batch;
     json["as_is"] = {{"fits", findings.as_is_fits}, {"peak_reserved", findings.as_is_peak}};
-    json["rates"] = {{"origin", name_of(findings.rates)}, {"source", findings.rates_source}};
+    json["rates"] = rates_of(findings.rates, findings.rates_source);
     json["choices"] = choices_of(findings.choices);
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

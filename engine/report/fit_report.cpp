@@ -8,6 +8,7 @@
 #include "engine/bytes.h"
 #include "engine/report/numbers_text.h"
 #include "engine/report/shell_words.h"
+#include "engine/report/step_time_text.h"
 #include "engine/report/text_table.h"
 
 namespace trainer {
@@ -100,17 +101,11 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
   return text;
 }
 
-std::string short_time(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} s", seconds);
-}
-
 std::string choice_table(const FitFindings& findings, const Style& style) {
   TextTable table({{"#"}, {"peak reserved"}, {"an update"}, {"samples/s"}, {"time"}, {"numbers", Align::left}});
   for (std::size_t i = 0; i < findings.choices.size(); ++i) {
     const Change& choice = findings.choices[i];
-    table.add_row({std::to_string(i + 1), format_bytes(choice.peak_reserved), short_time(choice.step_seconds),
+    table.add_row({std::to_string(i + 1), format_bytes(choice.peak_reserved), step_time_text(choice.step_seconds),
                    format_count(static_cast<std::int64_t>(choice.samples_per_second)),
                    fmt::format("{:.2f} x", choice.relative_step_time), std::string(numbers_text(choice.numbers))});
   }
@@ -120,8 +115,10 @@ std::string choice_table(const FitFindings& findings, const Style& style) {
 std::string time_origin(const FitFindings& findings) {
   switch (findings.rates) {
     case MachineRates::Origin::assumed:
-      return "Times are predicted for an assumed machine of this kind: their ratios are better than they are; 'trainer "
-             "bench' measures this one.";
+      return fmt::format(
+          "Times are predicted for {}: their ratios are better than they are; 'trainer bench' measures this one.",
+          findings.rates_source.empty() ? "an assumed machine of this kind"
+                                        : findings.rates_source + ", assumed since no profile is of this one");
     case MachineRates::Origin::profile:
       return fmt::format("Times are predicted from the peaks and the bandwidth in {}.", findings.rates_source);
     case MachineRates::Origin::measured:

@@ -54,6 +54,10 @@ Json outside_allocator_of(const std::vector<NamedBytes>& outside) {
   return {{"bytes", sum_of(outside)}, {"parts", std::move(parts)}};
 }
 
+Json rates_of(MachineRates::Origin origin, const std::string& source) {
+  return {{"origin", name_of(origin)}, {"source", source.empty() ? Json(nullptr) : Json(source)}};
+}
+
 Json failure_of(const OutOfMemoryContext& context) {
   const AllocationFailure& failure = context.failure;
   const MemoryStatistics& statistics = failure.statistics;

@@ -6,11 +6,12 @@
 
 #include "engine/device/device.h"
 #include "engine/plan/change.h"
+#include "engine/plan/machine_rates.h"
 #include "engine/plan/memory_plan.h"
 
 namespace trainer {
 
-// The parts that events about memory have in common: Note [Machine interface] in engine/report/event_json.h.
+// The parts that events about memory and time have in common: Note [Machine interface] in engine/report/event_json.h.
 
 using Json = nlohmann::ordered_json;
 
@@ -23,6 +24,8 @@ Json top_of(const std::vector<LiveMemory::TopBuffer>& top);
 Json fixes_of(const std::vector<Change>& fixes);
 Json outside_allocator_of(const std::vector<NamedBytes>& outside);
 Json step_memory_of(const StepMemory& memory);
+/// Where predicted times come from: the origin, and the file or what was assumed, null where nothing is to say.
+Json rates_of(MachineRates::Origin origin, const std::string& source);
 /// The fields of an `oom` event that tell of the failure.
 Json failure_of(const OutOfMemoryContext& context);
 

@@ -8,22 +8,6 @@
 namespace trainer {
 namespace {
 
-std::string_view name_of(MachineRates::Origin origin) {
-  switch (origin) {
-    case MachineRates::Origin::assumed:
-      return "assumed";
-    case MachineRates::Origin::profile:
-      return "profile";
-    case MachineRates::Origin::measured:
-      return "measured";
-  }
-  return "";
-}
-
-Json rates_of(MachineRates::Origin origin, const std::string& source) {
-  return {{"origin", name_of(origin)}, {"source", source.empty() ? Json(nullptr) : Json(source)}};
-}
-
 Json timeline_of(const std::vector<TimelinePoint>& timeline, const std::vector<std::string>& layer_labels) {
   Json json = Json::array();
   for (const TimelinePoint& point : timeline) {

@@ -23,7 +23,9 @@ std::string samples_per_second_text(double rate) {
 std::string rates_sentence(MachineRates::Origin origin, const std::string& source) {
   switch (origin) {
     case MachineRates::Origin::assumed:
-      return "Assumed for a machine like this: 'trainer bench' measures it.";
+      return source.empty()
+                 ? "Assumed for a machine like this: 'trainer bench' measures it."
+                 : fmt::format("Assumed for {}, since no profile is of this one: 'trainer bench' measures it.", source);
     case MachineRates::Origin::profile:
       return "By the published peaks of that GPU and the shares of them that kernels usually reach.";
     case MachineRates::Origin::measured:

@@ -61,14 +61,15 @@ void keep_shorter(StepTiming& timing, const StepTiming& again) {
     timing.calls[i].seconds = std::min(timing.calls[i].seconds, again.calls[i].seconds);
 }
 
-/// What the host adds to a step, beside the ops and the data.
+/// What the host adds to a step, beside the ops and the data; at least a microsecond, since every step takes time.
 double host_seconds(const std::vector<TimedNetwork>& networks) {
   std::vector<double> seconds;
   for (const TimedNetwork& network : networks) {
     const StepTiming& timing = network.timing;
     seconds.push_back(std::max(0.0, timing.step_seconds - timing.data_seconds - timing.op_seconds()));
   }
-  return lower_quartile(seconds);
+  constexpr double least_seconds = 1e-6;
+  return std::max(lower_quartile(seconds), least_seconds);
 }
 
 }  // namespace

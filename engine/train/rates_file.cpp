@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -46,12 +45,20 @@ Json json_of(const RateTable& table) {
   return ways;
 }
 
-/// A figure that times can be computed from; throws nlohmann's errors and DataError.
-double figure_of(const Json& value, bool may_be_zero) {
-  const auto figure = value.get<double>();
-  if (!std::isfinite(figure) || figure < 0 || (figure == 0 && !may_be_zero))
-    throw DataError(fmt::format("{} is no speed", value.dump()));
-  return figure;
+/// Throws nlohmann's errors and DataError.
+double rate_of(const Json& value) {
+  constexpr double least = 1, most = 1e30;
+  const auto rate = value.get<double>();
+  if (!(rate >= least && rate <= most)) throw DataError(fmt::format("{} a second is no speed", value.dump()));
+  return rate;
+}
+
+/// Throws nlohmann's errors and DataError.
+double seconds_of(const Json& value) {
+  constexpr double most = 1e9;
+  const auto seconds = value.get<double>();
+  if (!(seconds > 0 && seconds <= most)) throw DataError(fmt::format("{} seconds are no time", value.dump()));
+  return seconds;
 }
 
 RateTable table_of(const Json& ways) {
@@ -60,7 +67,8 @@ RateTable table_of(const Json& ways) {
     for (std::size_t kind = 0; kind < table[way].size(); ++kind) {
       const Json& entry = ways.at(way_names[way]).at(std::string(name_of(static_cast<OpKind>(kind))));
       for (const auto& [name, figure] : figures)
-        table[way][kind].*figure = figure_of(entry.at(name), figure == &OpRate::call_seconds);
+        table[way][kind].*figure =
+            figure == &OpRate::call_seconds ? seconds_of(entry.at(name)) : rate_of(entry.at(name));
     }
   }
   return table;
@@ -125,7 +133,7 @@ std::optional<MachineRates> read_rates(const std::string& path, std::string_view
     MachineRates rates;
     rates.origin = MachineRates::Origin::measured;
     rates.source = path;
-    rates.step_seconds = figure_of(json.at("step_seconds"), true);
+    rates.step_seconds = seconds_of(json.at("step_seconds"));
     rates.f32 = table_of(json.at("f32"));
     rates.half = table_of(json.at("half"));
     return rates;

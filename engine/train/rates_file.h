@@ -14,7 +14,7 @@ namespace trainer {
 // rates-<device name>.json; a CPU's name tells its threads. An object with the version of the format, the name of the
 // device, the host's seconds for a step, and under "f32" and "half", for each way and kind, FLOPs and bytes a second
 // and seconds a call. A file of another format or device, or of a trainer with other ops, is refused: it is measured
-// anew in less than a minute.
+// anew in less than a minute. So is one with a figure that is not above 0 or that no machine has.
 
 /// Where the rates of a device of that name are kept. Throws DataError where neither XDG_CACHE_HOME nor HOME is set.
 std::string rates_path(std::string_view device_name);

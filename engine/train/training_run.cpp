@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <new>
 #include <optional>
 
 #include "engine/config/load_experiment.h"
@@ -176,26 +177,39 @@ class TrainingRun {
                       {.replays = experiment.device.cuda_graph, .synchronous = options_.debug_sync});
     TrainingLoop loop(experiment, data_, schedule, executor, directory_, options_, interruption_, events_, progress_);
     Outcome outcome;
-    bool is_loaded = false;
+    std::optional<std::int64_t> refused_capacity;
     try {
-      load(executor);
-      is_loaded = true;
-      outcome.status = loop.run();
-      take_numbers(executor);
-    } catch (const ProgramOutOfMemory& error) {
-      const std::int64_t capacity = real_capacity(error.failure(), device_);
-      outcome.change = find_change(capacity);
-      if (is_loaded && outcome.change) held_.emplace(executor);
-      if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
-      take_numbers(executor);
-      outcome.context =
-          program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
-      if (!outcome.change) tell_of(outcome.context, capacity);
+      bool is_loaded = false;
+      try {
+        load(executor);
+        is_loaded = true;
+        outcome.status = loop.run();
+      } catch (const ProgramOutOfMemory& error) {
+        refused_capacity = real_capacity(error.failure(), device_);
+        outcome.change = prepare_change(*refused_capacity, is_loaded ? &executor : nullptr);
+        if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
+        outcome.context =
+            program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
+      }
     } catch (const std::exception&) {
       take_numbers(executor);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }
+    take_numbers(executor);
+    if (refused_capacity && !outcome.change) tell_of(outcome.context, *refused_capacity);
     return outcome;
+  }
+
+  /// What the run goes on with, the tensors of `loaded`, where there is one, copied to the host. Nothing where the host
+  /// has no memory for that: then all of them are on the device still.
+  std::optional<Change> prepare_change(std::int64_t capacity, Executor* loaded) {
+    try {
+      std::optional<Change> change = find_change(capacity);
+      if (change && loaded != nullptr) held_.emplace(*loaded);
+      return change;
+    } catch (const std::bad_alloc&) {
+      return std::nullopt;  // the run ends as one that nothing fits: it is saved, and the report tells what would
+    }
   }
 
   /// Saves what was trained since the last checkpoint, from the device or from where it was held.
@@ -240,7 +254,6 @@ class TrainingRun {
         held_->restore(executor);
       else
         restore_checkpoint(*start_.checkpoint, executor);
-      held_.reset();
     } else {
       load_fresh_state(executor, given_);
       if (!options_.initial_weights.empty()) load_weights(options_.initial_weights, executor);
@@ -248,6 +261,7 @@ class TrainingRun {
     // The 16-bit copies follow parameters that were written from outside.
     if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
     device_.synchronize();
+    held_.reset();  // until here, what fails is saved from there
   }
 
   void emit_end(RunStatus status) {

@@ -19,14 +19,14 @@ struct Interruption {
 enum class RunStatus : std::uint8_t { done, out_of_memory, diverged, interrupted };
 
 struct TrainingOptions {
-  bool resume = false;           ///< continue from the newest checkpoint under experiment.output
-  std::string resume_from;       ///< or from this one
-  bool accept_previous = false;  ///< a damaged newest checkpoint may be skipped
-  bool overwrite = false;        ///< start anew in an output directory that holds a run
-  bool debug_sync = false;       ///< wait after each call, so that a fault names its op and layer
-  std::string initial_weights;   ///< a safetensors file to start the parameters from
-  std::string trainer_version;   ///< recorded in checkpoints
-  MachineRates rates;            ///< by which changes are compared where memory runs out
+  bool resume = false;                        ///< continue from the newest checkpoint under experiment.output
+  std::string resume_from;                    ///< or from this one
+  bool accept_previous = false;               ///< a damaged newest checkpoint may be skipped
+  bool overwrite = false;                     ///< start anew in an output directory that holds a run
+  bool debug_sync = false;                    ///< wait after each call, so that a fault names its op and layer
+  std::string initial_weights;                ///< a safetensors file to start the parameters from
+  std::string trainer_version;                ///< recorded in checkpoints
+  MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
 };
 
 /// What the allocator of a run may reserve: what the device has available, or memory.limit if lower.

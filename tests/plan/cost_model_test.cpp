@@ -1,10 +1,12 @@
 #include "engine/plan/cost_model.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "engine/config/load_experiment.h"
 #include "engine/ops/op_definition.h"
 #include "engine/plan/fit_rates.h"
+#include "engine/plan/step_flops.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 
@@ -120,7 +122,7 @@ TEST_CASE("The rate is that of the kind, the way and the precision") {
 TEST_CASE(
     "A step takes what its phases and the host take, each call once, further micro-batches as often as they run") {
   const MachineRates rates = distinct_rates();
-  for (const std::int64_t accumulation : {1, 2, 3}) {
+  for (const std::int64_t accumulation : {1, 2, 3, 7}) {  // 7: the last of them is the epoch's odd one
     const Compiled compiled =
         compile_text("train: {batch_size: 4, accumulation_steps: " + std::to_string(accumulation) + "}\n");
     const StepTime time = predict_step_time(compiled.program, compiled.schedule, rates);
@@ -133,7 +135,8 @@ TEST_CASE(
     double sum = rates.step_seconds;
     const Program::MicroBatch& whole = compiled.program.micro_batches.front();
     std::vector<const Routine*> step = {&whole.first, &compiled.program.update};
-    for (std::int64_t i = 1; i < accumulation; ++i) step.push_back(&whole.next);
+    for (std::int64_t i = 1; i < accumulation; ++i)
+      step.push_back(4 * i + 4 <= 26 ? &whole.next : &compiled.program.micro_batches.back().next);
     for (const Routine* routine : step) {
       for (const Instruction& instruction : routine->instructions) {
         if (instruction.kind != Instruction::Kind::run) continue;
@@ -179,6 +182,50 @@ TEST_CASE("A profile's rates are below its peaks, by precision, and fp32's where
   const MachineRates plain = profile_rates(profile, true);
   CHECK(flops_of(plain, f32_op) == flops_of(exact, f32_op));
   CHECK(flops_of(plain, half_op) == flops_of(plain, f32_op));
+}
+
+TEST_CASE("An odd last micro-batch takes less time and fewer FLOPs than a whole one, and more than none") {
+  const MachineRates rates = distinct_rates();
+  const auto compiled_with = [](int accumulation) {
+    return compile_text("train: {batch_size: 4, accumulation_steps: " + std::to_string(accumulation) + "}\n");
+  };
+  const Compiled one = compiled_with(5), whole = compiled_with(6), odd = compiled_with(7);
+  const auto seconds_of = [&](const Compiled& of) { return predict_step_time(of.program, of.schedule, rates).seconds; };
+  CHECK(seconds_of(odd) > seconds_of(whole));
+  CHECK(seconds_of(odd) - seconds_of(whole) < seconds_of(whole) - seconds_of(one));
+  const auto flops_of = [](const Compiled& of) { return step_flops(of.program, of.schedule).total; };
+  CHECK(flops_of(odd) > flops_of(whole));
+  CHECK(flops_of(odd) - flops_of(whole) < flops_of(whole) - flops_of(one));
+}
+
+TEST_CASE("An unmeasured GPU is assumed to be a GPU: faster than a CPU, faster still in TF32 and 16 bit, and named") {
+  const MachineRates gpu = assumed_gpu_rates(false), with_tf32 = assumed_gpu_rates(true);
+  CHECK(gpu.origin == MachineRates::Origin::assumed);
+  CHECK(gpu.source.find("GPU") != std::string::npos);
+  const Op op = linear_of(1009, 1024, 1024);
+  Op half_op = op;
+  for (TensorType& type : half_op.inputs) type.dtype = DType::f16;
+  CHECK(predicted_seconds(op, 0, gpu) < predicted_seconds(op, 0, assumed_cpu_rates(16)));
+  CHECK(predicted_seconds(op, 0, with_tf32) < predicted_seconds(op, 0, gpu));
+  CHECK(predicted_seconds(half_op, 0, gpu) < predicted_seconds(op, 0, with_tf32));
+}
+
+TEST_CASE("More threads are assumed to take less time") {
+  const Op op = linear_of(1009, 31, 127);
+  CHECK(predicted_seconds(op, 0, assumed_cpu_rates(2)) < predicted_seconds(op, 0, assumed_cpu_rates(1)));
+}
+
+TEST_CASE("Steps take a time above 0 and below infinity whatever figures a profile may have") {
+  GpuProfile profile;
+  profile.bandwidth = 1;
+  const Compiled compiled = compile_text("train: {batch_size: 1}\n");
+  for (const double peak : {1e-308, 1e-300, 1.0, 1e300, 1e308}) {
+    profile.fp32 = peak;
+    const double seconds =
+        predict_step_time(compiled.program, compiled.schedule, profile_rates(profile, false)).seconds;
+    CHECK(seconds > 0);
+    CHECK(std::isfinite(seconds));
+  }
 }
 
 TEST_CASE("Rates are found again from calls that took what they say") {

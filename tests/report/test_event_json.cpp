@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "engine/config/load_experiment.h"
 #include "engine/report/event_json.h"
 #include "engine/report/json_lines_sink.h"
 #include "engine/report/plan_json.h"
@@ -49,8 +50,14 @@ std::string read_text(const std::string& path) {
 }  // namespace
 
 TEST_CASE("the start event carries the resolved configuration and the version") {
-  Experiment experiment;
-  experiment.resolved_json = R"({"name":"digits","train":{"batch_size":32}})";
+  Experiment experiment = parse_experiment(
+      "name: digits\ndata: {type: synthetic, shape: [3], classes: 2, samples: 100}\nmodel: {layers: [linear: {out: "
+      "2}]}\n"
+      "optimizer: sgd\ntrain: {batch_size: auto}\n",
+      "test.yaml");
+  // As settle_experiment does: what is run is told, not what was asked for.
+  experiment.train.batch_size_rule = BatchSizeRule::given;
+  experiment.train.batch_size = 32;
   StartEvent start;
   start.experiment = &experiment;
   start.device_kind = "cpu";

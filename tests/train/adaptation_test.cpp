@@ -342,6 +342,37 @@ TEST_CASE("Where nothing fits an adapted run ends in the report, and what it had
   CHECK(same_file(folder, "run", "whole", 6, "optimizer.safetensors"));
 }
 
+TEST_CASE(
+    "Where the host has no memory to hold a run that could adapt, it is saved from the device and ends in the report") {
+  const OutputFolder folder;
+  RatedRun whole(mixing_experiment, folder.path("whole"));
+  REQUIRE(whole() == RunStatus::done);
+  const Settings large = {"checkpoint.every=100", "data.validation_samples=4000", "train.eval_batch_size=4000"};
+  RatedRun run(mixing_experiment, folder.path("run"), with(large, adapts));
+  WrappedDevice device(make_cpu_device(1));
+  device.tells_what_is_left = true;
+  AdaptingSink events;
+  events.at_step = [&](const StepEvent& step) {
+    if (step.step != 6) return;  // whose evaluation needs more than is held
+    device.memory.real_capacity = device.memory.held;
+    device.host_is_full = true;
+  };
+  REQUIRE(run_with(run, device, events) == RunStatus::out_of_memory);
+  CHECK_FALSE(device.host_is_full);
+  CHECK(events.adaptations.empty());
+  REQUIRE(events.failures.size() == 1);
+  CHECK(events.failures[0].context.phase == Phase::eval);
+  CHECK(events.ends.back().status == "oom");
+  CHECK(events.ends.back().steps == 6);
+  CHECK(events.ends.back().passes.total > 0);
+  CHECK(events.ends.back().peak_reserved > 0);
+  REQUIRE(events.checkpoints.size() == 1);
+  CHECK(events.ends.back().last_checkpoint == RunDirectory(folder.path("run")).checkpoint_path(6));
+  CHECK(device.memory.held == 0);
+  CHECK(same_file(folder, "run", "whole", 6, "model.safetensors"));
+  CHECK(same_file(folder, "run", "whole", 6, "optimizer.safetensors"));
+}
+
 TEST_CASE("Where a device does not tell what is left, a run adapts until it fits, each time to less") {
   const OutputFolder folder;
   RatedRun run(plain_experiment, folder.path("run"), {"memory.on_oom=adapt", "memory.allocator=planned"});

@@ -50,7 +50,6 @@ MachineRates some_rates() {
   for (RateTable* table : {&rates.f32, &rates.half})
     for (auto& kinds : *table)
       for (OpRate& kind : kinds) kind = {figure *= 1.01, figure / 7, 1 / figure};
-  rates.f32[0][0].call_seconds = 0;
   rates.step_seconds = 1e-4 / 3;
   return rates;
 }
@@ -105,8 +104,14 @@ TEST_CASE("A damaged or foreign file of rates is refused with what to do, wherev
   is_refused(replaced(whole, "\"linear\"", "\"no_such_op\""));
   is_refused(replaced(whole, "\"flops_per_second\": ", "\"flops_per_second\": -"));
   is_refused(replaced(whole, "\"bytes_per_second\": ", "\"bytes_per_second\": 0, \"x\": "));
-  is_refused(replaced(whole, "\"call_seconds\": 0.0", "\"call_seconds\": \"0.0\""));
-  is_refused(replaced(whole, "\"call_seconds\": 0.0", "\"call_seconds\": null"));
+  is_refused(replaced(whole, "\"bytes_per_second\": ", "\"bytes_per_second\": 0.5, \"x\": "));
+  is_refused(replaced(whole, "\"flops_per_second\": ", "\"flops_per_second\": 1e31, \"x\": "));
+  is_refused(replaced(whole, "\"flops_per_second\": ", "\"flops_per_second\": 1e999, \"x\": "));
+  for (const char* wrong : {"0", "0.0", "-1e-6", "1e10", "\"1e-6\"", "null"}) {
+    INFO(wrong);
+    for (const char* name : {"\"call_seconds\": ", "\"step_seconds\": "})
+      is_refused(replaced(whole, name, name + std::string(wrong) + ", \"x\": "));
+  }
   write(path, whole);
   CHECK(read_rates(path, "a CPU"));
   CHECK_THROWS_WITH(read_rates(path, "another CPU"), Contains("a CPU") && Contains("trainer bench"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ class WrappedDevice final : public Device {
   ShortMemory memory;
   bool tells_what_is_left = false;        ///< from the first refusal on, as if others had come before
   bool is_asynchronous = false;           ///< programs have staging buffers, and steps are queued ahead
+  bool host_is_full = false;              ///< the next copy to the host finds no memory there
   std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
   const MemorySource* source = nullptr;   ///< the last one made
 
@@ -83,6 +85,7 @@ class WrappedDevice final : public Device {
     inner_->copy_to_device(destination, from, num_bytes);
   }
   void copy_to_host(void* destination, const void* from, std::int64_t num_bytes) override {
+    if (std::exchange(host_is_full, false)) throw std::bad_alloc();
     inner_->copy_to_host(destination, from, num_bytes);
   }
   void fill_zero(void* destination, std::int64_t num_bytes) override { inner_->fill_zero(destination, num_bytes); }
