@@ -34,6 +34,12 @@ TEST_CASE("the largest value that fit names is planned to fit, and the next one 
     CHECK(plan(config, "12MiB", key + "=" + std::to_string(value)) == 0);
     CHECK(plan(config, "12MiB", key + "=" + std::to_string(value + 1)) == 4);
     CHECK(number_behind(result.out, "peak_reserved") <= 12 << 20);
+    CHECK(number_behind(result.out, "lowest") == 1);
+    CHECK(number_behind(result.out, "highest") > value);
+    CHECK(number_behind(result.out, "num_planned") > 0);
+    CHECK(number_behind(result.out, "num_unknown") == 0);
+    CHECK_THAT(result.out, Contains("\"key\":\"" + key + "\"") && Contains("\"smaller_that_fail\":[") &&
+                               Contains("\"next\":{\"value\":" + std::to_string(value + 1) + ",\"fits\":false"));
     const std::string text = run_trainer({"fit", config, "--capacity", "12MiB", "--max", key}).out;
     CHECK_THAT(text, Contains("The largest " + key + " that fits is"));
     CHECK_THAT(text, Contains(key + "=" + std::to_string(value)));
