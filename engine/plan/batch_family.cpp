@@ -147,18 +147,16 @@ class SizedFamily final : public BatchFamily {
       }
     };
     try {
+      allocator.begin_layout();
       walk(SizedProgram::load);
       const std::int64_t num_steps = std::min(schedule.total_steps(), most_steps);
       for (std::int64_t number = 1; number <= num_steps; ++number) {
         const RunSchedule::Step step = schedule.step(number);
         if (num_whole(step) == 0) break;
         const std::uint64_t before = allocator.fingerprint();
+        allocator.begin_layout();
         walk(SizedProgram::first);
-        for (std::int64_t m = 1; m < num_whole(step); ++m) {
-          const std::uint64_t before_batch = allocator.fingerprint();
-          walk(SizedProgram::next);
-          if (allocator.fingerprint() == before_batch) break;  // the others are the same
-        }
+        for (std::int64_t m = 1; m < num_whole(step); ++m) walk(SizedProgram::next);
         if (step.last_is_odd) break;
         walk(SizedProgram::update);
         if (step.evaluates || allocator.fingerprint() == before) break;
