@@ -1,6 +1,7 @@
 #include "engine/plan/largest_value.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "engine/plan/batch_family.h"
 #include "engine/plan/excluded_values.h"
@@ -86,8 +87,8 @@ class LargestValueSearch {
 
   void find_value() {
     const std::int64_t work_before = work();
-    for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range) {
-      for (std::int64_t value = range->excluded_from - 1; value >= range->first; --value) {
+    for (const ValueRange& range : std::ranges::reverse_view(ranges_)) {
+      for (std::int64_t value = range.excluded_from - 1; value >= range.first; --value) {
         if (work() - work_before > most_work) return bisect(value);
         if (!fits(value)) continue;
         result_.value = value;
