@@ -1,7 +1,6 @@
 #include "engine/plan/largest_value.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "engine/plan/batch_family.h"
 #include "engine/plan/excluded_values.h"
@@ -87,7 +86,8 @@ class LargestValueSearch {
 
   void find_value() {
     const std::int64_t work_before = work();
-    for (const ValueRange& range : std::ranges::reverse_view(ranges_)) {
+    for (std::size_t r = ranges_.size(); r-- > 0;) {
+      const ValueRange& range = ranges_[r];
       for (std::int64_t value = range.excluded_from - 1; value >= range.first; --value) {
         if (work() - work_before > most_work) return bisect(value);
         if (!fits(value)) continue;
