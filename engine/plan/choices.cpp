@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@
 namespace trainer {
 namespace {
 
-/// Times that are nearer than this count as the same: the cost model is not more exact.
-constexpr double same_speed = 1.05;
+/// What equals a choice is left out while choices are sought and again at the end: both together are same_speed.
+const double same_speed_once = std::sqrt(same_speed);
 
 // Note [Search for choices]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -131,7 +132,7 @@ class ChoiceSearch {
     if (!verdict.problem.empty()) return true;
     const Numbers numbers = find_technique_difference(experiment_, changed, data_).numbers;
     return std::any_of(choices_.begin(), choices_.end(), [&](const Change& choice) {
-      return choice.numbers <= numbers && choice.step_seconds <= same_speed * verdict.time.seconds;
+      return choice.numbers <= numbers && choice.step_seconds <= same_speed_once * verdict.time.seconds;
     });
   }
 
@@ -192,7 +193,7 @@ class ChoiceSearch {
     for (Change& choice : choices_) {
       const bool is_equalled = std::any_of(kept.begin(), kept.end(), [&](const Change& other) {
         return other.numbers <= choice.numbers && other.set.size() <= choice.set.size() &&
-               other.step_seconds <= same_speed * choice.step_seconds;
+               other.step_seconds <= same_speed_once * choice.step_seconds;
       });
       if (!is_equalled) kept.push_back(std::move(choice));
     }

@@ -17,9 +17,12 @@ struct ChoiceOptions {
   bool while_running = false;
 };
 
+/// Times whose ratio is below this are as good as equal: the cost model is not more exact.
+inline constexpr double same_speed = 1.1;
+
 /// Combinations of batch size, accumulation, precision, checkpointing, allocator and optimizer memory that fit
 /// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. What another
-/// equals in speed (to a tenth), in keeping the numbers and in how little it changes is left out. The experiment as it
+/// equals in speed (same_speed), in keeping the numbers and in how little it changes is left out. The experiment as it
 /// is is among them where it fits.
 std::vector<Change> find_choices(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                  std::int64_t capacity, const ChoiceOptions& options);

@@ -146,7 +146,7 @@ TEST_CASE("no combination that fits is much faster than a choice that keeps the 
         ++num_fitting;
         const Numbers numbers = numbers_of(combination.set, std::string(space.name) == "cnn");
         const bool is_matched = std::any_of(choices.begin(), choices.end(), [&](const Change& choice) {
-          return choice.numbers <= numbers && choice.step_seconds <= 1.11 * verdict.time.seconds;
+          return choice.numbers <= numbers && choice.step_seconds <= same_speed * verdict.time.seconds;
         });
         if (is_matched) continue;
         std::string words;
