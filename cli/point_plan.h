@@ -1,6 +1,6 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 
 #include "cli/device_rates.h"
@@ -18,10 +18,10 @@ class PointPlanner {
 
   /// Fills in what a plan tells. What cannot be planned is a failed row with the reason.
   void plan(const Experiment& experiment, SweepRow& row);
-
- private:
+  /// What plan() plans the experiment for, until it is asked again. Throws ConfigError, DeviceError.
   const PlanTarget& target_for(const Experiment& experiment);
 
+ private:
   std::string gpu_, capacity_;
   RatesWarnings warnings_;
   PlanTarget target_;

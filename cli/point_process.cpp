@@ -27,6 +27,14 @@ class Pipe {
  public:
   Pipe() {
     if (pipe2(ends_.data(), O_CLOEXEC) != 0) throw_system_error("cannot make a pipe");
+    // Where a standard stream is closed an end got its number, and dup2 onto itself would leave it to close at exec.
+    for (int& end : ends_) {
+      if (end > STDERR_FILENO) continue;
+      const int moved = fcntl(end, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+      if (moved < 0) throw_system_error("cannot make a pipe");
+      close(end);
+      end = moved;
+    }
   }
   ~Pipe() {
     close_end(0);

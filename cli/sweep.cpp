@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/config/references.h"
 #include "engine/config/sweep_grid.h"
+#include "engine/memory/fingerprint.h"
 #include "engine/report/sweep_plot.h"
 
 namespace trainer {
@@ -120,13 +122,29 @@ int exit_code_of_row(const SweepRow& row) {
   }
 }
 
-/// Throws ConfigError where --gpu or --capacity is mistaken, before the sweep has a folder.
-void check_target(const SweepOptions& options, const SweepPoint& first) {
-  try {
-    find_plan_target(load_experiment(options.config_path, first.overrides), options.gpu, options.capacity);
-  } catch (const DeviceError&) {
-    // The device may be what is swept: each point tells in its row.
-  }
+/// "measured, /home/a/.cache/trainer/rates.json, 1f0b…": differs where any rate does.
+std::string text_of(const MachineRates& rates) {
+  Fingerprint fingerprint(0);
+  const auto add = [&](double number) { fingerprint.mix(std::bit_cast<std::int64_t>(number)); };
+  for (const RateTable* table : {&rates.f32, &rates.half})
+    for (const auto& way : *table)
+      for (const OpRate& rate : way)
+        for (const double number : {rate.flops_per_second, rate.bytes_per_second, rate.call_seconds}) add(number);
+  add(rates.step_seconds);
+  const char* origin = rates.origin == MachineRates::Origin::assumed   ? "assumed"
+                       : rates.origin == MachineRates::Origin::profile ? "profile"
+                                                                       : "measured";
+  return fmt::format("{}, {}{}{:016x}", origin, rates.source, rates.source.empty() ? "" : ", ", fingerprint.value());
+}
+
+/// Throws ConfigError where --stop-on oom would leave out points that may well fit.
+void check_stop(const SweepOptions& options, const SweptKey& first) {
+  if (!options.stop_on_oom || grows_memory(first.key, first.values)) return;
+  throw ConfigError(
+      fmt::format("--stop-on oom leaves out larger values of the first key, and {}; put a key first whose numbers "
+                  "need more memory the larger they are, such as train.batch_size, or leave --stop-on out",
+                  first.key == "memory.limit" ? "a larger memory.limit fits more"
+                                              : fmt::format("not all of {} are numbers", first.key)));
 }
 
 class Sweep {
@@ -134,22 +152,27 @@ class Sweep {
   Sweep(const SweepOptions& options, const SweepGrid& grid)
       : options_(options),
         points_(grid.points()),
-        folder_(folder_of(options, points_.front()), header_of(grid), config_at(grid), options.overwrite),
         planner_(options.gpu, options.capacity),
+        header_(header_at(grid, points_.front().values)),
+        folder_(
+            folder_of(options, points_.front()), header_,
+            [&](const std::vector<std::string>& values) { return header_at(grid, values); }, options.overwrite),
         progress_(form_of(options), grid.keys(), options.plan_only, style_for(stdout)),
-        header_(header_of(grid)),
         keys_(grid.keys()) {}
 
   ExitCode run() {
     std::signal(SIGPIPE, SIG_IGN);  // a sweep outlives whoever reads what it prints
     const InterruptSignals signals(interruption_, "\nEnding the sweep; the same command goes on with it.\n");
+    // Before anything is run for hours, and again before each point.
+    if (!options_.plan_only)
+      for (const SweepPoint& point : points_) folder_.check_is_free(point.name);
     progress_.begin(header_, points_.size(), folder_.path());
     SweepEnd end;
     end.num_points = static_cast<std::int64_t>(points_.size());
     end.folder = folder_.path();
     for (std::size_t i = 0; i < points_.size() && interruption_.requests == 0; ++i) {
       const SweepPoint& point = points_[i];
-      if (const SweepRow* former = folder_.result_of(point.name)) {
+      if (const SweepRow* former = folder_.result_of(point.name); former != nullptr && still_holds(*former, point)) {
         ++end.num_kept;
         show(*former, true);
         continue;
@@ -181,22 +204,40 @@ class Sweep {
     return options.quiet ? SweepProgress::Form::none : SweepProgress::Form::table;
   }
 
-  SweepHeader header_of(const SweepGrid& grid) const {
+  /// Throws ConfigError, also where --gpu or --capacity is mistaken.
+  SweepHeader header_at(const SweepGrid& grid, const std::vector<std::string>& values) {
+    const Experiment experiment = load_experiment(options_.config_path, grid.point(values).overrides);
     SweepHeader header;
     header.version = TRAINER_VERSION;
     header.plan_only = options_.plan_only;
     header.gpu = options_.gpu;
     header.capacity = options_.capacity;
     for (const SweptKey& key : grid.keys()) header.keys.push_back(key.key);
-    header.values = points_.front().values;
-    header.config_json = load_experiment(options_.config_path, points_.front().overrides).resolved_json;
+    header.values = values;
+    header.config_json = experiment.resolved_json;
+    if (!options_.plan_only) return header;
+    try {
+      const PlanTarget& target = planner_.target_for(experiment);
+      header.device = target.device->name();
+      header.rates = text_of(target.rates);
+    } catch (const DeviceError&) {
+      // The device may be what is swept: each point tells in its row.
+    }
     return header;
   }
 
-  SweepFolder::ConfigAt config_at(const SweepGrid& grid) const {
-    return [&](const std::vector<std::string>& values) {
-      return load_experiment(options_.config_path, grid.point(values).overrides).resolved_json;
-    };
+  /// Whether a former row is what this sweep would find. What is free on this machine is never the same twice: then a
+  /// plan stays that fits into what is free now, and any other is made again.
+  bool still_holds(const SweepRow& former, const SweepPoint& point) {
+    if (!options_.plan_only) return true;
+    try {
+      const Experiment experiment = load_experiment(options_.config_path, point.overrides);
+      const std::int64_t capacity = planner_.target_for(experiment).capacity.num_bytes;
+      if (former.capacity == capacity) return true;
+      return former.status == PointStatus::fits && former.peak_reserved && *former.peak_reserved <= capacity;
+    } catch (const DeviceError&) {
+      return false;  // planned again, its row says why it cannot be
+    }
   }
 
   std::string plot_title() const {
@@ -232,8 +273,10 @@ class Sweep {
     std::vector<std::string> words = {"run", options_.config_path};
     const std::vector<std::string> overrides = overrides_in(point, folder_.point_path(point.name));
     words.insert(words.end(), overrides.begin(), overrides.end());
-    // What a sweep that was killed has left there is no result.
-    words.insert(words.end(), {"--json", "--overwrite"});
+    words.emplace_back("--json");
+    // What this sweep has left there when it was killed is no result.
+    if (folder_.begin(point.name)) words.emplace_back("--overwrite");
+    progress_.begun(point);
 
     RunEventReader events;
     const SweepClock::time_point begin = SweepClock::now();
@@ -263,7 +306,8 @@ class Sweep {
       notes_ = end.said;
       std::fputs(end.said.c_str(), stderr);
     }
-    if (!options_.keep_checkpoints) {
+    // A run that was refused has begun nothing there.
+    if (!options_.keep_checkpoints && events.started()) {
       std::error_code ignored;
       std::filesystem::remove_all(folder_.point_path(point.name) + "/checkpoints", ignored);
     }
@@ -272,10 +316,10 @@ class Sweep {
 
   const SweepOptions& options_;
   std::vector<SweepPoint> points_;
-  SweepFolder folder_;
   PointPlanner planner_;
-  SweepProgress progress_;
   SweepHeader header_;
+  SweepFolder folder_;
+  SweepProgress progress_;
   std::vector<SweptKey> keys_;
   Interruption interruption_;
   MemoryStop stop_;
@@ -287,8 +331,8 @@ class Sweep {
 
 ExitCode run_sweep(const SweepOptions& options) {
   const SweepGrid grid(options.arguments);
+  check_stop(options, grid.keys().front());
   for (const SweepPoint& point : grid.points()) load_experiment(options.config_path, point.overrides);
-  if (options.plan_only) check_target(options, grid.points().front());
   return Sweep(options, grid).run();
 }
 

@@ -26,8 +26,12 @@ struct SweepOptions {
 /// points are left out whose first key is larger than where one ran out of memory, the other keys being equal.
 /// Ctrl-C ends the running point, of which nothing is kept.
 ///
+/// What a former sweep in the folder has found is not sought again. Of plans those stay that were made for the memory
+/// that there is now; without `capacity`, where what is free is never the same twice, also those that fit into it.
+///
 /// `done` where every point ended done or out of memory (or was planned), else the code of the first that did not;
-/// `interrupted` after Ctrl-C. Throws ConfigError and DataError where the sweep cannot begin.
+/// `interrupted` after Ctrl-C. Throws ConfigError and DataError where the sweep cannot begin, also where a
+/// point's folder holds a run that the sweep did not begin.
 ExitCode run_sweep(const SweepOptions& options);
 
 }  // namespace trainer

@@ -21,7 +21,7 @@ constexpr std::size_t largest_sweep_log = std::size_t{1} << 28;
 
 /// What keeps a sweep from going on with a former one; empty: nothing.
 std::string sweep_difference(const SweepHeader& former, const SweepHeader& header,
-                             const SweepFolder::ConfigAt& config_at) {
+                             const SweepFolder::HeaderAt& header_at) {
   if (former.plan_only != header.plan_only) return former.plan_only ? "its points were planned" : "its points were run";
   if (former.keys != header.keys) return fmt::format("it sweeps {}", fmt::join(former.keys, ", "));
   if (former.version != header.version) return fmt::format("it was made by trainer {}", former.version);
@@ -29,13 +29,17 @@ std::string sweep_difference(const SweepHeader& former, const SweepHeader& heade
   if (former.gpu != header.gpu) return fmt::format("--gpu (was {}, is {})", option(former.gpu), option(header.gpu));
   if (former.capacity != header.capacity)
     return fmt::format("--capacity (was {}, is {})", option(former.capacity), option(header.capacity));
-  std::string config_json;
+  SweepHeader now;
   try {
-    config_json = config_at(former.values);
+    now = header_at(former.values);
   } catch (const ConfigError&) {
     return "the model is another";  // one in which the former keys cannot be set
   }
-  std::vector<std::string> differences = find_differences(former.config_json, config_json);
+  std::vector<std::string> differences = find_differences(former.config_json, now.config_json);
+  if (differences.empty() && former.device != now.device)
+    return fmt::format("device (was {}, is {})", option(former.device), option(now.device));
+  if (differences.empty() && former.rates != now.rates)
+    return fmt::format("rates (were {}, are {})", option(former.rates), option(now.rates));
   constexpr std::size_t most_shown = 3;
   if (differences.size() > most_shown) {
     const std::size_t num_more = differences.size() - most_shown;
@@ -47,32 +51,39 @@ std::string sweep_difference(const SweepHeader& former, const SweepHeader& heade
 
 }  // namespace
 
-SweepFolder::SweepFolder(std::string path, const SweepHeader& header, const ConfigAt& config_at, bool overwrite)
+SweepFolder::SweepFolder(std::string path, const SweepHeader& header, const HeaderAt& header_at, bool overwrite)
     : path_(std::move(path)), keys_(header.keys) {
   make_directories_durably(path_);
   lock_ = std::make_unique<RunLock>(path_);
   std::error_code ignored;
   std::optional<SweepLog> former;
+  std::string text;
   if (fs::exists(log_path(), ignored)) {
-    const std::string text = read_text_file(log_path(), largest_sweep_log);
+    text = read_text_file(log_path(), largest_sweep_log);
     try {
       former = read_sweep_log(text, log_path());
     } catch (const DataError&) {
       if (!overwrite) throw;
     }
-    // A line that a killed sweep left unfinished.
-    fs::resize_file(log_path(), text.rfind('\n') + 1);
-  } else if (RunDirectory(path_).holds_run()) {
-    throw DataError(fmt::format("{} holds a run; choose another folder for the sweep with output=FOLDER", path_));
+    if (!former && !overwrite && !text.empty())
+      throw DataError(
+          fmt::format("{} is not what a sweep writes; choose another folder with output=FOLDER, or replace it with "
+                      "--overwrite",
+                      log_path()));
   }
+  if (!former && RunDirectory(path_).holds_run())
+    throw DataError(fmt::format("{} holds a run; choose another folder for the sweep with output=FOLDER", path_));
   if (!former || overwrite) {
-    if (former) remove_sweep(former->rows);
+    if (former) remove_sweep(*former);
     start(header);
     return;
   }
-  if (const std::string different = sweep_difference(former->header, header, config_at); !different.empty())
+  if (const std::string different = sweep_difference(former->header, header, header_at); !different.empty())
     throw DataError(
         fmt::format("{} holds another sweep: {}\n--overwrite starts anew, output=FOLDER keeps both", path_, different));
+  // A line that a killed sweep left unfinished.
+  if (!text.ends_with('\n')) fs::resize_file(log_path(), text.rfind('\n') + 1);
+  begun_ = std::move(former->begun);
   rows_ = std::move(former->rows);
   for (std::size_t i = 0; i < rows_.size(); ++i) places_[rows_[i].point] = i;
 }
@@ -84,6 +95,22 @@ const SweepRow* SweepFolder::result_of(const std::string& point) const {
 }
 
 std::vector<SweepRow> SweepFolder::rows() const { return sorted_rows(rows_); }
+
+void SweepFolder::check_is_free(const std::string& point) const {
+  if (begun_.contains(point) || !RunDirectory(point_path(point)).holds_run()) return;
+  throw DataError(
+      fmt::format("{} holds a run that this sweep did not begin; move it away, or choose another folder for the sweep "
+                  "with output=FOLDER",
+                  point_path(point)));
+}
+
+bool SweepFolder::begin(const std::string& point) {
+  if (begun_.contains(point)) return true;
+  check_is_free(point);
+  append_durably(log_path(), sweep_begun_json(point) + '\n');
+  begun_.insert(point);
+  return false;
+}
 
 void SweepFolder::add(const SweepRow& row) {
   append_durably(log_path(), sweep_row_json(keys_, row) + '\n');
@@ -102,13 +129,14 @@ void SweepFolder::write(const std::string& name, const std::string& text) const 
 
 void SweepFolder::start(const SweepHeader& header) const { write("sweep.jsonl", sweep_header_json(header) + '\n'); }
 
-void SweepFolder::remove_sweep(const std::vector<SweepRow>& rows) const {
+void SweepFolder::remove_sweep(const SweepLog& former) const {
   std::error_code ignored;
-  for (const SweepRow& row : rows) {
+  for (const std::string& point : former.begun) {
     // A name read from a file is not trusted to lie in the folder.
-    if (row.point.find('/') != std::string::npos || !fs::is_directory(point_path(row.point), ignored)) continue;
-    RunDirectory(point_path(row.point)).remove_run();
-    fs::remove(point_path(row.point), ignored);  // where nothing else is in it
+    const bool is_elsewhere = point.empty() || point == "." || point == ".." || point.find('/') != std::string::npos;
+    if (is_elsewhere || !fs::is_directory(point_path(point), ignored)) continue;
+    RunDirectory(point_path(point)).remove_run();
+    fs::remove(point_path(point), ignored);  // where nothing else is in it
   }
   for (const char* name : {"sweep.csv", "sweep.svg"}) fs::remove(path_ + "/" + name, ignored);
 }

@@ -18,9 +18,12 @@ std::vector<std::string> key_names_of(const std::vector<SweptKey>& keys) {
   return names;
 }
 
-/// "256 (amp=off), 512 (amp=fp16)": where each series of a sweep ran out of memory; empty where none did.
+/// "256 (amp=off), 512 (amp=fp16)": where each series of a sweep ran out of memory; empty where none did, or where
+/// more of the first key need not be more memory.
 std::string largest_values(const std::vector<SweptKey>& keys, const std::vector<SweepRow>& rows) {
   constexpr std::size_t most_shown = 8;
+  const auto is_text = [&](const SweepRow& row) { return !grows_memory(keys.front().key, {row.values.front()}); };
+  if (std::any_of(rows.begin(), rows.end(), is_text)) return "";
   const std::vector<SweepSeries> all = series_of(rows);
   if (std::none_of(all.begin(), all.end(), [](const SweepSeries& one) { return one.lacks_memory_somewhere(); }))
     return "";
@@ -57,6 +60,10 @@ void SweepProgress::begin(const SweepHeader& header, std::size_t num_points, con
                                        plan_only_ ? "planned and not run" : "a run each", plan_only_ ? " and" : ",",
                                        plan_only_ ? "" : " and used", folder);
   write(wrap(what, static_cast<std::size_t>(style_.width)) + '\n' + table_.titles() + '\n');
+}
+
+void SweepProgress::begun(const SweepPoint& point) {
+  if (form_ == Form::json) write(sweep_begun_json(point.name) + '\n');
 }
 
 void SweepProgress::running(const SweepPoint& point, std::size_t number, const RunEventReader& events, double seconds) {

@@ -19,6 +19,7 @@ class SweepProgress {
   SweepProgress(Form form, const std::vector<SweptKey>& keys, bool plan_only, const Style& style);
 
   void begin(const SweepHeader& header, std::size_t num_points, const std::string& folder);
+  void begun(const SweepPoint& point);
   /// What runs now; redrawn at most ten times a second.
   void running(const SweepPoint& point, std::size_t number, const RunEventReader& events, double seconds);
   void ended(const SweepRow& row, bool kept);

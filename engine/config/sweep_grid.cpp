@@ -217,6 +217,12 @@ std::optional<double> number_of_value(const std::string& value) {
   return std::nullopt;
 }
 
+bool grows_memory(const std::string& key, const std::vector<std::string>& values) {
+  return key != "memory.limit" && std::all_of(values.begin(), values.end(), [](const std::string& value) {
+           return number_of_value(value).has_value();
+         });
+}
+
 bool value_is_less(const std::string& a, const std::string& b) {
   const auto rank = [](const std::string& value) {
     const std::optional<double> number = number_of_value(value);

@@ -60,6 +60,8 @@ class SweepGrid {
 
 /// What a value counts as on an axis and in an order: a number, or the bytes of a size; nothing: a text.
 std::optional<double> number_of_value(const std::string& value);
+/// Whether more of the key may be taken to need more memory: all values are numbers, and not of a bound on memory.
+bool grows_memory(const std::string& key, const std::vector<std::string>& values);
 /// Numbers first, by number, then texts.
 bool value_is_less(const std::string& a, const std::string& b);
 

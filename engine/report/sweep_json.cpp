@@ -64,6 +64,8 @@ SweepHeader sweep_header_of(const SweepJson& json) {
   header.plan_only = json.at("plan_only").get<bool>();
   header.gpu = json.at("gpu").get<std::string>();
   header.capacity = json.at("capacity").get<std::string>();
+  header.device = json.value("device", "");
+  header.rates = json.value("rates", "");
   header.keys = json.at("keys").get<std::vector<std::string>>();
   header.values = row_values_of(json.at("values"), header.keys);
   header.config_json = json.at("config").dump();
@@ -123,6 +125,8 @@ std::string sweep_header_json(const SweepHeader& header) {
                      {"plan_only", header.plan_only},
                      {"gpu", header.gpu},
                      {"capacity", header.capacity},
+                     {"device", header.device},
+                     {"rates", header.rates},
                      {"keys", header.keys},
                      {"values", json_of_values(header.keys, header.values)},
                      {"config", config_without_output(header.config_json)}});
@@ -152,6 +156,8 @@ std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow&
   return sweep_line(json);
 }
 
+std::string sweep_begun_json(const std::string& point) { return sweep_line({{"event", "begun"}, {"point", point}}); }
+
 std::string sweep_end_json(const SweepEnd& end) {
   return sweep_line({{"event", "end"},
                      {"status", end.interrupted ? "interrupted" : "done"},
@@ -174,10 +180,16 @@ std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string&
       const SweepJson json = SweepJson::parse(line);
       if (!log) {
         if (json.at("event") != "sweep") throw DataError("no event 'sweep'");
-        log = SweepLog{sweep_header_of(json), {}};
+        log = SweepLog{sweep_header_of(json), {}, {}};
         continue;
       }
+      if (json.at("event") == "begun") {
+        log->begun.insert(json.at("point").get<std::string>());
+        continue;
+      }
+      if (json.at("event") != "point") throw DataError("an unknown event");
       SweepRow row = sweep_row_of(json, log->header.keys);
+      if (!log->header.plan_only) log->begun.insert(row.point);
       const auto [place, is_new] = places.emplace(row.point, log->rows.size());
       if (is_new)
         log->rows.push_back(std::move(row));
@@ -202,6 +214,7 @@ void RunEventReader::read(std::string_view line) {
   if (!json.is_object() || !json.contains("event") || !json["event"].is_string()) return;
   const std::string event = json["event"];
   if (event == "start") {
+    started_ = true;
     total_steps_ = json.value("total_steps", std::int64_t{0});
     if (const auto device = json.find("device"); device != json.end())
       row_.capacity = number_at<std::int64_t>(*device, "capacity");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,16 +13,20 @@ namespace trainer {
 
 // Note [Sweep files]
 // ~~~~~~~~~~~~~~~~~~
-// <folder>/sweep.jsonl is what a sweep knows of itself: the first line, event "sweep", says what is swept, and each
-// point adds a line, event "point", when it ends; of two lines of one point the later counts. `--json` prints the same
-// lines, and an "end" line. sweep.csv and sweep.svg are made of them when the sweep ends. Fields may be added and are
-// never renamed or removed; the config is that of the first point, without its output.
+// <folder>/sweep.jsonl is what a sweep knows of itself: the first line, event "sweep", says what is swept; a point that
+// is run adds a line, event "begun", before anything is written into its folder; and each point adds a line, event
+// "point", when it ends; of two lines of one point the later counts. A run in a point's folder is the sweep's own only
+// where the log names the point as begun. `--json` prints the same lines, and an "end" line. sweep.csv and sweep.svg
+// are made of them when the sweep ends. Fields may be added and are never renamed or removed; the config is that of the
+// first point, without its output.
 
 /// The first line: what a sweep must have in common with the one that goes on with it.
 struct SweepHeader {
   std::string version;  ///< of trainer
   bool plan_only = false;
-  std::string gpu, capacity;        ///< --gpu and --capacity; empty: not given
+  std::string gpu, capacity;  ///< --gpu and --capacity; empty: not given
+  /// Of plan_only: the device planned for and where its rates are from, at `values`; empty: there is no such device.
+  std::string device, rates;
   std::vector<std::string> keys;    ///< swept
   std::vector<std::string> values;  ///< of the point whose configuration this is
   std::string config_json;          ///< resolved, with the output of that point
@@ -31,6 +36,8 @@ struct SweepHeader {
 std::string sweep_header_json(const SweepHeader& header);
 /// `keys` names the row's values. `kept`: the row is from before this sweep.
 std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow& row, bool kept = false);
+
+std::string sweep_begun_json(const std::string& point);
 
 /// How a sweep ended.
 struct SweepEnd {
@@ -46,7 +53,8 @@ std::string sweep_end_json(const SweepEnd& end);
 /// What sweep.jsonl says.
 struct SweepLog {
   SweepHeader header;
-  std::vector<SweepRow> rows;  ///< one a point, in the order in which they first ended
+  std::vector<SweepRow> rows;   ///< one a point, in the order in which they first ended
+  std::set<std::string> begun;  ///< points whose runs this sweep began, also those that did not end
 };
 
 /// Reads the text of a sweep.jsonl; a last line without its end is left out. Nothing where not even the first line is
@@ -64,6 +72,7 @@ class RunEventReader {
   /// Everything that the events tell, and whether the last one told how the run ended.
   bool fill(SweepRow& row) const;
 
+  bool started() const { return started_; }  ///< the run took its folder
   std::int64_t step() const { return row_.steps; }
   std::int64_t total_steps() const { return total_steps_; }
   std::optional<double> train_loss() const { return row_.train_loss; }
@@ -77,7 +86,7 @@ class RunEventReader {
     double seconds = 0;
   };
   Timing first_, later_;
-  bool ended_ = false;
+  bool started_ = false, ended_ = false;
 };
 
 }  // namespace trainer

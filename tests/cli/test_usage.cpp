@@ -13,7 +13,7 @@ TEST_CASE("without arguments the short help is shown") {
   const ProcessResult result = run_trainer({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
-  for (const char* command : {"run", "plan", "fit", "summary", "check", "config", "init", "doctor"})
+  for (const char* command : {"run", "plan", "fit", "bench", "sweep", "summary", "check", "config", "init", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -22,6 +22,8 @@ TEST_CASE("every command has a short help with an example") {
   const std::vector<std::vector<std::string>> commands = {{"run"},
                                                           {"plan"},
                                                           {"fit"},
+                                                          {"bench"},
+                                                          {"sweep"},
                                                           {"summary"},
                                                           {"check"},
                                                           {"config"},
@@ -222,4 +224,21 @@ TEST_CASE("a full disk behind stdout is an error and not silence") {
   const std::string command = std::string(TRAINER_BINARY) + " " + words + " > /dev/full 2> /dev/null";
   const int status = std::system(command.c_str());
   CHECK(WEXITSTATUS(status) == 6);
+}
+
+TEST_CASE("a sweep reads its runs also where stdout and stderr are closed") {
+  ScratchFolder folder;
+  for (const char* closed : {">&-", ">&- 2>&-", "<&- >&- 2>&-"}) {
+    INFO(closed);
+    const std::string command = std::string(TRAINER_BINARY) +
+                                " sweep " TRAINER_SOURCE_DIR "/configs/quickstart.yaml seed=1,2 train.steps=1 -q " +
+                                "--overwrite output=" + (folder / "sweep") + " " + closed;
+    // Nothing is printed, and so nothing fails to be.
+    CHECK(std::system(command.c_str()) == 0);
+    std::ifstream log(folder / "sweep/sweep.jsonl");
+    int num_done = 0;
+    for (std::string line; std::getline(log, line);)
+      num_done += line.find("\"status\":\"done\"") != std::string::npos ? 1 : 0;
+    CHECK(num_done == 2);
+  }
 }

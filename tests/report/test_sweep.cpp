@@ -224,6 +224,17 @@ TEST_CASE("a sweep's rows come back from its log as they were") {
   std::string written = sweep_row_json(keys, log->rows[0]) + '\n' + sweep_row_json(keys, log->rows[1]) + '\n';
   CHECK(written == sweep_row_json(keys, again) + '\n' + sweep_row_json(keys, crashed) + '\n');
 
+  CHECK(log->begun.empty());
+  header.plan_only = false;
+  const std::optional<SweepLog> run =
+      read_sweep_log(sweep_header_json(header) + '\n' + sweep_begun_json("a=1") + '\n' + sweep_begun_json("a=2") +
+                         '\n' + sweep_row_json(keys, measured({"16", "off"}, 1, 1)) + '\n',
+                     "sweep.jsonl");
+  REQUIRE(run.has_value());
+  CHECK(run->begun == std::set<std::string>{"16,off", "a=1", "a=2"});
+  CHECK(run->rows.size() == 1);
+  CHECK_THROWS_WITH(read_sweep_log(text + "{\"event\":\"start\"}\n", "sweep.jsonl"), Contains("an unknown event"));
+
   CHECK_FALSE(read_sweep_log("", "sweep.jsonl").has_value());
   CHECK_FALSE(read_sweep_log(R"({"event":"sweep")", "sweep.jsonl").has_value());
   CHECK_THROWS_WITH(read_sweep_log(text + "{}\n", "a/sweep.jsonl"),
@@ -293,6 +304,9 @@ TEST_CASE("rows are ordered by number, then text, and say what is the largest th
   CHECK(value_is_less("1e-4", "0.01"));
   CHECK(value_is_less("10", "all"));
   CHECK_FALSE(value_is_less("10", "10"));
+  CHECK(grows_memory("train.batch_size", {"1", "2e3", "64"}));
+  CHECK_FALSE(grows_memory("train.batch_size", {"1", "all"}));
+  CHECK_FALSE(grows_memory("memory.limit", {"1GiB", "2GiB"}));
   const std::vector<SweepRow> rows =
       sorted_rows({without_memory({"64", "off"}), measured({"8", "off"}, 1, 1), measured({"64", "on"}, 1, 1),
                    without_memory({"8", "on"}), measured({"16", "off"}, 1, 1)});

@@ -178,7 +178,8 @@ TEST_CASE("a sweep that is killed takes its point with it, and goes on with what
   CHECK(processes_with(folder.path(), 0).empty());
   const std::string csv = file_text(folder / "sweep/sweep.csv");
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 2);
-  CHECK(events_of(file_text(folder / "sweep/sweep.jsonl")).size() == 2);
+  // The header, both points begun, and one of them ended.
+  CHECK(events_of(file_text(folder / "sweep/sweep.jsonl")).size() == 4);
 }
 
 TEST_CASE("a point that crashes or fails costs one row, and what failed is run again") {
@@ -213,6 +214,9 @@ TEST_CASE("a sweep is refused before its first run where any of its points is mi
       {{config, "train.batch_size=16..4:*2"}, "ends below its beginning"},
       {{config, "train.batch_size=1,2", "--gpu", "t4"}, "--plan-only"},
       {{config, "train.batch_size=1,2", "--stop-on", "never"}, "'never' is not 'oom'"},
+      {{config, "memory.limit=40MiB,1GiB", "--stop-on", "oom"}, "a larger memory.limit fits more"},
+      {{config, "train.batch_size=8,all", "--stop-on", "oom"}, "not all of train.batch_size are numbers"},
+      {{config, "memory.allocator=caching,planned", "seed=1,2", "--stop-on", "oom"}, "not all of memory.allocator"},
       {{config, "train.batch_size=1,2", "--plan-only", "--gpu", "t5"}, "unknown GPU profile 't5'"},
   };
   for (const auto& [words, message] : mistakes) {
@@ -226,6 +230,96 @@ TEST_CASE("a sweep is refused before its first run where any of its points is mi
   const ProcessResult over_run = run_sweep_in(folder, {config, "seed=1,2", "--overwrite"});
   CHECK(over_run.exit_code == 6);
   CHECK_THAT(over_run.err, Contains("holds a run"));
+}
+
+TEST_CASE("a sweep leaves runs alone that are not its own") {
+  ScratchFolder folder;
+  const std::string config = "tests/runs/digits_mlp.yaml";
+  const std::string own = folder / "sweep/batch_size=10";
+  REQUIRE(run_trainer({"run", config, "train.steps=1", "output=" + own, "-q"}).exit_code == 0);
+  const std::string latest = own + "/checkpoints/step-00000001/model.safetensors";
+  const std::string weights = file_text(latest), events = file_text(own + "/events.jsonl");
+  REQUIRE(!weights.empty());
+  const auto sweep = [&](Words more) {
+    more.insert(more.begin(), {config, "train.batch_size=9,10", "train.steps=1"});
+    return run_sweep_in(folder, more);
+  };
+  for (const Words& flags : {Words{}, Words{"--overwrite"}, Words{}}) {
+    const ProcessResult refused = sweep(flags);
+    CHECK(refused.exit_code == 6);
+    CHECK_THAT(refused.err, Contains(own + " holds a run that this sweep did not begin") && Contains("output=FOLDER"));
+    CHECK_FALSE(std::filesystem::exists(folder / "sweep/batch_size=9"));  // before anything was run
+  }
+  // Plans need no folders, and anew means without the plans.
+  CHECK(sweep({"--plan-only", "--capacity", "1GiB", "--overwrite"}).exit_code == 0);
+  CHECK(sweep({"--overwrite"}).exit_code == 6);
+  CHECK(file_text(latest) == weights);
+  CHECK(file_text(own + "/events.jsonl") == events);
+  std::filesystem::rename(own, folder / "elsewhere");
+  CHECK(sweep({}).exit_code == 0);
+  CHECK(sweep({"--overwrite"}).exit_code == 0);
+}
+
+TEST_CASE("a sweep replaces no file that it did not write") {
+  ScratchFolder folder;
+  std::filesystem::create_directory(folder / "sweep");
+  const std::string log = folder / "sweep/sweep.jsonl";
+  const Words words = {"tests/runs/digits_mlp.yaml", "seed=1,2", "--plan-only", "--gpu", "t4"};
+  for (const char* text : {"notes of mine", R"({"event":"sweep")", "{}\n{}"}) {
+    std::ofstream(log) << text;
+    const ProcessResult refused = run_sweep_in(folder, words);
+    CHECK(refused.exit_code == 6);
+    CHECK_THAT(refused.err, Contains(log) && Contains("not what a sweep writes") && Contains("--overwrite"));
+    CHECK(file_text(log) == text);
+  }
+  Words meant = words;
+  meant.emplace_back("--overwrite");
+  CHECK(run_sweep_in(folder, meant).exit_code == 0);
+  CHECK(events_of(file_text(log)).size() == 3);
+  std::ofstream(log).close();
+  CHECK(run_sweep_in(folder, words).exit_code == 0);
+}
+
+TEST_CASE("plans are made again where they would be others: device, rates, and memory that is free") {
+  ScratchFolder folder;
+  const std::string profile = folder / "gpu.yaml";
+  const auto write_profile = [&](const std::string& bandwidth) {
+    std::ofstream(profile) << "{name: X, compute_capability: 8.9, multiprocessors: 128, peak: {fp32: 82, tf32: 82, "
+                              "fp16: 165}, memory: {total: 24GiB, usable: 23.5GiB, bandwidth: "
+                           << bandwidth << "}, outside_allocator: {context: 400MiB, libraries: 90MiB}}\n";
+  };
+  write_profile("1008GB");
+  const Words described = {"tests/runs/digits_mlp.yaml", "seed=1,2", "--plan-only", "--gpu", profile, "--json"};
+  CHECK(run_sweep_in(folder, described).exit_code == 0);
+  CHECK(lines_of(run_sweep_in(folder, described), "end")[0]["kept"] == 2);
+  write_profile("1009GB");
+  const ProcessResult faster = run_sweep_in(folder, described);
+  CHECK(faster.exit_code == 6);
+  CHECK_THAT(faster.err, Contains("holds another sweep: rates (were profile, "));
+
+  // As if more, or less, had been free then than now.
+  const Words here = {"tests/runs/digits_mlp.yaml", "seed=1,2", "--plan-only", "--json", "--overwrite"};
+  const ProcessResult planned = run_sweep_in(folder, here);
+  REQUIRE(statuses(lines_of(planned, "point")) == Words{"fits", "fits"});
+  const std::string log = folder / "sweep/sweep.jsonl";
+  std::vector<json> lines = events_of(file_text(log));
+  REQUIRE(lines.size() == 3);
+  CHECK(!lines[0]["device"].get<std::string>().empty());
+  lines[1]["capacity"] = lines[1]["capacity"].get<std::int64_t>() * 2;
+  lines[2]["status"] = "does not fit";
+  lines[2]["capacity"] = 1000;
+  // The header as it is: the order of its keys counts.
+  const std::string header = file_text(log).substr(0, file_text(log).find('\n') + 1);
+  std::ofstream edited(log);
+  edited << header << lines[1].dump() << '\n' << lines[2].dump() << '\n';
+  edited.close();
+  const ProcessResult again = run_sweep_in(folder, {here.begin(), here.end() - 1});
+  INFO(again.err);
+  const json points = lines_of(again, "point");
+  REQUIRE(statuses(points) == Words{"fits", "fits"});
+  CHECK(points[0].contains("kept"));
+  CHECK_FALSE(points[1].contains("kept"));
+  CHECK(points[1]["capacity"] > 1000);
 }
 
 TEST_CASE("--stop-on oom leaves out what is larger, for each combination of the other keys") {
