@@ -92,7 +92,8 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   row.peak_reserved = verdict.peak_reserved;
   row.step_seconds = verdict.time.seconds;
   row.samples_per_second = static_cast<double>(verdict.samples_per_step) / row.step_seconds;
-  row.largest_batch_size = largest_fitting_batch_size(planner, experiment, data, row.capacity, data.num_train);
+  if (!row.fits)
+    row.batch_size_that_fits = largest_fitting_batch_size(planner, experiment, data, row.capacity, data.num_train);
   return row;
 }
 
@@ -175,7 +176,6 @@ PlanComparison compare_targets(const PlanArguments& arguments) {
   comparison.config_path = arguments.experiment.pasted();
   comparison.batch_size =
       experiment.train.batch_size_rule == BatchSizeRule::given ? RunSchedule(experiment, data).batch_size() : 0;
-  comparison.num_train = data.num_train;
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
     return given;

@@ -19,7 +19,7 @@ enum class Numbers : std::uint8_t {
 struct Change {
   Experiment experiment;         ///< as changed
   std::vector<std::string> set;  ///< overrides to paste: "train.batch_size=48"
-  std::string what;              ///< "smaller batch: the largest that fits"
+  std::string what;              ///< "a smaller batch; one sample more does not fit"
   Numbers numbers = Numbers::other;
   bool fits = true;
   std::int64_t peak_reserved = 0;  ///< of the whole run; without a bound where it does not fit

@@ -80,7 +80,8 @@ class Exclusion {
     if (keys_.other || (keys_.batch ? 1 : 0) + (keys_.width ? 1 : 0) + (keys_.times ? 1 : 0) != 1) return nothing;
     const std::int64_t first = keys_.times ? std::max<std::int64_t>(lowest, 2) : lowest;
     if (first > highest || (keys_.times && !repeats_alike(first))) return nothing;
-    counts_kept_ = !keys_.width || (!device_.linear_fusions().relu_gradients && !device_.linear_fusions().gelu);
+    // Wide layers there hold less than narrow ones may: gradients taken inside a product leave out whole values.
+    if (keys_.width && (device_.linear_fusions().relu_gradients || device_.linear_fusions().gelu)) return nothing;
     std::vector<ValueRange> ranges;
     if (first > lowest) ranges.push_back({lowest, first - 1, first, false});
     for (std::int64_t begin = first; begin <= highest; begin = ranges.back().last + 1) {
@@ -144,7 +145,7 @@ class Exclusion {
       const std::optional<Candidate> candidate = with_value_(value + i);
       if (!candidate) continue;
       try {
-        return least_memory(candidate->experiment, candidate->data, device_, counts_kept_) >
+        return least_memory(candidate->experiment, candidate->data, device_) >
                usable_capacity(candidate->experiment, capacity_);
       } catch (const ConfigError&) {
         // It cannot be planned; what comes next may.
@@ -172,7 +173,6 @@ class Exclusion {
   const WithValue& with_value_;
   const std::int64_t capacity_;
   ChangedKeys keys_;
-  bool counts_kept_ = true;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/excluded_values.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
@@ -40,8 +41,22 @@ TooLargeValue describe(Planner& planner, const WithValue& with_value, std::int64
   return result;
 }
 
-/// The first of lowest, 2 lowest, … that does not fit, or that cannot be where smaller ones fit; else
-/// `largest_allowed`.
+/// From `value`, which does not fit, up to what is proven not to fit either, but no further than sixteen times: larger
+/// values may fit again. Of a key of which nothing is proven that is `value` itself.
+std::int64_t last_not_excluded(const Planner& planner, const WithValue& with_value, std::int64_t value,
+                               std::int64_t largest_allowed, std::int64_t capacity) {
+  const std::int64_t far = value > largest_allowed / 16 ? largest_allowed : value * 16;
+  std::int64_t last = value;
+  bool is_proven = false;
+  for (const ValueRange& range : exclude_values(planner.device(), with_value, value, far, capacity)) {
+    is_proven = is_proven || range.excluded_from <= range.last;
+    if (range.excluded_from > range.first) last = std::max(last, range.excluded_from - 1);
+  }
+  return is_proven ? last : value;
+}
+
+/// Where the search ends: behind the first of lowest, 2 lowest, … that does not fit, or that cannot be where smaller
+/// ones fit; else `largest_allowed`.
 std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::int64_t lowest,
                           std::int64_t largest_allowed, std::int64_t capacity) {
   bool one_fits = false;
@@ -50,9 +65,9 @@ std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::in
     if (candidate && planner.fits(candidate->experiment, candidate->data, capacity)) {
       one_fits = true;
     } else {
-      const bool can_be =
-          candidate && planner.plan(candidate->experiment, candidate->data, capacity).problem.empty();
-      if (can_be || one_fits) return value;
+      const bool can_be = candidate && planner.plan(candidate->experiment, candidate->data, capacity).problem.empty();
+      if (can_be) return last_not_excluded(planner, with_value, value, largest_allowed, capacity);
+      if (one_fits) return value;
     }
     value = value > largest_allowed / 2 ? largest_allowed : value * 2;
   }

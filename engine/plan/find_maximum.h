@@ -28,7 +28,8 @@ struct Maximum {
 };
 
 /// Searches [lowest, highest] for the largest value with which the experiment fits. Without `highest` the range ends
-/// where doubling the value first finds one that does not fit or cannot be, at most at `largest_allowed`.
+/// behind the first doubled value that does not fit or cannot be: where the rest is proven not to fit, at most at
+/// sixteen times that value and at `largest_allowed`.
 Maximum find_maximum(Planner& planner, const WithValue& with_value, std::int64_t lowest,
                      std::optional<std::int64_t> highest, std::int64_t largest_allowed, std::int64_t capacity);
 

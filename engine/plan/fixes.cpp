@@ -170,7 +170,7 @@ class FixSearch {
       (fits(with_size(middle)) ? low : high) = middle;
     }
     propose(with_size(low), {fmt::format("train.eval_batch_size={}", low)},
-            "evaluate in smaller batches: the largest that fits", Numbers::same_bits);
+            "evaluate in smaller batches: the largest that was found to fit", Numbers::same_rounding);
   }
 
   /// Single techniques, and where none is enough, as few of them as are.
@@ -219,7 +219,7 @@ class FixSearch {
     const std::int64_t largest = advice_.largest_batch_size;
     if (largest > 0) {
       propose(with_batch(experiment_, largest), {fmt::format("train.batch_size={}", largest)},
-              "a smaller batch: the largest that fits", Numbers::other);
+              "a smaller batch; one sample more does not fit", Numbers::other);
     } else if (batch_size_ > 1) {
       propose(with_batch(experiment_, 1), {"train.batch_size=1"}, "the smallest batch", Numbers::other);
     }
@@ -392,7 +392,7 @@ std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& expe
     candidate.experiment.train.batch_size = batch_size;
     return candidate;
   };
-  return find_largest_value(planner, with_batch, 1, limit, capacity, false).value.value_or(0);
+  return find_value_by_bisection(planner, with_batch, 1, limit, capacity).value_or(0);
 }
 
 }  // namespace trainer

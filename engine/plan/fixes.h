@@ -27,7 +27,8 @@ Advice find_advice(Planner& planner, const Experiment& experiment, const DataDes
 std::vector<Change> find_fixes(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                std::int64_t capacity, std::int64_t device_capacity = 0);
 
-/// The largest micro-batch size in [1, limit] that fits, 0 where none does.
+/// A micro-batch size in [1, limit] that fits while one sample more does not; 0 where none was found
+/// (find_value_by_bisection in engine/plan/largest_value.h).
 std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                         std::int64_t capacity, std::int64_t limit);
 

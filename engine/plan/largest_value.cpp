@@ -59,14 +59,14 @@ class LargestValueSearch {
     result_.highest = highest;
   }
 
-  LargestValue find(bool looks_below) {
+  LargestValue find() {
     if (lowest_ > result_.highest) return result_;
     ranges_ = exclude_values(planner_.device(), with_value_, lowest_, result_.highest, capacity_);
     find_value();
     if (!result_.value) return result_;
     const std::optional<Candidate> candidate = with_value_(*result_.value);
     result_.peak_reserved = planner_.plan(candidate->experiment, candidate->data, capacity_).peak_reserved;
-    if (looks_below) look_below();
+    look_below();
     return result_;
   }
 
@@ -97,21 +97,26 @@ class LargestValueSearch {
     }
   }
 
+  bool is_excluded(std::int64_t value) const {
+    return std::any_of(ranges_.begin(), ranges_.end(), [&](const ValueRange& range) {
+      return value >= range.first && value <= range.last && value >= range.excluded_from;
+    });
+  }
+
   /// The largest of the values up to `highest`, if all that are smaller fit.
   void bisect(std::int64_t highest) {
     std::int64_t low = lowest_ - 1, high = highest + 1, num_failing = 0;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
       const bool is_fitting = fits(middle);
-      num_failing += is_fitting ? 0 : 1;
+      num_failing += is_fitting || is_excluded(middle) ? 0 : 1;
       (is_fitting ? low : high) = middle;
     }
     if (low >= lowest_) result_.value = low;
     for (const ValueRange& range : ranges_)
       result_.num_unknown +=
           std::max<std::int64_t>(std::min(range.excluded_from - 1, highest) - std::max(range.first, low + 1) + 1, 0);
-    // Those in an excluded range were known before.
-    result_.num_unknown = std::max<std::int64_t>(result_.num_unknown - num_failing, 0);
+    result_.num_unknown -= num_failing;
   }
 
   /// Whether memory grows with the value at all.
@@ -142,8 +147,21 @@ class LargestValueSearch {
 }  // namespace
 
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                std::int64_t highest, std::int64_t capacity, bool looks_below) {
-  return LargestValueSearch(planner, with_value, lowest, highest, capacity).find(looks_below);
+                                std::int64_t highest, std::int64_t capacity) {
+  return LargestValueSearch(planner, with_value, lowest, highest, capacity).find();
+}
+
+std::optional<std::int64_t> find_value_by_bisection(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                                                    std::int64_t highest, std::int64_t capacity) {
+  std::int64_t low = lowest - 1, high = highest + 1;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const std::optional<Candidate> candidate = with_value(middle);
+    const bool fits = candidate && planner.fits(candidate->experiment, candidate->data, capacity);
+    (fits ? low : high) = middle;
+  }
+  if (low < lowest) return std::nullopt;
+  return low;
 }
 
 }  // namespace trainer

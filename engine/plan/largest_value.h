@@ -45,9 +45,12 @@ struct LargestValue {
 
 /// The largest value in [lowest, highest] whose experiment fits, exactly that of planning every one of them, also where
 /// smaller values do not fit; see Note [The largest value].
-///
-/// With `looks_below` false smaller values are not looked at again: `smaller_that_fail` is empty.
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                std::int64_t highest, std::int64_t capacity, bool looks_below = true);
+                                std::int64_t highest, std::int64_t capacity);
+
+/// A value that fits while the next one does not (or is above `highest`), after no more plans than bisection takes: the
+/// largest wherever memory grows with the value. Nothing where it found none, which may miss one.
+std::optional<std::int64_t> find_value_by_bisection(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                                                    std::int64_t highest, std::int64_t capacity);
 
 }  // namespace trainer

@@ -12,10 +12,10 @@ namespace {
 
 class LeastLives {
  public:
-  LeastLives(const Graph& graph, const Experiment& experiment, bool counts_kept)
+  LeastLives(const Graph& graph, const Experiment& experiment)
       : graph_(graph), experiment_(experiment), lives_(graph.values.size()), grows_(graph.nodes.size() + 2, 0) {
     using Type = CheckpointingConfig::Type;
-    keeps_all_ = counts_kept && experiment.train.checkpointing.type == Type::off && experiment.memory.offload.empty();
+    keeps_all_ = experiment.train.checkpointing.type == Type::off && experiment.memory.offload.empty();
     find_lives();
   }
 
@@ -113,8 +113,7 @@ class LeastLives {
 
 }  // namespace
 
-std::int64_t least_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                          bool counts_kept) {
+std::int64_t least_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
   const RunSchedule schedule(experiment, data);
   const TrainingGraph training = make_training_graph(experiment, data, device);
   std::int64_t bytes = training.persistent_bytes;
@@ -127,7 +126,7 @@ std::int64_t least_memory(const Experiment& experiment, const DataDescription& d
     }
   }
   if (schedule.total_steps() < 1) return bytes;
-  LeastLives lives(training.graph, experiment, counts_kept);
+  LeastLives lives(training.graph, experiment);
   const bool holds_sums = schedule.step(1).num_micro_batches - (schedule.step(1).last_is_odd ? 1 : 0) > 1;
   return bytes + lives.most_bytes(holds_sums);
 }

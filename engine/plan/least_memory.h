@@ -23,12 +23,10 @@ namespace trainer {
 // With the batch each of these sizes grows, or stays, and which lives there are does not change but where a size
 // decides it: chunks of the loss begin at a number of rows, and accumulation ends where an epoch is one batch. With the
 // repeats of identical layers that keep their input's shape the lives of one more copy are added, and all others stay.
-// With the width of a layer sizes grow; only devices that fuse gradients into products keep something else from a
-// width on.
+// With the width of a layer sizes grow; not so on devices that take gradients inside products: from a width on whole
+// values are left out there.
 
-/// See Note [Least memory]. Throws what compile throws. `counts_kept` is false where kept values may change their form
-/// between the values that are compared.
-std::int64_t least_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                          bool counts_kept = true);
+/// See Note [Least memory]. Throws what compile throws.
+std::int64_t least_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device);
 
 }  // namespace trainer

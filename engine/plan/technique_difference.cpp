@@ -51,7 +51,7 @@ void compare_batches(const Experiment& before, const Experiment& after, const Da
   }
   if (before.train.eval_batch_size != after.train.eval_batch_size)
     list.add(fmt::format("train.eval_batch_size={}", after.train.eval_batch_size), "evaluate in smaller batches",
-             Numbers::same_bits);
+             Numbers::same_rounding);
 }
 
 void compare_precision(const Experiment& before, const Experiment& after, DifferenceList& list) {

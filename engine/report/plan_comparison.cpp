@@ -18,6 +18,12 @@ std::string spare_text(const PlannedTarget& target) {
   return spare < 0 ? "-" + format_bytes(-spare) : format_bytes(spare);
 }
 
+/// Empty where the batch as it is fits.
+std::string batch_text(const PlannedTarget& target) {
+  if (!target.batch_size_that_fits) return "";
+  return *target.batch_size_that_fits > 0 ? format_count(*target.batch_size_that_fits) : "none";
+}
+
 std::string sentences(const PlanComparison& comparison, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text;
@@ -27,11 +33,6 @@ std::string sentences(const PlanComparison& comparison, const Style& style) {
     if (!target.note.empty()) add(fmt::format("{}: {}", target.target, target.note));
   }
   const auto& targets = comparison.targets;
-  const auto reaches_all = [&](const PlannedTarget& target) {
-    return target.largest_batch_size > 0 && target.largest_batch_size == comparison.num_train;
-  };
-  if (std::any_of(targets.begin(), targets.end(), reaches_all))
-    add(fmt::format("A batch of {} is all the training data.", format_count(comparison.num_train)));
   if (std::any_of(targets.begin(), targets.end(), [](const PlannedTarget& target) { return !target.fits; }))
     add("What does not fit is reserved without a bound; what is missing has a minus.");
   const auto described =
@@ -62,7 +63,7 @@ std::string comparison_report(const PlanComparison& comparison, const Style& sty
                                             {"capacity"},
                                             {"reserves"},
                                             {"to spare"},
-                                            {"largest batch"},
+                                            {"batch that fits"},
                                             {"a step"}};
   if (is_wide) columns.push_back({"samples/s"});
   TextTable table(columns);
@@ -72,8 +73,7 @@ std::string comparison_report(const PlanComparison& comparison, const Style& sty
       row.insert(row.end(), {"-", "-", "-", "-"});
       if (is_wide) row.emplace_back("-");
     } else {
-      row.insert(row.end(), {format_bytes(target.peak_reserved), spare_text(target),
-                             target.largest_batch_size > 0 ? format_count(target.largest_batch_size) : "none",
+      row.insert(row.end(), {format_bytes(target.peak_reserved), spare_text(target), batch_text(target),
                              step_time_text(target.step_seconds)});
       if (is_wide) row.push_back(samples_per_second_text(target.samples_per_second));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,9 @@ struct PlannedTarget {
   std::string capacity_origin;  ///< as PlanFindings::capacity_origin
   std::string problem;          ///< why it cannot be planned there; empty: it can, and what follows holds
   bool fits = false;
-  std::int64_t peak_reserved = 0;                   ///< without a bound where it does not fit
-  std::int64_t largest_batch_size = 0;              ///< that fits; 0: none
-  double step_seconds = 0, samples_per_second = 0;  ///< predicted
+  std::int64_t peak_reserved = 0;                    ///< without a bound where it does not fit
+  std::optional<std::int64_t> batch_size_that_fits;  ///< where it does not: one sample more does not; 0: none
+  double step_seconds = 0, samples_per_second = 0;   ///< predicted
   MachineRates::Origin rates = MachineRates::Origin::assumed;
   std::string note;  ///< a sentence about what was asked for and is not as it seems; may be empty
 };
@@ -28,7 +29,6 @@ struct PlannedTarget {
 struct PlanComparison {
   std::string experiment_name, config_path;
   std::int64_t batch_size = 0;  ///< 0: as large as fits each
-  std::int64_t num_train = 0;   ///< no batch is larger
   std::vector<PlannedTarget> targets;
 
   bool fits_all() const;

@@ -120,12 +120,13 @@ std::string comparison_json(const PlanComparison& comparison) {
                   {"capacity_from", target.capacity_origin},
                   {"note", target.note}};
     if (target.problem.empty())
-      entry.update({{"peak_reserved", target.peak_reserved},
-                    {"spare", target.capacity - target.peak_reserved},
-                    {"largest_batch_size", target.largest_batch_size},
-                    {"step_seconds", target.step_seconds},
-                    {"samples_per_second", target.samples_per_second},
-                    {"rates", name_of(target.rates)}});
+      entry.update(
+          {{"peak_reserved", target.peak_reserved},
+           {"spare", target.capacity - target.peak_reserved},
+           {"batch_size_that_fits", target.batch_size_that_fits ? Json(*target.batch_size_that_fits) : Json(nullptr)},
+           {"step_seconds", target.step_seconds},
+           {"samples_per_second", target.samples_per_second},
+           {"rates", name_of(target.rates)}});
     else
       entry["problem"] = target.problem;
     targets.push_back(std::move(entry));
@@ -134,7 +135,6 @@ std::string comparison_json(const PlanComparison& comparison) {
                   {"name", comparison.experiment_name},
                   {"fits", comparison.fits_all()},
                   {"batch_size", comparison.batch_size},
-                  {"num_train", comparison.num_train},
                   {"targets", std::move(targets)}});
 }
 

@@ -90,8 +90,8 @@ std::string changes(const PlanFindings& findings, const Style& style) {
     text += heading(style, "Why it does not fit, and what is not enough") + reasons;
   text += heading(style, "What to change, each planned again");
   if (findings.largest_batch_size > 0) {
-    text += fmt::format("  The largest batch that fits is {} (now {}).\n", format_count(findings.largest_batch_size),
-                        format_count(findings.batch_size));
+    text += fmt::format("  A batch of {} fits, and one sample more does not (now {}).\n",
+                        format_count(findings.largest_batch_size), format_count(findings.batch_size));
   } else if (!findings.plan.failure_in_evaluation) {
     text += "  No batch size fits, not even 1.\n";
   }

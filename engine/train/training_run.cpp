@@ -36,10 +36,12 @@ struct CompiledRun {
 /// One run from its options to its end event.
 class TrainingRun {
  public:
-  TrainingRun(const RunStart& start, RunExperiment experiment, std::int64_t capacity, const LoadedData& data,
-              Device& device, const TrainingOptions& options, const Interruption& interruption, EventSink& events)
+  TrainingRun(const RunStart& start, RunExperiment experiment, BatchSizeRule asked_batch_size, std::int64_t capacity,
+              const LoadedData& data, Device& device, const TrainingOptions& options, const Interruption& interruption,
+              EventSink& events)
       : start_(start),
         given_(std::move(experiment.given)),
+        asked_batch_size_(asked_batch_size),
         adapted_(std::move(experiment.adapted)),
         data_(data),
         device_(device),
@@ -158,7 +160,17 @@ class TrainingRun {
     event.diagnosis =
         diagnose(device_, given_, data_.description, capacity, held_by_others, std::move(advice.not_enough));
     event.fixes = std::move(advice.fixes);
+    if (asked_batch_size_ == BatchSizeRule::automatic) name_batch_size(event.fixes);
     events_.on_out_of_memory(event);
+  }
+
+  /// The fixes were planned with the batch that `auto` stood for; pasted beside `auto` they would meet another.
+  void name_batch_size(std::vector<Change>& fixes) const {
+    for (Change& fix : fixes) {
+      const bool names_it = std::any_of(fix.set.begin(), fix.set.end(),
+                                        [](const std::string& word) { return word.starts_with("train.batch_size="); });
+      if (!names_it) fix.set.insert(fix.set.begin(), fmt::format("train.batch_size={}", given_.train.batch_size));
+    }
   }
 
   RunStatus train() {
@@ -289,6 +301,7 @@ class TrainingRun {
 
   const RunStart& start_;
   const Experiment given_;
+  const BatchSizeRule asked_batch_size_;
   const std::vector<std::string> adapted_;  ///< of the run that is resumed
   const LoadedData& data_;
   Device& device_;
@@ -321,7 +334,9 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   const std::int64_t capacity = run_capacity(experiment, device);
   chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
   if (chosen.adapted.empty()) chosen.given = chosen.experiment;
-  return TrainingRun(start, std::move(chosen), capacity, data, device, options, interruption, events).run();
+  return TrainingRun(start, std::move(chosen), experiment.train.batch_size_rule, capacity, data, device, options,
+                     interruption, events)
+      .run();
 }
 
 }  // namespace trainer

@@ -89,7 +89,7 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK(
       has(report, "Does not fit the capacity of 8.00 MiB (memory.limit). Without a bound it would reserve 9.00 MiB."));
   CHECK(has(report, "in step 3, backward, 2 (conv2d)"));
-  CHECK(has(report, "  The largest batch that fits is 16 (now 32).\n"));
+  CHECK(has(report, "  A batch of 16 fits, and one sample more does not (now 32).\n"));
   CHECK(has(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch_size = 0;
   CHECK(has(plan_report(findings, {}), "No batch size fits, not even 1."));
@@ -187,21 +187,19 @@ TEST_CASE("targets are compared by capacity: what fits, what is missing, and why
   comparison.experiment_name = "digits";
   comparison.config_path = "digits.yaml";
   comparison.batch_size = 32;
-  comparison.num_train = 1000;
   PlannedTarget large;
   large.target = "h200";
   large.profile = "configs/gpus/h200.yaml";
   large.capacity = std::int64_t{100} << 30;
   large.fits = true;
   large.peak_reserved = std::int64_t{9} << 30;
-  large.largest_batch_size = 1000;
   large.step_seconds = 0.5;
   large.samples_per_second = 64;
   PlannedTarget small = large;
   small.target = "t4";
   small.capacity = std::int64_t{8} << 30;
   small.fits = false;
-  small.largest_batch_size = 0;
+  small.batch_size_that_fits = 0;
   PlannedTarget old = small;
   old.target = "old";
   old.capacity = std::int64_t{1} << 30;
@@ -212,10 +210,9 @@ TEST_CASE("targets are compared by capacity: what fits, what is missing, and why
   CHECK_FALSE(comparison.fits_all());
   for (const int width : {100, 80}) {
     const std::string report = comparison_report(comparison, {false, width});
-    CHECK_THAT(report, Catch::Contains("t4      no      8.00 GiB  9.00 GiB  -1.00 GiB           none"));
-    CHECK_THAT(report, Catch::Contains("h200    yes   100.00 GiB  9.00 GiB  91.00 GiB          1,000"));
+    CHECK_THAT(report, Catch::Contains("t4      no      8.00 GiB  9.00 GiB  -1.00 GiB             none"));
+    CHECK_THAT(report, Catch::Contains("h200    yes   100.00 GiB  9.00 GiB  91.00 GiB                   500 ms"));
     CHECK(has(report, "old: it has no bf16"));
-    CHECK(has(report, "A batch of 1,000 is all the training data."));
     for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= static_cast<std::size_t>(width));
   }
 }

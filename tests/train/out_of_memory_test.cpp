@@ -244,3 +244,16 @@ train: {batch_size: 720, steps: 2}
   CHECK(num_done > 0);
   CHECK(num_refused > 0);
 }
+
+TEST_CASE("Fixes of a run whose batch size was found name the batch that they were planned with") {
+  const OutputFolder folder;
+  TestRun run(wide_experiment, folder.path("run"), {"memory.limit=32MiB", "train.batch_size=auto"});
+  WrappedDevice device(make_cpu_device(1));
+  HoldingSink events;
+  REQUIRE(run_with(run, device, events) == RunStatus::out_of_memory);
+  REQUIRE_FALSE(events.failures.at(0).fixes.empty());
+  for (const Change& fix : events.failures[0].fixes) {
+    const auto names_it = [](const std::string& word) { return word.starts_with("train.batch_size="); };
+    CHECK(std::count_if(fix.set.begin(), fix.set.end(), names_it) == 1);
+  }
+}
