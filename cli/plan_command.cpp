@@ -110,8 +110,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->add_option("--capacity", arguments->capacity,
                    "Memory to fit into: 2GiB; a,b compares; else memory.limit or what is free")
       ->type_name("SIZE");
-  command->add_flag("--verify", arguments->verify,
-                    "Also run two steps here and show predicted against measured bytes");
+  command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
   command->add_flag("--words", arguments->words, "Explain the words below the report");

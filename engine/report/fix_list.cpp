@@ -28,9 +28,8 @@ std::string fix_list(const std::vector<Change>& fixes, const Style& style) {
     const std::string indent(number.size(), ' ');
     text += number + paint(style, Ink::bold, folded_shell_words(fix.set, width - number.size(), indent)) + '\n';
     const std::string verdict = fix.fits ? paint(style, Ink::green, "fits") : paint(style, Ink::red, "does not fit");
-    const std::string line =
-        fmt::format("{}: peak {} reserved of {}; {}; {}", verdict, format_bytes(fix.peak_reserved),
-                    format_bytes(fix.capacity), numbers_text(fix.numbers), time_of(fix));
+    const std::string line = fmt::format("{}: peak {} reserved of {}; {}; {}", verdict, format_bytes(fix.peak_reserved),
+                                         format_bytes(fix.capacity), numbers_text(fix.numbers), time_of(fix));
     text += indent + wrap(fix.what, width - indent.size(), indent) + '\n';
     text += indent + wrap(line, width - indent.size(), indent) + '\n';
   }
