@@ -15,7 +15,7 @@
 namespace trainer {
 namespace {
 
-using Kind = SizedProgram::Instruction::Kind;
+using SizedKind = SizedProgram::Instruction::Kind;
 
 /// A step that has not settled by then is left to the plan.
 constexpr std::int64_t most_steps = 16;
@@ -119,9 +119,9 @@ class SizedFamily final : public BatchFamily {
     std::int64_t live = 0, most = 0;
     const auto walk = [&](SizedProgram::Part which) {
       for (const SizedProgram::Instruction& instruction : part(which)) {
-        if (instruction.kind == Kind::run) continue;
+        if (instruction.kind == SizedKind::run) continue;
         const std::int64_t bytes = round_to_blocks(bytes_[instruction.index]);
-        live += instruction.kind == Kind::allocate ? bytes : -bytes;
+        live += instruction.kind == SizedKind::allocate ? bytes : -bytes;
         most = std::max(most, live);
       }
     };
@@ -137,9 +137,9 @@ class SizedFamily final : public BatchFamily {
     CachingAllocator allocator(source, options);
     const auto walk = [&](SizedProgram::Part which) {
       for (const SizedProgram::Instruction& instruction : part(which)) {
-        if (instruction.kind == Kind::allocate) {
+        if (instruction.kind == SizedKind::allocate) {
           blocks_[instruction.index] = allocator.allocate(bytes_[instruction.index]);
-        } else if (instruction.kind == Kind::release) {
+        } else if (instruction.kind == SizedKind::release) {
           allocator.free(blocks_[instruction.index]);
         } else if (const std::int64_t workspace = workspaces[instruction.index]; workspace > 0) {
           allocator.free(allocator.allocate(workspace));

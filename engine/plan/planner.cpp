@@ -26,8 +26,13 @@ std::string problem_in(const std::function<void()>& ask) {
   return {};
 }
 
-// In instructions, by the time they take.
-constexpr std::int64_t work_of_plan = 200, work_of_convolution = 1000, work_of_searched_node = 500;
+// In instructions, by the time they take; a library's own planner takes longer than a rule.
+constexpr std::int64_t work_of_plan = 200, work_of_convolution = 1000, work_of_planned_convolution = 40'000,
+                       work_of_searched_node = 500;
+
+bool plans_convolutions(const DeviceModel& device) {
+  return device.kind() == "cuda" && device.workspace_bound().empty();
+}
 
 }  // namespace
 
@@ -63,8 +68,8 @@ bool Planner::fits(const Experiment& experiment, const DataDescription& data, st
 }
 
 std::int64_t Planner::work() const {
-  return num_instructions_ + work_of_convolution * device_.num_asked() +
-         work_of_searched_node * searches_.num_nodes_searched();
+  const std::int64_t of_question = plans_convolutions(device_) ? work_of_planned_convolution : work_of_convolution;
+  return num_instructions_ + of_question * device_.num_asked() + work_of_searched_node * searches_.num_nodes_searched();
 }
 
 }  // namespace trainer
