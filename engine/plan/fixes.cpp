@@ -374,16 +374,6 @@ Advice find_advice(Planner& planner, const Experiment& experiment, const DataDes
   return FixSearch(planner, experiment, data, capacity, device_capacity).find();
 }
 
-std::vector<Change> find_fixes(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                               std::int64_t capacity, std::int64_t device_capacity) {
-  constexpr std::size_t few = 3;
-  Advice advice = find_advice(planner, experiment, data, capacity, device_capacity);
-  std::vector<Change> changes = std::move(advice.fixes);
-  for (Change& change : advice.not_enough)
-    if (changes.size() < few) changes.push_back(std::move(change));
-  return changes;
-}
-
 std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                         std::int64_t capacity, std::int64_t limit) {
   const WithValue with_batch = [&](std::int64_t batch_size) -> std::optional<Candidate> {

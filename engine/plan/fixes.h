@@ -14,7 +14,7 @@ struct Advice {
   std::vector<Change> fixes;
   /// Changes that were planned and are not enough alone, with the peaks they reach without a bound.
   std::vector<Change> not_enough;
-  /// The largest micro-batch below the experiment's own that fits; 0: none does.
+  /// A micro-batch below the experiment's own that fits while one sample more does not; 0: none was found.
   std::int64_t largest_batch_size = 0;
 };
 
@@ -22,10 +22,6 @@ struct Advice {
 /// give if the experiment's memory.limit were higher; 0: unknown, so that is not offered.
 Advice find_advice(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                    std::int64_t device_capacity = 0);
-
-/// Fixes of find_advice; those that are not enough (fits = false) come last, and only where fewer than three fit.
-std::vector<Change> find_fixes(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                               std::int64_t capacity, std::int64_t device_capacity = 0);
 
 /// A micro-batch size in [1, limit] that fits while one sample more does not; 0 where none was found
 /// (find_value_by_bisection in engine/plan/largest_value.h).

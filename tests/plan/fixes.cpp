@@ -35,7 +35,7 @@ std::vector<Change> find_fixes_of(const DeviceModel& device, const Experiment& e
                                   std::int64_t capacity, std::int64_t device_capacity = 0) {
   const MachineRates rates = assumed_cpu_rates(1);
   Planner planner(device, rates);
-  return find_fixes(planner, experiment, data, capacity, device_capacity);
+  return find_advice(planner, experiment, data, capacity, device_capacity).fixes;
 }
 
 std::int64_t largest_batch_of(const DeviceModel& device, const Experiment& experiment, const DataDescription& data,

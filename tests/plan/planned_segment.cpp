@@ -110,7 +110,8 @@ TEST_CASE("fixes of a planned run are planned with its allocator, and fit to the
   const DescribedDevice device(300'000);
   const MachineRates rates = assumed_cpu_rates(1);
   Planner planner(device, rates);
-  const std::vector<Change> fixes = find_fixes(planner, planned.experiment, planned.data, capacity, 4 * capacity);
+  const std::vector<Change> fixes =
+      find_advice(planner, planned.experiment, planned.data, capacity, 4 * capacity).fixes;
   REQUIRE_FALSE(fixes.empty());
   CHECK(fixes.front().fits);
   for (const Change& fix : fixes) {

@@ -1,7 +1,5 @@
 #include "engine/train/rates_file.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +13,7 @@
 #include "engine/program/compile.h"
 #include "engine/train/calibration_networks.h"
 #include "tests/device/described_device.h"
+#include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
 using Catch::Contains;
@@ -22,25 +21,6 @@ using Catch::Contains;
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "trainer_rates_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 /// Figures that no short decimal writes exactly.
 MachineRates some_rates() {
@@ -71,8 +51,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 TEST_CASE("Rates survive their file to the bit, and replace what was there") {
-  const Folder folder;
-  const std::string path = folder / "cache/trainer/rates.json";
+  const OutputFolder folder;
+  const std::string path = folder.path("cache/trainer/rates.json");
   CHECK(!read_rates(path, "a CPU"));
   require_writable(path);
   MachineRates rates = some_rates();
@@ -87,8 +67,8 @@ TEST_CASE("Rates survive their file to the bit, and replace what was there") {
 }
 
 TEST_CASE("A damaged or foreign file of rates is refused with what to do, wherever it is damaged") {
-  const Folder folder;
-  const std::string path = folder / "rates.json";
+  const OutputFolder folder;
+  const std::string path = folder.path("rates.json");
   write_rates(path, "a CPU", some_rates());
   const std::string whole = text_of(path);
   const auto is_refused = [&](const std::string& text) {
@@ -131,11 +111,11 @@ TEST_CASE("Rates lie where caches do, under a name that is a file's") {
 }
 
 TEST_CASE("What cannot be written says where and why, and leaves nothing") {
-  const Folder folder;
-  write(folder / "file", "");
-  CHECK_THROWS_AS(require_writable(folder / "file/rates.json"), DataError);
-  CHECK_THROWS_AS(write_rates(folder / "file/rates.json", "a CPU", some_rates()), DataError);
-  CHECK(text_of(folder / "file").empty());
+  const OutputFolder folder;
+  write(folder.path("file"), "");
+  CHECK_THROWS_AS(require_writable(folder.path("file/rates.json")), DataError);
+  CHECK_THROWS_AS(write_rates(folder.path("file/rates.json"), "a CPU", some_rates()), DataError);
+  CHECK(text_of(folder.path("file")).empty());
 }
 
 TEST_CASE(
