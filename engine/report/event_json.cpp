@@ -1,6 +1,10 @@
 #include "engine/report/event_json.h"
 
+#include <fmt/compile.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/config/load_experiment.h"
@@ -28,6 +32,21 @@ Json processes_of(const std::vector<DeviceProcess>& processes) {
   return json;
 }
 
+/// As nlohmann writes it: the shortest text that is read back as the same number, with a point or an exponent.
+struct JsonNumber {
+  double value;
+};
+
+char* append(char* end, std::string_view text) { return std::copy(text.begin(), text.end(), end); }
+char* append(char* end, std::int64_t value) { return fmt::format_to(end, FMT_COMPILE("{}"), value); }
+char* append(char* end, JsonNumber number) {
+  if (!std::isfinite(number.value)) return append(end, "null");
+  char* const begin = end;
+  end = fmt::format_to(end, FMT_COMPILE("{}"), number.value);
+  const auto tells_fraction = [](char letter) { return letter == '.' || letter == 'e'; };
+  return std::any_of(begin, end, tells_fraction) ? end : append(end, ".0");
+}
+
 double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
 
 }  // namespace
@@ -48,21 +67,34 @@ std::string start_json(const StartEvent& event, std::string_view version) {
 }
 
 std::string step_json(const StepEvent& event) {
-  Json json = {{"event", "step"},
-               {"step", event.step},
-               {"epoch", event.epoch},
-               {"stage", event.stage},
-               {"loss", event.loss},
-               {"lr", event.learning_rate},
-               {"samples", event.samples},
-               {"samples_per_second", rate(event.samples, event.seconds)},
-               {"step_seconds", event.seconds},
-               {"memory", memory_of(event.memory)}};
-  if (event.loss_scale) {
-    json["loss_scale"] = *event.loss_scale;
-    json["skipped"] = event.skipped;
-  }
-  return line_of(json);
+  std::string line;
+  append_step_json(event, line);
+  return line;
+}
+
+void append_step_json(const StepEvent& event, std::string& line) {
+  // Room for 15 integers of 20 digits, 5 numbers of 24 letters and their names.
+  std::array<char, 1024> text{};
+  char* end = text.data();
+  const auto add = [&end](auto... parts) { ((end = append(end, parts)), ...); };
+  add(R"(,"loss":)", JsonNumber{event.loss}, R"(,"lr":)", JsonNumber{event.learning_rate}, R"(,"samples":)",
+      event.samples, R"(,"samples_per_second":)", JsonNumber{rate(event.samples, event.seconds)}, R"(,"step_seconds":)",
+      JsonNumber{event.seconds});
+  const StepMemory& memory = event.memory.step;
+  add(R"(,"memory":{"requested":)", memory.requested, R"(,"peak_requested":)", memory.peak_requested,
+      R"(,"allocated":)", memory.allocated, R"(,"peak_allocated":)", memory.peak_allocated, R"(,"reserved":)",
+      memory.reserved, R"(,"peak_reserved":)", memory.peak_reserved, R"(,"device_used":)", event.memory.device_used,
+      R"(,"device_total":)", event.memory.device_total, R"(,"alloc_retries":)", event.memory.num_alloc_retries, "}");
+  if (event.loss_scale)
+    add(R"(,"loss_scale":)", JsonNumber{*event.loss_scale}, R"(,"skipped":)", event.skipped ? "true" : "false");
+  add("}");
+
+  std::array<char, 128> head{};
+  char* head_end = append(append(append(head.data(), R"({"event":"step","step":)"), event.step), R"(,"epoch":)");
+  head_end = append(append(head_end, event.epoch), R"(,"stage":)");
+  line.append(head.data(), head_end);
+  line += event.stage == "train" ? R"("train")" : line_of(event.stage);
+  line.append(text.data(), end);
 }
 
 std::string eval_json(const EvalEvent& event) {

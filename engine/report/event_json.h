@@ -16,6 +16,9 @@ namespace trainer {
 /// One line of JSON without a newline.
 std::string start_json(const StartEvent& event, std::string_view version);
 std::string step_json(const StepEvent& event);
+/// The same behind what `line` holds: a run of small steps writes a hundred thousand of them a second, so that it is
+/// formatted without a tree of objects, and takes no memory where `line` has room.
+void append_step_json(const StepEvent& event, std::string& line);
 std::string eval_json(const EvalEvent& event);
 std::string checkpoint_json(const CheckpointEvent& event);
 std::string out_of_memory_json(const OutOfMemoryEvent& event);

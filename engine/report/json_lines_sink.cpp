@@ -13,6 +13,9 @@
 namespace trainer {
 namespace {
 
+/// Some two hundred lines of steps: the file system is not asked for each dozen.
+constexpr std::size_t buffer_bytes = 64 << 10;
+
 /// Cuts the file after its last newline.
 void remove_unfinished_line(const std::string& path) {
   std::error_code error;
@@ -32,7 +35,11 @@ void remove_unfinished_line(const std::string& path) {
 }  // namespace
 
 void JsonLinesSink::on_start(const StartEvent& event) { write(start_json(event, version_), true); }
-void JsonLinesSink::on_step(const StepEvent& event) { write(step_json(event), false); }
+void JsonLinesSink::on_step(const StepEvent& event) {
+  step_line_.clear();
+  append_step_json(event, step_line_);
+  write(step_line_, false);
+}
 void JsonLinesSink::on_eval(const EvalEvent& event) { write(eval_json(event), true); }
 void JsonLinesSink::on_checkpoint(const CheckpointEvent& event) { write(checkpoint_json(event), true); }
 void JsonLinesSink::on_out_of_memory(const OutOfMemoryEvent& event) { write(out_of_memory_json(event), true); }
@@ -41,15 +48,21 @@ void JsonLinesSink::on_warning(const WarningEvent& event) { write(warning_json(e
 void JsonLinesSink::on_diverged(const DivergedEvent& event) { write(diverged_json(event), true); }
 void JsonLinesSink::on_end(const EndEvent& event) { write(end_json(event), true); }
 
-void JsonLinesSink::write(const std::string& line, bool) {
-  if (stream_ == nullptr) return;
-  const bool written = std::fwrite(line.data(), 1, line.size(), stream_) == line.size() &&
-                       std::fputc('\n', stream_) != EOF && std::fflush(stream_) == 0;
-  if (!written) stream_ = nullptr;
+bool JsonLinesSink::put(const std::string& line, bool is_urgent) {
+  if (std::fwrite(line.data(), 1, line.size(), stream_) != line.size() || std::fputc('\n', stream_) == EOF)
+    return false;
+  const Clock::time_point now = Clock::now();
+  if (!is_urgent && now - last_seen_ < longest_unseen_) return true;
+  last_seen_ = now;
+  return std::fflush(stream_) == 0;
+}
+
+void JsonLinesSink::write(const std::string& line, bool is_urgent) {
+  if (stream_ != nullptr && !put(line, is_urgent)) stream_ = nullptr;
 }
 
 EventFileSink::EventFileSink(std::string directory, std::string version)
-    : JsonLinesSink(std::move(version)),
+    : JsonLinesSink(std::move(version), std::chrono::seconds(1)),
       directory_(std::move(directory)),
       path_((std::filesystem::path(directory_) / "events.jsonl").string()) {}
 
@@ -67,15 +80,9 @@ void EventFileSink::on_end(const EndEvent& event) {
   close();
 }
 
-void EventFileSink::write(const std::string& line, bool flush) {
+void EventFileSink::write(const std::string& line, bool is_urgent) {
   if (stream_ == nullptr) open(false);
-  const auto now = std::chrono::steady_clock::now();
-  bool written = std::fwrite(line.data(), 1, line.size(), stream_) == line.size() && std::fputc('\n', stream_) != EOF;
-  if (written && (flush || now - last_flush_ >= std::chrono::seconds(1))) {
-    written = std::fflush(stream_) == 0;
-    last_flush_ = now;
-  }
-  if (!written) fail("cannot write the events");
+  if (!put(line, is_urgent)) fail("cannot write the events");
 }
 
 void EventFileSink::open(bool append) {
@@ -84,6 +91,8 @@ void EventFileSink::open(bool append) {
   if (append) remove_unfinished_line(path_);
   stream_ = std::fopen(path_.c_str(), append ? "ab" : "wb");
   if (stream_ == nullptr) fail("cannot open the event file");
+  buffer_.resize(buffer_bytes);
+  std::setvbuf(stream_, buffer_.data(), _IOFBF, buffer_.size());
 }
 
 void EventFileSink::close() {

@@ -5,13 +5,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/train/events.h"
 
 namespace trainer {
 
-/// Writes each event as a line of JSON to a stream that stays the caller's, and flushes it.
-/// A stream that takes nothing more (a closed pipe, a full disk) is left alone from then on.
+/// Writes each event as a line of JSON to a stream that stays the caller's. A step's line is seen at once where none
+/// was in the last 100 ms, else with the next that is seen; every other event's at once. A stream that takes nothing
+/// more (a closed pipe, a full disk) is left alone from then on.
 class JsonLinesSink : public EventSink {
  public:
   JsonLinesSink(std::FILE* stream, std::string version) : version_(std::move(version)), stream_(stream) {}
@@ -27,18 +29,29 @@ class JsonLinesSink : public EventSink {
   void on_end(const EndEvent& event) override;
 
  protected:
-  explicit JsonLinesSink(std::string version) : version_(std::move(version)) {}
-  /// `flush`: the line must be seen now.
-  virtual void write(const std::string& line, bool flush);
+  using Clock = std::chrono::steady_clock;
+
+  JsonLinesSink(std::string version, std::chrono::milliseconds longest_unseen)
+      : version_(std::move(version)), longest_unseen_(longest_unseen) {}
+  /// `is_urgent`: the line must be seen now.
+  virtual void write(const std::string& line, bool is_urgent);
+  /// Writes the line to the stream, and all that waits there where it is urgent or time; false where that fails.
+  bool put(const std::string& line, bool is_urgent);
 
   std::string version_;
   std::FILE* stream_ = nullptr;
+
+ private:
+  std::chrono::milliseconds longest_unseen_{100};
+  Clock::time_point last_seen_;
+  std::string step_line_;  ///< kept for its memory
 };
 
 /// Writes <directory>/events.jsonl. Opened by the first event, since only then the run has claimed its directory: a
 /// run that starts at step 1 begins the file anew; a resumed one appends, after removing a line that a killed run
-/// left unfinished, and so does one that leaves the former run as it is. Lines of steps are flushed every second, all
-/// others at once. Throws DataError that names the file where it cannot be written.
+/// left unfinished, and so does one that leaves the former run as it is. A step's line is in the file where none was
+/// written there in the last second, else with the next that is; all others are at once. Throws DataError that names
+/// the file where it cannot be written.
 class EventFileSink final : public JsonLinesSink {
  public:
   EventFileSink(std::string directory, std::string version);
@@ -51,7 +64,7 @@ class EventFileSink final : public JsonLinesSink {
   void on_end(const EndEvent& event) override;
 
  protected:
-  void write(const std::string& line, bool flush) override;
+  void write(const std::string& line, bool is_urgent) override;
 
  private:
   void open(bool append);
@@ -59,7 +72,7 @@ class EventFileSink final : public JsonLinesSink {
   [[noreturn]] void fail(const std::string& what) const;
 
   std::string directory_, path_;
-  std::chrono::steady_clock::time_point last_flush_;
+  std::vector<char> buffer_;  ///< of stream_
 };
 
 }  // namespace trainer
