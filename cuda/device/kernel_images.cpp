@@ -2,9 +2,12 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "cuda/device/cuda_call.h"
+#include "cuda/launch/early_start.h"
 
 // Note [Every kernel]
 // ~~~~~~~~~~~~~~~~~~~
@@ -40,12 +43,29 @@ extern "C" void __wrap___cudaRegisterFunction(void** image, const char* kernel, 
 
 namespace trainer::cuda {
 
+namespace {
+
+enum class Start : std::uint8_t { unknown, early, in_turn };
+std::atomic<Start> start_of_kernels = Start::unknown;
+
+}  // namespace
+
 void load_kernels() {
+  bool all_wait = true;
   for (const void* kernel : kernels()) {
     cudaFuncAttributes attributes{};
     require_cuda(cudaFuncGetAttributes(&attributes, kernel), "load the kernels");
+    // What the source was compiled as, whatever the driver made of it; and what it runs as.
+    all_wait = all_wait && attributes.ptxVersion >= first_early_architecture &&
+               attributes.binaryVersion >= first_early_architecture;
   }
+  if (!all_wait || start_of_kernels == Start::in_turn)
+    start_of_kernels = Start::in_turn;
+  else
+    start_of_kernels = Start::early;
 }
+
+bool kernels_start_early() { return start_of_kernels.load(std::memory_order_relaxed) == Start::early; }
 
 int num_kernels() { return static_cast<int>(kernels().size()); }
 

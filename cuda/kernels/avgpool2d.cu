@@ -20,6 +20,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(pool_threads)
     avgpool2d_forward_kernel(const T* __restrict__ x, T* __restrict__ y, PoolAxes axes, bool count_include_pad,
                              std::int64_t channels, std::int64_t num_packs) {
+  wait_for_earlier_kernels();
   const std::int64_t index = pool_index();
   if (index >= num_packs) return;
   const PoolPixel at = pool_pixel<n>(index, axes.rows.y, axes.columns.y, channels);
@@ -43,6 +44,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(pool_threads)
     avgpool2d_backward_kernel(const T* __restrict__ dy, T* __restrict__ dx, PoolAxes axes, bool count_include_pad,
                               std::int64_t channels, std::int64_t num_packs) {
+  wait_for_earlier_kernels();
   const std::int64_t index = pool_index();
   if (index >= num_packs) return;
   const PoolPixel at = pool_pixel<n>(index, axes.rows.x, axes.columns.x, channels);

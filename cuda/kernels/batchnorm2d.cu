@@ -60,6 +60,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_forward_at_once_kernel(const T* x, T* y, StatisticsOperands out, const float* weight, const float* bias,
                                        bool relu, std::int64_t rows, std::int64_t channels, std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   Moments<n> moments = moments_of_rows<n>(x, at, channels, 0, rows);
   merge_over_rows(moments);
@@ -79,6 +80,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_moments_kernel(const T* x, SumPair* pairs, RowParts parts, std::int64_t rows, std::int64_t channels,
                                std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   const std::int64_t begin = at.row_group * parts.rows_per_part;
   const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
@@ -94,6 +96,7 @@ template <typename T>
 __global__ void __launch_bounds__(combined_channels* combining_threads)
     batchnorm2d_statistics_kernel(const T* x, const SumPair* pairs, RowParts parts, StatisticsOperands out,
                                   std::int64_t rows, std::int64_t channels) {
+  wait_for_earlier_kernels();
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
   // With count · mean and squares + count · mean², moments add up. In f64 their difference keeps its digits, the more
   // so as the means are those of x − shift.
@@ -120,6 +123,7 @@ __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_normalize_kernel(const T* x, T* y, const float* mean, const float* rstd, const float* weight,
                                  const float* bias, bool relu, std::int64_t rows_per_block, std::int64_t rows,
                                  std::int64_t channels, std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (!at.active) return;
   const std::int64_t begin = at.row_group * rows_per_block;
@@ -134,6 +138,7 @@ __global__ void __launch_bounds__(tile_threads)
                                  const float* weight, const float* bias, float eps, bool relu,
                                  std::int64_t rows_per_block, std::int64_t rows, std::int64_t channels,
                                  std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (!at.active) return;
   const std::int64_t begin = at.row_group * rows_per_block;

@@ -124,6 +124,7 @@ __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_backward_at_once_kernel(GradientOperands<T> operands, std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(SumPair, pairs, warp_size * n);
   const TilePosition at = tile_position<n>(num_tiles, operands.channels);
   ColumnSums<n> sums = sums_of_rows<n>(operands, at, 0, operands.rows);
@@ -143,6 +144,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_gradient_sums_kernel(GradientOperands<T> operands, SumPair* pairs, RowParts parts,
                                      std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, operands.channels);
   const std::int64_t begin = at.row_group * parts.rows_per_part;
   const std::int64_t end = begin + parts.rows_per_part < operands.rows ? begin + parts.rows_per_part : operands.rows;
@@ -158,6 +160,7 @@ template <typename T>
 __global__ void __launch_bounds__(combined_channels* combining_threads)
     batchnorm2d_settle_gradients_kernel(GradientOperands<T> operands, const SumPair* pairs, std::int64_t num_parts,
                                         SumPair* settled) {
+  wait_for_earlier_kernels();
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
   const DoubleSums sums = sum_of_parts(pairs, num_parts, channel, operands.channels);
   if (threadIdx.y != 0 || channel >= operands.channels) return;
@@ -168,6 +171,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_combine_kernel(GradientOperands<T> operands, const SumPair* settled, std::int64_t rows_per_block,
                                std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, operands.channels);
   if (!at.active) return;
   const std::int64_t begin = at.row_group * rows_per_block;

@@ -37,6 +37,7 @@ __device__ __forceinline__ void copy_share(const StagedCopy& copy, std::int64_t 
 
 __global__ void __launch_bounds__(elementwise_threads)
     begin_pass_kernel(StepScalars scalars, StepScalars* destination, StagedCopy first, StagedCopy second) {
+  wait_for_earlier_kernels();
   const std::int64_t thread = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x;
   const std::int64_t num_threads = std::int64_t{gridDim.x} * elementwise_threads;
   if (thread == 0) *destination = scalars;

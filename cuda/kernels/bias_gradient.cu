@@ -18,6 +18,7 @@ template <typename T, int n, typename D>
 __global__ void __launch_bounds__(tile_threads)
     bias_gradient_kernel(const T* __restrict__ dy, D* __restrict__ sums, std::int64_t rows, std::int64_t columns,
                          std::int64_t rows_per_part, std::int64_t num_tiles, bool adds) {
+  wait_for_earlier_kernels();
   using Sums = Pack<float, n>;
   TRAINER_SHARED(Sums, upper, tile_threads / 2);
   const TilePosition at = tile_position<n>(num_tiles, columns);
@@ -62,6 +63,7 @@ template <typename T>
 __global__ void __launch_bounds__(combined_columns* combining_threads)
     combine_bias_gradient_kernel(const float* __restrict__ sums, T* __restrict__ db, std::int64_t num_parts,
                                  std::int64_t columns, bool adds) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(double, of_thread, combined_columns* combining_threads);
   const std::int64_t column = std::int64_t{blockIdx.x} * combined_columns + threadIdx.x;
   double sum = 0;

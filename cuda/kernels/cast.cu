@@ -10,6 +10,7 @@ constexpr int cast_width = 8;  // elements of a thread
 
 template <typename From, typename To, bool packed>
 __global__ void __launch_bounds__(elementwise_threads) cast_kernel(const From* x, To* y, std::int64_t count) {
+  wait_for_earlier_kernels();
   const std::int64_t first = (std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x) * cast_width;
   if (packed && first + cast_width <= count) {
     store_floats(y + first, load_floats<cast_width>(x + first));

@@ -193,11 +193,13 @@ __device__ __forceinline__ void process_part(const CrossEntropyTask<T>& task, co
 template <typename T>
 __global__ void __launch_bounds__(cross_entropy_threads)
     cross_entropy_by_lanes_kernel(CrossEntropyTask<T> task, int lanes) {
+  wait_for_earlier_kernels();
   process_part<4, false>(task, LaneGroup{lanes});
 }
 
 template <int n, bool packed, typename T>
 __global__ void __launch_bounds__(cross_entropy_threads) cross_entropy_by_blocks_kernel(CrossEntropyTask<T> task) {
+  wait_for_earlier_kernels();
   process_part<n, packed>(task, WholeBlock{});
 }
 
@@ -208,6 +210,7 @@ struct WeightChunk {
 constexpr std::int64_t chunk_size = sizeof(WeightChunk) / sizeof(float);
 
 __global__ void __launch_bounds__(chunk_size) store_class_weights_kernel(WeightChunk chunk, float* weights, int count) {
+  wait_for_earlier_kernels();
   const int i = static_cast<int>(threadIdx.x);
   if (i < count) weights[i] = chunk.weights[i];
 }

@@ -13,6 +13,7 @@ template <typename T, bool packed>
 __global__ void __launch_bounds__(elementwise_threads)
     dropout_kernel(std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
                    const T* x, T* y, std::int64_t count) {
+  wait_for_earlier_kernels();
   const std::int64_t block = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x;
   const std::int64_t first = block * dropout_words;
   if (first >= count) return;

@@ -19,6 +19,7 @@ inline Dim3 elementwise_grid(std::int64_t count, std::int64_t per_thread) {
 template <int width, typename Function, typename T, typename... Inputs>
 __global__ void __launch_bounds__(elementwise_threads)
     elementwise_kernel(Function function, std::int64_t count, T* y, const Inputs*... x) {
+  wait_for_earlier_kernels();
   const std::int64_t first = (std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x) * width;
   if (first + width <= count) {
     const auto compute = [&](const auto&... values) {

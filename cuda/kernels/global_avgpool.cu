@@ -16,6 +16,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     global_avgpool_forward_kernel(const T* __restrict__ x, T* __restrict__ y, std::int64_t pixels,
                                   std::int64_t channels, std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   using Sum = Pack<float, n>;
   TRAINER_SHARED(Sum, upper, tile_threads / 2);
   const TilePosition position = tile_position<n>(num_tiles, channels);
@@ -50,6 +51,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(spread_threads)
     global_avgpool_backward_kernel(const T* __restrict__ dy, T* __restrict__ dx, std::int64_t pixels,
                                    std::int64_t channels, std::int64_t num_packs) {
+  wait_for_earlier_kernels();
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * spread_threads + threadIdx.x;
   if (index >= num_packs) return;
   const std::int64_t packs_each = channels / n;

@@ -12,6 +12,7 @@ namespace {
 template <typename T, int capacity>
 __global__ void __launch_bounds__(table_threads)
     sum_squares_kernel(TensorTable<1, capacity> table, double* __restrict__ sums) {
+  wait_for_earlier_kernels();
   const TensorChunk chunk = chunk_of_block(table);
   const auto* const gradient = static_cast<const T*>(table.addresses[0][chunk.tensor]);
   const bool aligned = reinterpret_cast<std::uintptr_t>(gradient) % 16 == 0;
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(table_threads)
 __global__ void __launch_bounds__(table_threads)
     settle_factor_kernel(const double* __restrict__ sums, std::int64_t count, GradientFactorAttributes attributes,
                          const double* loss_scale, float* __restrict__ factor) {
+  wait_for_earlier_kernels();
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += table_threads) sum += sums[i];
   sum = block_sum<table_threads>(sum);

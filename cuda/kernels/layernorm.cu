@@ -12,6 +12,7 @@ template <typename T, int n, int row_threads>
 __global__ void __launch_bounds__(row_block_threads)
     layernorm_forward_kernel(const T* x, const float* weight, const float* bias, T* y, float* mean, float* rstd,
                              float eps, std::int64_t rows, std::int64_t columns) {
+  wait_for_earlier_kernels();
   const std::int64_t row = row_of_thread<row_threads>();
   if (row >= rows) return;  // all threads of the row together
   const T* const from = x + row * columns;

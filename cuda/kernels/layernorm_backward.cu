@@ -17,6 +17,7 @@ __global__ void __launch_bounds__(tile_threads)
     layernorm_gradient_sums_kernel(const T* dy, const T* x, const float* mean, const float* rstd, SumPair* pairs,
                                    float* dweight, float* dbias, RowParts parts, std::int64_t rows,
                                    std::int64_t columns, std::int64_t num_tiles) {
+  wait_for_earlier_kernels();
   const TilePosition position = tile_position<n>(num_tiles, columns);
   const std::int64_t begin = position.row_group * parts.rows_per_part;
   const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
@@ -55,6 +56,7 @@ __global__ void __launch_bounds__(tile_threads)
 __global__ void __launch_bounds__(combined_channels* combining_threads)
     layernorm_settle_gradients_kernel(const SumPair* pairs, std::int64_t num_parts, float* dweight, float* dbias,
                                       std::int64_t columns) {
+  wait_for_earlier_kernels();
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
   const DoubleSums sums = sum_of_parts(pairs, num_parts, column, columns);
   if (threadIdx.y != 0 || column >= columns) return;
@@ -67,6 +69,7 @@ template <typename T, int n, int row_threads>
 __global__ void __launch_bounds__(row_block_threads)
     layernorm_backward_kernel(const T* dy, const T* x, const float* mean, const float* rstd, const float* weight, T* dx,
                               std::int64_t rows, std::int64_t columns) {
+  wait_for_earlier_kernels();
   const std::int64_t row = row_of_thread<row_threads>();
   if (row >= rows) return;  // all threads of the row together
   const T* const gradients = dy + row * columns;

@@ -10,6 +10,7 @@ constexpr int adding_threads = 256;
 
 __global__ void __launch_bounds__(adding_threads)
     add_loss_parts_kernel(const LossPart* __restrict__ parts, std::int64_t num_parts, double* statistics) {
+  wait_for_earlier_kernels();
   LossPart sum{};
   for (std::int64_t part = threadIdx.x; part < num_parts; part += adding_threads) {
     for (int i = 0; i < num_loss_statistics; ++i) sum.statistics[i] += parts[part].statistics[i];
@@ -21,6 +22,7 @@ __global__ void __launch_bounds__(adding_threads)
 }
 
 __global__ void __launch_bounds__(warp_size) start_loss_statistics_kernel(double* statistics, bool keeps_non_finite) {
+  wait_for_earlier_kernels();
   const int i = static_cast<int>(threadIdx.x);
   if (i >= num_loss_statistics) return;
   // What is not finite is not equal to itself less itself.

@@ -17,6 +17,7 @@ struct TimesScale {
 
 __global__ void __launch_bounds__(1) update_loss_scale_kernel(const double* statistics, const float* factor,
                                                               LossScaleAttributes attributes, double* state) {
+  wait_for_earlier_kernels();
   const bool is_finite = fabs(statistics[loss_sum]) <= std::numeric_limits<double>::max();
   if (!is_finite || factor[gradients_finite] == 0) {
     state[loss_scale_factor] = static_cast<double>(static_cast<float>(state[loss_scale_factor] * attributes.backoff));

@@ -79,6 +79,7 @@ struct RowPart {
 template <typename T>
 __global__ void __launch_bounds__(threads)
     matmul_epilogue_kernel(Epilogue epilogue, T* c, const T* bias, void* aux, std::int64_t m, std::int64_t n) {
+  wait_for_earlier_kernels();
   const std::int64_t parts = (n + thread_columns - 1) / thread_columns;
   const std::int64_t index = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (index >= m * parts) return;

@@ -11,6 +11,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(pool_threads)
     maxpool2d_forward_kernel(const T* __restrict__ x, T* __restrict__ y, std::uint8_t* __restrict__ indices, bool relu,
                              PoolAxes axes, std::int64_t channels, std::int64_t num_packs) {
+  wait_for_earlier_kernels();
   const std::int64_t index = pool_index();
   if (index >= num_packs) return;
   const PoolPixel at = pool_pixel<n>(index, axes.rows.y, axes.columns.y, channels);
@@ -54,6 +55,7 @@ template <typename T, int n>
 __global__ void __launch_bounds__(pool_threads)
     maxpool2d_backward_kernel(const T* __restrict__ dy, const std::uint8_t* __restrict__ indices, T* __restrict__ dx,
                               PoolAxes axes, std::int64_t channels, std::int64_t num_packs) {
+  wait_for_earlier_kernels();
   const std::int64_t index = pool_index();
   if (index >= num_packs) return;
   const PoolPixel at = pool_pixel<n>(index, axes.rows.x, axes.columns.x, channels);

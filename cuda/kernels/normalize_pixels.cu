@@ -23,6 +23,7 @@ template <typename T, bool packed>
 __global__ void __launch_bounds__(elementwise_threads)
     normalize_pixels_kernel(const std::uint8_t* __restrict__ pixels, T* __restrict__ y, std::int64_t count,
                             std::int64_t channels, ChannelTable table) {
+  wait_for_earlier_kernels();
   // Arguments that each lane indexes on its own are read one lane after the other.
   TRAINER_SHARED(float, scale, most_channels);
   TRAINER_SHARED(float, offset, most_channels);

@@ -36,6 +36,7 @@ template <typename Loss, int n, typename T>
 __global__ void __launch_bounds__(loss_threads)
     numeric_loss_kernel(const T* __restrict__ prediction, const T* __restrict__ targets, LossSink sink,
                         std::int64_t count, std::int64_t part_elements) {
+  wait_for_earlier_kernels();
   const std::int64_t begin = std::int64_t{blockIdx.x} * part_elements;
   const std::int64_t end = begin + part_elements < count ? begin + part_elements : count;
   LossPart part{};

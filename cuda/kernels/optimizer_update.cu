@@ -17,6 +17,7 @@ __device__ __forceinline__ bool is_aligned(const void* address) {
 template <typename Rule, int num_states, int capacity>
 __global__ void __launch_bounds__(table_threads)
     update_kernel(TensorTable<2 + num_states, capacity> table, UpdateOperands operands, Rule rule) {
+  wait_for_earlier_kernels();
   if (is_refused(operands)) return;
   const auto s = scalars_of(operands, rule);
   const TensorChunk chunk = chunk_of_block(table);

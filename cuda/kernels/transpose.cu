@@ -15,6 +15,7 @@ template <typename T>
 __global__ void __launch_bounds__(tile* tile_rows)
     transpose_tile_kernel(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, std::int64_t columns,
                           unsigned row_tiles, unsigned column_tiles) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(T, values, tile * (tile + 1));  // one more, so that a column lies in different banks
   const std::int64_t matrix = blockIdx.x / column_tiles / row_tiles;
   const std::int64_t first_row = std::int64_t{blockIdx.x / column_tiles % row_tiles} * tile;
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(tile* tile_rows)
 template <typename T, typename Index>
 __global__ void __launch_bounds__(elementwise_threads)
     transpose_narrow_kernel(const T* __restrict__ x, T* __restrict__ y, Index count, Index rows, Index columns) {
+  wait_for_earlier_kernels();
   const Index i = static_cast<Index>(blockIdx.x) * elementwise_threads + threadIdx.x;
   if (i >= count) return;
   const Index line = i / rows;  // of y, over all matrices

@@ -67,6 +67,7 @@ template <typename Rule, int num_states, bool eight_bit, int capacity>
 __global__ void __launch_bounds__(table_threads)
     update_of_types_kernel(TensorTable<first_state_address + num_states, capacity> table, UpdateTypes types,
                            UpdateOperands operands, Rule rule) {
+  wait_for_earlier_kernels();
   if (is_refused(operands)) return;
   const auto s = scalars_of(operands, rule);
   const TensorChunk chunk = chunk_of_block(table);

@@ -1,11 +1,12 @@
 #pragma once
-// The nvcc side of Note [Kernels on the host] in cuda/launch/launch.h.
+// The nvcc side of Notes [Kernels on the host] and [Early start] in cuda/launch/launch.h.
 
 #include <cuda_runtime.h>
 
 #include <concepts>
 #include <type_traits>
 
+#include "cuda/launch/early_start.h"
 #include "cuda/launch/launch_failure.h"
 
 #define TRAINER_SHARED(T, name, count) __shared__ T name[count]
@@ -37,12 +38,28 @@ __device__ __forceinline__ T atomic_add(T* address, std::type_identity_t<T> valu
 
 __device__ __forceinline__ void thread_fence() { __threadfence(); }
 
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= first_early_architecture * 10
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /// Throws DeviceError where the kernel cannot be started, or where an earlier one has failed.
 template <typename... Parameters>
 void launch(void (*kernel)(Parameters...), Dim3 grid, Dim3 block, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  kernel<<<dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), 0, stream>>>(arguments...);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(grid.x, grid.y, grid.z);
+  config.blockDim = dim3(block.x, block.y, block.z);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = kernels_start_early() ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) throw_launch_failure(error, grid, block);
 }
 

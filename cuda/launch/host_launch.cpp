@@ -27,6 +27,7 @@ struct ThreadState {
   Fiber* fiber = nullptr;  // while it waits
   Waits waits = Waits::no;
   bool ended = false;
+  bool has_waited = false;  // for earlier kernels
   Place where;
   // of a shuffle
   Shuffle kind = Shuffle::by_xor;
@@ -58,6 +59,7 @@ class Grid {
  public:
   void run(Dim3 grid, Dim3 block, Thread& thread);
 
+  void note_wait_for_earlier() { threads_[current_].has_waited = true; }
   void wait_at_barrier(const Place& where);
   void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes, const Place& where);
   void* shared_array(const void* declaration, std::size_t num_bytes, std::size_t alignment);
@@ -100,7 +102,7 @@ class Grid {
 thread_local Grid* running = nullptr;
 
 Grid& running_grid() {
-  require_internal(running != nullptr, "barriers, shuffles and shared arrays are used inside a kernel");
+  require_internal(running != nullptr, "waits, barriers, shuffles and shared arrays are used inside a kernel");
   return *running;
 }
 
@@ -152,6 +154,8 @@ void Grid::run_thread(std::size_t index) {
   set_current(index);
   try {
     thread_->run();
+    require_internal(threads_[index].has_waited,
+                     "a kernel's thread has ended without wait_for_earlier_kernels(), its first line");
   } catch (const Cancelled&) {
   } catch (...) {
     fail(std::current_exception());
@@ -355,6 +359,8 @@ void run_grid(Dim3 grid, Dim3 block, Thread& thread) {
 }
 
 }  // namespace host
+
+void wait_for_earlier_kernels() { host::running_grid().note_wait_for_earlier(); }
 
 // NOLINTNEXTLINE(readability-identifier-naming): CUDA's name
 void __syncthreads(const host::Place& where) { host::running_grid().wait_at_barrier(where); }

@@ -1,8 +1,8 @@
 #pragma once
 // The host side of Note [Kernels on the host] in cuda/launch/launch.h. A mistake that a GPU would answer with undefined
 // behaviour throws InternalError: a thread that ends while others wait at a barrier, threads at different barriers, a
-// shuffle that a living thread of the warp is not at. A lane that takes a value from a lane that does not exist or has
-// ended gets the poison.
+// shuffle that a living thread of the warp is not at, a thread that ends without wait_for_earlier_kernels(). A lane
+// that takes a value from a lane that does not exist or has ended gets the poison.
 
 #include <math.h>
 
@@ -66,6 +66,8 @@ T exchange(Shuffle kind, int operand, const T& value, const Place& where) {
 }
 
 }  // namespace host
+
+void wait_for_earlier_kernels();
 
 // NOLINTNEXTLINE(readability-identifier-naming): CUDA's name
 void __syncthreads(const host::Place& where = host::Place::current());

@@ -9,6 +9,7 @@
 //
 //   __global__ __device__ __host__ __forceinline__ __restrict__ __launch_bounds__(n)
 //   threadIdx blockIdx blockDim gridDim, their .x .y .z; warp_size (32)
+//   wait_for_earlier_kernels()                       the first line of every kernel: Note [Early start]
 //   __syncthreads()                                  every thread of the block must reach the same one
 //   TRAINER_SHARED(T, name, count)                   an array of the block; on the host poisoned and bounds-checked
 //   shuffle_xor(v, mask) shuffle_down(v, delta) shuffle(v, lane)   within the warp, all its threads taking part
@@ -23,6 +24,21 @@
 //
 // with Dim3 grid and block. A launch of no blocks does nothing. Blocks of the host run one after the other, in order.
 // Kernels index with 64 bits, check every bound, and give the same bits on every run: no float atomics.
+
+// Note [Early start]
+// ~~~~~~~~~~~~~~~~~~
+// From compute capability 9.0 on, launch() lets a kernel start while the one in front of it still runs (CUDA:
+// programmatic dependent launch, in a stream and in a recorded graph alike), so that its blocks are on the device, with
+// their arguments read, when that one ends. wait_for_earlier_kernels() then waits until the kernel in front has ended
+// and what it wrote can be seen. It is the first line of every kernel, in front of any access to memory but arguments
+// and of any return, because a kernel may only count on the one directly in front of it: that this one has ended must
+// mean that all before it have, so each of its threads has waited. Then it lets the kernel behind it start, so two
+// kernels are on the device at most, and what all blocks of the first leave free is what the second takes.
+//
+// Kernels of libraries are started without this, and wait for everything in front of them as ever; so do copies, fills
+// and events of other streams. One of ours behind a library's kernel waits for its end, whenever the library lets it
+// start. A host launch refuses a kernel whose threads end without having waited; that nothing is read or written before
+// is for the compiled code to show: tests/scripts/early_start_test.py.
 
 #include <cstdint>
 

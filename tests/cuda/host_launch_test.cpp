@@ -26,6 +26,7 @@ std::vector<float> counted(std::size_t count) {
 // ---- Grids ----------------------------------------------------------------------------------------------------------
 
 __global__ void count_visits_kernel(int* visits, Dim3* sizes) {
+  wait_for_earlier_kernels();
   const std::int64_t block = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   const std::int64_t thread = (std::int64_t{threadIdx.z} * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   visits[block * (blockDim.x * blockDim.y * blockDim.z) + thread] += 1;
@@ -61,6 +62,7 @@ TEST_CASE("a grid or a block that CUDA refuses is refused") {
 
 template <int threads>
 __global__ void reverse_kernel(float* x) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(float, values, threads);
   float* const of_block = x + std::int64_t{blockIdx.x} * threads;
   values[threadIdx.x] = of_block[threadIdx.x];
@@ -77,6 +79,7 @@ TEST_CASE("threads read behind a barrier what others wrote before it") {
 }
 
 __global__ void prefix_sum_kernel(int* x) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(int, sums, 1024);
   const int thread = static_cast<int>(threadIdx.x);
   sums[thread] = x[thread];
@@ -100,6 +103,7 @@ TEST_CASE("barriers in a loop keep the passes of a scan apart") {
 }
 
 __global__ void read_unwritten_kernel(float* x, int* y) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(float, numbers, 4);
   TRAINER_SHARED(int, integers, 4);
   x[blockIdx.x] = numbers[3];
@@ -120,6 +124,7 @@ TEST_CASE("a shared array is poisoned again for every block") {
 
 template <bool barriers>
 __global__ void rotate_kernel(float* x) {
+  wait_for_earlier_kernels();
   TRAINER_SHARED(float, values, 64);
   values[threadIdx.x] = x[threadIdx.x];
   if (barriers) __syncthreads();
@@ -139,6 +144,7 @@ TEST_CASE("a missing barrier shows") {
 // ---- Shuffles and reductions ----------------------------------------------------------------------------------------
 
 __global__ void shuffle_kernel(const float* x, float* by_xor, float* down, float* from_lane) {
+  wait_for_earlier_kernels();
   const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   by_xor[thread] = shuffle_xor(x[thread], 5);
   down[thread] = shuffle_down(x[thread], 3);
@@ -169,6 +175,7 @@ TEST_CASE("a value from a lane that does not exist is poison") {
 
 template <int threads, typename T>
 __global__ void reduce_kernel(const T* x, T* sums, T* maxima) {
+  wait_for_earlier_kernels();
   const T value = x[std::int64_t{blockIdx.x} * threads + threadIdx.x];
   // Twice, so that the second call meets what the first one left.
   for (int round = 0; round < 2; ++round) {
@@ -213,6 +220,7 @@ TEST_CASE("a maximum among which is a NaN is NaN, wherever it stands") {
 }
 
 __global__ void count_kernel(int* count, std::int64_t* wide, int* last) {
+  wait_for_earlier_kernels();
   atomic_add(wide, -(std::int64_t{1} << 40));
   thread_fence();
   const int before = atomic_add(count, 1);
@@ -231,9 +239,11 @@ TEST_CASE("atomic additions return what was there before") {
 // ---- Mistakes -------------------------------------------------------------------------------------------------------
 
 __global__ void some_end_kernel(unsigned threads) {
+  wait_for_earlier_kernels();
   if (threadIdx.x < threads) __syncthreads();
 }
 __global__ void different_barriers_kernel() {
+  wait_for_earlier_kernels();
   if (threadIdx.x % 2 == 0) {
     __syncthreads();
   } else {
@@ -241,6 +251,7 @@ __global__ void different_barriers_kernel() {
   }
 }
 __global__ void barrier_beside_shuffle_kernel(float* x) {
+  wait_for_earlier_kernels();
   if (threadIdx.x == 5) {
     __syncthreads();
   } else {
@@ -249,6 +260,7 @@ __global__ void barrier_beside_shuffle_kernel(float* x) {
   }
 }
 __global__ void different_shuffles_kernel(float* x) {
+  wait_for_earlier_kernels();
   if (threadIdx.x % 2 == 0) {
     x[threadIdx.x] = shuffle_xor(x[threadIdx.x], 1);
   } else {
@@ -256,6 +268,7 @@ __global__ void different_shuffles_kernel(float* x) {
   }
 }
 __global__ void shuffle_of_the_living_kernel(float* x) {
+  wait_for_earlier_kernels();
   if (threadIdx.x >= 40) return;
   x[threadIdx.x] = shuffle_down(x[threadIdx.x], 1);
 }
@@ -296,6 +309,7 @@ struct CountedObject {
   int* alive;
 };
 __global__ void throwing_kernel(int* alive, unsigned thrower, int barriers) {
+  wait_for_earlier_kernels();
   const CountedObject object(alive);
   for (int i = 0; i < barriers; ++i) __syncthreads();
   if (threadIdx.x == thrower) throw std::runtime_error("the thread's own");
@@ -315,12 +329,28 @@ TEST_CASE("a thread's exception ends the launch, unwinds the threads that wait, 
   }
 }
 
-__global__ void nested_kernel() { launch(some_end_kernel, {1}, {1}, nullptr, 0); }
+__global__ void forgetful_kernel(unsigned thread, unsigned block) {
+  if (threadIdx.x == thread && blockIdx.x == block) return;
+  wait_for_earlier_kernels();
+}
+
+TEST_CASE("a thread that ends without having waited for earlier kernels is a mistake") {
+  const std::string message = "a kernel's thread has ended without wait_for_earlier_kernels()";
+  for (const unsigned thread : {0u, 40u, 69u})
+    CHECK_THROWS_WITH(launch(forgetful_kernel, {3}, {70}, nullptr, thread, 2), Contains(message));
+  launch(forgetful_kernel, {3}, {70}, nullptr, 70, 0);
+}
+
+__global__ void nested_kernel() {
+  wait_for_earlier_kernels();
+  launch(some_end_kernel, {1}, {1}, nullptr, 0);
+}
 
 TEST_CASE("a kernel starts no kernel, and what belongs to a block is refused outside of one") {
   CHECK_THROWS_AS(launch(nested_kernel, {1}, {1}, nullptr), InternalError);
   CHECK_THROWS_AS(__syncthreads(), InternalError);
   CHECK_THROWS_AS(shuffle_xor(1, 1), InternalError);
+  CHECK_THROWS_AS(wait_for_earlier_kernels(), InternalError);
 }
 
 }  // namespace
