@@ -33,47 +33,59 @@ __device__ __forceinline__ void settle_channel(const StatisticsOperands& out, st
   out.running_var[channel] = static_cast<float>((1 - out.momentum) * old_var + out.momentum * unbiased);
 }
 
-// x and y may be the same, so nothing here promises that they are not.
+/// What a pass over the elements reads and writes; y may be x or the addend, so nothing here promises otherwise.
+template <typename T>
+struct NormalizedRows {
+  const T* x;
+  const T* addend;  ///< null: none
+  T* y;
+  bool relu;
+};
+
 template <typename T, int n>
-__device__ __forceinline__ void normalize_rows(const T* x, T* y, const Normalization<n>& by, bool relu,
+__device__ __forceinline__ void normalize_rows(const NormalizedRows<T>& of, const Normalization<n>& by,
                                                std::int64_t channel, std::int64_t channels, std::int64_t begin,
                                                std::int64_t end) {
   for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once * blockDim.y) {
-    Pack<float, n> values[rows_at_once]{};
+    Pack<float, n> values[rows_at_once]{}, added[rows_at_once]{};
     for (int u = 0; u < rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;
-      if (at < end) values[u] = load_floats<n>(x + at * channels + channel);
+      if (at >= end) continue;
+      values[u] = load_floats<n>(of.x + at * channels + channel);
+      if (of.addend != nullptr) added[u] = load_floats<n>(of.addend + at * channels + channel);
     }
     for (int u = 0; u < rows_at_once; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
       for (int i = 0; i < n; ++i) {
-        const float value = by(values[u].values[i], i);
-        values[u].values[i] = relu && value < 0 ? 0.0f : value;
+        float value = by(values[u].values[i], i);
+        if (of.addend != nullptr) value += added[u].values[i];
+        values[u].values[i] = of.relu && value < 0 ? 0.0f : value;
       }
-      store_floats(y + at * channels + channel, values[u]);
+      store_floats(of.y + at * channels + channel, values[u]);
     }
   }
 }
 
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
-    batchnorm2d_forward_at_once_kernel(const T* x, T* y, StatisticsOperands out, const float* weight, const float* bias,
-                                       bool relu, std::int64_t rows, std::int64_t channels, std::int64_t num_tiles) {
+    batchnorm2d_forward_at_once_kernel(NormalizedRows<T> of, StatisticsOperands out, const float* weight,
+                                       const float* bias, std::int64_t rows, std::int64_t channels,
+                                       std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
-  Moments<n> moments = moments_of_rows<n>(x, at, channels, 0, rows);
+  Moments<n> moments = moments_of_rows<n>(of.x, at, channels, 0, rows);
   merge_over_rows(moments);
   if (threadIdx.y == 0 && at.active) {
     for (int i = 0; i < n; ++i) {
-      settle_channel(out, at.channel + i, rows, to_float(x[at.channel + i]), static_cast<double>(moments.mean[i]),
+      settle_channel(out, at.channel + i, rows, to_float(of.x[at.channel + i]), static_cast<double>(moments.mean[i]),
                      static_cast<double>(moments.squares[i]) / static_cast<double>(rows));
     }
   }
   __syncthreads();  // also orders the reads of x before the writes of y
   if (!at.active) return;
   const auto by = normalization_of<n>(out.mean, out.rstd, weight, bias, at.channel);
-  normalize_rows(x, y, by, relu, at.channel, channels, 0, rows);
+  normalize_rows(of, by, at.channel, channels, 0, rows);
 }
 
 template <typename T, int n>
@@ -120,8 +132,8 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
 
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
-    batchnorm2d_normalize_kernel(const T* x, T* y, const float* mean, const float* rstd, const float* weight,
-                                 const float* bias, bool relu, std::int64_t rows_per_block, std::int64_t rows,
+    batchnorm2d_normalize_kernel(NormalizedRows<T> of, const float* mean, const float* rstd, const float* weight,
+                                 const float* bias, std::int64_t rows_per_block, std::int64_t rows,
                                  std::int64_t channels, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
@@ -129,15 +141,14 @@ __global__ void __launch_bounds__(tile_threads)
   const std::int64_t begin = at.row_group * rows_per_block;
   const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
   const auto by = normalization_of<n>(mean, rstd, weight, bias, at.channel);
-  normalize_rows(x, y, by, relu, at.channel, channels, begin, end);
+  normalize_rows(of, by, at.channel, channels, begin, end);
 }
 
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
-    batchnorm2d_inference_kernel(const T* x, T* y, const float* running_mean, const float* running_var,
-                                 const float* weight, const float* bias, float eps, bool relu,
-                                 std::int64_t rows_per_block, std::int64_t rows, std::int64_t channels,
-                                 std::int64_t num_tiles) {
+    batchnorm2d_inference_kernel(NormalizedRows<T> of, const float* running_mean, const float* running_var,
+                                 const float* weight, const float* bias, float eps, std::int64_t rows_per_block,
+                                 std::int64_t rows, std::int64_t channels, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (!at.active) return;
@@ -150,7 +161,13 @@ __global__ void __launch_bounds__(tile_threads)
     by.slope.values[i] = (weight != nullptr ? weight[channel] : 1.0f) / sqrtf(running_var[channel] + eps);
     by.bias.values[i] = bias != nullptr ? bias[channel] : 0.0f;
   }
-  normalize_rows(x, y, by, relu, at.channel, channels, begin, end);
+  normalize_rows(of, by, at.channel, channels, begin, end);
+}
+
+template <typename T, typename Operands>
+NormalizedRows<T> rows_of(const Operands& operands) {
+  return {static_cast<const T*>(operands.x), static_cast<const T*>(operands.addend), static_cast<T*>(operands.y),
+          operands.relu};
 }
 
 template <typename T, int n>
@@ -158,8 +175,8 @@ void launch_normalize(const BatchNorm2dNormalize& operands, const BatchNorm2dSha
   const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
   const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
   launch(batchnorm2d_normalize_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(), stream,
-         static_cast<const T*>(operands.x), static_cast<T*>(operands.y), operands.mean, operands.rstd, operands.weight,
-         operands.bias, operands.relu, rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
+         rows_of<T>(operands), operands.mean, operands.rstd, operands.weight, operands.bias, rows_per_block, shape.rows,
+         shape.channels, tiles.num_tiles);
 }
 
 }  // namespace
@@ -170,13 +187,12 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const T* const x = static_cast<const T*>(operands.x);
-    T* const y = static_cast<T*>(operands.y);
-    with_pack_width<T>(shape.channels, {x, y}, [&](auto width) {
+    with_pack_width<T>(shape.channels, {operands.x, operands.y, operands.addend}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
-        launch(batchnorm2d_forward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, x, y, out,
-               operands.weight, operands.bias, operands.relu, shape.rows, shape.channels, tiles.num_tiles);
+        launch(batchnorm2d_forward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, rows_of<T>(operands),
+               out, operands.weight, operands.bias, shape.rows, shape.channels, tiles.num_tiles);
         return;
       }
       const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
@@ -186,8 +202,9 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
              shape.rows, shape.channels, tiles.num_tiles);
       launch(batchnorm2d_statistics_kernel<T>, combining_grid(shape.channels), combining_block(), stream, x, pairs,
              parts, out, shape.rows, shape.channels);
-      launch_normalize<T, n>({.x = x,
-                              .y = y,
+      launch_normalize<T, n>({.x = operands.x,
+                              .y = operands.y,
+                              .addend = operands.addend,
                               .mean = operands.mean,
                               .rstd = operands.rstd,
                               .weight = operands.weight,
@@ -202,7 +219,7 @@ void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_pack_width<T>(shape.channels, {operands.x, operands.y},
+    with_pack_width<T>(shape.channels, {operands.x, operands.y, operands.addend},
                        [&](auto width) { launch_normalize<T, decltype(width)::value>(operands, shape, stream); });
   });
 }
@@ -211,16 +228,13 @@ void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    const T* const x = static_cast<const T*>(operands.x);
-    T* const y = static_cast<T*>(operands.y);
-    with_pack_width<T>(shape.channels, {x, y}, [&](auto width) {
+    with_pack_width<T>(shape.channels, {operands.x, operands.y, operands.addend}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
       const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
       launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
-             stream, x, y, operands.running_mean, operands.running_var, operands.weight, operands.bias,
-             static_cast<float>(operands.eps), operands.relu, rows_per_block, shape.rows, shape.channels,
-             tiles.num_tiles);
+             stream, rows_of<T>(operands), operands.running_mean, operands.running_var, operands.weight, operands.bias,
+             static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
     });
   });
 }

@@ -29,7 +29,8 @@ constexpr std::int64_t batchnorm2d_backward_workspace_bytes(const BatchNorm2dSha
 /// Over the channels, f32; x and y of the type that the launcher is told.
 struct BatchNorm2dForward {
   const void* x = nullptr;
-  void* y = nullptr;  ///< may be x
+  void* y = nullptr;             ///< may be x
+  const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
   float* running_mean = nullptr;
   float* running_var = nullptr;
   const float* weight = nullptr;  ///< null: 1
@@ -41,15 +42,16 @@ struct BatchNorm2dForward {
   bool relu = false;
 };
 
-/// mean and biased variance over the rows; y = (x − mean) · rstd · weight + bias, then ReLU; the running statistics
-/// take in the mean and the unbiased variance (the biased one of a single row). NaN passes.
-/// Bytes: x twice (above 1024 rows the second time from the cache only where it fits there), y once. FLOPs: 11 an
-/// element.
+/// mean and biased variance over the rows; y = (x − mean) · rstd · weight + bias + addend, then ReLU; the running
+/// statistics take in the mean and the unbiased variance (the biased one of a single row). NaN passes.
+/// Bytes: x twice (above 1024 rows the second time from the cache only where it fits there), y and the addend once.
+/// FLOPs: 11 an element, 12 with an addend.
 void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream);
 
 struct BatchNorm2dNormalize {
   const void* x = nullptr;
-  void* y = nullptr;  ///< may be x
+  void* y = nullptr;             ///< may be x
+  const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
   const float* mean = nullptr;
   const float* rstd = nullptr;
   const float* weight = nullptr;  ///< null: 1
@@ -58,13 +60,14 @@ struct BatchNorm2dNormalize {
 };
 
 /// y once more, bit for bit, from the mean and rstd that the forward pass wrote: Note [Normalised again] in
-/// batchnorm2d_line.cuh. Bytes: x and y once. FLOPs: 3 an element.
+/// batchnorm2d_line.cuh. Bytes: x, y and the addend once. FLOPs: 3 an element, 4 with an addend.
 void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, const BatchNorm2dShape& shape,
                            Stream stream);
 
 struct BatchNorm2dInference {
   const void* x = nullptr;
-  void* y = nullptr;  ///< may be x
+  void* y = nullptr;             ///< may be x
+  const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
   const float* running_mean = nullptr;
   const float* running_var = nullptr;
   const float* weight = nullptr;  ///< null: 1
@@ -73,7 +76,7 @@ struct BatchNorm2dInference {
   bool relu = false;
 };
 
-/// The same with the running statistics. Bytes: x and y once. FLOPs: 3 an element.
+/// The same with the running statistics. Bytes: x, y and the addend once. FLOPs: 3 an element, 4 with an addend.
 void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, const BatchNorm2dShape& shape,
                            Stream stream);
 
@@ -83,17 +86,19 @@ struct BatchNorm2dBackward {
   const float* mean = nullptr;
   const float* rstd = nullptr;
   const float* weight = nullptr;  ///< null: 1
-  const float* bias = nullptr;    ///< null: 0; only read with relu
+  const float* bias = nullptr;    ///< null: 0; only read with relu and no y
+  const void* y = nullptr;        ///< where there was an addend: the output, which then tells what passed ReLU
   void* dx = nullptr;             ///< may be dy
+  void* daddend = nullptr;        ///< g, the gradient of the addend; may be dy where dx is not; null: not wanted
   float* dweight = nullptr;       ///< null: not wanted
   float* dbias = nullptr;         ///< null: not wanted
   void* workspace = nullptr;
-  bool relu = false;  ///< dy counts where y, in f32, was above 0; else everywhere
+  bool relu = false;  ///< dy counts where y was above 0, as stored or, where it is null, in f32; else everywhere
 };
 
 /// dx = weight · rstd · (g − Σg / rows − x̂ · Σ(g·x̂) / rows), dweight = Σ(g·x̂), dbias = Σg, with x̂ = (x − mean) · rstd
-/// and g = dy where it counts. y is computed anew (Note [Normalised again] in batchnorm2d_line.cuh).
-/// Bytes: dy and x twice, dx once. FLOPs: 10 an element, 16 with ReLU.
+/// and g = dy where it counts. A null y is computed anew (Note [Normalised again] in batchnorm2d_line.cuh).
+/// Bytes: dy, x and with ReLU y twice, dx and daddend once. FLOPs: 10 an element, 16 with ReLU and no y.
 void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
                           Stream stream);
 

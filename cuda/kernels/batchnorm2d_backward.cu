@@ -18,7 +18,9 @@ template <typename T>
 struct GradientOperands {
   const T* dy;
   const T* x;
-  T* dx;  ///< may be dy
+  const T* y;  ///< null: computed anew where it is asked for
+  T* dx;       ///< may be dy
+  T* daddend;  ///< may be dy; null: not wanted
   const float* mean;
   const float* rstd;
   const float* weight;
@@ -50,6 +52,16 @@ __device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOpera
     loaded.x[u] = load_floats<n>(operands.x + at);
   }
   if (!operands.relu) return;
+  if (operands.y != nullptr) {
+    for (int u = 0; u < backward_rows_at_once<n>; ++u) {
+      if (row + u * blockDim.y >= end) continue;
+      const Pack<float, n> result = load_floats<n>(operands.y + (row + u * blockDim.y) * operands.channels + channel);
+      for (int i = 0; i < n; ++i) {
+        if (!(result.values[i] > 0)) loaded.g[u].values[i] = 0.0f;
+      }
+    }
+    return;
+  }
   for (int u = 0; u < backward_rows_at_once<n>; ++u) {
     for (int i = 0; i < n; ++i) {
       if (!(y(loaded.x[u].values[i], i) > 0)) loaded.g[u].values[i] = 0.0f;
@@ -111,6 +123,7 @@ __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands
     for (int u = 0; u < backward_rows_at_once<n>; ++u) {
       const std::int64_t at = row + u * blockDim.y;
       if (at >= end) continue;
+      if (operands.daddend != nullptr) store_floats(operands.daddend + at * operands.channels + channel, loaded.g[u]);
       for (int i = 0; i < n; ++i) {
         const float centred = loaded.x[u].values[i] - y.mean.values[i];
         const float rest = loaded.g[u].values[i] - constant.values[i] - centred * factor.values[i];
@@ -187,7 +200,9 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const GradientOperands<T> typed = {.dy = static_cast<const T*>(operands.dy),
                                        .x = static_cast<const T*>(operands.x),
+                                       .y = static_cast<const T*>(operands.y),
                                        .dx = static_cast<T*>(operands.dx),
+                                       .daddend = static_cast<T*>(operands.daddend),
                                        .mean = operands.mean,
                                        .rstd = operands.rstd,
                                        .weight = operands.weight,
@@ -197,7 +212,7 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
                                        .rows = shape.rows,
                                        .channels = shape.channels,
                                        .relu = operands.relu};
-    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.dx}, [&](auto width) {
+    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.y, typed.dx, typed.daddend}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : backward_lanes_of_one_launch);

@@ -8,7 +8,7 @@ namespace trainer::cuda {
 /// The backward pass decides by y whether a gradient passes ReLU, and checkpointing makes y anew. Both compute it from
 /// x instead of reading it, and must come to the bits that the forward pass came to. So all three take the statistics
 /// as the f32 numbers that are kept, and the fused multiply-add is written out: a compiler may contract an expression
-/// in one kernel and not in another.
+/// in one kernel and not in another. What is added to it before ReLU is added to its f32 number.
 
 /// y = (x − mean) · slope + bias for n channels.
 template <int n>

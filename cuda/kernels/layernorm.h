@@ -15,7 +15,9 @@ struct LayerNormShape {
 
 struct LayerNormForward {
   const void* x = nullptr;
-  void* y = nullptr;              ///< may be x
+  void* y = nullptr;              ///< may be x or the addend
+  const void* addend = nullptr;   ///< of x's shape and type; null: nothing is added
+  void* sum = nullptr;            ///< with an addend: x + addend, rounded to its type; may be x or the addend, not y
   const float* weight = nullptr;  ///< (columns); null: 1
   const float* bias = nullptr;    ///< (columns); null: 0
   float* mean = nullptr;          ///< (rows)
@@ -23,19 +25,20 @@ struct LayerNormForward {
   double eps = 0;
 };
 
-/// mean and biased variance of each row; y = (x − mean) · rstd · weight + bias. One launch. Bytes: x and y once; what a
-/// row has beyond 1024 packs of 16 bytes (1024 elements where it is not whole packs) is read three times, mostly from
-/// the cache. FLOPs: 10 an element.
+/// mean and biased variance of each row; y = (x − mean) · rstd · weight + bias, of the sum where there is an addend.
+/// One launch. Bytes: x, y, addend and sum once; what a row has beyond 1024 packs of 16 bytes (1024 elements where it
+/// is not whole packs) is read three times, mostly from the cache. FLOPs: 10 an element, 11 with an addend.
 void layernorm_forward(DType type, const LayerNormForward& operands, const LayerNormShape& shape, Stream stream);
 
 struct LayerNormBackward {
   const void* dy = nullptr;
-  const void* x = nullptr;
+  const void* x = nullptr;  ///< the sum where there was an addend
   const float* mean = nullptr;
   const float* rstd = nullptr;
-  const float* weight = nullptr;  ///< null: 1
-  void* dx = nullptr;             ///< may be dy
-  float* dweight = nullptr;       ///< null together with dbias: not wanted
+  const float* weight = nullptr;         ///< null: 1
+  const void* added_gradient = nullptr;  ///< of dx's shape and type, added to it in f32; null: nothing
+  void* dx = nullptr;                    ///< may be dy or the added gradient
+  float* dweight = nullptr;              ///< null together with dbias: not wanted
   float* dbias = nullptr;
   void* workspace = nullptr;
 };
@@ -48,7 +51,8 @@ constexpr std::int64_t layernorm_gradient_workspace_bytes(const LayerNormShape& 
 
 /// dx = rstd · (g − Σg / columns − x̂ · Σ(g·x̂) / columns) with x̂ = (x − mean) · rstd, g = dy · weight and sums over the
 /// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch for dx, one or two more for the others.
-/// Bytes: dy and x twice, dx once; without weights each once; long rows as in the forward pass. FLOPs: 17 an element.
+/// Bytes: dy and x twice, dx and what is added to it once; without weights each once; long rows as in the forward pass.
+/// FLOPs: 17 an element.
 void layernorm_backward(DType type, const LayerNormBackward& operands, const LayerNormShape& shape, Stream stream);
 
 }  // namespace trainer::cuda

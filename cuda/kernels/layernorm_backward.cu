@@ -64,11 +64,11 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
   dweight[column] = static_cast<float>(sums.second);
 }
 
-// dx and dy may be the same: a thread writes what it alone has read, after both sums over the row are known.
+// dx may be dy or the added gradient: a thread writes what it alone has read, after both sums over the row are known.
 template <typename T, int n, int row_threads>
 __global__ void __launch_bounds__(row_block_threads)
-    layernorm_backward_kernel(const T* dy, const T* x, const float* mean, const float* rstd, const float* weight, T* dx,
-                              std::int64_t rows, std::int64_t columns) {
+    layernorm_backward_kernel(const T* dy, const T* x, const float* mean, const float* rstd, const float* weight,
+                              const T* added_gradient, T* dx, std::int64_t rows, std::int64_t columns) {
   wait_for_earlier_kernels();
   const std::int64_t row = row_of_thread<row_threads>();
   if (row >= rows) return;  // all threads of the row together
@@ -99,6 +99,10 @@ __global__ void __launch_bounds__(row_block_threads)
           const float g = weight != nullptr ? gradient.values[i] * weight[column + i] : gradient.values[i];
           result.values[i] = reciprocal * (g - sum - (value.values[i] - centre) * reciprocal * product);
         }
+        if (added_gradient != nullptr) {
+          const Pack<float, n> added = load_floats<n>(added_gradient + row * columns + column);
+          for (int i = 0; i < n; ++i) result.values[i] += added.values[i];
+        }
         store_floats(dx + row * columns + column, result);
       });
 }
@@ -110,8 +114,9 @@ void layernorm_backward(DType type, const LayerNormBackward& operands, const Lay
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const T* const dy = static_cast<const T*>(operands.dy);
     const T* const x = static_cast<const T*>(operands.x);
+    const T* const added = static_cast<const T*>(operands.added_gradient);
     T* const dx = static_cast<T*>(operands.dx);
-    with_pack_width<T>(shape.columns, {dy, x, dx}, [&](auto width) {
+    with_pack_width<T>(shape.columns, {dy, x, added, dx}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (operands.dweight != nullptr) {  // before dx is written, which may be dy
         const ChannelTiles tiles = channel_tiles(shape.columns / n, warp_size);
@@ -128,8 +133,8 @@ void layernorm_backward(DType type, const LayerNormBackward& operands, const Lay
       with_row_threads<n>(shape.columns, [&](auto threads) {
         constexpr int row_threads = decltype(threads)::value;
         launch(layernorm_backward_kernel<T, n, row_threads>, row_grid<row_threads>(shape.rows),
-               row_block<row_threads>(), stream, dy, x, operands.mean, operands.rstd, operands.weight, dx, shape.rows,
-               shape.columns);
+               row_block<row_threads>(), stream, dy, x, operands.mean, operands.rstd, operands.weight, added, dx,
+               shape.rows, shape.columns);
       });
     });
   });

@@ -54,6 +54,17 @@ class RowPacks {
     }
   }
 
+  /// Adds to them another row of the same length and stores what that gives, rounded to T. From here on `sum` is the
+  /// row to be given below; it may be either.
+  __device__ __forceinline__ void add(const T* row, const T* addend, T* sum) {
+    for (int k = 0; k < packs_in_registers; ++k) {
+      if (column(k) < columns_) kept_[k] = add(kept_[k], addend + column(k), sum + column(k));
+    }
+    for (std::int64_t at = column(packs_in_registers); at < columns_; at += row_threads * n) {
+      add(load_floats<n>(row + at), addend + at, sum + at);
+    }
+  }
+
   /// Calls function(column, pack) for each pack of this thread; `row` as given before.
   template <typename Function>
   __device__ __forceinline__ void visit(const T* row, Function&& function) const {
@@ -80,6 +91,12 @@ class RowPacks {
  private:
   __device__ __forceinline__ static std::int64_t column(int k) {
     return (static_cast<std::int64_t>(k) * row_threads + threadIdx.x) * n;
+  }
+  __device__ __forceinline__ static Pack<float, n> add(const Pack<float, n>& pack, const T* addend, T* sum) {
+    Pack<float, n> result = load_floats<n>(addend);
+    for (int i = 0; i < n; ++i) result.values[i] = to_float(from_float<T>(pack.values[i] + result.values[i]));
+    store_floats(sum, result);
+    return result;
   }
 
   std::int64_t columns_;

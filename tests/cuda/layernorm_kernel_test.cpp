@@ -115,6 +115,50 @@ TEST_CASE("layer norm of numbers close together far from zero keeps their varian
   }
 }
 
+TEST_CASE("layer norm of a sum has the bits of layer norm of what it stores as the sum, over either operand") {
+  for (const DType type : element_types) {
+    for (const LayerNormShape& shape : shapes) {
+      for (const std::int64_t num_skipped : {0, 1}) {
+        INFO(shape.rows << " rows of " << shape.columns << ", " << name_of(type) << ", " << num_skipped << " skipped");
+        const Case c{.shape = shape, .type = type};
+        Operands o(c);
+        const Numbers x = o.x.values();
+        const KernelTensor addend(type, random_numbers(num_elements(shape), 7), num_skipped);
+        const Numbers addends = addend.values();
+        Numbers exact = x;
+        for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += addends[i];
+        o.x = KernelTensor(type, exact, num_skipped);
+        const Result expected = run_forward(c, o);
+        const auto run = [&](const KernelTensor& from, const KernelTensor& added, const KernelTensor& sum,
+                             const KernelTensor& y) {
+          const KernelTensor mean(DType::f32, shape.rows), rstd(DType::f32, shape.rows);
+          layernorm_forward(type,
+                            {.x = from.data(),
+                             .y = y.data(),
+                             .addend = added.data(),
+                             .sum = sum.data(),
+                             .weight = o.weight.data<float>(),
+                             .bias = o.bias.data<float>(),
+                             .mean = mean.data<float>(),
+                             .rstd = rstd.data<float>(),
+                             .eps = c.eps},
+                            shape, nullptr);
+          CHECK(sum.values() == o.x.values());
+          CHECK(y == expected.y);
+          CHECK(mean == expected.mean);
+          CHECK(rstd == expected.rstd);
+        };
+        run(KernelTensor(type, x), addend, KernelTensor(type, num_elements(shape)),
+            KernelTensor(type, num_elements(shape)));
+        if (num_skipped != 0) continue;
+        const KernelTensor a(type, x), b(type, addends), d(type, x), e(type, addends);
+        run(a, b, a, b);
+        run(d, e, e, d);
+      }
+    }
+  }
+}
+
 TEST_CASE("NaN in one row makes that row NaN and no other") {
   for (const LayerNormShape& shape : {LayerNormShape{10, 40}, LayerNormShape{10, 600}}) {
     const Case c{.shape = shape};
@@ -192,6 +236,46 @@ TEST_CASE("the gradient of layer norm agrees with the chain rule in every type a
   for (const DType type : element_types) {
     for (const LayerNormShape& shape : shapes) {
       for (const bool affine : {false, true}) check_backward({.shape = shape, .type = type, .affine = affine});
+    }
+  }
+}
+
+TEST_CASE("a gradient from elsewhere is added to that of layer norm, in its place or not") {
+  for (const DType type : element_types) {
+    for (const LayerNormShape& shape : shapes) {
+      INFO(shape.rows << " rows of " << shape.columns << ", " << name_of(type));
+      const Case c{.shape = shape, .type = type};
+      const Operands o(c, 0.5);
+      const KernelTensor dy(type, random_numbers(num_elements(shape), 9));
+      const Numbers added = KernelTensor(type, random_numbers(num_elements(shape), 10)).values();
+      const Statistics s = statistics_of(c, o.x.values());
+      const KernelTensor mean(DType::f32, s.mean), rstd(DType::f32, s.rstd);
+      const Gradients plain = run_backward(c, o, dy, mean, rstd, 0xFF, false);
+      Numbers expected = plain.dx.values();
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
+      std::vector<KernelTensor> results;
+      for (const bool in_place : {false, true}) {
+        const KernelTensor apart(type, added), dx(type, added);
+        const KernelTensor dweight(DType::f32, shape.columns), dbias(DType::f32, shape.columns);
+        std::vector<std::byte> workspace(at(layernorm_gradient_workspace_bytes(shape)), std::byte{0xFF});
+        layernorm_backward(type,
+                           {.dy = dy.data(),
+                            .x = o.x.data(),
+                            .mean = mean.data<float>(),
+                            .rstd = rstd.data<float>(),
+                            .weight = o.weight.data<float>(),
+                            .added_gradient = in_place ? dx.data() : apart.data(),
+                            .dx = dx.data(),
+                            .dweight = dweight.data<float>(),
+                            .dbias = dbias.data<float>(),
+                            .workspace = workspace.data()},
+                           shape, nullptr);
+        CHECK(difference(dx.values(), expected) < 3 * tolerance_of(type));
+        CHECK(dweight == plain.dweight);
+        CHECK(dbias == plain.dbias);
+        results.push_back(KernelTensor(type, dx.values()));
+      }
+      CHECK(results[0] == results[1]);
     }
   }
 }
