@@ -140,6 +140,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   findings.layer_labels = layer_labels(compiled.program);
   findings.flops = step_flops(compiled.program, schedule);
   findings.time = predict_step_time(compiled.program, schedule, target.rates);
+  findings.ops = step_ops(compiled.program, schedule, target.rates);
   findings.samples_per_step = schedule.step(1).num_samples;
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;

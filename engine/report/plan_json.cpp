@@ -30,6 +30,21 @@ Json uses_of(const PeakUses& uses) {
           {"recomputed", uses.recomputed}, {"waiting", uses.waiting},     {"kept_by_layer", std::move(kept)}};
 }
 
+Json ops_of(const std::vector<StepOp>& ops) {
+  Json json = Json::array();
+  for (const StepOp& op : ops)
+    json.push_back({{"op", trainer::name_of(op.kind)},
+                    {"phase", trainer::name_of(op.phase)},
+                    {"half", op.in_half},
+                    {"calls", op.num_calls},
+                    {"flops", op.flops},
+                    {"input_bytes", op.input_bytes},
+                    {"output_bytes", op.output_bytes},
+                    {"workspace_bytes", op.workspace_bytes},
+                    {"predicted_seconds", op.predicted_seconds}});
+  return json;
+}
+
 Json verification_of(const PlanVerification& verification) {
   Json steps = Json::array();
   for (const PlanVerification::Line& line : verification.lines)
@@ -95,6 +110,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"step_seconds", findings.time.seconds},
       {"samples_per_second", findings.samples_per_second()},
       {"rates", rates_of(findings.rates, findings.rates_source)},
+      {"ops", ops_of(findings.ops)},
       {"notes", findings.notes}};
   if (findings.smaller_evaluation)
     json["smaller_evaluation"] = {{"eval_batch_size", findings.smaller_evaluation->eval_batch_size},

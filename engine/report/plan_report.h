@@ -11,6 +11,7 @@
 #include "engine/plan/diagnosis.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/step_flops.h"
+#include "engine/plan/step_ops.h"
 #include "engine/report/plan_verification.h"
 #include "engine/report/style.h"
 
@@ -44,6 +45,7 @@ struct PlanFindings {
   std::vector<std::string> layer_labels;      ///< by layer
   StepFlops flops;                            ///< of a step of whole batches
   StepTime time;                              ///< of such a step, predicted; 0: not known
+  std::vector<StepOp> ops;                    ///< of such a step
   std::int64_t samples_per_step = 0;
   MachineRates::Origin rates = MachineRates::Origin::assumed;
   std::string rates_source;          ///< MachineRates::source

@@ -7,6 +7,7 @@
 #include "engine/ops/op_definition.h"
 #include "engine/plan/fit_rates.h"
 #include "engine/plan/step_flops.h"
+#include "engine/plan/step_ops.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 
@@ -257,4 +258,28 @@ TEST_CASE("Rates are found again from calls that took what they say") {
           fallback.f32[0][static_cast<std::size_t>(OpKind::add)]);
     CHECK(rates.half[0][static_cast<std::size_t>(OpKind::linear)] == found);
   }
+}
+
+TEST_CASE("The ops of a step are its calls, alike ones together, and add up to its FLOPs, bytes and time") {
+  const MachineRates rates = distinct_rates();
+  // 26 samples in batches of 16 by micro-batches of 8: the step has two, and an update.
+  const Compiled compiled = compile_text("train: {batch_size: 8, accumulation_steps: 2}");
+  const std::vector<StepOp> ops = step_ops(compiled.program, compiled.schedule, rates);
+  double flops = 0, seconds = 0, num_calls = 0, num_updates = 0, num_convolutions = 0;
+  for (const StepOp& op : ops) {
+    flops += op.num_calls * op.flops;
+    seconds += op.num_calls * op.predicted_seconds;
+    num_calls += op.num_calls;
+    if (op.kind == OpKind::adam_update) num_updates += op.num_calls;
+    if (op.kind != OpKind::conv2d) continue;
+    num_convolutions += op.num_calls;
+    // x, weight and bias; y
+    CHECK(op.input_bytes == 4 * (8 * 7 * 7 * 2 + 5 * 2 * 3 * 3 + 5));
+    CHECK(op.output_bytes == 4 * 8 * 5 * 5 * 5);
+  }
+  CHECK(num_updates == 1);
+  CHECK(num_convolutions == 2);
+  CHECK(static_cast<double>(ops.size()) < num_calls);
+  CHECK(flops == Approx(step_flops(compiled.program, compiled.schedule).total));
+  CHECK(seconds + rates.step_seconds == Approx(predict_step_time(compiled.program, compiled.schedule, rates).seconds));
 }
