@@ -1,127 +1,195 @@
 #!/usr/bin/env python3
-"""scripts/bench_gpu.py [--json FILE] [NETWORK …]: trainer against PyTorch (eager, and torch.compile in its modes) on a GPU.
+"""scripts/bench_gpu.py [--budget SECONDS] [--json FILE] [NETWORK …]: trainer against PyTorch on a GPU, in f32, TF32, bf16
+and fp16, PyTorch in all its ways to train: eager, compiled, compiled with CUDA graphs, and whole steps captured by hand in
+one graph, of both.
 
-Both sides start from the same weights and train on the same batches. First the 20 first losses of every competitor must
-agree with trainer's; then repetitions alternate, one process each. In the same run the ceilings of the machine are
-measured (GEMM rate, copy bandwidth, gap between the nodes of a CUDA graph), so that achieved / bound can be printed. The
-figures go to scripts/results/gpu_bench_<date>.json, or FILE.
+Both sides start from the same weights and train on the same batches; the first 20 losses of every competitor must agree
+with trainer's in the same precision. Then repetitions alternate, all competitors in each round: PyTorch's modes live in
+one process for each network (bench_gpu_torch.py), trainer's runs are a process each. Ceilings of the machine are measured
+in the same run, so that achieved / bound can be printed. Every figure is in FILE (else scripts/results/gpu_bench_<date>.json)
+as soon as it is known. What fails or hangs costs itself and stands there with its error.
 
-Needs a GPU, a PyTorch that sees it, and a trainer with the CUDA module. Without them it says SKIPPED and why, and exits
-with 0; --rehearse runs all of it in small on the CPU instead, to try the script itself: its figures mean nothing and are
-not kept.
+--budget divides its seconds over the networks; where they do not suffice, repetitions are left out before modes are, the
+last modes first, and it says so.
+
+Needs a GPU and a trainer with the CUDA module; without them it says SKIPPED and why, and exits with 0. --rehearse runs
+all of it in small on the CPU, a mode that fails and one that hangs among the others: its figures mean nothing.
 """
 import argparse
 import datetime
 import json
 import os
 import pathlib
-import statistics
-import struct
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts" / "oracle"))
-MIB = 2**20
+from bench_gpu_networks import NETWORKS, NUM_COMPARED, PRECISIONS, ROOT, Trainer, write_data
+from bench_gpu_report import ratios_of, report, summary_of
+from bench_peer import Failed, Peer, PeerLost, Refused
 
-# Batch size, the bench config with its overrides, and the goals: trainer's speed over eager and over compiled PyTorch.
-NETWORKS = {
-    "mlp_small": {"batch": 128, "lr": 0.01, "config": "mlp", "images": "mnist", "goals": (10.0, 2.0),
-                  "overrides": ["model.layers.1.linear.out=256", "model.layers.3.linear.out=256"]},
-    "mlp_wide": {"batch": 1024, "lr": 0.01, "config": "mlp", "images": "mnist", "goals": (None, None), "overrides": []},
-    # Batch norm makes rounding grow from step to step: at a small rate slowly enough to compare 20 losses.
-    "resnet18": {"batch": 256, "lr": 0.0003, "config": "resnet18", "images": "cifar10", "goals": (2.5, 1.3),
-                 "overrides": []},
-}
-MEMORY_GOAL = 0.5
-NUM_COMPARED = 20  # losses, and batches of data
-# Different summation orders: what 20 steps of SGD make of rounding, and of TF32's 10 bits.
-LOSS_TOLERANCE = {False: 2e-3, True: 2e-2}
-
-
-class Failed(Exception):
-    """A run that gave no result; the text is the end of what it said."""
-
-
-def run_process(command, timeout):
-    try:
-        result = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True, text=True, check=False,
-                                timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"no end within {timeout:.0f} s: {' '.join(map(str, command))}") from None
-    if result.returncode != 0:
-        raise Failed("\n".join((result.stderr or result.stdout).strip().splitlines()[-4:]))
-    return result.stdout
-
-
-def write_data(folder, images, batch):
-    """The same random images for both sides: files of a format that trainer reads, and a safetensors file."""
-    import numpy as np
-    import safetensors_file
-    generator = np.random.default_rng(1)
-    samples = NUM_COMPARED * batch
-    shape = (1, 28, 28) if images == "mnist" else (3, 32, 32)
-    targets = generator.integers(0, 10, samples)
-    # A little of the class in the pixels, so that there is something to learn.
-    pixels = generator.integers(0, 206, (samples, *shape)) + 5 * targets[:, None, None, None]
-    pixels = pixels.astype(np.uint8)
-    if images == "mnist":
-        (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, samples, 28, 28) + pixels.tobytes())
-        (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, samples)
-                                                         + targets.astype(np.uint8).tobytes())
-    else:
-        records = np.concatenate([targets.astype(np.uint8)[:, None], pixels.reshape(samples, -1)], axis=1)
-        for number, part in enumerate(np.array_split(records, 5), 1):
-            (folder / f"data_batch_{number}.bin").write_bytes(part.tobytes())
-    safetensors_file.write(folder / "data.safetensors", {"images": pixels, "targets": targets.astype(np.int32)})
-
-
-class Trainer:
-    name = "trainer"
-
-    def __init__(self, network, folder, options):
-        self.network, self.folder, self.options = NETWORKS[network], folder, options
-
-    def run(self, steps):
-        kind = "idx" if self.network["images"] == "mnist" else "cifar10"
-        with tempfile.TemporaryDirectory() as output:
-            text = run_process(
-                [self.options.trainer, "run", f"configs/bench/{self.network['config']}.yaml", "--json",
-                 "--weights", self.folder / "weights.safetensors",
-                 f"data={{type: {kind}, root: {self.folder}, shuffle: false, normalize: {{mean: 0.5, std: 0.25}}}}",
-                 f"device={{type: {'cpu' if self.options.rehearse else 'cuda'}"
-                 + ("}" if self.options.rehearse else f", tf32: {str(self.options.tf32).lower()}, autotune: true}}"),
-                 f"train.batch_size={self.options.batch or self.network['batch']}",
-                 f"optimizer.lr={self.network['lr']}", f"train.steps={NUM_COMPARED + steps}", f"output={output}/run", *self.network["overrides"]],
-                self.options.timeout)
-        events = [json.loads(line) for line in text.splitlines()]
-        all_steps = [event for event in events if event["event"] == "step"]
-        timed = all_steps[NUM_COMPARED:]
-        end = events[-1]
-        seconds = sum(event["step_seconds"] for event in timed)
-        return {"losses": [event["loss"] for event in all_steps[:NUM_COMPARED]],
-                "samples_per_second": sum(event["samples"] for event in timed) / seconds,
-                "step_seconds": seconds / len(timed),
-                "peak_allocated": end["peak_allocated"], "peak_reserved": end["peak_reserved"],
-                "process_bytes": end["peak_used"], "passes": end.get("passes"),
-                "parameters": next(event["parameters"] for event in events if event["event"] == "start")}
+# The order in which they are prepared: what is dropped first for lack of time is last.
+MODES = ("eager", "captured", "compile", "compile captured", "compile graphs")
+REHEARSED_MODES = ("eager", "compile", "fails", "hangs")
+HANG_SECONDS = 3.0    # that a rehearsal waits for the mode that hangs
+MODEST_SECONDS = 5.0  # below that nothing is worth beginning
 
 
 class PyTorch:
-    def __init__(self, network, folder, options, mode):
-        self.network, self.folder, self.options, self.mode = network, folder, options, mode
-        self.name = f"torch {mode}"
+    """One mode in one precision. The process is all modes'; where it was lost, it is told again what to prepare."""
 
-    def run(self, steps):
-        command = [sys.executable, ROOT / "scripts" / "bench_gpu_torch.py", self.network, self.mode,
-                   "--device", "cpu" if self.options.rehearse else "cuda", "--weights",
-                   self.folder / "weights.safetensors", "--data", self.folder / "data.safetensors", "--batch",
-                   self.options.batch or NETWORKS[self.network]["batch"], "--steps", steps,
-                   "--lr", NETWORKS[self.network]["lr"]]
-        if self.options.tf32:
-            command.append("--tf32")
-        return json.loads(run_process(command, self.options.timeout).splitlines()[-1])
+    def __init__(self, peer, setup, precision, mode):
+        self.peer, self.setup, self.precision, self.mode = peer, setup, precision, mode
+        self.prepared_in = None  # which generation of the process
+
+    def prepare(self, seconds):
+        deadline = time.monotonic() + seconds
+        self.setup(seconds)
+        figures = self._ask({"do": "prepare", "compared": NUM_COMPARED}, deadline - time.monotonic())
+        self.prepared_in = self.peer.generation
+        return figures
+
+    def run(self, steps, seconds):
+        begin = time.monotonic()
+        if self.prepared_in != self.peer.generation:
+            self.prepare(seconds)
+        again = time.monotonic() - begin
+        run = self._ask({"do": "run", "steps": steps}, seconds - again)
+        return {**run, "wake_seconds": again + run.get("wake_seconds", 0)}
+
+    def _ask(self, request, seconds):
+        return self.peer.ask({**request, "mode": self.mode, "precision": self.precision}, seconds)
+
+
+class Book:
+    """The figures, written anew whenever one is added."""
+
+    def __init__(self, path, figures):
+        self.path, self.figures = path, figures
+
+    def write(self):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_name(self.path.name + ".part")
+        part.write_text(json.dumps(self.figures, indent=1) + "\n", encoding="utf-8")
+        part.replace(self.path)
+
+
+class Share:
+    """The time that one network has."""
+
+    def __init__(self, seconds):
+        self.deadline = time.monotonic() + seconds
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+
+class Contest:
+    """One network: all competitors, prepared and then timed by turns."""
+
+    def __init__(self, name, entry, share, options, book):
+        self.name, self.network, self.share, self.options, self.book = name, NETWORKS[name], share, options, book
+        self.entry = entry
+        entry.update({"batch": options.batch_of(self.network), "precisions": {}, "notes": []})
+        self.steps, self.seconds, self.lasted = {}, {}, {}
+
+    def note(self, text):
+        self.entry["notes"].append(text)
+        print(f"{self.name}: {text}", flush=True)
+
+    def results(self, competitor):
+        precision = self.entry["precisions"].setdefault(competitor.precision, {})
+        return precision.setdefault(competitor.mode, {"runs": []})
+
+    def limit(self, competitor):
+        """Seconds for the next answer or run: what was begun in time is not ended for lack of it, but where it hangs."""
+        if competitor.mode == "hangs":
+            return HANG_SECONDS
+        expected = self.seconds.get((competitor.mode, competitor.precision), 0)
+        return min(self.options.timeout, max(self.share.left(), MODEST_SECONDS + 3 * expected))
+
+    def round_seconds(self):
+        return sum(self.seconds.values())
+
+    def prepare(self, competitor):
+        """Whether it takes part."""
+        results = self.results(competitor)
+        title = f"{competitor.mode}, {competitor.precision}"
+        # What is not known yet is taken for twice as long as the longest before it.
+        needed = self.round_seconds() + self.lasted.get(competitor.mode, 2 * max(self.lasted.values(), default=0))
+        if self.share.left() < needed:
+            results["dropped"] = f"no time for it: {max(0, self.share.left()):.0f} s were left, of which others need " \
+                                 f"{self.round_seconds():.0f}"
+            self.note(f"{title}: dropped, {results['dropped']}")
+            return False
+        begin = time.monotonic()
+        try:
+            first = competitor.prepare(self.limit(competitor))
+            self.lasted[competitor.mode] = time.monotonic() - begin
+            self.compare(competitor, first)
+        except (Failed, Refused, PeerLost) as failure:
+            results["failed"] = str(failure)
+            self.note(f"{title}: FAILED: {failure}")
+            return False
+        finally:
+            results["seconds_to_prepare"] = round(time.monotonic() - begin, 2)
+            self.book.write()
+        results.update({key: value for key, value in first.items() if key not in ("samples_per_second",)})
+        key = (competitor.mode, competitor.precision)
+        self.steps[key] = max(5, min(20000, round(self.options.seconds / first["step_seconds"])))
+        # A run of trainer begins anew each time.
+        self.seconds[key] = self.steps[key] * first["step_seconds"]
+        if competitor.mode == "trainer":
+            self.seconds[key] += self.lasted["trainer"]
+        return True
+
+    def compare(self, competitor, first):
+        """With trainer's first losses in the same precision."""
+        if competitor.mode == "trainer":
+            return
+        own = self.entry["precisions"][competitor.precision].get("trainer", {})
+        if "losses" not in own:
+            raise Failed("trainer has no losses in this precision to compare with")
+        difference = largest_difference(first["losses"], own["losses"])
+        tolerance = PRECISIONS[competitor.precision]["tolerance"]
+        self.results(competitor)["loss_difference"] = difference
+        print(f"{self.name}: {competitor.mode}, {competitor.precision}: first {NUM_COMPARED} losses differ by at most "
+              f"{difference:.1e} (allowed {tolerance:.0e})", flush=True)
+        if not difference <= tolerance:
+            raise Failed(f"does not train like trainer: losses differ by {difference:.1e}, more than {tolerance:.0e}: "
+                         f"{first['losses'][:3]} and {own['losses'][:3]} …")
+        if first["parameters"] != own["parameters"]:
+            raise Failed(f"has {first['parameters']} parameters, trainer {own['parameters']}")
+
+    def run_rounds(self, competitors):
+        for number in range(self.options.repetitions):
+            if number > 0 and self.share.left() < self.round_seconds():
+                self.note(f"{number} of {self.options.repetitions} repetitions: another takes about "
+                          f"{self.round_seconds():.0f} s, {max(0, self.share.left()):.0f} s were left")
+                break
+            for competitor in list(competitors):
+                if not self.run_one(competitor, number):
+                    competitors.remove(competitor)
+                    self.seconds.pop((competitor.mode, competitor.precision))
+
+    def run_one(self, competitor, number):
+        """Whether it can run again."""
+        results, key = self.results(competitor), (competitor.mode, competitor.precision)
+        begin = time.monotonic()
+        try:
+            run = competitor.run(self.steps[key], self.limit(competitor))
+        except (Failed, Refused, PeerLost) as failure:
+            results["failed" if number == 0 else "failed_later"] = str(failure)
+            self.note(f"{competitor.mode}, {competitor.precision}: FAILED in repetition {number + 1}: {failure}")
+            return False
+        self.seconds[key] = time.monotonic() - begin - run.get("wake_seconds", 0)
+        results["runs"].append({key: run[key] for key in ("samples_per_second", "step_seconds")})
+        if competitor.mode == "trainer":  # its memory is the run's, and what it replayed
+            results.update({key: run[key] for key in ("memory", "replayed", "skipped_updates") if key in run})
+        self.book.write()
+        return True
 
 
 def largest_difference(losses, expected):
@@ -130,169 +198,133 @@ def largest_difference(losses, expected):
     return max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(losses, expected))
 
 
-def flops_of_step(options, network):
-    """Of one step at the benchmark's batch size, as trainer counts them."""
-    entry = NETWORKS[network]
-    text = run_process([options.trainer, "summary", f"configs/bench/{entry['config']}.yaml", "--json", "device.type=cpu",
-                        f"train.batch_size={options.batch or entry['batch']}", *entry["overrides"]], options.timeout)
-    return json.loads(text)["flops"]
+def measure(name, entry, share, options, book):
+    """Fills `entry`."""
+    network = NETWORKS[name]
+    with tempfile.TemporaryDirectory(dir=scratch_folder()) as text:
+        folder = pathlib.Path(text)
+        write_data(folder, network, options.batch_of(network))
+        contest = Contest(name, entry, share, options, book)
+        own = [Trainer(name, precision, folder, options) for precision in options.precisions]
+        own[0].write_weights(options.timeout)
+        entry["program"] = {trainer.precision: summary_of(trainer.plan(options.timeout)) for trainer in own}
+        peer = Peer([*options.peer, *(["--rehearse"] if options.rehearse else [])], folder / "peer.log")
+        opened = []  # the generation of the process that knows the network
+
+        def setup(seconds):
+            if opened == [peer.generation]:
+                return
+            answer = peer.ask({"do": "open", "network": name, "weights": str(folder / "weights.safetensors"),
+                               "images": str(folder / "images.u8"), "targets": str(folder / "targets.u8"),
+                               "shape": network["shape"], "batch": entry["batch"], "lr": network["lr"],
+                               "num_batches": network["num_batches"],
+                               "device": "cpu" if options.rehearse else "cuda"}, seconds)
+            opened[:] = [peer.generation]
+            entry["peer"] = answer
+
+        others = [PyTorch(peer, setup, precision, mode) for mode in options.modes for precision in options.precisions]
+        try:
+            measure_ceilings(peer, setup, options, book)
+            competitors = [competitor for competitor in own + others if contest.prepare(competitor)]
+            contest.run_rounds(competitors)
+        finally:
+            peer.end()
+    entry["ratios"] = ratios_of(name, entry)
 
 
-def measure(network, options):
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        batch = options.batch or NETWORKS[network]["batch"]
-        write_data(folder, NETWORKS[network]["images"], batch)
-        modes = ["eager"] if options.rehearse else ["eager", "compile", "compile reduce-overhead"]
-        peers = [PyTorch(network, folder, options, mode) for mode in modes]
-        peers[0].run(2)  # writes the weights
-        competitors = [Trainer(network, folder, options)]
-        reference = competitors[0].run(2)
-        steps = {"trainer": options.steps_for(reference["step_seconds"])}
-        notes = []
-        for peer in peers:
-            try:
-                first = peer.run(2)
-            except Failed as failure:
-                notes.append(f"{peer.name}: {failure}")
-                continue
-            difference = largest_difference(first["losses"], reference["losses"])
-            print(f"{network}: {peer.name}: first {NUM_COMPARED} losses differ by at most {difference:.1e}", flush=True)
-            if not difference <= LOSS_TOLERANCE[options.tf32]:
-                raise Failed(f"{network}: {peer.name} and trainer do not train alike: their losses differ by "
-                             f"{difference:.1e}\n  trainer {reference['losses'][:5]}\n  peer    {first['losses'][:5]}")
-            if first["parameters"] != reference["parameters"]:
-                raise Failed(f"{network}: {peer.name} has {first['parameters']} parameters, trainer "
-                             f"{reference['parameters']}")
-            steps[peer.name] = options.steps_for(first["step_seconds"])
-            competitors.append(peer)
-        runs = {competitor.name: [] for competitor in competitors}
-        for _ in range(options.repetitions):
-            for competitor in competitors:
-                runs[competitor.name].append(competitor.run(steps[competitor.name]))
-    results = {}
-    for name, repetitions in runs.items():
-        results[name] = {key: statistics.median(run[key] for run in repetitions)
-                         for key in ("samples_per_second", "step_seconds", "peak_allocated", "peak_reserved",
-                                     "process_bytes") if key in repetitions[0]}
-        results[name]["samples_per_second_runs"] = [run["samples_per_second"] for run in repetitions]
-        if repetitions[0].get("passes"):
-            results[name]["passes"] = repetitions[-1]["passes"]
-    return {"batch": batch, "results": results, "notes": notes, "flops_per_step": flops_of_step(options, network)}
+def measure_ceilings(peer, setup, options, book):
+    """Once, by the first process that can."""
+    if options.rehearse or "device" in (book.figures["ceilings"] or {}):
+        return
+    try:
+        setup(options.timeout)
+        book.figures["ceilings"] = peer.ask({"do": "ceilings"}, options.timeout)
+    except (Refused, PeerLost) as failure:
+        book.figures["ceilings"] = {"failed": str(failure)}
+    book.write()
 
 
-def ratios_of(network, measured):
-    results = measured["results"]
-    own = results["trainer"]
-    eager = results.get("torch eager")
-    compiled = [result for name, result in results.items() if name.startswith("torch compile")]
-    ratios = {}
-    if eager:
-        ratios["speed_over_eager"] = own["samples_per_second"] / eager["samples_per_second"]
-    if compiled:
-        ratios["speed_over_compiled"] = own["samples_per_second"] / max(r["samples_per_second"] for r in compiled)
-    peers = [result for name, result in results.items() if name != "trainer" and "peak_reserved" in result]
-    for key in ("peak_allocated", "peak_reserved", "process_bytes"):
-        smallest = min((peer[key] for peer in peers if peer.get(key)), default=0)
-        if smallest:
-            ratios[key] = own[key] / smallest
-    ratios["goals"] = {"speed_over_eager": NETWORKS[network]["goals"][0],
-                       "speed_over_compiled": NETWORKS[network]["goals"][1], "peak_reserved": MEMORY_GOAL}
-    return ratios
-
-
-def report(network, measured, bounds):
-    print(f"\n{network}, batch {measured['batch']}, {measured['flops_per_step'] / 1e9:.3g} GFLOP a step")
-    print(f"  {'':26}{'samples/s':>12}{'ms/step':>10}{'of GEMM bound':>15}{'allocated':>11}{'reserved':>10}{'process':>9} MiB")
-    for name, result in measured["results"].items():
-        bound = measured["flops_per_step"] / bounds["flops_per_second"] if bounds else 0
-        memory = [f"{result[key] / MIB:.0f}" if result.get(key) else "-"
-                  for key in ("peak_allocated", "peak_reserved", "process_bytes")]
-        print(f"  {name:26}{result['samples_per_second']:12.0f}{result['step_seconds'] * 1e3:10.3f}"
-              + (f"{bound / result['step_seconds']:14.0%} " if bounds else f"{'-':>15}")
-              + f"{memory[0]:>11}{memory[1]:>10}{memory[2]:>9}")
-    for key, goal in measured["ratios"]["goals"].items():
-        value = measured["ratios"].get(key)
-        if value is None or goal is None:
-            continue
-        met = value <= goal if key == "peak_reserved" else value >= goal
-        print(f"  {key.replace('_', ' ')} {value:.2f}×, goal {'≤' if key == 'peak_reserved' else '≥'} {goal}×: "
-              + ("met" if met else "not met"))
-    for note in measured["notes"]:
-        print(f"  {note}")
+def scratch_folder():
+    """Memory where it has room for weights and checkpoints, which need not reach a disk; else where temporary files go."""
+    shared = pathlib.Path("/dev/shm")
+    return shared if shared.is_dir() and shutil.disk_usage(shared).free > 8 * 2**30 else None
 
 
 def obstacle(options):
     """Why nothing can be measured here; empty: it can."""
     if not pathlib.Path(options.trainer).exists():
         return f"{options.trainer} does not exist: build trainer first, or name it with --trainer"
-    try:
-        import numpy  # noqa: F401
-        import torch
-    except ImportError as error:
-        return f"{sys.executable} has no PyTorch ({error})"
     if options.rehearse:
         return ""
-    if not torch.cuda.is_available():
-        return "PyTorch sees no GPU"
-    facts = subprocess.run([options.trainer, "doctor", "--json"], capture_output=True, text=True, check=False)
+    facts = subprocess.run([options.trainer, "doctor", "--json"], capture_output=True, text=True, check=False, timeout=60)
     if facts.returncode != 0 or '"kind":"cuda"' not in facts.stdout:
         return "trainer has no CUDA device here (see trainer doctor)"
     return ""
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go; else scripts/results/")
     parser.add_argument("--trainer", default=os.environ.get("TRAINER") or str(ROOT / "build" / "release" / "trainer"),
                         help="the binary; else $TRAINER, else that of scripts/trainer")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="timed part of one repetition")
-    parser.add_argument("--timeout", type=float, default=240, help="seconds after which one run is given up")
-    parser.add_argument("--tf32", action="store_true", help="both sides may use TF32 products")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds for all of it; no bound if not given")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="timed part of one repetition")
+    parser.add_argument("--timeout", type=float, default=150, help="seconds after which one answer or run is given up")
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
+    parser.add_argument("--modes", nargs="+", help=f"of {', '.join(MODES)}; all if not given")
     parser.add_argument("--batch", type=int, default=0, help="another batch size for all networks")
     parser.add_argument("--rehearse", action="store_true", help="try the script on the CPU")
+    parser.add_argument("--peer", nargs="+", default=[sys.executable, str(ROOT / "scripts" / "bench_gpu_torch.py")],
+                        help="the program of the other side")
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all where none is named")
     options = parser.parse_args()
     unknown = set(options.networks) - set(NETWORKS)
     if unknown:
         parser.error(f"unknown network {sorted(unknown)[0]}; there are {', '.join(NETWORKS)}")
+    options.trainer = str(pathlib.Path(options.trainer).resolve())
+    options.networks = options.networks or list(NETWORKS)
+    options.modes = options.modes or list(REHEARSED_MODES if options.rehearse else MODES)
     if options.rehearse:
-        options.repetitions, options.seconds, options.batch = 1, 0.2, options.batch or 8
-    options.steps_for = lambda step_seconds: max(5, min(20000, round(options.seconds / step_seconds)))
+        options.repetitions, options.seconds = min(2, options.repetitions), 0.05
+        options.batch = options.batch or 4
+        # Of a machine that has other things to do: nothing is timed here.
+        os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive")
+    options.batch_of = lambda network: options.batch or network["batch"]
+    return options
+
+
+def main():
+    options = parse_arguments()
+    begin = time.monotonic()
     why_not = obstacle(options)
     if why_not:
         print(f"SKIPPED: {why_not}")
         return 0
-
-    bounds = None
-    if not options.rehearse:
-        command = [sys.executable, ROOT / "scripts" / "bench_gpu_torch.py", "ceilings"]
-        bounds = json.loads(run_process(command + (["--tf32"] if options.tf32 else []), options.timeout))
-        print(f"{bounds['device']}: {bounds['flops_per_second'] / 1e12:.1f} TFLOP/s f32"
-              f"{' (TF32)' if options.tf32 else ''} products, copies {bounds['bytes_per_second'] / 1e12:.2f} TB/s, "
-              f"{bounds['node_seconds'] * 1e6:.2f} µs a node of a CUDA graph")
-    figures = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "tf32": options.tf32,
-               "ceilings": bounds, "networks": {}}
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    default = ROOT / "build" / "gpu_bench_rehearsal.json" if options.rehearse \
+        else ROOT / "scripts" / "results" / f"gpu_bench_{date[:10]}.json"
+    figures = {"date": date, "rehearsal": options.rehearse, "repetitions_asked": options.repetitions,
+               "seconds_each": options.seconds, "budget": options.budget if options.budget < float("inf") else None,
+               "ceilings": None, "networks": {}}
+    book = Book(options.json or default, figures)
     failed = False
-    for network in options.networks or NETWORKS:
+    for number, name in enumerate(options.networks):
+        left = options.budget - (time.monotonic() - begin)
+        entry = figures["networks"][name] = {}
         try:
-            measured = measure(network, options)
-            measured["ratios"] = ratios_of(network, measured)
-            report(network, measured, bounds)
-            figures["networks"][network] = measured
-        except Failed as failure:  # the other networks' figures are not lost for it
-            failed = True
-            print(f"\n{network}: FAILED: {failure}")
-            figures["networks"][network] = {"failed": str(failure)}
-    if not options.rehearse:
-        path = options.json or ROOT / "scripts" / "results" / f"gpu_bench_{figures['date'][:10]}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        print(f"\nwritten to {path}")
+            if left < MODEST_SECONDS:
+                raise Failed("no time was left for it")
+            measure(name, entry, Share(left / (len(options.networks) - number)), options, book)
+        except (Failed, Refused, PeerLost, OSError, ValueError, KeyError) as failure:  # the others' figures are not lost
+            entry["failed"] = f"{type(failure).__name__}: {failure}"
+        failed = report(name, entry, figures["ceilings"], options) or failed
+        book.write()
+    figures["seconds"] = round(time.monotonic() - begin, 1)
+    book.write()
+    print(f"\nwritten to {book.path}")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")
     sys.exit(main())
