@@ -82,7 +82,8 @@ class Trainer:
                 f"data={{type: {kind}, root: {self.folder}, shuffle: false, normalize: {{mean: 0.5, std: 0.25}}, "
                 f"shape: [{rows}, {columns}, {channels}], classes: 10, samples: {samples}, validation_samples: 0}}",
                 f"train.batch_size={self.options.batch_of(self.network)}", f"train.amp={settings['amp']}",
-                f"optimizer={{type: sgd, lr: {self.network['lr']}, momentum: 0.9}}", *self.network["overrides"]]
+                f"optimizer={{type: sgd, lr: {self.options.lr_of(self.network)}, momentum: 0.9}}",
+                *self.network["overrides"], *self.options.set]
 
     def write_weights(self, seconds):
         """The first weights of all sides, under PyTorch's names in trainer's layers."""

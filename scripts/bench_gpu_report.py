@@ -50,7 +50,8 @@ def ratios_in(results):
         timed = [mode for mode in modes if speeds.get(mode)]
         if timed:
             fastest = max(timed, key=lambda mode: speeds[mode]["median"])
-            ratios[kind] = {"mode": fastest, "speed": own["median"] / speeds[fastest]["median"]}
+            ratios[kind] = {"mode": fastest, "speed": own["median"] / speeds[fastest]["median"],
+                            "trains_alike": "differs" not in results[fastest]}
     peers = {mode: results[mode]["memory"] for mode, speed in speeds.items() if speed and results[mode].get("memory")}
     memory = results["trainer"].get("memory")
     for name, mode in (("memory", ratios.get("fastest", {}).get("mode")),
@@ -69,8 +70,9 @@ def ratios_of(name, entry):
     for precision, found in ratios.items():
         for kind, goal in NETWORKS[name]["goals"].get(precision, {}).items():
             value = found.get(kind, {}).get("speed")
+            counts = value is not None and found[kind]["trains_alike"]
             goals.append({"precision": precision, "what": f"speed over {kind}", "goal": goal, "value": value,
-                          "met": value >= goal if value is not None else None})
+                          "met": value >= goal if counts else None})
         value = found.get("memory", {}).get("reserved_steady")
         goals.append({"precision": precision, "what": "reserved memory beside the fastest mode", "goal": MEMORY_GOAL,
                       "value": value, "met": value <= MEMORY_GOAL if value is not None else None})
@@ -98,7 +100,7 @@ def report(name, entry, ceilings, options):
             speed = speed_of(result)
             if not speed:
                 # What a rehearsal makes fail or hang has failed as it should.
-                has_failed = has_failed or mode not in ("fails", "hangs")
+                has_failed = has_failed or ("dropped" not in result and mode not in ("fails", "hangs"))
                 print(f"    {mode:18}{'dropped' if 'dropped' in result else 'FAILED':>12}  "
                       + str(result.get("dropped") or result.get("failed") or "no repetition").splitlines()[0][:110])
                 continue
@@ -106,12 +108,15 @@ def report(name, entry, ceilings, options):
             print(f"    {mode:18}{speed['median']:12.0f}{speed['spread'] / 2:5.0%}{speed['step_seconds'] * 1e3:10.4f}"
                   + "".join(f"{memory[key] / MIB:{width}.0f}" if memory.get(key) else f"{'-':>{width}}"
                             for key, width in (("reserved", 11), ("reserved_steady", 9), ("driver", 9)))
-                  + ("" if len(result["runs"]) == options.repetitions else f"  {len(result['runs'])} repetitions"))
+                  + ("" if len(result["runs"]) == options.repetitions else f"  {len(result['runs'])} repetitions")
+                  + ("  trains otherwise" if "differs" in result else "")
+                  + (f", then FAILED: {result['failed_later'].splitlines()[0][:60]}" if "failed_later" in result else ""))
+            has_failed = has_failed or "failed_later" in result or "differs" in result
         for kind, ratio in entry["ratios"]["by_precision"][precision].items():
             if "speed" in ratio:
                 print(f"    {ratio['speed']:.2f}× the speed of {kind} ({ratio['mode']})")
     for goal in entry["ratios"]["goals"]:
-        verdict = {None: "not measured", True: "met", False: "not met"}[goal["met"]]
+        verdict = {None: "not known", True: "met", False: "not met"}[goal["met"]]
         value = "-" if goal["value"] is None else f"{goal['value']:.2f}×"
         print(f"  {goal['precision']}: {goal['what']} {value}, goal {goal['goal']}×: {verdict}")
     return has_failed

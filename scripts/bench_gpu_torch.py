@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 
-# Before CUDA starts: what others hold of the device.
 from bench_gpu_ceilings import ceilings, used_of_device
 from bench_gpu_models import MODELS, trainer_names
 from bench_peer import serve, with_trouble
@@ -29,6 +28,7 @@ from torch import nn
 
 MIB = 2**20
 NUM_WARM = 4
+FIRST_SCALE = 65536.0  # of the loss in fp16, as trainer's
 # How the forward pass (with its backward) is compiled, and whether the whole step is captured by hand in one graph:
 # forward, loss, backward, optimizer and, in fp16, GradScaler, over inputs and gradients that stay where they are.
 MODES = {
@@ -118,7 +118,7 @@ class Session:
         if task.is_image:
             self.model.to(memory_format=torch.channels_last)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=task.lr, momentum=0.9, fused=True)
-        self.scaler = torch.amp.GradScaler(task.device.type, enabled=self.amp is torch.float16)
+        self.scaler = torch.amp.GradScaler(task.device.type, init_scale=FIRST_SCALE, enabled=self.amp is torch.float16)
         self.criterion = nn.CrossEntropyLoss()
         self.graph = self.loss_of = None
         self.index = 0
@@ -158,8 +158,7 @@ class Session:
             for state in self.optimizer.state.values():
                 state["momentum_buffer"].zero_()
             if self.scaler.is_enabled():
-                self.scaler._scale.fill_(self.scaler.get_init_scale() if hasattr(self.scaler, "get_init_scale")
-                                         else 65536.0)
+                self.scaler._scale.fill_(FIRST_SCALE)
                 self.scaler._growth_tracker.zero_()
         self.index = 0
 
@@ -210,6 +209,8 @@ class Session:
         yield from self.model.buffers()
         for state in self.optimizer.state.values():
             yield from (value for value in state.values() if isinstance(value, torch.Tensor))
+        if self.scaler.is_enabled():
+            yield from (self.scaler._scale, self.scaler._growth_tracker)
 
     def park(self):
         """Leaves the device's memory, so that another mode can be measured alone."""

@@ -29,7 +29,8 @@ TRAINER = textwrap.dedent("""\
     words = sys.argv[1:]
     given = dict(word.split("=", 1) for word in words if "=" in word)
     if words[0] == "doctor":
-        print('{{"devices":[]}}')
+        gpu = "gpu" in (here / "wrong").read_text()
+        print('{{"devices":[{{"kind":"cuda"}}]}}' if gpu else '{{"devices":[]}}')
     elif words[0] == "plan":
         ops = [dict(flops=1e6, input_bytes=100, output_bytes=50, calls=2), dict(flops=0, input_bytes=1e6, output_bytes=0, calls=1)]
         print(json.dumps(dict(event="plan", step_flops=2e6, peak_reserved=7, ops=ops)))
@@ -60,7 +61,9 @@ PEER = textwrap.dedent("""\
     def answer(request):
         wrong = json.loads((here / "wrong").read_text())
         if request["do"] == "open":
-            return dict(torch="pretended", memory=request["batch"])
+            return dict(torch="pretended", device=request["device"])
+        if request["do"] == "ceilings":
+            return dict(flops_per_second=dict(f32=1e9, bf16=1e10), bytes_per_second=1e9, node_seconds=1e-3, device="pretended")
         with (here / "calls").open("a") as file: file.write(f"{{request['mode']}} {{request['precision']}} {{request['do']}}\\n")
         if request["do"] == "prepare":
             off = wrong.get("losses") == request["mode"]
@@ -137,14 +140,33 @@ class Pretended(unittest.TestCase):
         self.assertRegex(printed, r"f32: speed over compiled with graphs 2\.00×, goal 3\.0×: not met")
         self.assertRegex(printed, r"reserved memory beside the fastest mode 0\.50×, goal 0\.6×: met")
 
-    def test_a_mode_that_trains_otherwise_is_refused(self):
-        self.wrong(losses="compile")
-        code, printed, entry = self.bench("--modes", "eager", "compile")
+    def test_on_a_gpu_all_modes_are_timed_beside_the_ceilings_of_the_same_run(self):
+        self.wrong(gpu=True)
+        words = [word for word in self.words("--repetitions", "1", "--seconds", "0.05") if word != "--rehearse"]
+        printed = io.StringIO()
+        with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(printed):
+            code = bench_gpu.main()
+        self.assertEqual(code, 0, printed.getvalue())
+        figures = json.loads(self.result.read_text())
+        self.assertEqual(figures["ceilings"]["device"], "pretended")
+        entry = figures["networks"]["mlp_small"]
+        self.assertEqual(list(entry["precisions"]["bf16"]), ["trainer", *bench_gpu.MODES])
+        self.assertEqual(entry["peer"]["device"], "cuda")
+        # 2 MFLOP at 1 and 10 GFLOP/s, 1,000,300 bytes at 1 GB/s, three calls of a millisecond; two of them take 1 ms by
+        # FLOPs in f32, the third 1 ms by its bytes.
+        self.assertRegex(printed.getvalue(), "f32: .* 2000 µs by flops, 1000 µs by bytes, 3000 µs by calls, 3000 µs by")
+        self.assertRegex(printed.getvalue(), "bf16: .* 200 µs by flops, 1000 µs by bytes")
+
+    def test_a_mode_that_trains_otherwise_is_a_failure_and_meets_no_goal_but_is_timed(self):
+        self.wrong(losses="compile graphs")
+        code, printed, entry = self.bench("--modes", "eager", "compile graphs")
         self.assertEqual(code, 1)
-        failed = entry["precisions"]["f32"]["compile"]
-        self.assertIn("does not train like trainer", failed["failed"])
-        self.assertEqual(failed["runs"], [])
-        self.assertEqual(len(entry["precisions"]["f32"]["eager"]["runs"]), 2)
+        other = entry["precisions"]["f32"]["compile graphs"]
+        self.assertIn("losses differ from trainer's", other["differs"])
+        self.assertEqual(len(other["runs"]), 2)
+        self.assertNotIn("differs", entry["precisions"]["f32"]["eager"])
+        self.assertRegex(printed, "compile graphs .* trains otherwise")
+        self.assertRegex(printed, r"f32: speed over compiled with graphs 2\.00×, goal 3\.0×: not known")
 
     def test_a_mode_that_dies_in_a_repetition_does_not_take_the_others_with_it(self):
         self.wrong(dies="eager")
@@ -172,7 +194,8 @@ class Pretended(unittest.TestCase):
 
     def test_with_no_time_at_all_the_last_modes_are_dropped_and_it_is_said(self):
         self.wrong(slow=3)  # four of them take as long as all has
-        _, printed, entry = self.bench("--modes", "eager", "compile", "--budget", "12")
+        code, printed, entry = self.bench("--modes", "eager", "compile", "--budget", "12")
+        self.assertEqual(code, 0)
         self.assertIn("no time for it", entry["precisions"]["bf16"]["compile"]["dropped"])
         self.assertGreaterEqual(len(entry["precisions"]["f32"]["eager"]["runs"]), 1)
         self.assertRegex(printed, r"compile, bf16: dropped")
