@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/launch/counted_launches.h"
 #include "cuda/launch/fiber.h"
 #include "cuda/launch/launch.h"
 #include "engine/errors.h"
@@ -100,6 +101,7 @@ class Grid {
 };
 
 thread_local Grid* running = nullptr;
+thread_local CountedLaunches* counting = nullptr;
 
 Grid& running_grid() {
   require_internal(running != nullptr, "waits, barriers, shuffles and shared arrays are used inside a kernel");
@@ -343,6 +345,17 @@ void exchange(Shuffle kind, int operand, const void* value, void* result, std::s
   running_grid().exchange(kind, operand, value, result, num_bytes, where);
 }
 
+CountedLaunches::CountedLaunches() {
+  require_internal(counting == nullptr, "one place at a time counts launches");
+  counting = this;
+}
+CountedLaunches::~CountedLaunches() { counting = nullptr; }
+bool CountedLaunches::count() {
+  if (counting == nullptr) return false;
+  ++counting->num_launches_;
+  return true;
+}
+
 void run_grid(Dim3 grid, Dim3 block, Thread& thread) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   require_internal(running == nullptr, "a kernel starts no kernel");
@@ -350,6 +363,7 @@ void run_grid(Dim3 grid, Dim3 block, Thread& thread) {
   require_internal(block.x > 0 && block.y > 0 && block.z > 0 && block.z <= 64 &&
                        std::size_t{block.x} * block.y * block.z <= max_block_threads,
                    "a block of 1 to 1024 threads");
+  if (CountedLaunches::count()) return;
   // Keeps its fibers from launch to launch.
   thread_local Grid executor;
   running = &executor;
