@@ -9,9 +9,12 @@
 #include "tests/op_cases/half_cases.h"
 #include "tests/op_cases/op_checks.h"
 #include "tests/op_cases/update_checks.h"
+#include "tests/source_folder.h"
 #include "tests/whole_runs/device_checks.h"
 
 using namespace trainer;
+
+// [sanitizer]: what compute-sanitizer looks at, with few cases of each op (tests/op_cases/case_selection.h).
 
 namespace {
 
@@ -32,7 +35,7 @@ std::unique_ptr<Device> gpu() {
 
 }  // namespace
 
-TEST_CASE("Every op on the GPU computes what a reference in double computes", "[ops]") {
+TEST_CASE("Every op on the GPU computes what a reference in double computes", "[ops][sanitizer]") {
   if (const auto device = gpu()) check_against_references(*device);
 }
 
@@ -44,7 +47,7 @@ TEST_CASE("Every op on the GPU that may write over an input computes the same bi
   if (const auto device = gpu()) check_in_place(*device);
 }
 
-TEST_CASE("Every op on 16-bit operands on the GPU computes what a reference in double does", "[ops]") {
+TEST_CASE("Every op on 16-bit operands on the GPU computes what a reference in double does", "[ops][sanitizer]") {
   if (const auto device = gpu())
     for (const DType type : {DType::f16, DType::bf16}) check_against_references(*device, half_cases(type));
 }
@@ -56,6 +59,16 @@ TEST_CASE("Every op on 16-bit operands on the GPU gives the same bits again, als
       check_in_place(*device, half_cases(type));
     }
   }
+}
+
+TEST_CASE("Every op on the GPU computes what the CPU's does, at sizes around blocks and packs", "[ops][sanitizer]") {
+  if (const auto device = gpu()) check_against_device(*device, *make_cpu_device(0));
+}
+
+TEST_CASE("Every op on 16-bit operands on the GPU computes what the CPU's does, at such sizes", "[ops][sanitizer]") {
+  if (const auto device = gpu())
+    for (const DType type : {DType::f16, DType::bf16})
+      check_against_device(*device, *make_cpu_device(0), larger_half_cases(type));
 }
 
 TEST_CASE("Workspace on the GPU is a function of the op", "[ops]") {
@@ -79,12 +92,12 @@ TEST_CASE("Techniques that hold less memory change no bit on the GPU, or round a
   if (const auto device = gpu()) check_memory_techniques(*device);
 }
 
-TEST_CASE("Weights and moments of few bits and the loss scale on the GPU are as they promise", "[ops]") {
+TEST_CASE("Weights and moments of few bits and the loss scale on the GPU are as they promise", "[ops][sanitizer]") {
   if (const auto device = gpu()) {
     check_stochastic_rounding(*device);
     check_moment_errors(*device);
     check_training_with_8_bit_moments(*device);
-    check_loss_scale_sequences(*device, std::string(TRAINER_SOURCE_DIR) + "/tests/golden/grad_scaler.txt");
+    check_loss_scale_sequences(*device, source_folder() + "/tests/golden/grad_scaler.txt");
   }
 }
 

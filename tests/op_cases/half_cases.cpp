@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "tests/op_cases/case_selection.h"
 #include "tests/op_cases/larger_cases.h"
 #include "tests/op_cases/short_numbers.h"
 
@@ -141,6 +142,7 @@ std::vector<NamedCases> make_half_cases(DType type) {
     NamedCases narrow{name, {}};
     for (const OpCase& c : cases)
       if (auto short_case = narrowed(c, type)) narrow.cases.push_back(*std::move(short_case));
+    narrow.cases = selected_cases(std::move(narrow.cases));
     all.push_back(std::move(narrow));
   }
   return all;
@@ -163,7 +165,7 @@ std::vector<OpCase> larger_half_cases(DType type) {
       if (all.back().op.inputs[i].dtype == type)
         for (double& value : all.back().inputs[i]) value = nearest(type, value);
   }
-  return all;
+  return selected_cases(std::move(all));
 }
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "tests/op_cases/case_selection.h"
 #include "tests/op_cases/larger_cases.h"
 #include "tests/op_cases/short_numbers.h"
 
@@ -44,7 +45,7 @@ void check_case(Device& device, const OpCase& op_case) {
 
 const std::vector<NamedCases>& cases_of_every_op() {
   static const std::vector<NamedCases> cases = {
-#define TRAINER_OP(name, attributes) {#name, name##_cases()},
+#define TRAINER_OP(name, attributes) {#name, selected_cases(name##_cases())},
       TRAINER_OPS(TRAINER_OP)
 #undef TRAINER_OP
   };
@@ -129,7 +130,7 @@ void check_against_device(Device& device, Device& reference) {
   std::set<OpKind> kinds;
   for (const OpCase& op_case : cases) kinds.insert(op_case.op.kind);
   CHECK(kinds.size() == static_cast<std::size_t>(num_op_kinds));
-  check_against_device(device, reference, cases);
+  check_against_device(device, reference, selected_cases(cases));
 }
 
 void check_against_device(Device& device, Device& reference, const std::vector<OpCase>& cases) {

@@ -7,6 +7,7 @@
 
 #include "datasets/memory_dataset.h"
 #include "engine/train/safetensors.h"
+#include "tests/source_folder.h"
 #include "tests/whole_runs/training_fixture.h"
 
 namespace trainer {
@@ -52,7 +53,7 @@ LoadedData golden_data(const std::string& folder, const Experiment& experiment) 
 }  // namespace
 
 void check_golden_networks(Device& device) {
-  const std::string root = std::string(TRAINER_SOURCE_DIR) + "/tests/golden";
+  const std::string root = source_folder() + "/tests/golden";
   int num_networks = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root)) {
     if (!entry.is_directory()) continue;

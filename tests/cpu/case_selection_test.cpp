@@ -1,0 +1,61 @@
+#include "tests/op_cases/case_selection.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "engine/ops/activation.h"
+#include "engine/ops/add.h"
+
+namespace trainer {
+
+namespace {
+
+OpCase of_size(Op op, const std::string& name) { return {name, std::move(op), {}, {}}; }
+
+std::vector<OpCase> cases_of_two_ops() {
+  std::vector<OpCase> cases;
+  for (const std::int64_t size : {3, 1, 4, 1, 5, 9, 2, 6})
+    cases.push_back(of_size(activation_op({DType::f32, {size}}, {}), "activation " + std::to_string(cases.size())));
+  for (const std::int64_t size : {2, 7})
+    cases.push_back(of_size(add_op({DType::f32, {size}}, {}), "add " + std::to_string(size)));
+  return cases;
+}
+
+std::vector<std::string> names(const std::vector<OpCase>& cases) {
+  std::vector<std::string> result;
+  for (const OpCase& c : cases) result.push_back(c.name);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("of each op at most so many cases stay, in their order, the largest among them") {
+  using Names = std::vector<std::string>;
+  CHECK(names(at_most(1, cases_of_two_ops())) == Names{"activation 5", "add 7"});
+  CHECK(names(at_most(3, cases_of_two_ops())) ==
+        Names{"activation 0", "activation 3", "activation 5", "add 2", "add 7"});
+  CHECK(names(at_most(8, cases_of_two_ops())) == names(cases_of_two_ops()));
+  CHECK(names(at_most(100, cases_of_two_ops())) == names(cases_of_two_ops()));
+}
+
+TEST_CASE("the environment chooses how many cases of an op are run, and a wrong word there is told") {
+  const auto count_with = [](const char* value) {
+    REQUIRE(setenv("TRAINER_CASES_PER_OP", value, 1) == 0);
+    struct Unset {
+      Unset() = default;
+      Unset(const Unset&) = delete;
+      Unset& operator=(const Unset&) = delete;
+      ~Unset() { unsetenv("TRAINER_CASES_PER_OP"); }
+    } const unset;
+    return selected_cases(cases_of_two_ops()).size();
+  };
+  CHECK(selected_cases(cases_of_two_ops()).size() == 10);
+  CHECK(count_with("") == 10);
+  CHECK(count_with("1") == 2);
+  CHECK(count_with("2") == 4);
+  CHECK_THROWS_WITH(count_with("0"), Catch::Contains("not '0'"));
+  CHECK_THROWS_WITH(count_with("few"), Catch::Contains("not 'few'"));
+}
+
+}  // namespace trainer
