@@ -118,20 +118,40 @@ def check_kernels(machine, part):
     text = f"{len(cases)} cases; of {len(large)} of {LARGE_MIB} MiB and more {len(large) - len(slow)} reach " \
            f"{GOAL:.0%} of a copy"
     text += "; slowest " + ", ".join(f"{row['name']} {row['share_of_copy']:.0%}" for row in slow[:6]) if slow else ""
-    if result.ended == "late":
-        return "partly", text, figures
-    return "passed" if result.code == 0 and cases else "FAILED", \
-        text + ("" if result.code == 0 else f"; {result.how()}"), figures
+    variants = faster_variants(cases)
+    text += f"; faster than what is taken: {', '.join(variants[:4])}" if variants else ""
+    broken = [row for row in cases if "error" in row]
+    text += f"; {len(broken)} cannot run: {broken[0]['name']}: {broken[0]['error']}" if broken else ""
+    text += f"; {result.how()}" if result.code != 0 else ""
+    failed = broken or not cases or (result.code != 0 and result.ended != "late")
+    return "FAILED" if failed else "partly" if result.ended == "late" else "passed", text, figures
 
 
-def slowest_first(machine, names):
-    """In the order of what the part `kernels` found, so that what is worth a look is looked at in the time there is."""
-    parts = machine.output.summary[machine.output.plan]["parts"]
-    shares = {}
-    for row in parts:
+def faster_variants(cases):
+    """Of "CASE#1", "CASE#2" … those that take less time than "CASE", which is what a run takes; the most gain first."""
+    seconds = {row["name"]: row["seconds"] for row in cases if row.get("seconds")}
+    gains = [(seconds[name.split("#")[0]] / taken, name) for name, taken in seconds.items()
+             if "#" in name and name.split("#")[0] in seconds]
+    return [f"{name} {gain:.2f} times" for gain, name in sorted(gains, reverse=True) if gain > 1.02]
+
+
+def timed_before(machine):
+    """The rows of the part `kernels`, by name."""
+    for row in machine.output.summary[machine.output.plan]["parts"]:
         if row["part"] == "kernels" and isinstance(row["details"], dict):
-            shares = {case["name"]: case.get("share_of_copy") for case in row["details"]["cases"]}
-    return sorted(names, key=lambda name: shares.get(name) if shares.get(name) is not None else 2)
+            return {case["name"]: case for case in row["details"]["cases"]}
+    return {}
+
+
+def least_shares(rows, timed):
+    """(percent of peak, case) of each case's own kernels, not of those that only fill its memory."""
+    shares = []
+    for row in rows:
+        own = timed.get(row["case"], {}).get("kernel", "").split("|")
+        for kernel in row["kernels"]:
+            if kernel.get("dram_percent_of_peak") is not None and any(name in kernel["kernel"] for name in own):
+                shares.append((kernel["dram_percent_of_peak"], row["case"]))
+    return sorted(shares)
 
 
 def check_dram(machine, part):
@@ -144,7 +164,13 @@ def check_dram(machine, part):
     if not names:
         raise Skipped("bench_kernels names no cases: " + (listed.output.strip().splitlines() or [listed.how()])[-1])
     rows, failed, late = [], [], False
-    for name in slowest_first(machine, names):
+    timed = timed_before(machine)
+
+    def share(name):  # the slowest first, so that what is worth a look is looked at in the time there is
+        found = timed.get(name, {}).get("share_of_copy")
+        return 2 if found is None else found
+
+    for name in sorted(names, key=share):
         if machine.left() <= 0:
             late = True
             break
@@ -159,8 +185,7 @@ def check_dram(machine, part):
         elif machine.left() > 0:
             failed.append(name)
             machine.output.result(part, {"case": name, "error": result.how()})
-    shares = sorted(((kernel["dram_percent_of_peak"], row["case"]) for row in rows for kernel in row["kernels"]
-                     if kernel.get("dram_percent_of_peak") is not None))
+    shares = least_shares(rows, timed)
     text = f"{len(rows)} of {len(names)} cases"
     if shares:
         text += "; least of peak " + ", ".join(f"{case} {percent:.0f} %" for percent, case in shares[:6])

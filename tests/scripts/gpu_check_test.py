@@ -96,9 +96,10 @@ BENCH_KERNELS = textwrap.dedent("""\
     #!{python} -IS
     import json, sys
     cases = [dict(name="add.f32", kernel="add", bytes=1 << 27, seconds=1e-4, share_of_copy=0.9),
-             dict(name="norm.bf16", kernel="norm", bytes=1 << 27, seconds=2e-4, share_of_copy=0.4)]
+             dict(name="norm.bf16", kernel="norm|sum_kernel|add_kernel", bytes=1 << 27, seconds=2e-4, share_of_copy=0.4),
+             dict(name="norm.bf16#1", kernel="other", bytes=1 << 27, seconds=1e-4, share_of_copy=None)]
     if "--list" in sys.argv:
-        for case in cases: print(case["name"])
+        for case in cases[:2]: print(case["name"])
     elif "--json" in sys.argv:
         for case in cases: print(json.dumps(case), flush=True)
         if "late" in open(__file__ + ".wrong").read():
@@ -283,7 +284,9 @@ class Tools(PretendedTree):
         self.program(self.tools / "ncu", f'#!/bin/sh\necho "$@" >> "{self.folder}/asked"\ncat "{self.folder}/profiled"\n')
         code, printed, summary = self.check("faults", "--only", "kernels", "dram")
         self.assertEqual((code, self.statuses(summary)), (0, {"kernels": "passed", "dram": "passed"}))
-        self.assertIn("of 2 of 64 MiB and more 1 reach 85% of a copy; slowest norm.bf16 40%", printed)
+        self.assertIn("of 2 of 64 MiB and more 1 reach 85% of a copy; slowest norm.bf16 40%; faster than "
+                      "what is taken: norm.bf16#1 2.00 times", printed)
+        self.assertIn("least of peak add.f32 81 %, norm.bf16 81 %", printed)
         rows = self.parts(summary)["dram"]["details"]
         self.assertEqual([row["case"] for row in rows], ["norm.bf16", "add.f32"])
         self.assertEqual(rows[0]["kernels"], [
@@ -307,7 +310,7 @@ class Tools(PretendedTree):
         with mock.patch.dict(plans.PLANS["faults"].parts, {"kernels": (2, faults.check_kernels)}):
             _, printed, summary = self.check("faults", "--only", "kernels")
         self.assertRegex(printed, r"kernels +partly")
-        self.assertEqual(len(self.parts(summary)["kernels"]["details"]["cases"]), 2)
+        self.assertEqual(len(self.parts(summary)["kernels"]["details"]["cases"]), 3)
 
 
 class Time(PretendedTree):
