@@ -220,19 +220,28 @@ def script_ended(result):
     return ("passed", "") if result.code == 0 else ("FAILED", result.how())
 
 
+def finds_torch(machine, condition="True"):
+    """Whether a Python process imports PyTorch and the condition of it holds."""
+    return machine.run(sys.executable, "-c", f"import torch; raise SystemExit(not ({condition}))", own=False).code == 0
+
+
 def check_bench(machine, _):
     """Beside PyTorch. The figures lie in bench.json as they come, so that the end of the time takes none."""
     machine.require_device()
     script = ROOT / "scripts" / "bench_gpu.py"
     if not script.exists():
         raise Skipped("scripts/bench_gpu.py is not there")
+    if machine.rehearse and not finds_torch(machine):
+        raise Skipped("PyTorch is not installed")
     path = machine.output.path("bench.json")
     path.unlink(missing_ok=True)
+    # Told its time, it leaves out what does not fit; it is ended only where it does not keep to it.
     result = machine.run(sys.executable, script, "--json", path, "--trainer", wrapper_of(machine),
+                         "--budget", max(10, int(machine.left()) - 10),
                          *(["--rehearse"] if machine.rehearse else []), own=False)
     status, reason = script_ended(result)
     lines = (result.stdout if result.code == 0 else result.stderr or result.stdout).strip().splitlines()
-    text = "; ".join(filter(None, [reason, *lines[-2:]]))
+    text = "; ".join(filter(None, [reason, *lines[-6:]]))
     figures = figures_of(path)
     if status == "partly" and not figures:
         status, text = "FAILED", f"no figure; {text}"
@@ -244,9 +253,7 @@ def check_traces(machine, _):
     machine.require_device()
     if machine.rehearse:
         raise Skipped("PyTorch's allocator is recorded on a GPU")
-    has_torch = machine.run(sys.executable, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())",
-                            own=False)
-    if has_torch.code != 0:
+    if not finds_torch(machine, "torch.cuda.is_available()"):
         raise Skipped("PyTorch is not installed, or finds no GPU")
     folder = machine.folder("traces")
     result = machine.run(sys.executable, ROOT / "scripts" / "record_allocator_trace.py", "--out", folder, own=False)

@@ -29,8 +29,8 @@ PLANS = {
         "kernels": (50, faults.check_kernels), "dram": (105, faults.check_dram),
         "autotune": (50, faults.check_autotune)}),
     "evidence": Plan("evidence", 9 * 60, {
-        "losses": (35, evidence.check_losses), "peaks": (190, evidence.check_peaks), "oom": (65, evidence.check_oom),
-        "bench": (180, evidence.check_bench), "traces": (60, evidence.check_traces)}),
+        "losses": (30, evidence.check_losses), "peaks": (155, evidence.check_peaks), "oom": (50, evidence.check_oom),
+        "bench": (240, evidence.check_bench), "traces": (55, evidence.check_traces)}),
 }
 
 
