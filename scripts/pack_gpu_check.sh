@@ -2,7 +2,7 @@
 # scripts/pack_gpu_check.sh [--build DIR] [--out FILE] [--folder DIR] [--rehearse]: one compressed archive with all that
 # scripts/gpu_check.sh needs on a machine that has a driver, cuBLAS, cuDNN (of Python's packages or a toolkit) and python3,
 # and no compiler: trainer, its module and the tests of the device, stripped, with the libraries that a machine may lack,
-# scripts, configs, and the files that tests read. There:
+# scripts, configs, and the files that tests read. There (without xz: python3 -m tarfile -e gpu_check.tar.xz):
 #   tar xf gpu_check.tar.xz && gpu_check/scripts/gpu_check.sh runs --out DIR
 #   --build DIR   the build tree (build/release)
 #   --out FILE    the archive (build/gpu_check.tar.xz); at most 45 MiB

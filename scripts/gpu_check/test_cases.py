@@ -1,7 +1,7 @@
 """The cases of a Catch2 program, each in a process of its own."""
 import re
 
-LONGEST_CASE = 90  # seconds
+LONGEST_CASE = 60  # seconds
 
 
 def list_cases(machine, program, tag=""):

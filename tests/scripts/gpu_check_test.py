@@ -1,4 +1,4 @@
-"""gpu_check.sh without a GPU: its plans over a trainer and tools that only pretend, and over real ones from a bare folder."""
+"""gpu_check.sh without a GPU: its plans over a trainer and tools that only pretend, and over real ones in a bare folder."""
 import contextlib
 import io
 import json
@@ -18,7 +18,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
-from gpu_check import command, evidence, faults, plans, processes, profiler, sanitizer, test_cases  # noqa: E402
+from gpu_check import command, evidence, faults, plans, processes, profiler, runs, sanitizer, test_cases  # noqa: E402
 
 PRETENDER = textwrap.dedent("""\
     #!{python} -IS
@@ -225,6 +225,27 @@ class Parts(PretendedTree):
                     mock.patch.object(evidence, "plans_of", return_value=[plan]), \
                     mock.patch.object(evidence, "events_of", return_value=[end]):
                 self.assertEqual(evidence.check_peaks(machine, "peaks")[0], status, beyond)
+
+    def test_what_is_loaded_in_the_steps_is_counted_and_64_mib_of_it_allowed(self):
+        for growth, status in ((64, "passed"), (65, "FAILED")):
+            events = [{"event": "step", "memory": {"device_used": (302 + growth) << 20, "reserved": 2 << 20}},
+                      {"event": "end", "outside_allocator": {"bytes": 300 << 20, "parts": []}}]
+            machine = mock.MagicMock(rehearse=None)
+            machine.pick.side_effect = lambda short, long, real: real
+            with mock.patch.object(runs, "events_of", return_value=events) as asked:
+                self.assertEqual(runs.check_loading(machine, "loading")[0], status, growth)
+            self.assertEqual([call.kwargs.get("CUDA_MODULE_LOADING") for call in asked.call_args_list],
+                             2 * [None, "LAZY", "EAGER"])
+
+    def test_memory_that_forced_failures_leave_on_the_device_fails(self):
+        for after, status in ((464, "passed"), (465, "FAILED"), (None, "FAILED")):
+            machine = mock.MagicMock(rehearse=None)
+            machine.pick.return_value = 4
+            machine.folder.return_value = self.folder
+            machine.checked_device.return_value = {"total": 1 << 30}
+            with mock.patch.object(evidence, "events_of", return_value=[{"event": "oom"}]), \
+                    mock.patch.object(evidence, "used_mib", side_effect=[400, after]):
+                self.assertEqual(evidence.check_oom(machine, "oom")[0], status, after)
 
 
 class Cases(PretendedTree):
