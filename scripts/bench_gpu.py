@@ -12,11 +12,13 @@ as soon as it is known. What fails or hangs costs itself and stands there with i
 --budget divides its seconds over the networks; where they do not suffice, repetitions are left out before modes are, the
 last modes first, and it says so.
 
-Needs a GPU and a trainer with the CUDA module; without them it says SKIPPED and why, and exits with 0. --rehearse runs
-all of it in small on the CPU, a mode that fails and one that hangs among the others: its figures mean nothing.
+Needs a GPU and a trainer with the CUDA module; without them it says SKIPPED and why, and exits with 0. Without PyTorch
+trainer is timed alone, and it ends with 1. --rehearse runs all of it in small on the CPU, a mode that fails and one that
+hangs among the others: its figures mean nothing.
 """
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import pathlib
@@ -30,8 +32,10 @@ from bench_gpu_networks import NETWORKS, NUM_COMPARED, PRECISIONS, ROOT, Trainer
 from bench_gpu_report import ratios_of, report, summary_of
 from bench_peer import Failed, Peer, PeerLost, Refused
 
+DEFAULT_PEER = [sys.executable, str(ROOT / "scripts" / "bench_gpu_torch.py")]
 # The order in which they are prepared: what is dropped first for lack of time is last.
 MODES = ("eager", "captured", "compile", "compile captured", "compile graphs")
+REHEARSED_NETWORKS = ("mlp_small",)
 REHEARSED_MODES = ("eager", "compile", "fails", "hangs")
 HANG_SECONDS = 3.0    # that a rehearsal waits for the mode that hangs
 MODEST_SECONDS = 5.0  # below that nothing is worth beginning
@@ -202,14 +206,16 @@ def largest_difference(losses, expected):
 def measure(name, entry, share, options, book):
     """Fills `entry`."""
     network = NETWORKS[name]
-    with tempfile.TemporaryDirectory(dir=scratch_folder()) as text:
+    # What is compiled is loaded as libraries, which shared memory may not allow.
+    with tempfile.TemporaryDirectory(dir=scratch_folder()) as text, tempfile.TemporaryDirectory() as compiled:
         folder = pathlib.Path(text)
         write_data(folder, network, options.batch_of(network))
         contest = Contest(name, entry, share, options, book)
         own = [Trainer(name, precision, folder, options) for precision in options.precisions]
         own[0].write_weights(options.timeout)
         entry["program"] = {trainer.precision: summary_of(trainer.plan(options.timeout)) for trainer in own}
-        peer = Peer([*options.peer, *(["--rehearse"] if options.rehearse else [])], folder / "peer.log")
+        caches = {name: compiled for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+        peer = Peer([*options.peer, *(["--rehearse"] if options.rehearse else [])], folder / "peer.log", caches)
         opened = []  # the generation of the process that knows the network
 
         def setup(seconds):
@@ -256,7 +262,8 @@ def obstacle(options):
     if not pathlib.Path(options.trainer).exists():
         return f"{options.trainer} does not exist: build trainer first, or name it with --trainer"
     if options.rehearse:
-        return ""
+        is_there = options.peer != DEFAULT_PEER or importlib.util.find_spec("torch")
+        return "" if is_there else f"{sys.executable} has no PyTorch to rehearse with"
     facts = subprocess.run([options.trainer, "doctor", "--json"], capture_output=True, text=True, check=False, timeout=60)
     if facts.returncode != 0 or '"kind":"cuda"' not in facts.stdout:
         return "trainer has no CUDA device here (see trainer doctor)"
@@ -277,15 +284,14 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=0, help="another batch size for all networks")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="overrides for trainer's side")
     parser.add_argument("--rehearse", action="store_true", help="try the script on the CPU")
-    parser.add_argument("--peer", nargs="+", default=[sys.executable, str(ROOT / "scripts" / "bench_gpu_torch.py")],
-                        help="the program of the other side")
+    parser.add_argument("--peer", nargs="+", default=DEFAULT_PEER, help="the program of the other side")
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all where none is named")
     options = parser.parse_args()
     unknown = set(options.networks) - set(NETWORKS)
     if unknown:
         parser.error(f"unknown network {sorted(unknown)[0]}; there are {', '.join(NETWORKS)}")
     options.trainer = str(pathlib.Path(options.trainer).resolve())
-    options.networks = options.networks or list(NETWORKS)
+    options.networks = options.networks or list(REHEARSED_NETWORKS if options.rehearse else NETWORKS)
     options.modes = options.modes or list(REHEARSED_MODES if options.rehearse else MODES)
     if options.rehearse:
         options.repetitions, options.seconds = min(2, options.repetitions), 0.05
@@ -321,7 +327,8 @@ def main():
         try:
             if left < MODEST_SECONDS:
                 raise Failed("no time was left for it")
-            measure(name, entry, Share(left / (len(options.networks) - number)), options, book)
+            weights = [NETWORKS[other].get("weight", 1) for other in options.networks[number:]]
+            measure(name, entry, Share(left * weights[0] / sum(weights)), options, book)
         except (Failed, Refused, PeerLost, OSError, ValueError, KeyError) as failure:  # the others' figures are not lost
             entry["failed"] = f"{type(failure).__name__}: {failure}"
         failed = report(name, entry, figures["ceilings"], options) or failed

@@ -12,16 +12,19 @@ NUM_COMPARED = 20  # first losses, which are not timed
 NUM_WARM = 5       # steps of a first run behind those, from which the length of the repetitions is estimated
 MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
 
-# The goals stand for trainer's speed over: PyTorch compiled, compiled with CUDA graphs, eager; by precision.
+# The goals stand for trainer's speed over: PyTorch compiled, compiled with CUDA graphs, eager; by precision. The weight is
+# the network's part of a budget, 1 where it has none; what has goals comes first.
 NETWORKS = {
     "mlp_small": {"config": "configs/bench/mlp.yaml", "batch": 128, "lr": 0.01, "shape": MNIST, "num_batches": 200,
+                  "weight": 2,
                   "overrides": ["model.layers.1.linear.out=256", "model.layers.3.linear.out=256"],
                   "goals": {precision: {"compiled with graphs": 3.0} for precision in ("f32", "tf32", "bf16", "fp16")}},
-    "mlp_wide": {"config": "configs/bench/mlp.yaml", "batch": 1024, "lr": 0.01, "shape": MNIST, "num_batches": 20,
-                 "overrides": [], "goals": {}},
     # Batch norm makes rounding grow from step to step: at a small rate slowly enough to compare 20 losses.
     "resnet18": {"config": "configs/bench/resnet18.yaml", "batch": 256, "lr": 0.0003, "shape": CIFAR, "num_batches": 20,
+                 "weight": 4,
                  "overrides": [], "goals": {precision: {"compiled": 1.15, "eager": 2.0} for precision in ("bf16", "fp16")}},
+    "mlp_wide": {"config": "configs/bench/mlp.yaml", "batch": 1024, "lr": 0.01, "shape": MNIST, "num_batches": 20,
+                 "overrides": [], "goals": {}},
     # The most parameters of all in configs/: 104 million, four products of 5000 × 5000.
     "mlp_deep": {"config": "configs/challenges/deep_network.yaml", "batch": 32, "lr": 0.01, "shape": MNIST,
                  "num_batches": 20, "overrides": [], "goals": {}},
@@ -31,10 +34,10 @@ MEMORY_GOAL = 0.6  # of what PyTorch reserves
 # What trainer is told, and how far two sides may differ in the first losses (of the larger of 1 and the loss): different
 # orders of summation, over 20 steps of SGD. 16 bit keep 8 (bf16) and 11 digits (fp16), TF32 as many as fp16.
 PRECISIONS = {
-    "f32": {"tf32": False, "amp": "off", "tolerance": 2e-3},
-    "tf32": {"tf32": True, "amp": "off", "tolerance": 2e-2},
     "bf16": {"tf32": True, "amp": "bf16", "tolerance": 5e-2},
     "fp16": {"tf32": True, "amp": "fp16", "tolerance": 2e-2},
+    "f32": {"tf32": False, "amp": "off", "tolerance": 2e-3},
+    "tf32": {"tf32": True, "amp": "off", "tolerance": 2e-2},
 }
 
 
@@ -85,17 +88,21 @@ class Trainer:
                 f"optimizer={{type: sgd, lr: {self.options.lr_of(self.network)}, momentum: 0.9}}",
                 *self.network["overrides"], *self.options.set]
 
+    def ask(self, *words, seconds):
+        """What it prints. Its cache, with what autotune timed, lies beside the data: there need be no home."""
+        return run_process([self.options.trainer, *words], seconds, ROOT, {"XDG_CACHE_HOME": str(self.folder / "cache")})
+
     def write_weights(self, seconds):
         """The first weights of all sides, under PyTorch's names in trainer's layers."""
         with tempfile.TemporaryDirectory(dir=self.folder) as output:
-            run_process([self.options.trainer, "run", *self.words(), "device={type: cpu}", "train.amp=off",
-                         "train.steps=0", f"output={output}/run"], seconds, ROOT)
+            self.ask("run", *self.words(), "device={type: cpu}", "train.amp=off", "train.steps=0", f"output={output}/run",
+                     seconds=seconds)
             weights, = pathlib.Path(output).glob("run/checkpoints/step-*/model.safetensors")
             weights.rename(self.folder / "weights.safetensors")
 
     def plan(self, seconds):
         """What trainer says of a step beforehand; the plan event."""
-        return json.loads(run_process([self.options.trainer, "plan", *self.words(), "--json"], seconds, ROOT))
+        return json.loads(self.ask("plan", *self.words(), "--json", seconds=seconds))
 
     def prepare(self, seconds):
         return self.run(NUM_WARM, seconds)
@@ -103,9 +110,9 @@ class Trainer:
     def run(self, steps, seconds):
         epochs = -(-(NUM_COMPARED + steps) // self.network["num_batches"])
         with tempfile.TemporaryDirectory(dir=self.folder) as output:
-            run_process([self.options.trainer, "run", *self.words(), "--weights", self.folder / "weights.safetensors",
-                         f"train.steps={NUM_COMPARED + steps}", f"train.epochs={epochs}", "train.log_every=1000000000",
-                         "checkpoint.every=1000000000", f"output={output}/run"], seconds, ROOT)
+            self.ask("run", *self.words(), "--weights", self.folder / "weights.safetensors",
+                     f"train.steps={NUM_COMPARED + steps}", f"train.epochs={epochs}", "train.log_every=1000000000",
+                     "checkpoint.every=1000000000", f"output={output}/run", seconds=seconds)
             lines = (pathlib.Path(output) / "run" / "events.jsonl").read_text().splitlines()
         # Long runs: the first lines, and of the others what is needed.
         events = [json.loads(line) for line in lines]

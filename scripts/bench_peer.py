@@ -50,10 +50,11 @@ def end_group(process):
     process.wait()
 
 
-def run_process(command, seconds, folder):
-    """stdout of a command that ends well and in time. Failed otherwise, and then nothing that it started is left."""
-    with start(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-               errors="replace") as process:
+def run_process(command, seconds, folder, environment=None):
+    """stdout of a command that ends well and in time; `environment` has more variables. Failed otherwise, and then nothing
+    that it started is left."""
+    with start(command, cwd=folder, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
+               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
         try:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -71,8 +72,8 @@ class Peer:
     """One such process, seen from the one that asks. Started by the first question, and anew by the first after it was
     lost; `generation` counts how often it was."""
 
-    def __init__(self, command, log):
-        self.command, self.log = command, pathlib.Path(log)
+    def __init__(self, command, log, environment=None):
+        self.command, self.log, self.environment = command, pathlib.Path(log), environment or {}
         self.process, self.answers, self.generation, self.pending = None, None, 0, b""
 
     def ask(self, request, seconds):
@@ -123,7 +124,7 @@ class Peer:
         try:
             with self.log.open("ab") as log:
                 self.process = start(self.command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[writing],
-                                     env={**os.environ, ANSWERS_VARIABLE: str(writing)})
+                                     env={**os.environ, **self.environment, ANSWERS_VARIABLE: str(writing)})
         finally:
             os.close(writing)
         self.pending = b""

@@ -232,6 +232,15 @@ class Pretended(unittest.TestCase):
         self.assertFalse(self.result.exists())
 
 
+    def test_without_pytorch_there_is_nothing_to_rehearse_with(self):
+        words = ["bench_gpu.py", "--rehearse", "--trainer", str(self.trainer), "--json", str(self.result)]
+        printed = io.StringIO()
+        with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(printed), mock.patch.dict(os.environ), \
+                mock.patch("importlib.util.find_spec", return_value=None):
+            self.assertEqual(bench_gpu.main(), 0)
+        self.assertRegex(printed.getvalue(), "SKIPPED: .* no PyTorch")
+
+
 class Figures(unittest.TestCase):
     def test_the_median_of_the_repetitions_counts_and_their_spread_is_told(self):
         runs = [{"samples_per_second": speed, "step_seconds": 1 / speed} for speed in (90.0, 100.0, 120.0)]
