@@ -42,29 +42,40 @@ struct NormalizedRows {
   bool relu;
 };
 
+/// For n channels from `channel` on, of rows begin + threadIdx.y, then every blockDim.y-th, below end.
 template <typename T, int n>
 __device__ __forceinline__ void normalize_rows(const NormalizedRows<T>& of, const Normalization<n>& by,
                                                std::int64_t channel, std::int64_t channels, std::int64_t begin,
                                                std::int64_t end) {
-  for (std::int64_t row = begin + threadIdx.y; row < end; row += rows_at_once * blockDim.y) {
-    Pack<float, n> values[rows_at_once]{}, added[rows_at_once]{};
-    for (int u = 0; u < rows_at_once; ++u) {
-      const std::int64_t at = row + u * blockDim.y;
-      if (at >= end) continue;
-      values[u] = load_floats<n>(of.x + at * channels + channel);
-      if (of.addend != nullptr) added[u] = load_floats<n>(of.addend + at * channels + channel);
-    }
-    for (int u = 0; u < rows_at_once; ++u) {
-      const std::int64_t at = row + u * blockDim.y;
-      if (at >= end) continue;
-      for (int i = 0; i < n; ++i) {
-        float value = by(values[u].values[i], i);
-        if (of.addend != nullptr) value += added[u].values[i];
-        values[u].values[i] = of.relu && value < 0 ? 0.0f : value;
+  const auto finished = [&](float value) { return of.relu && value < 0 ? 0.0f : value; };
+  if (of.addend == nullptr) {
+    visit_rows<4>(begin, end, channel, channels, [&](std::int64_t at, std::int64_t step, auto rows) {
+      constexpr int num_rows = decltype(rows)::value;
+      Pack<T, n> x[num_rows];
+      for (int u = 0; u < num_rows; ++u) x[u] = load_pack<n>(of.x + at + u * step);
+      for (int u = 0; u < num_rows; ++u) {
+        Pack<float, n> y;
+        for (int i = 0; i < n; ++i) y.values[i] = finished(by(to_float(x[u].values[i]), i));
+        store_floats(of.y + at + u * step, y);
       }
-      store_floats(of.y + at * channels + channel, values[u]);
-    }
+    });
+    return;
   }
+  visit_rows<2>(begin, end, channel, channels, [&](std::int64_t at, std::int64_t step, auto rows) {
+    constexpr int num_rows = decltype(rows)::value;
+    Pack<T, n> x[num_rows], addend[num_rows];
+    for (int u = 0; u < num_rows; ++u) {
+      x[u] = load_pack<n>(of.x + at + u * step);
+      addend[u] = load_pack<n>(of.addend + at + u * step);
+    }
+    for (int u = 0; u < num_rows; ++u) {
+      Pack<float, n> y;
+      for (int i = 0; i < n; ++i) {
+        y.values[i] = finished(by(to_float(x[u].values[i]), i) + to_float(addend[u].values[i]));
+      }
+      store_floats(of.y + at + u * step, y);
+    }
+  });
 }
 
 template <typename T, int n>
@@ -73,14 +84,20 @@ __global__ void __launch_bounds__(tile_threads)
                                        const float* bias, std::int64_t rows, std::int64_t channels,
                                        std::int64_t num_tiles) {
   wait_for_earlier_kernels();
+  TRAINER_SHARED(SumPair, sums, warp_size * n);
   const TilePosition at = tile_position<n>(num_tiles, channels);
   Moments<n> moments = moments_of_rows<n>(of.x, at, channels, 0, rows);
   merge_over_rows(moments);
-  if (threadIdx.y == 0 && at.active) {
-    for (int i = 0; i < n; ++i) {
-      settle_channel(out, at.channel + i, rows, to_float(of.x[at.channel + i]), static_cast<double>(moments.mean[i]),
-                     static_cast<double>(moments.squares[i]) / static_cast<double>(rows));
-    }
+  if (threadIdx.y == 0) {
+    for (int i = 0; i < n; ++i) sums[threadIdx.x * n + i] = {moments.mean[i], moments.squares[i]};
+  }
+  __syncthreads();
+  // A thread for each channel of the tile.
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const std::int64_t channel = at.channel - threadIdx.x * n + thread;
+  if (thread < blockDim.x * n && channel < channels) {
+    settle_channel(out, channel, rows, to_float(of.x[channel]), static_cast<double>(sums[thread].values[0]),
+                   static_cast<double>(sums[thread].values[1]) / static_cast<double>(rows));
   }
   __syncthreads();  // also orders the reads of x before the writes of y
   if (!at.active) return;
@@ -89,7 +106,7 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
     batchnorm2d_moments_kernel(const T* x, SumPair* pairs, RowParts parts, std::int64_t rows, std::int64_t channels,
                                std::int64_t num_tiles) {
   wait_for_earlier_kernels();
@@ -99,9 +116,7 @@ __global__ void __launch_bounds__(tile_threads)
   Moments<n> moments = moments_of_rows<n>(x, at, channels, begin, end);
   merge_over_rows(moments);
   if (threadIdx.y != 0 || !at.active) return;
-  for (int i = 0; i < n; ++i) {
-    pairs[at.row_group * channels + at.channel + i] = {moments.mean[i], moments.squares[i]};
-  }
+  store_pairs(pairs + at.row_group * channels + at.channel, moments.mean, moments.squares);
 }
 
 template <typename T>
@@ -131,7 +146,7 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
     batchnorm2d_normalize_kernel(NormalizedRows<T> of, const float* mean, const float* rstd, const float* weight,
                                  const float* bias, std::int64_t rows_per_block, std::int64_t rows,
                                  std::int64_t channels, std::int64_t num_tiles) {
@@ -145,7 +160,7 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
     batchnorm2d_inference_kernel(NormalizedRows<T> of, const float* running_mean, const float* running_var,
                                  const float* weight, const float* bias, float eps, std::int64_t rows_per_block,
                                  std::int64_t rows, std::int64_t channels, std::int64_t num_tiles) {
@@ -154,13 +169,11 @@ __global__ void __launch_bounds__(tile_threads)
   if (!at.active) return;
   const std::int64_t begin = at.row_group * rows_per_block;
   const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
-  Normalization<n> by;
-  for (int i = 0; i < n; ++i) {
-    const std::int64_t channel = at.channel + i;
-    by.mean.values[i] = running_mean[channel];
-    by.slope.values[i] = (weight != nullptr ? weight[channel] : 1.0f) / sqrtf(running_var[channel] + eps);
-    by.bias.values[i] = bias != nullptr ? bias[channel] : 0.0f;
-  }
+  Normalization<n> by{.mean = load_floats<n>(running_mean + at.channel),
+                      .slope = load_floats<n>(running_var + at.channel),
+                      .bias = of_channels<n>(bias, at.channel, 0.0f)};
+  const Pack<float, n> weights = of_channels<n>(weight, at.channel, 1.0f);
+  for (int i = 0; i < n; ++i) by.slope.values[i] = weights.values[i] / sqrtf(by.slope.values[i] + eps);
   normalize_rows(of, by, at.channel, channels, begin, end);
 }
 
@@ -168,6 +181,14 @@ template <typename T, typename Operands>
 NormalizedRows<T> rows_of(const Operands& operands) {
   return {static_cast<const T*>(operands.x), static_cast<const T*>(operands.addend), static_cast<T*>(operands.y),
           operands.relu};
+}
+
+/// Calls function(std::integral_constant<int, n>{}) with the width in which everything can be read and written.
+template <typename T, typename Operands, typename Function>
+void with_operand_width(const Operands& operands, const float* mean, const float* scale, std::int64_t channels,
+                        Function&& function) {
+  with_pack_width<T>(channels, {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale},
+                     function);
 }
 
 template <typename T, int n>
@@ -187,7 +208,7 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const T* const x = static_cast<const T*>(operands.x);
-    with_pack_width<T>(shape.channels, {operands.x, operands.y, operands.addend}, [&](auto width) {
+    with_operand_width<T>(operands, operands.mean, operands.rstd, shape.channels, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
@@ -219,8 +240,8 @@ void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_pack_width<T>(shape.channels, {operands.x, operands.y, operands.addend},
-                       [&](auto width) { launch_normalize<T, decltype(width)::value>(operands, shape, stream); });
+    with_operand_width<T>(operands, operands.mean, operands.rstd, shape.channels,
+                          [&](auto width) { launch_normalize<T, decltype(width)::value>(operands, shape, stream); });
   });
 }
 
@@ -228,7 +249,7 @@ void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_pack_width<T>(shape.channels, {operands.x, operands.y, operands.addend}, [&](auto width) {
+    with_operand_width<T>(operands, operands.running_mean, operands.running_var, shape.channels, [&](auto width) {
       constexpr int n = decltype(width)::value;
       const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
       const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);

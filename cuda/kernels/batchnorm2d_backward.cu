@@ -7,10 +7,8 @@ namespace trainer::cuda {
 
 namespace {
 
-/// Rows whose loads are on their way together; two tensors of them must fit into the registers, beside the numbers of
-/// the channels.
-template <int n>
-constexpr int backward_rows_at_once = n > 4 ? 2 : 4;
+/// Rows of a thread whose loads are on their way together.
+constexpr int backward_rows_at_once = 2;
 /// As in the forward pass.
 constexpr int backward_lanes_of_one_launch = 8;
 
@@ -36,38 +34,40 @@ struct GradientOperands {
   }
 };
 
-/// Some rows of dy where it counts, and of x.
-template <int n>
-struct Loaded {
-  Pack<float, n> g[backward_rows_at_once<n>], x[backward_rows_at_once<n>];
-};
-template <int n, typename T>
-__device__ __forceinline__ void load_rows(Loaded<n>& loaded, const GradientOperands<T>& operands,
-                                          const Normalization<n>& y, std::int64_t channel, std::int64_t row,
-                                          std::int64_t end) {
-  for (int u = 0; u < backward_rows_at_once<n>; ++u) {
-    const std::int64_t at = (row + u * blockDim.y) * operands.channels + channel;
-    if (row + u * blockDim.y >= end) continue;
-    loaded.g[u] = load_floats<n>(operands.dy + at);
-    loaded.x[u] = load_floats<n>(operands.x + at);
-  }
-  if (!operands.relu) return;
-  if (operands.y != nullptr) {
-    for (int u = 0; u < backward_rows_at_once<n>; ++u) {
-      if (row + u * blockDim.y >= end) continue;
-      const Pack<float, n> result = load_floats<n>(operands.y + (row + u * blockDim.y) * operands.channels + channel);
-      for (int i = 0; i < n; ++i) {
-        if (!(result.values[i] > 0)) loaded.g[u].values[i] = 0.0f;
+/// Some rows of dy and x. They stay as they are stored, and which of dy count is a bit for each: packs of floats would
+/// take twice the registers.
+template <typename T, int n, int num_rows>
+struct LoadedRows {
+  Pack<T, n> dy[num_rows], x[num_rows];
+  unsigned counts[num_rows];
+
+  __device__ __forceinline__ LoadedRows(const GradientOperands<T>& operands, const Normalization<n>& line,
+                                        std::int64_t at, std::int64_t step) {
+    for (int u = 0; u < num_rows; ++u) {
+      dy[u] = load_pack<n>(operands.dy + at + u * step);
+      x[u] = load_pack<n>(operands.x + at + u * step);
+      counts[u] = ~0u;
+    }
+    if (!operands.relu) return;
+    if (operands.y == nullptr) {
+      for (int u = 0; u < num_rows; ++u) {
+        counts[u] = 0;
+        for (int i = 0; i < n; ++i) counts[u] |= line(to_float(x[u].values[i]), i) > 0 ? 1u << i : 0u;
       }
+      return;
     }
-    return;
-  }
-  for (int u = 0; u < backward_rows_at_once<n>; ++u) {
-    for (int i = 0; i < n; ++i) {
-      if (!(y(loaded.x[u].values[i], i) > 0)) loaded.g[u].values[i] = 0.0f;
+    Pack<T, n> y[num_rows];
+    for (int u = 0; u < num_rows; ++u) y[u] = load_pack<n>(operands.y + at + u * step);
+    for (int u = 0; u < num_rows; ++u) {
+      counts[u] = 0;
+      for (int i = 0; i < n; ++i) counts[u] |= to_float(y[u].values[i]) > 0 ? 1u << i : 0u;
     }
   }
-}
+  /// dy where it counts.
+  __device__ __forceinline__ float g(int u, int i) const {
+    return (counts[u] >> i & 1u) != 0 ? to_float(dy[u].values[i]) : 0.0f;
+  }
+};
 
 /// Σg and Σ g·(x − mean) of rows begin + threadIdx.y, then every blockDim.y-th, below end.
 template <int n, typename T>
@@ -75,23 +75,22 @@ __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>&
                                                       std::int64_t begin, std::int64_t end) {
   ColumnSums<n> total{};
   if (!position.active) return total;
-  const auto y = operands.template normalization<n>(position.channel);
-  for (std::int64_t row = begin + threadIdx.y; row < end; row += backward_rows_at_once<n> * blockDim.y) {
-    Loaded<n> loaded{};
-    load_rows(loaded, operands, y, position.channel, row, end);
-    ColumnSums<n> few{};
-    for (int u = 0; u < backward_rows_at_once<n>; ++u) {
-      if (row + u * blockDim.y >= end) continue;
-      for (int i = 0; i < n; ++i) {
-        few.first[i] += loaded.g[u].values[i];
-        few.second[i] += loaded.g[u].values[i] * (loaded.x[u].values[i] - y.mean.values[i]);
-      }
-    }
-    for (int i = 0; i < n; ++i) {
-      total.first[i] += few.first[i];
-      total.second[i] += few.second[i];
-    }
-  }
+  const auto line = operands.template normalization<n>(position.channel);
+  visit_rows<backward_rows_at_once>(begin, end, position.channel, operands.channels,
+                                    [&](std::int64_t at, std::int64_t step, auto rows) {
+                                      constexpr int num_rows = decltype(rows)::value;
+                                      const LoadedRows<T, n, num_rows> loaded(operands, line, at, step);
+                                      for (int i = 0; i < n; ++i) {
+                                        float first = 0, second = 0;
+                                        for (int u = 0; u < num_rows; ++u) {
+                                          const float g = loaded.g(u, i);
+                                          first += g;
+                                          second += g * (to_float(loaded.x[u].values[i]) - line.mean.values[i]);
+                                        }
+                                        total.first[i] += first;
+                                        total.second[i] += second;
+                                      }
+                                    });
   return total;
 }
 
@@ -107,46 +106,59 @@ __device__ __forceinline__ SumPair settle_channel(const GradientOperands<T>& ope
   return {static_cast<float>(sum / count), static_cast<float>(rstd * rstd * product / count)};
 }
 
-/// dx = slope · (g − constant − (x − mean) · factor) for n channels, whose constants and factors are `pairs`.
+/// dx = slope · (g − constant − (x − mean) · factor) for n channels, whose constants and factors are `pairs`, aligned
+/// to all of them.
 template <int n, typename T>
 __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands, const SumPair* pairs,
                                              std::int64_t channel, std::int64_t begin, std::int64_t end) {
-  const auto y = operands.template normalization<n>(channel);
-  Pack<float, n> constant, factor;
-  for (int i = 0; i < n; ++i) {
-    constant.values[i] = pairs[i].values[0];
-    factor.values[i] = pairs[i].values[1];
-  }
-  for (std::int64_t row = begin + threadIdx.y; row < end; row += backward_rows_at_once<n> * blockDim.y) {
-    Loaded<n> loaded{};
-    load_rows(loaded, operands, y, channel, row, end);
-    for (int u = 0; u < backward_rows_at_once<n>; ++u) {
-      const std::int64_t at = row + u * blockDim.y;
-      if (at >= end) continue;
-      if (operands.daddend != nullptr) store_floats(operands.daddend + at * operands.channels + channel, loaded.g[u]);
-      for (int i = 0; i < n; ++i) {
-        const float centred = loaded.x[u].values[i] - y.mean.values[i];
-        const float rest = loaded.g[u].values[i] - constant.values[i] - centred * factor.values[i];
-        loaded.g[u].values[i] = y.slope.values[i] * rest;
-      }
-      store_floats(operands.dx + at * operands.channels + channel, loaded.g[u]);
-    }
-  }
+  const auto line = operands.template normalization<n>(channel);
+  const Pack<float, 2 * n> taken_off = load_pack<2 * n>(reinterpret_cast<const float*>(pairs));
+  visit_rows<backward_rows_at_once>(
+      begin, end, channel, operands.channels, [&](std::int64_t at, std::int64_t step, auto rows) {
+        constexpr int num_rows = decltype(rows)::value;
+        const LoadedRows<T, n, num_rows> loaded(operands, line, at, step);
+        for (int u = 0; u < num_rows; ++u) {
+          if (operands.daddend != nullptr) {
+            Pack<float, n> g;
+            for (int i = 0; i < n; ++i) g.values[i] = loaded.g(u, i);
+            store_floats(operands.daddend + at + u * step, g);
+          }
+          Pack<float, n> dx;
+          for (int i = 0; i < n; ++i) {
+            const float centred = to_float(loaded.x[u].values[i]) - line.mean.values[i];
+            const float rest = loaded.g(u, i) - taken_off.values[2 * i] - centred * taken_off.values[2 * i + 1];
+            dx.values[i] = line.slope.values[i] * rest;
+          }
+          store_floats(operands.dx + at + u * step, dx);
+        }
+      });
 }
+
+/// Those of a lane's channels.
+template <int n>
+struct alignas(16) AlignedPairs {
+  SumPair pairs[n];
+};
 
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads)
     batchnorm2d_backward_at_once_kernel(GradientOperands<T> operands, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
-  TRAINER_SHARED(SumPair, pairs, warp_size * n);
+  // Of each channel of the tile the sums, then what combine_rows takes off.
+  TRAINER_SHARED(AlignedPairs<n>, pairs_of_lanes, warp_size);
+  SumPair* const pairs = pairs_of_lanes[0].pairs;
   const TilePosition at = tile_position<n>(num_tiles, operands.channels);
   ColumnSums<n> sums = sums_of_rows<n>(operands, at, 0, operands.rows);
   add_over_rows(sums);
-  if (threadIdx.y == 0 && at.active) {
-    for (int i = 0; i < n; ++i) {
-      pairs[threadIdx.x * n + i] = settle_channel(operands, at.channel + i, static_cast<double>(sums.first[i]),
-                                                  static_cast<double>(sums.second[i]));
-    }
+  if (threadIdx.y == 0) {
+    for (int i = 0; i < n; ++i) pairs[threadIdx.x * n + i] = {sums.first[i], sums.second[i]};
+  }
+  __syncthreads();
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const std::int64_t channel = at.channel - threadIdx.x * n + thread;
+  if (thread < blockDim.x * n && channel < operands.channels) {
+    pairs[thread] = settle_channel(operands, channel, static_cast<double>(pairs[thread].values[0]),
+                                   static_cast<double>(pairs[thread].values[1]));
   }
   __syncthreads();
   if (!at.active) return;
@@ -154,7 +166,7 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
     batchnorm2d_gradient_sums_kernel(GradientOperands<T> operands, SumPair* pairs, RowParts parts,
                                      std::int64_t num_tiles) {
   wait_for_earlier_kernels();
@@ -164,9 +176,7 @@ __global__ void __launch_bounds__(tile_threads)
   ColumnSums<n> sums = sums_of_rows<n>(operands, at, begin, end);
   add_over_rows(sums);
   if (threadIdx.y != 0 || !at.active) return;
-  for (int i = 0; i < n; ++i) {
-    pairs[at.row_group * operands.channels + at.channel + i] = {sums.first[i], sums.second[i]};
-  }
+  store_pairs(pairs + at.row_group * operands.channels + at.channel, sums.first, sums.second);
 }
 
 template <typename T>
@@ -181,7 +191,7 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
     batchnorm2d_combine_kernel(GradientOperands<T> operands, const SumPair* settled, std::int64_t rows_per_block,
                                std::int64_t num_tiles) {
   wait_for_earlier_kernels();
@@ -212,25 +222,30 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
                                        .rows = shape.rows,
                                        .channels = shape.channels,
                                        .relu = operands.relu};
-    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.y, typed.dx, typed.daddend}, [&](auto width) {
-      constexpr int n = decltype(width)::value;
-      if (batchnorm2d_is_one_launch(shape)) {
-        const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : backward_lanes_of_one_launch);
-        launch(batchnorm2d_backward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, typed, tiles.num_tiles);
-        return;
-      }
-      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
-      const RowParts parts = row_parts(shape.rows, shape.channels);
-      SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
-      SumPair* const settled = pairs + parts.num_parts * shape.channels;
-      launch(batchnorm2d_gradient_sums_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(), stream, typed, pairs,
-             parts, tiles.num_tiles);
-      launch(batchnorm2d_settle_gradients_kernel<T>, combining_grid(shape.channels), combining_block(), stream, typed,
-             pairs, parts.num_parts, settled);
-      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
-      launch(batchnorm2d_combine_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
-             stream, typed, settled, rows_per_block, tiles.num_tiles);
-    });
+    with_pack_width<T>(shape.channels,
+                       {typed.dy, typed.x, typed.y, typed.dx, typed.daddend, typed.mean, typed.rstd, typed.weight,
+                        typed.bias, operands.workspace},
+                       [&](auto width) {
+                         constexpr int n = decltype(width)::value;
+                         if (batchnorm2d_is_one_launch(shape)) {
+                           const ChannelTiles tiles =
+                               channel_tiles(shape.channels / n, n == 1 ? warp_size : backward_lanes_of_one_launch);
+                           launch(batchnorm2d_backward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream,
+                                  typed, tiles.num_tiles);
+                           return;
+                         }
+                         const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+                         const RowParts parts = row_parts(shape.rows, shape.channels);
+                         SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
+                         SumPair* const settled = pairs + parts.num_parts * shape.channels;
+                         launch(batchnorm2d_gradient_sums_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(),
+                                stream, typed, pairs, parts, tiles.num_tiles);
+                         launch(batchnorm2d_settle_gradients_kernel<T>, combining_grid(shape.channels),
+                                combining_block(), stream, typed, pairs, parts.num_parts, settled);
+                         const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+                         launch(batchnorm2d_combine_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)),
+                                tiles.block(), stream, typed, settled, rows_per_block, tiles.num_tiles);
+                       });
   });
 }
 

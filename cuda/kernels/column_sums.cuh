@@ -34,6 +34,17 @@ __device__ __forceinline__ void add_over_rows(ColumnSums<n>& sums) {
 /// One part's sums of one channel.
 using SumPair = Pack<float, 2>;
 
+/// Those of n channels, whose pairs begin at `pairs`, aligned to all of them.
+template <int n>
+__device__ __forceinline__ void store_pairs(SumPair* pairs, const float (&first)[n], const float (&second)[n]) {
+  Pack<float, 2 * n> values;
+  for (int i = 0; i < n; ++i) {
+    values.values[2 * i] = first[i];
+    values.values[2 * i + 1] = second[i];
+  }
+  store_pack(reinterpret_cast<float*>(pairs), values);
+}
+
 // A launch over the channels that combines what parts hold: threads along x have a channel each, those along y every
 // 32nd part.
 inline constexpr int combined_channels = 8, combining_threads = 32;

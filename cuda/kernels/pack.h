@@ -15,7 +15,7 @@ inline constexpr int pack_width = 16 / static_cast<int>(sizeof(T));
 /// n elements as floats; `from` is aligned to n of them.
 template <int n, typename T>
 __device__ __forceinline__ Pack<float, n> load_floats(const T* from) {
-  const Pack<T, n> pack = *reinterpret_cast<const Pack<T, n>*>(from);
+  const Pack<T, n> pack = load_pack<n>(from);
   Pack<float, n> floats;
   for (int i = 0; i < n; ++i) floats.values[i] = to_float(pack.values[i]);
   return floats;
@@ -25,7 +25,7 @@ template <int n, typename T>
 __device__ __forceinline__ void store_floats(T* to, const Pack<float, n>& floats) {
   Pack<T, n> pack;
   for (int i = 0; i < n; ++i) pack.values[i] = from_float<T>(floats.values[i]);
-  *reinterpret_cast<Pack<T, n>*>(to) = pack;
+  store_pack(to, pack);
 }
 
 /// Calls function(std::integral_constant<int, n>{}) with n = pack_width<T> where rows of `columns` elements that start

@@ -45,6 +45,53 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 #endif
 }
 
+// A pack as CUDA's vector types.
+template <int num_bytes>
+struct PackWord {
+  using type = uint4;
+};
+template <>
+struct PackWord<8> {
+  using type = uint2;
+};
+template <>
+struct PackWord<4> {
+  using type = unsigned;
+};
+template <>
+struct PackWord<2> {
+  using type = unsigned short;
+};
+template <>
+struct PackWord<1> {
+  using type = unsigned char;
+};
+
+template <typename T, int n>
+struct PackWords {
+  static constexpr int num_bytes = n * static_cast<int>(sizeof(T));
+  static_assert(num_bytes <= 16 ? (num_bytes & (num_bytes - 1)) == 0 : num_bytes % 16 == 0);
+  using Word = typename PackWord<(num_bytes < 16 ? num_bytes : 16)>::type;
+  static constexpr int num_words = num_bytes / static_cast<int>(sizeof(Word));
+  Word words[num_words];
+};
+
+template <int n, typename T>
+__device__ __forceinline__ Pack<T, n> load_pack(const T* from) {
+  using Words = PackWords<T, n>;
+  Words raw;
+#pragma unroll
+  for (int i = 0; i < Words::num_words; ++i) raw.words[i] = reinterpret_cast<const typename Words::Word*>(from)[i];
+  return __builtin_bit_cast(Pack<T, n>, raw);
+}
+template <int n, typename T>
+__device__ __forceinline__ void store_pack(T* to, const Pack<T, n>& pack) {
+  using Words = PackWords<T, n>;
+  const Words raw = __builtin_bit_cast(Words, pack);
+#pragma unroll
+  for (int i = 0; i < Words::num_words; ++i) __stwb(reinterpret_cast<typename Words::Word*>(to) + i, raw.words[i]);
+}
+
 /// Throws DeviceError where the kernel cannot be started, or where an earlier one has failed.
 template <typename... Parameters>
 void launch(void (*kernel)(Parameters...), Dim3 grid, Dim3 block, Stream stream,

@@ -96,6 +96,15 @@ T atomic_add(T* address, std::type_identity_t<T> value) {
 
 inline void thread_fence() {}
 
+template <int n, typename T>
+Pack<T, n> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, n>*>(from);
+}
+template <int n, typename T>
+void store_pack(T* to, const Pack<T, n>& pack) {
+  *reinterpret_cast<Pack<T, n>*>(to) = pack;
+}
+
 /// Returns when the grid has run; an exception of a thread ends the launch and comes out of it.
 template <typename... Parameters>
 void launch(void (*kernel)(Parameters...), Dim3 grid, Dim3 block, [[maybe_unused]] Stream stream,

@@ -16,7 +16,7 @@
 //   atomic_add(p, v)                                 integers only: sums of floats would depend on the order
 //   thread_fence()
 //   sqrtf expf logf tanhf erff fabsf fmaxf fminf … and their double forms (the C library's names)
-//   Pack<T, n>                                       n elements loaded and stored at once, aligned to their size
+//   Pack<T, n>                                       n elements that load_pack(p) and store_pack(p, pack) move at once
 //
 // and is started by
 //
@@ -49,7 +49,9 @@ namespace trainer::cuda {
 
 inline constexpr int warp_size = 32;
 
-/// n elements that are read or written by one instruction where n · sizeof(T) ≤ 16.
+/// n elements, aligned to their size. load_pack<n>(from) and store_pack(to, pack) move them between registers and
+/// global memory by one instruction where they have up to 16 bytes, else 16 at a time. An assignment of packs need not:
+/// nvcc takes it apart into elements and, where branches lie before it, does not put their stores together again.
 template <typename T, int n>
 struct alignas(n * sizeof(T)) Pack {
   T values[n];
