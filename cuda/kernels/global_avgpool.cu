@@ -2,6 +2,7 @@
 
 #include "cuda/kernels/channel_tiles.h"
 #include "cuda/kernels/pack.h"
+#include "cuda/kernels/pool2d_windows.cuh"
 
 namespace trainer::cuda {
 
@@ -9,7 +10,6 @@ namespace {
 
 /// Pixels whose loads are on their way together.
 constexpr int pixels_at_once = 4;
-constexpr int spread_threads = 256;
 
 // A block for some channels of one image: threads along y take every blockDim.y-th pixel.
 template <typename T, int n>
@@ -48,19 +48,20 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(spread_threads)
-    global_avgpool_backward_kernel(const T* __restrict__ dy, T* __restrict__ dx, std::int64_t pixels,
-                                   std::int64_t channels, std::int64_t num_packs) {
+__global__ void __launch_bounds__(pool_threads)
+    global_avgpool_backward_kernel(const T* __restrict__ dy, T* __restrict__ dx, unsigned pixels, unsigned channels,
+                                   unsigned num_packs) {
   wait_for_earlier_kernels();
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * spread_threads + threadIdx.x;
+  // Of 64-bit numbers the divisions would be a subroutine's.
+  const unsigned index = blockIdx.x * pool_threads + threadIdx.x;
   if (index >= num_packs) return;
-  const std::int64_t packs_each = channels / n;
-  const std::int64_t pixel = index / packs_each;
-  const std::int64_t channel = (index - pixel * packs_each) * n;
-  Pack<float, n> values = load_floats<n>(dy + pixel / pixels * channels + channel);
+  const unsigned packs_each = channels / n;
+  const unsigned pixel = index / packs_each;
+  const unsigned channel = (index - pixel * packs_each) * n;
+  Pack<float, n> values = load_floats<n>(dy + std::int64_t{pixel / pixels} * channels + channel);
   const float factor = 1.0f / static_cast<float>(pixels);
   for (int i = 0; i < n; ++i) values.values[i] *= factor;
-  store_floats(dx + index * n, values);
+  store_floats(dx + std::int64_t{index} * n, values);
 }
 
 }  // namespace
@@ -85,9 +86,14 @@ void global_avgpool_backward(DType type, const void* dy, void* dx, std::int64_t 
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     with_pack_width<T>(channels, {dy, dx}, [&](auto width) {
       constexpr int n = decltype(width)::value;
-      const std::int64_t num_packs = images * pixels * channels / n;
-      launch(global_avgpool_backward_kernel<T, n>, grid_of(num_blocks(num_packs, spread_threads)), {spread_threads},
-             stream, static_cast<const T*>(dy), static_cast<T*>(dx), pixels, channels, num_packs);
+      const Pool2dShape shape = {.images = images, .channels = channels, .x = {pixels, 1}, .y = {1, 1}};
+      for_each_image_range(shape, n, most_pool_packs, [&](std::int64_t first, std::int64_t count) {
+        const int num_packs = pool_int(count * pixels * channels / n);
+        launch(global_avgpool_backward_kernel<T, n>, pool_grid(num_packs), {pool_threads}, stream,
+               static_cast<const T*>(dy) + first * channels, static_cast<T*>(dx) + first * pixels * channels,
+               static_cast<unsigned>(pool_int(pixels)), static_cast<unsigned>(pool_int(channels)),
+               static_cast<unsigned>(num_packs));
+      });
     });
   });
 }

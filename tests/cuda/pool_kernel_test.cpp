@@ -112,6 +112,27 @@ void check_max(const Pool2dShape& shape, DType type, const Numbers& numbers, std
   CHECK(y_alone == y);
 }
 
+TEST_CASE("images are pooled in ranges whose packs 32 bits can count, all of them and each once") {
+  const Pool2dShape shape = pooling(10, {6, 4}, 16, {2, 2}, {2, 2}, {0, 0});  // 24 · 16 / 8 = 48 packs in an image's x
+  const auto ranges_of = [&](std::int64_t most_packs) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    for_each_image_range(shape, 8, most_packs,
+                         [&](std::int64_t first, std::int64_t count) { ranges.emplace_back(first, count); });
+    return ranges;
+  };
+  using Ranges = decltype(ranges_of(0));
+  CHECK(ranges_of(most_pool_packs) == Ranges{{0, 10}});
+  CHECK(ranges_of(480) == Ranges{{0, 10}});
+  CHECK(ranges_of(479) == Ranges{{0, 9}, {9, 1}});
+  CHECK(ranges_of(4 * 48) == Ranges{{0, 4}, {4, 4}, {8, 2}});
+  CHECK(ranges_of(1).size() == 10);
+  // Where windows overlap far into the padding, y has more packs than x.
+  const Pool2dShape wider = pooling(4, {2, 2}, 8, {2, 2}, {1, 1}, {1, 1});
+  std::int64_t num_ranges = 0;
+  for_each_image_range(wider, 8, 2 * 9, [&](std::int64_t, std::int64_t) { ++num_ranges; });
+  CHECK(num_ranges == 2);
+}
+
 TEST_CASE("max pooling finds the first largest element of every window and its position") {
   for (const DType type : element_types) {
     for (const Pool2dShape& shape : shapes) {
