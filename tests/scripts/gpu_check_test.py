@@ -28,7 +28,8 @@ PRETENDER = textwrap.dedent("""\
     words = sys.argv[1:]
     peaks = dict(peak_requested=10, peak_allocated=512, peak_reserved=2097152)
     if words[0] == "doctor":
-        print(json.dumps(dict(event="doctor", devices=[dict(kind="cpu", name="pretended", total=1 << 30)], cuda={{}})))
+        devices = [dict(kind=kind, name="pretended", total=1 << 30) for kind in ("cpu", "cuda")]
+        print(json.dumps(dict(event="doctor", devices=devices, cuda={{}})))
     elif words[0] == "plan":
         print(json.dumps(dict(event="plan", **peaks)))
     elif "memory.preflight=false" in words:
@@ -48,7 +49,7 @@ PRETENDER = textwrap.dedent("""\
                                   memory=dict(device_used=5 << 20, reserved=2 << 20))))
         if wrong == "peaks" and "mnist_cnn" in words[1]: peaks["peak_reserved"] += 1
         print(json.dumps(dict(event="end", peak_used=5 << 20, outside_allocator=dict(bytes=2 << 20, parts=[]), accuracy=0.9,
-                              samples_per_second=16, passes=dict(replayed=0, obstacle=""), **peaks)))
+                              samples_per_second=16, passes=dict(replayed=3, obstacle=""), **peaks)))
     """)
 
 # A Catch2 program of two cases with a name that needs quoting.
@@ -79,6 +80,14 @@ SANITIZER = textwrap.dedent("""\
       echo "========= ERROR SUMMARY: ${SAYS:-0} errors"
     fi
     [ "${SAYS:-0}" = 0 ] || exit 99
+    """)
+
+NVIDIA_SMI = textwrap.dedent("""\
+    #!/bin/sh
+    case $1 in
+      *=memory.used) echo 400 ;;
+      --query*) echo 'NVIDIA X, 580.1, 143771, 400, 345, 3201, 1980, 3201, 700.00, 9.0, P0' ;;
+    esac
     """)
 
 PROFILED = textwrap.dedent("""\
@@ -200,6 +209,35 @@ class Parts(PretendedTree):
                 self.assertEqual(self.statuses(summary), {name: "FAILED" if name == part else "passed" for name in only})
                 self.assertEqual(code, 1)
                 self.assertRegex(printed, rf"(?m)^{part} +FAILED .*{words}")
+
+    def test_on_a_machine_with_a_gpu_every_part_runs_on_it(self):
+        self.program(self.tools / "nvidia-smi", NVIDIA_SMI)
+        self.program(self.tools / "compute-sanitizer", SANITIZER)
+        self.program(self.tools / "ncu", f'#!/bin/sh\ncat "{self.folder}/profiled"\n')
+        (self.folder / "profiled").write_text(PROFILED)
+        self.bench_kernels()
+        for plan, parts in plans.PLANS.items():
+            with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()), \
+                    mock.patch.object(evidence, "NUM_FORCED_OOMS", 4), \
+                    mock.patch.object(evidence, "configurations", return_value=[("configs/quickstart.yaml", [])]):
+                code = command.main([plan, "--build", str(self.tree), "--out", str(self.out)])
+            self.assertEqual(code, 0, printed.getvalue())
+            for part in parts.parts:
+                status = "(passed|SKIPPED)" if part in ("bench", "traces") else "passed"
+                self.assertRegex(printed.getvalue(), rf"(?m)^{part} +{status}")
+        summary = json.loads((self.out / "summary.json").read_text())
+        self.assertEqual(summary["evidence"]["gpu"]["name"], "NVIDIA X")
+        archived = self.archived()
+        for log in ("runs/quickstart.log", "runs/speeds.log", "evidence/peaks.log", "evidence/oom.log"):
+            self.assertIn(b"device={type: cuda", archived[log])
+
+    def test_a_test_that_finds_no_gpu_where_there_is_one_fails(self):
+        self.program(self.tools / "nvidia-smi", NVIDIA_SMI)
+        self.device_tests("echo SKIPPED: no reason")
+        with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
+            code = command.main(["runs", "--only", "tests", "--build", str(self.tree), "--out", str(self.out)])
+        self.assertEqual(code, 1)
+        self.assertRegex(printed.getvalue(), r"tests +FAILED .*1 skipped: no reason")
 
     def test_without_a_gpu_every_part_is_skipped_with_its_reason_and_nothing_fails(self):
         for plan, parts in plans.PLANS.items():
