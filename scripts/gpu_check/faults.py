@@ -9,6 +9,7 @@ from .training import events_of, largest_difference, losses_of, speed_of
 TAG = "[sanitizer]"
 GOAL = 0.85  # of the rate of a copy, for kernels that only move bytes
 LARGE_MIB = 64
+HOPELESS = 5  # cases in a row, from the first, in which a profiler sees nothing
 
 
 def failed_before(machine):
@@ -143,6 +144,21 @@ def timed_before(machine):
     return {}
 
 
+def in_order_of_need(names, timed):
+    """So that what is worth a look is looked at in the time there is: of each kernel its slowest case, the slowest kernel
+    first; then each one's next."""
+    def share(name):
+        found = timed.get(name, {}).get("share_of_copy")
+        return 2 if found is None else found
+
+    of_kernel, keys = {}, {}
+    for name in sorted(names, key=share):
+        kernel = timed.get(name, {}).get("kernel", name)
+        of_kernel[kernel] = of_kernel.get(kernel, 0) + 1
+        keys[name] = (of_kernel[kernel], share(name))
+    return sorted(names, key=keys.get)
+
+
 def least_shares(rows, timed):
     """(percent of peak, case) of each case's own kernels, not of those that only fill its memory."""
     shares = []
@@ -165,14 +181,11 @@ def check_dram(machine, part):
         raise Skipped("bench_kernels names no cases: " + (listed.output.strip().splitlines() or [listed.how()])[-1])
     rows, failed, late = [], [], False
     timed = timed_before(machine)
-
-    def share(name):  # the slowest first, so that what is worth a look is looked at in the time there is
-        found = timed.get(name, {}).get("share_of_copy")
-        return 2 if found is None else found
-
-    for name in sorted(names, key=share):
+    for name in in_order_of_need(names, timed):
         if machine.left() <= 0:
             late = True
+            break
+        if len(failed) >= HOPELESS and not rows:
             break
         result = machine.run(*command, program, "--once", name, seconds=20)
         refused = profiler.refusal(result.output)

@@ -24,10 +24,10 @@ PLANS = {
         "devices": (40, runs.check_devices), "quickstart": (85, runs.check_quickstart),
         "loading": (30, runs.check_loading), "tests": (185, runs.check_tests), "speeds": (70, runs.check_speeds)}),
     "faults": Plan("what is wrong and slow", 8 * 60, {
-        "again": (50, faults.check_again), "racecheck": (105, faults.check_sanitizer),
-        "initcheck": (55, faults.check_sanitizer), "memcheck": (55, faults.check_sanitizer),
-        "kernels": (50, faults.check_kernels), "dram": (105, faults.check_dram),
-        "autotune": (50, faults.check_autotune)}),
+        "again": (35, faults.check_again), "racecheck": (85, faults.check_sanitizer),
+        "initcheck": (35, faults.check_sanitizer), "memcheck": (40, faults.check_sanitizer),
+        "kernels": (95, faults.check_kernels), "dram": (135, faults.check_dram),
+        "autotune": (45, faults.check_autotune)}),
     "evidence": Plan("evidence", 9 * 60, {
         "losses": (30, evidence.check_losses), "peaks": (155, evidence.check_peaks), "oom": (50, evidence.check_oom),
         "bench": (240, evidence.check_bench), "traces": (55, evidence.check_traces)}),

@@ -354,6 +354,11 @@ class Tools(PretendedTree):
         self.assertIn("--clock-control none", (self.folder / "asked").read_text())
         self.assertIn("faults/kernels.json", self.archived())
 
+    def test_each_kernel_is_profiled_once_before_any_is_twice(self):
+        timed = {name: {"kernel": name[0], "share_of_copy": share}
+                 for name, share in (("a1", 0.5), ("a2", 0.4), ("b1", 0.9), ("c1", None))}
+        self.assertEqual(faults.in_order_of_need(["a1", "a2", "b1", "c1", "d1"], timed), ["a2", "b1", "c1", "d1", "a1"])
+
     def test_a_profiler_that_cannot_work_is_told(self):
         self.bench_kernels()
         self.program(self.tools / "ncu", "#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM - no permission'; exit 1\n")
