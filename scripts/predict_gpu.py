@@ -22,6 +22,7 @@ from predict_gpu_pytorch import elements, kernels_of, reserved_bytes
 from pytorch_saved_tensors import describe, saved_tensors_of
 from trainer_events import ROOT, Trainer, TrainerFailed, field
 
+MARKS = ("<!-- scripts/predict_gpu.py --readme -->", "<!-- the end of it -->")
 PREDICTED = ("mlp_small", "resnet18")
 # Assumed for both sides alike, each with its origin.
 ASSUMED = {
@@ -171,11 +172,10 @@ def goals_of(networks):
 MODES = ("eager", "captured", "compile", "compile graphs", "compile captured")
 
 
-def print_table(report):
-    """As engine/README.md shows it: trainer's speed over each mode of PyTorch, and its memory."""
-    print("| network, precision | a step | kernels, PyTorch's | over eager | captured | compile | compile, graphs "
-          "| compile, captured | reserved | `planned` |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+def table_of(report):
+    """trainer's speed over each mode of PyTorch, and its memory."""
+    lines = ["| network, precision | a step | kernels, PyTorch's | over eager | captured | compile | compile, graphs "
+             "| compile, captured | reserved | `planned` |", "|---|---|---|---|---|---|---|---|---|---|"]
     for name, precisions in report["networks"].items():
         for precision, figures in precisions.items():
             own, peers = figures["trainer"], figures["pytorch"]
@@ -184,12 +184,34 @@ def print_table(report):
             speeds = " | ".join(f"{peers[mode]['seconds'] / own['seconds']:.2f}×" for mode in MODES)
             memory = " | ".join(f"{reserved / figures['pytorch_reserved_at_least']:.2f}×"
                                 for reserved in (own["reserved"], figures["planned_reserved"]))
-            print(f"| {name}, {precision} | {own['seconds'] * 1e6:,.0f} µs | {kernels} | {speeds} | {memory} |")
-    print()
-    for goal in report["goals"]:
-        value = "not predicted" if goal["predicted"] is None else f"{goal['predicted']:.2f}×"
-        verdict = {None: goal.get("why"), True: "met", False: "not met"}[goal["met"]]
-        print(f"{goal['network']}, {goal['precision']}: {goal['goal']}: {value}: {verdict}")
+            lines.append(f"| {name}, {precision} | {own['seconds'] * 1e6:,.0f} µs | {kernels} | {speeds} | {memory} |")
+    return lines
+
+
+def verdicts_of(goals):
+    """A line for each goal of a network, over its precisions."""
+    together = {}
+    for goal in goals:
+        together.setdefault((goal["network"], goal["goal"]), []).append(goal)
+    lines = []
+    for (network, what), alike in together.items():
+        values = [goal["predicted"] for goal in alike if goal["predicted"] is not None]
+        met = [goal["precision"] for goal in alike if goal["met"]]
+        if not values:
+            lines.append(f"- {network}, {what}: not predicted, {alike[0]['why']}")
+            continue
+        span = f"{min(values):.2f} to {max(values):.2f}×"
+        verdict = "met" if len(met) == len(alike) else f"met in {', '.join(met)} only" if met else "not met"
+        lines.append(f"- {network}, {what}, in {', '.join(goal['precision'] for goal in alike)}: {span}: {verdict}")
+    return lines
+
+
+def renew_readme(lines):
+    """Puts them between the two marks."""
+    path = ROOT / "engine" / "README.md"
+    before, rest = path.read_text(encoding="utf-8").split(MARKS[0], 1)
+    _, after = rest.split(MARKS[1], 1)
+    path.write_text(before + "\n".join([MARKS[0], *lines, MARKS[1]]) + after, encoding="utf-8")
 
 
 def main():
@@ -200,6 +222,7 @@ def main():
                         help="the test program that counts launches")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="overrides of trainer's settings")
     parser.add_argument("--json", type=pathlib.Path, help="where the predictions go; else scripts/results/")
+    parser.add_argument("--readme", action="store_true", help="renews the table in engine/README.md")
     options = parser.parse_args()
     trainer = Trainer(options.trainer)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -213,7 +236,10 @@ def main():
         sys.exit(f"predict_gpu: {failure}")
     report["goals"] = goals_of(report["networks"])
     print("Predicted, not measured: nothing has run on a GPU.\n")
-    print_table(report)
+    lines = [*table_of(report), "", *verdicts_of(report["goals"])]
+    print("\n".join(lines))
+    if options.readme:
+        renew_readme(lines)
     path = options.json or ROOT / "scripts" / "results" / f"gpu_prediction_{now[:10]}.json"
     path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten to {path}")

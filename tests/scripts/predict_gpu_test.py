@@ -72,6 +72,12 @@ class Trainer(unittest.TestCase):
         self.assertEqual([(goal["predicted"], goal["met"]) for goal in goals],
                          [(1.16, True), (1.9, False), (0.7, False), (0.6, True), (None, None)])
 
+    def test_goals_are_told_over_all_precisions(self):
+        goals = [{"network": "n", "goal": "g", "precision": precision, "predicted": value, "met": value >= 3}
+                 for precision, value in (("f32", 2.0), ("bf16", 3.5))]
+        self.assertEqual(predict_gpu.verdicts_of(goals), ["- n, g, in f32, bf16: 2.00 to 3.50×: met in bf16 only"])
+        self.assertEqual(predict_gpu.verdicts_of(goals[:1]), ["- n, g, in f32: 2.00 to 2.00×: not met"])
+
 
 if __name__ == "__main__":
     unittest.main()
