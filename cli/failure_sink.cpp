@@ -46,6 +46,7 @@ void FailureSink::on_diverged(const DivergedEvent& event) {
   std::string message = fmt::format("{} the loss is {} in step {}", paint(options_.style, Ink::red, "Diverged:"),
                                     std::isnan(event.loss) ? "not a number" : fmt::format("{:.4g}", event.loss),
                                     format_count(event.step));
+  if (std::isfinite(event.loss)) message += ", but weights are not finite behind it";
   if (!event.layer.empty() || !event.tensor.empty())
     message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
                            event.layer.empty() ? "" : " of layer ", event.layer);

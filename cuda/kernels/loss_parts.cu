@@ -1,5 +1,7 @@
 #include "cuda/kernels/loss_parts.h"
 
+#include <limits>
+
 #include "cuda/kernels/reduce.cuh"
 
 namespace trainer::cuda {
@@ -24,7 +26,13 @@ __global__ void __launch_bounds__(adding_threads)
 __global__ void __launch_bounds__(warp_size) start_loss_statistics_kernel(double* statistics, bool keeps_non_finite) {
   wait_for_earlier_kernels();
   const int i = static_cast<int>(threadIdx.x);
+  const bool has_lost_weights = statistics[num_counted] != statistics[num_counted];
+  __syncthreads();
   if (i >= num_loss_statistics) return;
+  if (has_lost_weights && (i == loss_sum || i == num_counted)) {
+    statistics[i] = std::numeric_limits<double>::quiet_NaN();
+    return;
+  }
   // What is not finite is not equal to itself less itself.
   if (!keeps_non_finite || i != loss_sum || statistics[i] - statistics[i] == 0) statistics[i] = 0;
 }

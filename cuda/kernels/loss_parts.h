@@ -15,7 +15,8 @@ struct LossPart {
 /// Adds the parts to `statistics`, in an order that depends on their number alone.
 void add_loss_parts(const LossPart* parts, std::int64_t num_parts, double* statistics, Stream stream);
 
-/// Clears the statistics, but where `keeps_non_finite` for a loss_sum that is not finite. Bytes: the statistics once.
+/// Clears the statistics, but where `keeps_non_finite` for a loss_sum that is not finite; where num_counted is NaN it
+/// stays, and loss_sum becomes NaN. Bytes: the statistics once.
 void start_loss_statistics(double* statistics, bool keeps_non_finite, Stream stream);
 
 }  // namespace trainer::cuda

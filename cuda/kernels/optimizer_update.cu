@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(table_threads)
     states[state] = static_cast<float*>(table.addresses[2 + state][chunk.tensor]);
     aligned = aligned && is_aligned(states[state]);
   }
+  LostWeights lost;
   for_each_element(chunk, aligned, [&](auto width, std::int64_t at) {
     constexpr int n = decltype(width)::value;
     Pack<float, n> w = load_floats<n>(weight + at);
@@ -40,11 +41,13 @@ __global__ void __launch_bounds__(table_threads)
       if constexpr (num_states == 0) update_element(s, w.values[i], g.values[i]);
       if constexpr (num_states == 1) update_element(s, w.values[i], g.values[i], first.values[i]);
       if constexpr (num_states == 2) update_element(s, w.values[i], g.values[i], first.values[i], second.values[i]);
+      lost.look_at(w.values[i]);
     }
     if constexpr (num_states > 0) store_floats(states[0] + at, first);
     if constexpr (num_states > 1) store_floats(states[1] + at, second);
     store_floats(weight + at, w);
   });
+  lost.tell(operands);
 }
 
 template <typename Rule, int num_states>

@@ -12,7 +12,8 @@ namespace trainer::cuda {
 
 /// What all tensors of an update share, in device memory.
 struct UpdateOperands {
-  const double* statistics = nullptr;  ///< where its loss_sum is not finite nothing changes
+  /// Where its loss_sum is not finite nothing changes; else num_counted becomes NaN where a new weight is not.
+  double* statistics = nullptr;
   const float* factor = nullptr;       ///< of gradient_factor; null: gradients are taken as they are
   const double* loss_scale = nullptr;  ///< null: every update was made
   const StepScalars* scalars = nullptr;

@@ -80,6 +80,7 @@ __global__ void __launch_bounds__(table_threads)
     for (int m = 0; m < 2; ++m) moments[m] = moment_view(address(first_state_address + m), table.counts[chunk.tensor]);
   }
 
+  LostWeights lost;
   // All lanes of a warp go round together: they share a block of moments.
   const std::int64_t lane_begin = std::int64_t{threadIdx.x} * lane_elements;
   const std::int64_t warp_begin = lane_begin / moment_block_elements * moment_block_elements;
@@ -104,6 +105,7 @@ __global__ void __launch_bounds__(table_threads)
       if constexpr (num_states == 1) update_element(s, w.values[i], g.values[i], states[0].values[i]);
       if constexpr (num_states == 2)
         update_element(s, w.values[i], g.values[i], states[0].values[i], states[1].values[i]);
+      lost.look_at(w.values[i]);
     }
 
     if constexpr (eight_bit) {
@@ -117,6 +119,7 @@ __global__ void __launch_bounds__(table_threads)
     store_lane(weight_type, address(weight_address), at, w, size);
     if (types.copies != DType::f32) store_lane(types.copies, address(copy_address), at, w, size);
   }
+  lost.tell(operands);
 }
 
 template <typename Rule, int num_states, bool eight_bit>

@@ -14,6 +14,21 @@ __device__ __forceinline__ bool is_refused(const UpdateOperands& operands) {
   return !(fabs(operands.statistics[loss_sum]) <= std::numeric_limits<double>::max());
 }
 
+/// Adds up whether a weight that the calling thread made is not finite; one comparison each.
+class LostWeights {
+ public:
+  __device__ __forceinline__ void look_at(float weight) {
+    found_ = found_ || !(fabsf(weight) <= std::numeric_limits<float>::max());
+  }
+  /// Every thread that has one stores the same.
+  __device__ __forceinline__ void tell(const UpdateOperands& operands) const {
+    if (found_) operands.statistics[num_counted] = std::numeric_limits<double>::quiet_NaN();
+  }
+
+ private:
+  bool found_ = false;
+};
+
 __device__ __forceinline__ float factor_of(const UpdateOperands& operands) {
   return operands.factor == nullptr ? 1.0f : operands.factor[gradient_multiplier];
 }

@@ -30,7 +30,7 @@ class UpdateCall {
   const UpdateTypes& types() const { return types_; }
 
   UpdateOperands operands(const OperandAddresses& addresses) const {
-    return {.statistics = input<double>(addresses, 0),
+    return {.statistics = modified_input<double>(addresses, 0),
             .factor = format_.factored ? input<float>(addresses, 1) : nullptr,
             .loss_scale = format_.scaled ? input<double>(addresses, 2) : nullptr,
             .scalars = scalars_};

@@ -1,4 +1,8 @@
+#include <atomic>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "engine/cpu/kernels.h"
@@ -24,45 +28,70 @@ struct AdamScalars {
   float bias_correction2_root, eps, step;
 };
 
-TRAINER_SIMD void sgd_plain(float* w, const float* g, SgdScalars s, std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-  for (std::int64_t i = begin; i < end; ++i) w[i] -= s.step * (g[i] * s.clip + s.weight_decay * w[i]);
+/// 1 for an infinity or a NaN.
+TRAINER_SIMD_INLINE std::uint32_t is_lost(float weight) {
+  constexpr std::uint32_t exponent = 0x7F800000;
+  return (std::bit_cast<std::uint32_t>(weight) & exponent) == exponent ? 1 : 0;
 }
 
-TRAINER_SIMD void sgd_first_momentum(float* w, const float* g, float* m, SgdScalars s, bool nesterov,
-                                     std::int64_t begin, std::int64_t end) {
+// Each returns whether a weight that it made is not finite: 1, else 0.
+
+TRAINER_SIMD std::uint32_t sgd_plain(float* w, const float* g, SgdScalars s, std::int64_t begin, std::int64_t end) {
+  std::uint32_t lost = 0;
+#pragma omp simd reduction(| : lost)
+  for (std::int64_t i = begin; i < end; ++i) {
+    w[i] -= s.step * (g[i] * s.clip + s.weight_decay * w[i]);
+    lost |= is_lost(w[i]);
+  }
+  return lost;
+}
+
+TRAINER_SIMD std::uint32_t sgd_first_momentum(float* w, const float* g, float* m, SgdScalars s, bool nesterov,
+                                              std::int64_t begin, std::int64_t end) {
   const float ahead = nesterov ? 1 + s.momentum : 1;
-#pragma omp simd
+  std::uint32_t lost = 0;
+#pragma omp simd reduction(| : lost)
   for (std::int64_t i = begin; i < end; ++i) {
     const float gradient = g[i] * s.clip + s.weight_decay * w[i];
     m[i] = gradient;
     w[i] -= s.step * (gradient * ahead);
+    lost |= is_lost(w[i]);
   }
+  return lost;
 }
 
-TRAINER_SIMD void sgd_momentum(float* w, const float* g, float* m, SgdScalars s, std::int64_t begin, std::int64_t end) {
-#pragma omp simd
+TRAINER_SIMD std::uint32_t sgd_momentum(float* w, const float* g, float* m, SgdScalars s, std::int64_t begin,
+                                        std::int64_t end) {
+  std::uint32_t lost = 0;
+#pragma omp simd reduction(| : lost)
   for (std::int64_t i = begin; i < end; ++i) {
     const float gradient = g[i] * s.clip + s.weight_decay * w[i];
     const float velocity = s.momentum * m[i] + gradient;
     m[i] = velocity;
     w[i] -= s.step * velocity;
+    lost |= is_lost(w[i]);
   }
+  return lost;
 }
 
-TRAINER_SIMD void sgd_nesterov(float* w, const float* g, float* m, SgdScalars s, std::int64_t begin, std::int64_t end) {
-#pragma omp simd
+TRAINER_SIMD std::uint32_t sgd_nesterov(float* w, const float* g, float* m, SgdScalars s, std::int64_t begin,
+                                        std::int64_t end) {
+  std::uint32_t lost = 0;
+#pragma omp simd reduction(| : lost)
   for (std::int64_t i = begin; i < end; ++i) {
     const float gradient = g[i] * s.clip + s.weight_decay * w[i];
     const float velocity = s.momentum * m[i] + gradient;
     m[i] = velocity;
     w[i] -= s.step * (gradient + s.momentum * velocity);
+    lost |= is_lost(w[i]);
   }
+  return lost;
 }
 
-TRAINER_SIMD void adam(float* w, const float* g, float* m, float* v, AdamScalars s, std::int64_t begin,
-                       std::int64_t end) {
-#pragma omp simd
+TRAINER_SIMD std::uint32_t adam(float* w, const float* g, float* m, float* v, AdamScalars s, std::int64_t begin,
+                                std::int64_t end) {
+  std::uint32_t lost = 0;
+#pragma omp simd reduction(| : lost)
   for (std::int64_t i = begin; i < end; ++i) {
     const float decayed = w[i] * s.shrink;                            // AdamW; 1 for Adam
     const float gradient = g[i] * s.clip + s.weight_decay * decayed;  // Adam; 0 for AdamW
@@ -72,7 +101,9 @@ TRAINER_SIMD void adam(float* w, const float* g, float* m, float* v, AdamScalars
     v[i] = second;
     const float denominator = std::sqrt(second) / s.bias_correction2_root + s.eps;
     w[i] = decayed - s.step * (first / denominator);
+    lost |= is_lost(w[i]);
   }
+  return lost;
 }
 
 /// Elements that are converted at a time: what is then in f32 stays in the first-level cache.
@@ -109,19 +140,23 @@ class UpdateWalk {
   }
 
   /// Calls update(weight, gradient, first state, second state, count) for parts of every parameter, all in f32; state
-  /// that the optimizer does not have is null.
+  /// that the optimizer does not have is null. What it returns says whether weights are lost.
   template <int num_states, typename Update>
   void run(const OperandAddresses& addresses, const StepScalars& scalars, const Update& update) const {
+    std::atomic<bool> are_lost = false;
+    const auto run_part = [&](const TensorBlock& block, std::int64_t begin, std::int64_t count) {
+      if (run_piece<num_states>(addresses, scalars, block.tensor, begin, count, update) != 0) are_lost = true;
+    };
     parallel_tasks(num_threads_, static_cast<std::int64_t>(blocks_.size()), [&](std::int64_t i) {
       const TensorBlock& block = blocks_[static_cast<std::size_t>(i)];
       if (is_all_f32()) {
-        run_piece<num_states>(addresses, scalars, block.tensor, block.begin, block.end - block.begin, update);
+        run_part(block, block.begin, block.end - block.begin);
         return;
       }
       for (std::int64_t begin = block.begin; begin < block.end; begin += piece_elements)
-        run_piece<num_states>(addresses, scalars, block.tensor, begin, std::min(piece_elements, block.end - begin),
-                              update);
+        run_part(block, begin, std::min(piece_elements, block.end - begin));
     });
+    if (are_lost) modified_input<double>(addresses, 0)[num_counted] = std::numeric_limits<double>::quiet_NaN();
   }
 
  private:
@@ -139,8 +174,8 @@ class UpdateWalk {
   }
 
   template <int num_states, typename Update>
-  void run_piece(const OperandAddresses& addresses, const StepScalars& scalars, std::size_t operand, std::int64_t begin,
-                 std::int64_t count, const Update& update) const {
+  std::uint32_t run_piece(const OperandAddresses& addresses, const StepScalars& scalars, std::size_t operand,
+                          std::int64_t begin, std::int64_t count, const Update& update) const {
     const std::size_t parameter = (operand - first_operand_) / operands_each_;
     const auto at = static_cast<int>(operand);
     alignas(64) float weights[piece_elements], gradients[piece_elements], states[2][piece_elements];
@@ -169,7 +204,7 @@ class UpdateWalk {
       read_first_moment(moments[0].codes, moments[0].largest, states[0], count);
       read_second_moment(moments[1].codes, moments[1].largest, states[1], count);
     }
-    update(weight, gradient, state[0], state[1], count);
+    const std::uint32_t lost = update(weight, gradient, state[0], state[1], count);
     if (eight_bit_) {
       write_first_moment(states[0], moments[0].codes, moments[0].largest, count);
       write_second_moment(states[1], moments[1].codes, moments[1].largest, count);
@@ -180,6 +215,7 @@ class UpdateWalk {
       round_weights(stream, begin, weights, rounded, count);
     }
     if (format_.copies) write_copy(addresses, at, begin, count, weight);
+    return lost;
   }
 
   /// With weights of 16 bits, of the weight as it is now.
@@ -213,14 +249,15 @@ std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& cont
     const SgdScalars s = {walk.factor(addresses), static_cast<float>(a.weight_decay), static_cast<float>(a.momentum),
                           static_cast<float>(scalars.learning_rate)};
     if (!has_momentum) {
-      walk.run<0>(addresses, scalars,
-                  [&](float* w, const float* g, float*, float*, std::int64_t count) { sgd_plain(w, g, s, 0, count); });
+      walk.run<0>(addresses, scalars, [&](float* w, const float* g, float*, float*, std::int64_t count) {
+        return sgd_plain(w, g, s, 0, count);
+      });
       return;
     }
     const bool is_first = walk.update(addresses, scalars) <= 1;
     walk.run<1>(addresses, scalars, [&](float* w, const float* g, float* m, float*, std::int64_t count) {
       if (is_first) return sgd_first_momentum(w, g, m, s, a.nesterov, 0, count);
-      (a.nesterov ? sgd_nesterov : sgd_momentum)(w, g, m, s, 0, count);
+      return (a.nesterov ? sgd_nesterov : sgd_momentum)(w, g, m, s, 0, count);
     });
   });
 }
@@ -244,7 +281,7 @@ std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& con
                            static_cast<float>(a.eps),
                            static_cast<float>(scalars.learning_rate / bias_correction1)};
     walk.run<2>(addresses, scalars, [&](float* w, const float* g, float* m, float* v, std::int64_t count) {
-      adam(w, g, m, v, s, 0, count);
+      return adam(w, g, m, v, s, 0, count);
     });
   });
 }

@@ -51,12 +51,14 @@ struct AdamUpdateAttributes {
 };
 
 /// Where the loss_sum of the loss statistics is not finite, or under a loss scale gradients_finite is 0, an update
-/// changes nothing (without a scale a gradient that is not finite makes weights so, and the run is told to diverge): a
-/// device that runs ahead of the host meets the update of a failed step before the host has read its loss.
+/// changes nothing: a device that runs ahead of the host meets the update of a failed step before the host has read its
+/// loss. Else a weight that it makes not finite, before it is rounded to 16 bits, makes num_counted NaN (without a
+/// scale a gradient that is not finite makes its weight so): Note [Lost weights] in loss_statistics.h.
 ///
-/// inputs: loss statistics f64 (num_loss_statistics), [gradient factor f32 (num_gradient_factors),] [loss scale f64
-/// (num_loss_scale_values),] then for each parameter: weight [modified], gradient, [copy [modified]], [momentum f32
-/// [modified] where momentum > 0]; no outputs. `weights` says the weights' types.
+/// inputs: loss statistics f64 (num_loss_statistics) [num_counted modified], [gradient factor f32
+/// (num_gradient_factors),] [loss scale f64 (num_loss_scale_values),] then for each parameter: weight [modified],
+/// gradient, [copy [modified]], [momentum f32 [modified] where momentum > 0]; no outputs. `weights` says the weights'
+/// types.
 Op sgd_update_op(std::span<const TensorType> weights, const SgdUpdateAttributes& attributes);
 /// inputs: as of sgd_update_op, with the first and the second moment [modified] in the place of the momentum: f32, or
 /// moment_type where eight_bit; no outputs.

@@ -71,7 +71,7 @@ struct OutOfMemoryEvent {
 
 struct DivergedEvent {
   std::int64_t step = 0;
-  double loss = 0;
+  double loss = 0;            ///< finite where weights are not, which the step's update or an earlier one made so
   std::string layer, tensor;  ///< where the first non-finite value was found; "loss" where only the sum overflowed
 };
 

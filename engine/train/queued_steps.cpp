@@ -112,7 +112,8 @@ bool TrainingLoop::finish_step() {
   const bool was_skipped = note_loss_scale(result, event);
   const bool is_finite = std::isfinite(summary.loss);
   const double least_scale = is_finite ? least_gradient_scale : 1;
-  if (was_skipped ? *event.loss_scale < least_scale : !is_finite) {
+  const bool has_lost_weights = std::isnan(result.statistics[num_counted]);
+  if (has_lost_weights || (was_skipped ? *event.loss_scale < least_scale : !is_finite)) {
     executor_.device().synchronize();
     queued_.clear();
     staged_batch_ = nullptr;

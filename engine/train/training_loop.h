@@ -31,7 +31,8 @@ namespace trainer {
 /// that the device never waits for the host: steps are queued (queue_step) and later finished (finish_step), at most
 /// one ahead, and none beyond a step behind which the state is looked at (an evaluation, a checkpoint, the end). The
 /// state moves only when a step is finished. A loss that is not finite keeps its update and all later ones from
-/// changing anything (start_loss_statistics in loss_statistics.h), so that divergence may be noticed one step late.
+/// changing anything (start_loss_statistics in loss_statistics.h), so that divergence may be noticed one step late; so
+/// does a weight that an update made not finite, with the updates of later steps (Note [Lost weights] there).
 /// Under a loss scale an overflow is a skipped update instead, and divergence is an overflow that no scale helps
 /// against: one that takes the scale below 1 where the loss is not finite, or below 2^-16 where only gradients are not.
 class TrainingLoop {

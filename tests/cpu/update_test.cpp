@@ -19,6 +19,8 @@ TEST_CASE("AdamW with 8-bit moments trains as with f32 ones") {
   check_training_with_8_bit_moments(*make_cpu_device(2));
 }
 
+TEST_CASE("updates tell of weights that are lost") { check_lost_weights(*make_cpu_device(2)); }
+
 TEST_CASE("the loss scale and what is updated under it are PyTorch's") {
   check_loss_scale_sequences(*make_cpu_device(2), TRAINER_SOURCE_DIR "/tests/golden/grad_scaler.txt");
 }

@@ -23,11 +23,13 @@ namespace {
 
 class HostLibrary final : public Library {
  public:
-  std::unique_ptr<Matmul> prepare(const MatmulCall& call) override { return make_host_matmul(call); }
+  explicit HostLibrary(bool relu_hides_nan) : relu_hides_nan_(relu_hides_nan) {}
+  std::unique_ptr<Matmul> prepare(const MatmulCall& call) override { return make_host_matmul(call, relu_hides_nan_); }
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override { return make_host_convolution(call); }
   ConvolutionPlanner& convolution_planner() override { return planner_; }
 
  private:
+  bool relu_hides_nan_;
   HostConvolutionPlanner planner_;
 };
 
@@ -121,7 +123,7 @@ class QueuedRecording final : public Recording {
 
 class EmulatedDevice final : public Device {
  public:
-  EmulatedDevice(bool tf32, CopyTiming timing) : queues_(timing) {
+  EmulatedDevice(bool tf32, CopyTiming timing, bool relu_hides_nan) : library_(relu_hides_nan), queues_(timing) {
     context_.scalars = &scalars_;
     context_.library = &library_;
     context_.slots = &slots_;
@@ -212,8 +214,8 @@ class EmulatedDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_emulated_device(bool tf32, CopyTiming timing) {
-  return std::make_unique<EmulatedDevice>(tf32, timing);
+std::unique_ptr<Device> make_emulated_device(bool tf32, CopyTiming timing, bool relu_hides_nan) {
+  return std::make_unique<EmulatedDevice>(tf32, timing, relu_hides_nan);
 }
 
 }  // namespace trainer::cuda

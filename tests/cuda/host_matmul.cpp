@@ -21,8 +21,6 @@ double gelu_slope_of(double x) {
   return (1 + t) / 2 + x / 2 * (1 - t * t) * gelu_scale * (1 + 3 * gelu_cubic * x * x);
 }
 
-double relu_of(double x) { return x < 0 ? 0 : x; }
-
 bool reads_aux(Epilogue epilogue) { return epilogue == Epilogue::dgelu || epilogue == Epilogue::drelu; }
 
 void require_operands(const MatmulCall& call, const MatmulOperands& operands) {
@@ -47,7 +45,7 @@ void require_alignment(const MatmulCall& call, const MatmulOperands& operands) {
 template <typename T, typename R>
 class HostMatmul final : public Matmul {
  public:
-  explicit HostMatmul(const MatmulCall& call) : call_(call) {}
+  HostMatmul(const MatmulCall& call, bool relu_hides_nan) : call_(call), relu_hides_nan_(relu_hides_nan) {}
 
   void run(const MatmulOperands& operands, Stream) override {
     require_operands(call_, operands);
@@ -67,6 +65,7 @@ class HostMatmul final : public Matmul {
   }
 
  private:
+  double relu_of(double x) const { return relu_hides_nan_ ? (x > 0 ? x : 0) : (x < 0 ? 0 : x); }
   static R stored(double value) { return from_float<R>(static_cast<float>(value)); }
   template <typename Element>
   static double loaded(Element value) {
@@ -135,19 +134,20 @@ class HostMatmul final : public Matmul {
   }
 
   MatmulCall call_;
+  bool relu_hides_nan_;
   MatmulOperands operands_;
 };
 
 }  // namespace
 
-std::unique_ptr<Matmul> make_host_matmul(const MatmulCall& call) {
+std::unique_ptr<Matmul> make_host_matmul(const MatmulCall& call, bool relu_hides_nan) {
   std::unique_ptr<Matmul> matmul;
   with_element_type(call.type, [&](auto type) {
     using T = typename decltype(type)::type;
     if (call.f32_result) {
-      matmul = std::make_unique<HostMatmul<T, float>>(call);
+      matmul = std::make_unique<HostMatmul<T, float>>(call, relu_hides_nan);
     } else {
-      matmul = std::make_unique<HostMatmul<T, T>>(call);
+      matmul = std::make_unique<HostMatmul<T, T>>(call, relu_hides_nan);
     }
   });
   return matmul;

@@ -15,6 +15,8 @@ TEST_CASE("AdamW with 8-bit moments trains on CUDA as with f32 ones") {
   check_training_with_8_bit_moments(*make_emulated_device());
 }
 
+TEST_CASE("CUDA's updates tell of weights that are lost") { check_lost_weights(*make_emulated_device()); }
+
 TEST_CASE("CUDA's loss scale and what is updated under it are PyTorch's") {
   check_loss_scale_sequences(*make_emulated_device(), TRAINER_SOURCE_DIR "/tests/golden/grad_scaler.txt");
 }

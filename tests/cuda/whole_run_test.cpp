@@ -44,3 +44,8 @@ TEST_CASE("One batch that is not finite ends the run at its own step, though the
   const auto device = cuda::make_emulated_device();
   check_divergence(*device);
 }
+
+TEST_CASE("Weights that a step loses end the run at that step, though its loss is finite") {
+  const auto device = cuda::make_emulated_device();
+  check_lost_weights_end_runs(*device);
+}

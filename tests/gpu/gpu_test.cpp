@@ -97,6 +97,7 @@ TEST_CASE("Weights and moments of few bits and the loss scale on the GPU are as 
     check_stochastic_rounding(*device);
     check_moment_errors(*device);
     check_training_with_8_bit_moments(*device);
+    check_lost_weights(*device);
     check_loss_scale_sequences(*device, source_folder() + "/tests/golden/grad_scaler.txt");
   }
 }
@@ -115,4 +116,8 @@ TEST_CASE("A run on the GPU that waits after each op computes the same") {
 
 TEST_CASE("One batch that is not finite ends the run at its own step, though the next was queued on the GPU") {
   if (const auto device = gpu()) check_divergence(*device);
+}
+
+TEST_CASE("Weights that a step loses on the GPU end the run at that step, though its loss is finite") {
+  if (const auto device = gpu()) check_lost_weights_end_runs(*device);
 }

@@ -231,8 +231,17 @@ std::vector<OpCase> start_loss_statistics_cases() {
     forgetful.name += ", not kept";
     forgetful.op = start_loss_statistics_op({.keeps_non_finite = false});
     cases.push_back(std::move(forgetful));
+    OpCase behind_lost_weights = c;
     if (!std::isfinite(sum)) c.expected.changed_inputs[0][loss_sum] = sum;
     cases.push_back(std::move(c));
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    behind_lost_weights.name += ", weights lost";
+    behind_lost_weights.inputs[0][num_counted] = nan;
+    behind_lost_weights.expected.changed_inputs[0] = {nan, 0, 0, 0, nan};
+    for (const bool keeps : {false, true}) {
+      behind_lost_weights.op = start_loss_statistics_op({.keeps_non_finite = keeps});
+      cases.push_back(behind_lost_weights);
+    }
   }
   return cases;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 #include <sstream>
+#include <utility>
 
 #include "tests/op_cases/short_numbers.h"
 #include "tests/op_cases/update_formats.h"
@@ -32,6 +33,19 @@ Values rounded_weights(Device& device, double weight, double gradient, std::int6
   c.scalars = scalars;
   apply(device, c);
   return c.inputs[1];
+}
+
+// ---- Lost weights ---------------------------------------------------------------------------------------------------
+
+template <typename Attributes>
+std::pair<int, int> parameter_operands(const Op& op) {
+  const auto& attributes = std::get<Attributes>(op.attributes);
+  return {first_parameter_operand(attributes.format), operands_of_a_parameter(attributes)};
+}
+
+bool are_weights_lost_after(Device& device, const OpCase& c) {
+  const OpResult result = run_op(device, c, std::byte{0xFF});
+  return std::isnan(to_values(c.op.inputs[0], result.inputs[0])[num_counted]);
 }
 
 // ---- A quadratic ----------------------------------------------------------------------------------------------------
@@ -110,6 +124,35 @@ void check_stochastic_rounding(Device& device) {
   CHECK_FALSE(rounded_weights(device, 1, -0x1p-10, 1031, other, 7) == weights);
   // What bf16 holds is not moved.
   CHECK(rounded_weights(device, 1, -0x1p-7, 1031, scalars, 7) == Values(1031, 1 + 0x1p-7));
+}
+
+void check_lost_weights(Device& device) {
+  // The step behind one that lost weights updates nothing: it begins with a loss that is not finite.
+  for (const bool keeps : {false, true}) {
+    OpCase next{"", start_loss_statistics_op({.keeps_non_finite = keeps}), {statistics}, {}};
+    next.inputs[0][num_counted] = std::numeric_limits<double>::quiet_NaN();
+    apply(device, next);
+    CHECK(std::isnan(next.inputs[0][loss_sum]));
+    CHECK(std::isnan(next.inputs[0][num_counted]));
+  }
+  std::vector<OpCase> cases = sgd_update_cases(), of_adam = adam_update_cases();
+  cases.insert(cases.end(), of_adam.begin(), of_adam.end());
+  for (const OpCase& c : cases) {
+    const bool is_refused = c.expected.changed_inputs.empty();
+    const auto [first, step] = c.op.kind == OpKind::sgd_update ? parameter_operands<SgdUpdateAttributes>(c.op)
+                                                               : parameter_operands<AdamUpdateAttributes>(c.op);
+    INFO(c.name);
+    CHECK_FALSE(are_weights_lost_after(device, c));
+    const auto last = first + (static_cast<int>(c.inputs.size()) - first) / step * step - step;
+    for (const auto& [weight, value] : {std::pair(first, std::numeric_limits<double>::quiet_NaN()),
+                                        std::pair(last, -std::numeric_limits<double>::infinity())}) {
+      OpCase of_gradient = c, of_weight = c;
+      of_gradient.inputs[static_cast<std::size_t>(weight + 1)].back() = value;
+      of_weight.inputs[static_cast<std::size_t>(weight)].front() = value;
+      CHECK(are_weights_lost_after(device, of_gradient) != is_refused);
+      CHECK(are_weights_lost_after(device, of_weight) != is_refused);
+    }
+  }
 }
 
 void check_moment_errors(Device& device) {

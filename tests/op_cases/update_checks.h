@@ -17,6 +17,9 @@ void check_moment_errors(Device& device);
 /// 300 updates of AdamW on a quadratic with curvatures from 0.01 to 10 and noise, with 8-bit moments and in f32, and
 /// with bf16 weights too.
 void check_training_with_8_bit_moments(Device& device);
+/// An update of any types tells of each weight that it makes not finite, be it by a gradient or by what it was before,
+/// wherever it stands; of none else, and of none where it changes nothing.
+void check_lost_weights(Device& device);
 /// Scales, trackers and weights as of torch.amp.GradScaler, from tests/golden/grad_scaler.txt.
 void check_loss_scale_sequences(Device& device, const std::string& golden_file);
 

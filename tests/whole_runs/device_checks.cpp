@@ -218,4 +218,35 @@ train: {batch_size: 2, steps: 30}
   CHECK(event.tensor == expected.tensor);
 }
 
+void check_lost_weights_end_runs(Device& device) {
+  constexpr const char* yaml = R"(
+seed: 1
+data: {type: synthetic, shape: [6], classes: 4, samples: 64}
+model: {layers: [{linear: {out: 64, name: first}}, relu, {linear: {out: 4, name: last}}]}
+optimizer: {type: sgd, lr: 3e38, weight_decay: 100}
+schedule: {type: constant}
+train: {batch_size: 8, steps: 8}
+)";
+  for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
+                                                    {"train.accumulation_steps=2"},
+                                                    {"memory.update=in_backward"},
+                                                    {"optimizer.momentum=0.9", "train.clip_norm=1e6"},
+                                                    {"train.amp=bf16", "memory.master_weights=false"}}) {
+    const OutputFolder folder;
+    TestRun here(yaml, folder.path("here"), overrides), on_cpu(yaml, folder.path("cpu"), overrides);
+    INFO((overrides.empty() ? "" : overrides.front()));
+    REQUIRE(run_on(here, device) == RunStatus::diverged);
+    REQUIRE(on_cpu() == RunStatus::diverged);
+    REQUIRE(here.events.divergences.size() == 1);
+    const DivergedEvent &event = here.events.divergences[0], &expected = on_cpu.events.divergences.at(0);
+    CHECK(event.step == 1);
+    CHECK(std::isfinite(event.loss));
+    CHECK(event.step == expected.step);
+    CHECK(event.layer == expected.layer);
+    CHECK(event.tensor == expected.tensor);
+    CHECK(here.events.steps.empty());
+    CHECK(event.layer.find("first") != std::string::npos);
+  }
+}
+
 }  // namespace trainer

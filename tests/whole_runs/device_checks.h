@@ -22,5 +22,8 @@ void check_out_of_memory_leaves_nothing(Device& device);
 void check_synchronous_run(Device& device);
 /// One batch that is not finite ends the run at its step, told as the CPU device tells it, though the next was queued.
 void check_divergence(Device& device);
+/// An update that overflows ends the run at its own step, with the parameter named, as on the CPU: also where the next
+/// step was queued already, in parts of a step, and with weights of 16 bits.
+void check_lost_weights_end_runs(Device& device);
 
 }  // namespace trainer
