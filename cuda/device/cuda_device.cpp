@@ -86,7 +86,7 @@ void CudaDevice::measure(const char* name, Function make) {
 
 void CudaDevice::settle_outside_bytes(std::int64_t free_at_first) {
   usage_.find_this_process();
-  std::int64_t rest = usage_.used_bytes(DeviceUsage::Clock::now());
+  std::int64_t rest = usage_.used_bytes();
   for (const NamedBytes& part : outside_) rest -= part.num_bytes;
   rest = std::max<std::int64_t>(0, rest);
   // Where the device's count is of all processes, so is what remains of it.
@@ -127,9 +127,9 @@ std::int64_t CudaDevice::available_bytes() const {
   return std::max<std::int64_t>(0, ask_memory().free_bytes - loaded_later_bytes);
 }
 
-std::int64_t CudaDevice::used_bytes() const {
+std::int64_t CudaDevice::ask_used_bytes() const {
   use_device(index_);
-  return usage_.used_bytes(DeviceUsage::Clock::now());
+  return usage_.ask_used_bytes();
 }
 
 std::unique_ptr<HostMemory> CudaDevice::make_host_memory(std::int64_t num_bytes) {

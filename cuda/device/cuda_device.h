@@ -41,7 +41,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override;
   /// What is free, without what the libraries will take for kernels that they load when they first run.
   std::int64_t available_bytes() const override;
-  std::int64_t used_bytes() const override;
+  std::int64_t used_bytes() const override { return usage_.used_bytes(); }
+  std::int64_t ask_used_bytes() const override;
   std::int64_t total_bytes() const override { return total_bytes_; }
   std::vector<DeviceProcess> other_processes() const override { return usage_.other_processes(); }
   std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override;

@@ -42,7 +42,7 @@ void* CudaSource::acquire(std::int64_t num_bytes) {
   }
   require_cuda(error, "acquire memory of the GPU");
   held_ += num_bytes;
-  ++changes_->count;
+  changes_->add(num_bytes);
   return address;
 }
 
@@ -51,7 +51,7 @@ void CudaSource::release(void* address, std::int64_t num_bytes) noexcept {
   if (calls_.synchronize() != cudaSuccess) cudaGetLastError();
   if (calls_.free(address) != cudaSuccess) cudaGetLastError();
   held_ -= num_bytes;
-  ++changes_->count;
+  changes_->add(-num_bytes);
 }
 
 void* CudaSource::reserve_range(std::int64_t num_bytes) {
@@ -90,7 +90,7 @@ bool CudaSource::map(void* address, std::int64_t num_bytes) {
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
   require_cuda(runtime_error(result), "map memory of the GPU");
   held_ += num_bytes;
-  ++changes_->count;
+  changes_->add(num_bytes);
   return true;
 }
 
@@ -98,7 +98,7 @@ void CudaSource::unmap(void* address, std::int64_t num_bytes) noexcept {
   if (calls_.synchronize() != cudaSuccess) cudaGetLastError();
   calls_.unmap(as_device_pointer(address), static_cast<std::size_t>(num_bytes));
   held_ -= num_bytes;
-  ++changes_->count;
+  changes_->add(-num_bytes);
 }
 
 }  // namespace trainer::cuda

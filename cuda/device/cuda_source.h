@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,9 +10,21 @@
 
 namespace trainer::cuda {
 
-/// Counts what sources took and gave back, so that what is known of the device's memory can be known to be old.
-struct MemoryChanges {
-  std::int64_t count = 0;
+/// What sources have taken and not given back, so that what is held of the device can be told without asking it. Read
+/// by any thread.
+class MemoryChanges {
+ public:
+  /// `num_bytes` less than 0 where they are given back.
+  void add(std::int64_t num_bytes) {
+    held_.fetch_add(num_bytes);
+    count_.fetch_add(1);
+  }
+  std::int64_t held() const { return held_.load(); }
+  /// Changes so far.
+  std::int64_t count() const { return count_.load(); }
+
+ private:
+  std::atomic<std::int64_t> held_{0}, count_{0};
 };
 
 /// Memory of one GPU: segments by cudaMalloc, and ranges over the driver's virtual memory API, where the device has it.
@@ -22,7 +35,7 @@ class CudaSource final : public MemorySource {
   /// What ranges are mapped in, on every GPU: plans count with it.
   static constexpr std::int64_t granule = std::int64_t{2} << 20;
 
-  /// `changes` is counted up at every acquire, release, map and unmap.
+  /// `changes` is told of every acquire, release, map and unmap.
   CudaSource(int index, std::int64_t capacity, const MemoryCalls& calls, std::shared_ptr<MemoryChanges> changes);
 
   void* acquire(std::int64_t num_bytes) override;

@@ -1,51 +1,96 @@
 #include "cuda/device/device_usage.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 namespace trainer::cuda {
 
+/// What is held beside this process's sources, and the thread that asks for it again.
+class DeviceUsage::Watch {
+ public:
+  explicit Watch(std::shared_ptr<const MemoryChanges> changes) : changes_(std::move(changes)) {}
+
+  std::int64_t used_bytes() const { return beside_.load(std::memory_order_relaxed) + changes_->held(); }
+
+  /// Calls `question`, which answers what is used, or nothing where that is not told. An answer during which the
+  /// sources took or gave back something does not say how much of it was theirs.
+  template <typename Question>
+  void ask(const Question& question) {
+    constexpr int most_questions = 4;
+    for (int i = 0; i < most_questions; ++i) {
+      const std::int64_t count = changes_->count(), held = changes_->held();
+      const std::optional<std::int64_t> used = question();
+      if (!used) return;
+      if (changes_->count() != count) continue;
+      beside_.store(*used - held, std::memory_order_relaxed);
+      return;
+    }
+  }
+
+  template <typename Question>
+  void keep_asking(Question question, std::chrono::milliseconds between) {
+    thread_ = std::jthread([this, question = std::move(question), between](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any until;
+      std::unique_lock lock(mutex);
+      while (!stop.stop_requested()) {
+        ask(question);
+        until.wait_for(lock, stop, between, [] { return false; });
+      }
+    });
+  }
+
+ private:
+  std::shared_ptr<const MemoryChanges> changes_;
+  std::atomic<std::int64_t> beside_{0};
+  std::jthread thread_;  ///< goes first
+};
+
 namespace {
 
-constexpr std::chrono::milliseconds longest_known{200};
+std::optional<std::int64_t> bytes_of(const NvmlDevice& nvml, std::int64_t pid) {
+  if (const auto processes = nvml.processes())
+    for (const DeviceProcess& process : *processes)
+      if (process.pid == pid) return process.num_bytes;
+  return {};
+}
 
 }  // namespace
 
 DeviceUsage::DeviceUsage(std::optional<NvmlDevice> nvml, std::function<FreeAndTotal()> ask, std::int64_t own_pid,
                          std::shared_ptr<const MemoryChanges> changes)
-    : nvml_(nvml), ask_(std::move(ask)), process_pid_(own_pid), changes_(std::move(changes)) {
+    : nvml_(nvml), ask_(std::move(ask)), process_pid_(own_pid), watch_(std::make_unique<Watch>(std::move(changes))) {
   if (!nvml_) return;
   before_ = nvml_->processes().value_or(std::vector<DeviceProcess>{});
   free_before_ = nvml_->free_bytes();
 }
 
-void DeviceUsage::find_this_process() {
-  if (!nvml_) return;
-  const auto after = nvml_->processes();
-  if (!after) return;
-  own_pid_ = find_own_pid(before_, *after, process_pid_);
-  for (const DeviceProcess& process : *after)
-    if (process.pid == own_pid_) known_used_bytes_ = process.num_bytes;
+DeviceUsage::~DeviceUsage() = default;
+DeviceUsage::DeviceUsage(DeviceUsage&&) noexcept = default;
+DeviceUsage& DeviceUsage::operator=(DeviceUsage&&) noexcept = default;
+
+void DeviceUsage::find_this_process(std::chrono::milliseconds between_questions) {
+  if (nvml_)
+    if (const auto after = nvml_->processes()) own_pid_ = find_own_pid(before_, *after, process_pid_);
+  ask_used_bytes();
+  if (own_pid_ == 0) return;
+  watch_->keep_asking([nvml = *nvml_, pid = own_pid_] { return bytes_of(nvml, pid); }, between_questions);
 }
 
-std::int64_t DeviceUsage::ask_used_bytes() const {
-  if (own_pid_ == 0) {
+std::int64_t DeviceUsage::used_bytes() const { return watch_->used_bytes(); }
+
+std::int64_t DeviceUsage::ask_used_bytes() {
+  // Where the driver once does not tell, CUDA's count of all processes would be another thing under the same name.
+  watch_->ask([this]() -> std::optional<std::int64_t> {
+    if (own_pid_ != 0) return bytes_of(*nvml_, own_pid_);
     const FreeAndTotal memory = ask_();
     return memory.total_bytes - memory.free_bytes;
-  }
-  if (const auto processes = nvml_->processes())
-    for (const DeviceProcess& process : *processes)
-      if (process.pid == own_pid_) return process.num_bytes;
-  // Where it once does not tell, CUDA's count of all processes would be another thing under the same name.
-  return known_used_bytes_;
-}
-
-std::int64_t DeviceUsage::used_bytes(Clock::time_point now) {
-  if (known_changes_ == changes_->count && now - known_at_ < longest_known) return known_used_bytes_;
-  known_used_bytes_ = ask_used_bytes();
-  known_changes_ = changes_->count;
-  known_at_ = now;
-  return known_used_bytes_;
+  });
+  return used_bytes();
 }
 
 std::vector<DeviceProcess> DeviceUsage::other_processes() const {

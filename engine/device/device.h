@@ -96,8 +96,11 @@ class Device : public DeviceModel {
   virtual std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) = 0;
   /// Bytes that can be acquired now.
   virtual std::int64_t available_bytes() const = 0;
-  /// The device's own count for this process: resident memory, or what nvidia-smi shows.
+  /// The device's own count for this process: resident memory, or what nvidia-smi shows. Read at every step: where the
+  /// question costs more than a step may, the answer is the last one, with what this process took and gave back since.
   virtual std::int64_t used_bytes() const = 0;
+  /// The same, asked anew: for what is told once.
+  virtual std::int64_t ask_used_bytes() const { return used_bytes(); }
   virtual std::int64_t total_bytes() const = 0;
   /// Others that hold memory of this device, largest first; empty where that cannot be known.
   virtual std::vector<DeviceProcess> other_processes() const { return {}; }

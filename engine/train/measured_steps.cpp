@@ -40,7 +40,7 @@ class Measurement {
   Measurement& operator=(const Measurement&) = delete;
 
   MeasuredSteps measure(std::int64_t num_steps) {
-    measured_.used_before = device_.used_bytes();
+    measured_.used_before = device_.ask_used_bytes();
     load_fresh_state(executor_, experiment_);
     note(0, false);
     for (std::int64_t number = 1; number <= std::min(num_steps, schedule_.total_steps()); ++number) {
@@ -64,7 +64,7 @@ class Measurement {
 
   void note(std::int64_t step, bool evaluation) {
     measured_.steps.push_back({step, evaluation, executor_.memory()});
-    measured_.used_highest = std::max(measured_.used_highest, device_.used_bytes());
+    measured_.used_highest = std::max(measured_.used_highest, device_.ask_used_bytes());
   }
 
   void train(std::int64_t number, const RunSchedule::Step& step) {

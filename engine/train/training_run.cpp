@@ -249,7 +249,7 @@ class TrainingRun {
     end_.passes.replayed += before.replayed;
     end_.passes.moved += before.moved;
     try {
-      end_.peak_used = std::max(end_.peak_used, device_.used_bytes());
+      end_.peak_used = std::max(end_.peak_used, device_.ask_used_bytes());
     } catch (const DeviceError&) {  // a device that broke is told of by what found it
     }
     executor.release_all();

@@ -76,8 +76,10 @@ TEST_CASE("used bytes follow what is acquired and released") {
   void* segment = source->acquire(num_bytes);
   REQUIRE(segment != nullptr);
   CHECK(device->used_bytes() == before + num_bytes);
+  CHECK(device->ask_used_bytes() == before + num_bytes);
   source->release(segment, num_bytes);
   CHECK(device->used_bytes() == before);
+  CHECK(device->ask_used_bytes() == before);
 }
 
 TEST_CASE("a GPU maps pages of a range and unmaps them") {

@@ -141,13 +141,14 @@ TEST_CASE_METHOD(Fixture, "segments count towards the capacity until they are re
   CHECK(source.acquire(6 * granule + 1) == nullptr);
   void* second = source.acquire(6 * granule);
   REQUIRE(second != nullptr);
-  CHECK(changes->count == 2);
+  CHECK(changes->count() == 2);
   fake.kernels_run = true;
   source.release(first, 4 * granule);
   CHECK_FALSE(fake.kernels_run);
   source.release(second, 6 * granule);
   CHECK(source.held() == 0);
-  CHECK(changes->count == 4);
+  CHECK(changes->count() == 4);
+  CHECK(changes->held() == 0);
   CHECK(fake.segments.empty());
 }
 

@@ -4,17 +4,27 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <thread>
 
 using namespace trainer;
 using namespace trainer::cuda;
 using Catch::Contains;
+using std::chrono::hours;
 using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
 
 namespace {
 
-/// Stands in for the driver's management library.
+/// Stands in for the driver's management library, whose questions may come from another thread.
 struct FakeDriver {
+  std::recursive_mutex mutex;
   std::vector<NvmlCalls::Process> processes;
+  std::function<void()> behind_question = [] {};
+  std::thread::id asked_by;
   NvmlCalls::Memory memory{1000, 700, 300};
   int num_questions = 0;
   bool tells_processes = true;
@@ -34,7 +44,9 @@ const NvmlCalls& fake_calls() {
       return std::string_view(bus_id) == "0000:3B:00.0" ? 0 : 6;
     };
     made.processes = [](NvmlCalls::Handle, unsigned int* count, NvmlCalls::Process* listed) {
+      const std::lock_guard lock(driver->mutex);
       ++driver->num_questions;
+      driver->asked_by = std::this_thread::get_id();
       if (!driver->tells_processes) return 3;
       const auto needed = static_cast<unsigned int>(driver->processes.size());
       const bool fits = needed <= *count;
@@ -45,6 +57,7 @@ const NvmlCalls& fake_calls() {
         return NvmlCalls::insufficient_size;
       }
       std::copy(driver->processes.begin(), driver->processes.end(), listed);
+      driver->behind_question();
       return 0;
     };
     made.memory = [](NvmlCalls::Handle, NvmlCalls::Memory* memory) {
@@ -63,7 +76,6 @@ const NvmlCalls& fake_calls() {
 struct Fixture {
   FakeDriver fake;
   std::shared_ptr<MemoryChanges> changes = std::make_shared<MemoryChanges>();
-  DeviceUsage::Clock::time_point now;
   int num_asked = 0;
   Fixture() { driver = &fake; }
 
@@ -76,7 +88,30 @@ struct Fixture {
     };
     return {nvml, ask, own_pid, changes};
   }
+  /// As the driver's answers will be from now on.
+  void hold(std::vector<NvmlCalls::Process> processes) {
+    const std::lock_guard lock(fake.mutex);
+    fake.processes = std::move(processes);
+  }
+  int num_questions() {
+    const std::lock_guard lock(fake.mutex);
+    return fake.num_questions;
+  }
 };
+
+/// Waits until it is so; false where that takes long.
+bool becomes(const std::function<bool()>& condition) {
+  const auto end = steady_clock::now() + seconds(20);
+  while (!condition()) {
+    if (steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return true;
+}
+
+std::ptrdiff_t num_threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
 
 }  // namespace
 
@@ -94,7 +129,7 @@ TEST_CASE_METHOD(Fixture, "used bytes are this process's, and the others are nam
   fake.processes.push_back({77, 240, 0, 0});
   used.find_this_process();
   CHECK(used.knows_this_process());
-  CHECK(used.used_bytes(now) == 240);
+  CHECK(used.used_bytes() == 240);
   CHECK(num_asked == 0);
   const std::vector<DeviceProcess> others = used.other_processes();
   REQUIRE(others.size() == 2);
@@ -109,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "in a container the process that is new is this one") 
   DeviceUsage used = usage(7);
   fake.processes.push_back({40321, 240, 0, 0});
   used.find_this_process();
-  CHECK(used.used_bytes(now) == 240);
+  CHECK(used.used_bytes() == 240);
   CHECK(used.other_processes().size() == 1);
 }
 
@@ -120,7 +155,7 @@ TEST_CASE_METHOD(Fixture, "where nobody tells which process is this one, what CU
   for (int i = 0; i < appear; ++i) fake.processes.push_back({static_cast<unsigned int>(100 + i), 30, 0, 0});
   used.find_this_process();
   CHECK_FALSE(used.knows_this_process());
-  CHECK(used.used_bytes(now) == 400);
+  CHECK(used.used_bytes() == 400);
   CHECK_THAT(used.origin(), Contains("cudaMemGetInfo") && Contains("all processes"));
   // One of the new ones is this process: only those before it are surely others.
   CHECK(used.other_processes().size() == 1);
@@ -129,7 +164,7 @@ TEST_CASE_METHOD(Fixture, "where nobody tells which process is this one, what CU
 TEST_CASE_METHOD(Fixture, "without the management library used bytes are CUDA's count") {
   DeviceUsage used = usage(7, std::nullopt);
   used.find_this_process();
-  CHECK(used.used_bytes(now) == 400);
+  CHECK(used.used_bytes() == 400);
   CHECK(used.other_processes().empty());
   CHECK_THAT(used.origin(), Contains("libnvidia-ml.so.1"));
 }
@@ -139,7 +174,7 @@ TEST_CASE_METHOD(Fixture, "a driver that hides what processes hold does not make
   fake.processes = {{77, NvmlCalls::not_available, 0, 0}};
   used.find_this_process();
   CHECK_FALSE(used.knows_this_process());
-  CHECK(used.used_bytes(now) == 400);
+  CHECK(used.used_bytes() == 400);
   fake.tells_processes = false;
   CHECK(used.other_processes().empty());
 }
@@ -149,7 +184,7 @@ TEST_CASE_METHOD(Fixture, "a process that had this one's number before is not th
   DeviceUsage used = usage(7);
   fake.processes.push_back({40321, 240, 0, 0});
   used.find_this_process();
-  CHECK(used.used_bytes(now) == 240);
+  CHECK(used.used_bytes() == 240);
   const std::vector<DeviceProcess> others = used.other_processes();
   REQUIRE(others.size() == 2);
   CHECK((others[0].pid == 7 && others[0].num_bytes == 90));
@@ -161,46 +196,104 @@ TEST_CASE_METHOD(Fixture, "a process that used the GPU before is this one where 
   DeviceUsage used = usage(7);
   for (int i = 0; i < appear; ++i) fake.processes.push_back({static_cast<unsigned int>(100 + i), 30, 0, 0});
   used.find_this_process();
-  CHECK(used.used_bytes(now) == 90);
+  CHECK(used.used_bytes() == 90);
 }
 
 TEST_CASE_METHOD(Fixture, "where the driver once does not tell, used bytes stay this process's") {
   DeviceUsage used = usage(77);
   fake.processes = {{77, 100, 0, 0}};
-  used.find_this_process();
+  used.find_this_process(hours(1));
+  const auto tells = [&](bool does) {
+    const std::lock_guard lock(fake.mutex);
+    fake.tells_processes = does;
+  };
   SECTION("though they were never asked for") {
-    fake.tells_processes = false;
-    CHECK(used.used_bytes(now) == 100);
+    tells(false);
+    CHECK(used.ask_used_bytes() == 100);
   }
   SECTION("as they were last") {
-    fake.processes = {{77, 150, 0, 0}};
-    CHECK(used.used_bytes(now) == 150);
-    fake.tells_processes = false;
-    ++changes->count;
-    CHECK(used.used_bytes(now) == 150);
-    fake.tells_processes = true;
-    fake.processes = {{1, 30, 0, 0}};
-    CHECK(used.used_bytes(now + milliseconds(200)) == 150);
-    fake.processes = {{77, 200, 0, 0}};
-    CHECK(used.used_bytes(now + milliseconds(400)) == 200);
+    hold({{77, 150, 0, 0}});
+    CHECK(used.ask_used_bytes() == 150);
+    tells(false);
+    CHECK(used.ask_used_bytes() == 150);
+    tells(true);
+    hold({{1, 30, 0, 0}});
+    CHECK(used.ask_used_bytes() == 150);
+    hold({{77, 200, 0, 0}});
+    CHECK(used.ask_used_bytes() == 200);
   }
   CHECK(num_asked == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "used bytes are asked for anew after a change or 200 ms") {
+TEST_CASE_METHOD(Fixture, "used bytes are read without a question, and follow what this process takes and gives back") {
+  const bool tells_this_process = GENERATE(false, true);
+  DeviceUsage used = tells_this_process ? usage(77) : usage(77, std::nullopt);
+  if (tells_this_process) fake.processes = {{77, 400, 0, 0}};
+  used.find_this_process(hours(1));
+  // Before it used the GPU, to find it, once more, and from the thread.
+  if (tells_this_process) REQUIRE(becomes([&] { return num_questions() == 4; }));
+  const int num_before = num_questions() + num_asked;
+  for (int step = 0; step < 100; ++step) CHECK(used.used_bytes() == 400);
+  changes->add(64);
+  CHECK(used.used_bytes() == 464);
+  changes->add(-24);
+  CHECK(used.used_bytes() == 440);
+  CHECK(num_questions() + num_asked == num_before);
+  // The driver counts in pages: what it says is right.
+  hold({{77, 446, 0, 0}});
+  CHECK(used.ask_used_bytes() == (tells_this_process ? 446 : 400));
+  CHECK(num_questions() + num_asked == num_before + 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a thread of its own asks again, and goes at once with what it asks for") {
+  const std::ptrdiff_t num_before = num_threads();
+  {
+    DeviceUsage used = usage(77);
+    fake.processes = {{77, 100, 0, 0}};
+    used.find_this_process(milliseconds(2));
+    CHECK(num_threads() == num_before + 1);
+    hold({{77, 500, 0, 0}});
+    CHECK(becomes([&] { return used.used_bytes() == 500; }));
+    hold({{77, 300, 0, 0}});
+    CHECK(becomes([&] { return used.used_bytes() == 300; }));
+    const std::lock_guard lock(fake.mutex);
+    CHECK(fake.asked_by != std::this_thread::get_id());
+  }
+  CHECK(num_threads() == num_before);
+  const auto begin = steady_clock::now();
+  {
+    DeviceUsage used = usage(77);
+    used.find_this_process(hours(1));
+    const DeviceUsage moved = std::move(used);
+    CHECK(moved.used_bytes() == 300);
+  }
+  CHECK(steady_clock::now() - begin < seconds(10));
+  CHECK(DeviceUsage::time_between_questions == seconds(2));
+}
+
+TEST_CASE_METHOD(Fixture, "no thread asks where the library is not there or does not know this process") {
+  const std::ptrdiff_t num_before = num_threads();
+  DeviceUsage without = usage(7, std::nullopt), unknown = usage(7);
+  without.find_this_process();
+  unknown.find_this_process();
+  CHECK(num_threads() == num_before);
+}
+
+TEST_CASE_METHOD(Fixture, "an answer during which memory was taken is asked for again") {
   DeviceUsage used = usage(77);
-  fake.processes = {{77, 100, 0, 0}};
-  used.find_this_process();
-  CHECK(used.used_bytes(now) == 100);
-  fake.processes = {{77, 200, 0, 0}};
-  const int num_questions = fake.num_questions;
-  CHECK(used.used_bytes(now + milliseconds(199)) == 100);
-  CHECK(fake.num_questions == num_questions);
-  ++changes->count;
-  CHECK(used.used_bytes(now + milliseconds(199)) == 200);
-  fake.processes = {{77, 300, 0, 0}};
-  CHECK(used.used_bytes(now + milliseconds(398)) == 200);
-  CHECK(used.used_bytes(now + milliseconds(399)) == 300);
+  fake.processes = {{77, 240, 0, 0}};
+  used.find_this_process(hours(1));
+  REQUIRE(becomes([&] { return num_questions() == 4; }));
+  {
+    const std::lock_guard lock(fake.mutex);
+    fake.behind_question = [this, once = true]() mutable {
+      if (!std::exchange(once, false)) return;
+      changes->add(64);
+      fake.processes = {{77, 304, 0, 0}};
+    };
+  }
+  CHECK(used.ask_used_bytes() == 304);
+  CHECK(num_questions() == 6);
 }
 
 TEST_CASE_METHOD(Fixture, "a list of processes that grows while it is asked for is read whole") {
