@@ -8,65 +8,15 @@
 
 #include "cuda/device/cuda_call.h"
 #include "cuda/device/stream_handles.h"
+#include "cuda/library/timing_memory.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
 
 namespace {
 
-struct FreeDeviceMemory {
-  void operator()(void* address) const { cudaFree(address); }
-};
-using DeviceMemory = std::unique_ptr<void, FreeDeviceMemory>;
-
-/// Null where the device has no room.
-DeviceMemory try_allocate(std::int64_t num_bytes) {
-  void* address = nullptr;
-  const cudaError_t error = cudaMalloc(&address, static_cast<std::size_t>(std::max<std::int64_t>(num_bytes, 1)));
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  require_cuda(error, "take memory to time convolutions in");
-  DeviceMemory memory(address);
-  // Numbers near 0.01 in f32 and bf16 and near 1 in f16: zeros would let the device run faster than it will.
-  require_cuda(cudaMemset(address, 0x3C, static_cast<std::size_t>(num_bytes)), "fill memory to time convolutions in");
-  return memory;
-}
-
 std::int64_t image_bytes(const ConvolutionCall& call, const std::array<std::int64_t, 4>& image) {
   return image[0] * image[1] * image[2] * image[3] * static_cast<std::int64_t>(size_of(call.type));
-}
-
-class TimedEvent {
- public:
-  TimedEvent() { require_cuda(cudaEventCreate(&event_), "make an event"); }
-  ~TimedEvent() { cudaEventDestroy(event_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-  void record(cudaStream_t stream) { require_cuda(cudaEventRecord(event_, stream), "mark a place in a stream"); }
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-/// Milliseconds of the fastest of some runs.
-float time_of(Convolution& convolution, const ConvolutionOperands& operands, cudaStream_t stream) {
-  constexpr int num_runs = 5;
-  TimedEvent begin, end;
-  convolution.run(operands, stream);  // loads the kernel
-  float best = std::numeric_limits<float>::max();
-  for (int run = 0; run < num_runs; ++run) {
-    begin.record(stream);
-    convolution.run(operands, stream);
-    end.record(stream);
-    require_cuda(cudaEventSynchronize(end.get()), "time a convolution");
-    float milliseconds = 0;
-    require_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "time a convolution");
-    best = std::min(best, milliseconds);
-  }
-  return best;
 }
 
 /// Takes the stream that was timed on off the handle before it goes; a convolution sets its own again when it runs.
@@ -85,7 +35,8 @@ class StreamOfHandle {
 std::optional<float> try_time(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle,
                               const ConvolutionOperands& operands, cudaStream_t stream) {
   try {
-    return time_of(*load_cudnn_plan(plan, call, handle), operands, stream);
+    const std::unique_ptr<Convolution> convolution = load_cudnn_plan(plan, call, handle);
+    return time_of([&] { convolution->run(operands, stream); }, stream);
   } catch (const DeviceError&) {
     // An error that stays is the device's, not the plan's: it comes again.
     cudaGetLastError();
@@ -103,13 +54,16 @@ std::optional<std::size_t> fastest_plan(const ConvolutionCall& call, const std::
   for (const CudnnPlan& plan : plans) workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes);
   const std::int64_t weight_bytes = image_bytes(call, weights_of(call));
   const std::int64_t bias_bytes = image_bytes(call, {1, 1, 1, call.y[3]});
-  const DeviceMemory x = try_allocate(image_bytes(call, call.x)), y = try_allocate(image_bytes(call, call.y)),
-                     weights = try_allocate(weight_bytes), bias = try_allocate(bias_bytes),
-                     workspace = try_allocate(workspace_bytes);
-  if (!x || !y || !weights || !bias || !workspace) return std::nullopt;
-  const ConvolutionOperands operands{x.get(), weights.get(), call.bias ? bias.get() : nullptr, y.get(),
-                                     workspace.get()};
   const OwnedStream stream;
+  TimingMemory memory(timing_calls(), stream.get());
+  void* const x = memory.try_take(image_bytes(call, call.x));
+  void* const y = memory.try_take(image_bytes(call, call.y));
+  void* const weights = memory.try_take(weight_bytes);
+  void* const bias = memory.try_take(bias_bytes);
+  void* const workspace = memory.try_take(workspace_bytes);
+  if (x == nullptr || y == nullptr || weights == nullptr || bias == nullptr || workspace == nullptr)
+    return std::nullopt;
+  const ConvolutionOperands operands{x, weights, call.bias ? bias : nullptr, y, workspace};
   const StreamOfHandle taken_off(handle);
   std::optional<std::size_t> fastest;
   float least = std::numeric_limits<float>::max();

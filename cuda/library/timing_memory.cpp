@@ -1,0 +1,69 @@
+#include "cuda/library/timing_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cuda/device/cuda_call.h"
+
+namespace trainer::cuda {
+
+namespace {
+
+class TimedEvent {
+ public:
+  TimedEvent() { require_cuda(cudaEventCreate(&event_), "make an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+  void record(cudaStream_t stream) { require_cuda(cudaEventRecord(event_, stream), "mark a place in a stream"); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace
+
+TimingCalls timing_calls() {
+  return {.allocate = [](void** address, std::size_t num_bytes) { return cudaMalloc(address, num_bytes); },
+          .free = [](void* address) { return cudaFree(address); },
+          .fill = [](void* address, int byte, std::size_t num_bytes,
+                     cudaStream_t stream) { return cudaMemsetAsync(address, byte, num_bytes, stream); }};
+}
+
+TimingMemory::~TimingMemory() {
+  for (void* address : taken_) calls_.free(address);
+}
+
+void* TimingMemory::try_take(std::int64_t num_bytes) {
+  void* address = nullptr;
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(num_bytes, 1));
+  const cudaError_t error = calls_.allocate(&address, size);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  require_cuda(error, "take memory to time the libraries in");
+  taken_.push_back(address);
+  require_cuda(calls_.fill(address, 0x3C, size, stream_), "fill memory to time the libraries in");
+  return address;
+}
+
+float time_of(const std::function<void()>& run, cudaStream_t stream) {
+  constexpr int num_runs = 5;
+  TimedEvent begin, end;
+  run();  // loads the kernel
+  float best = std::numeric_limits<float>::max();
+  for (int i = 0; i < num_runs; ++i) {
+    begin.record(stream);
+    run();
+    end.record(stream);
+    require_cuda(cudaEventSynchronize(end.get()), "time the libraries");
+    float milliseconds = 0;
+    require_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "time the libraries");
+    best = std::min(best, milliseconds);
+  }
+  return best;
+}
+
+}  // namespace trainer::cuda
