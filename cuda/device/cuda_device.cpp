@@ -100,7 +100,8 @@ void CudaDevice::settle_outside_bytes(std::int64_t free_at_first) {
 std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
   const auto known = workspace_bytes_.find(op);
   if (known != workspace_bytes_.end()) return known->second;
-  const WorkspaceModel model{.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32};
+  const WorkspaceModel model{
+      .convolutions = &library_.convolution_planner(), .tf32 = context_.tf32, .matmuls = library_.matmul_planner()};
   const std::int64_t num_bytes = compute_workspace_bytes(op, model);
   workspace_bytes_.emplace(op, num_bytes);
   return num_bytes;

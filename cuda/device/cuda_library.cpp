@@ -8,11 +8,26 @@ CudaLibrary::CudaLibrary() = default;
 CudaLibrary::~CudaLibrary() = default;
 
 void CudaLibrary::start_matmuls() { matmuls_ = std::make_unique<CublasLtHandle>(); }
-void CudaLibrary::start_convolutions(const CudaOptions& options) { convolutions_.emplace(options); }
+void CudaLibrary::start_convolutions(const CudaOptions& options) {
+  convolutions_.emplace(options);
+  if (!options.autotune) return;
+  tuned_matmuls_ = std::make_unique<TunedMatmuls>(
+      tuned_matmuls_path(cudnn_properties(), static_cast<std::int64_t>(cublasLtGetVersion())),
+      [this](const MatmulCall& call, std::int64_t workspace_limit) {
+        return find_cublaslt_candidates(call, *matmuls_, workspace_limit);
+      },
+      [this](const MatmulCall& call, const std::vector<MatmulCandidate>& candidates) {
+        return time_cublaslt_candidates(call, *matmuls_, candidates);
+      });
+}
 
 std::unique_ptr<Matmul> CudaLibrary::prepare(const MatmulCall& call) {
-  return make_cublaslt_matmul(call, matmuls_->get());
+  if (tuned_matmuls_ == nullptr) return make_cublaslt_matmul(call, *matmuls_);
+  return make_cublaslt_matmul(call, *matmuls_,
+                              {tuned_matmuls_->workspace_bytes(call), tuned_matmuls_->choice_to_run(call)});
 }
+
+MatmulPlanner* CudaLibrary::matmul_planner() { return tuned_matmuls_.get(); }
 
 std::unique_ptr<Convolution> CudaLibrary::prepare(const ConvolutionCall& call) {
   return convolutions_.value().prepare(call);

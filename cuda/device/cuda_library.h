@@ -11,6 +11,7 @@
 namespace trainer::cuda {
 
 class CublasLtHandle;
+class TunedMatmuls;
 
 /// cuBLASLt and cuDNN on the current device. Each is started by its own call, before it is used, so that the memory it
 /// takes can be told.
@@ -23,6 +24,7 @@ class CudaLibrary final : public Library {
   void start_convolutions(const CudaOptions& options);
 
   std::unique_ptr<Matmul> prepare(const MatmulCall& call) override;
+  MatmulPlanner* matmul_planner() override;
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override;
   ConvolutionPlanner& convolution_planner() override;
   /// What a profile must carry to plan for this device elsewhere.
@@ -31,6 +33,7 @@ class CudaLibrary final : public Library {
  private:
   std::unique_ptr<CublasLtHandle> matmuls_;
   std::optional<CudnnConvolutions> convolutions_;
+  std::unique_ptr<TunedMatmuls> tuned_matmuls_;  ///< with device.autotune
 };
 
 }  // namespace trainer::cuda

@@ -2,6 +2,7 @@
 
 #include "cuda/device/cuda_device.h"
 #include "cuda/device/cuda_facts.h"
+#include "cuda/library/cublaslt_matmul.h"
 #include "cuda/library/cudnn_convolution.h"
 
 namespace trainer::cuda {
@@ -10,7 +11,10 @@ namespace {
 
 std::unique_ptr<Device> make_device(int index, const CudaOptions& options) { return make_cuda_device(index, options); }
 
-constexpr Module module = {.facts = gather_facts, .make_device = make_device, .make_planner = make_cudnn_planner};
+constexpr Module module = {.facts = gather_facts,
+                           .make_device = make_device,
+                           .make_planner = make_cudnn_planner,
+                           .make_matmul_planner = make_matmul_planner};
 
 }  // namespace
 

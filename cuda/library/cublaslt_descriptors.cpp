@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <iterator>
+#include <span>
+
 #include "cuda/device/cuda_call.h"
 #include "engine/errors.h"
 
@@ -106,6 +110,23 @@ void require_cublas(cublasStatus_t status, const char* doing) {
   }
 }
 
+std::string text_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text;
+  for (const std::uint64_t word : algorithm.data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+bool read_algorithm(const std::string& text, cublasLtMatmulAlgo_t& algorithm) {
+  constexpr std::size_t digits = 16;
+  if (text.size() != digits * std::size(algorithm.data)) return false;
+  for (std::size_t i = 0; i < std::size(algorithm.data); ++i) {
+    const char* const begin = text.data() + i * digits;
+    const auto [end, error] = std::from_chars(begin, begin + digits, algorithm.data[i], 16);
+    if (error != std::errc() || end != begin + digits) return false;
+  }
+  return true;
+}
+
 CublasLtDescriptors::CublasLtDescriptors(const CublasLtCall& call) : beta_(call.beta) {
   require_cublas(cublasLtMatmulDescInit(&operation_, compute_type_of(call.compute), CUDA_R_32F), "describe a product");
   const cublasOperation_t operation_a = call.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -129,14 +150,17 @@ void CublasLtDescriptors::set_aux(const void* address) {
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, address);
 }
 
-bool CublasLtDescriptors::find_algorithm(cublasLtHandle_t handle, const CublasLtCall& call,
-                                         cublasLtMatmulAlgo_t& algorithm) {
-  // The heuristic reads no more than the alignment off these addresses.
+void CublasLtDescriptors::set_aligned(const CublasLtCall& call) {
   constexpr std::uintptr_t vector_alignment = 16;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const aligned = reinterpret_cast<const void*>(vector_alignment);
   if (call.has_bias_pointer) set_bias(aligned);
   if (call.aux_leading_dimension > 0) set_aux(aligned);
+}
+
+std::vector<CublasLtAlgorithm> CublasLtDescriptors::find_algorithms(cublasLtHandle_t handle, const CublasLtCall& call,
+                                                                    int most) {
+  set_aligned(call);
   cublasLtMatmulPreferenceOpaque_t preference{};
   require_cublas(cublasLtMatmulPreferenceInit(&preference), "describe what it may choose from");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(call.workspace_bytes));
@@ -144,16 +168,26 @@ bool CublasLtDescriptors::find_algorithm(cublasLtHandle_t handle, const CublasLt
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(preference, attribute, static_cast<std::uint32_t>(call.min_alignment));
-  cublasLtMatmulHeuristicResult_t result{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int num_results = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, &operation_, &a_, &b_, &d_, &d_, &preference, 1, &result, &num_results);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, &operation_, &a_, &b_, &d_, &d_, &preference,
+                                                               most, results.data(), &num_results);
   // How it says that nothing serves; INVALID_VALUE too, where an epilogue sets conditions.
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   require_cublas(status, "choose an algorithm");
-  if (num_results == 0 || result.state != CUBLAS_STATUS_SUCCESS) return false;
-  algorithm = result.algo;
-  return true;
+  std::vector<CublasLtAlgorithm> found;
+  for (const cublasLtMatmulHeuristicResult_t& result : std::span(results).first(static_cast<std::size_t>(num_results)))
+    if (result.state == CUBLAS_STATUS_SUCCESS)
+      found.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize)});
+  return found;
+}
+
+bool CublasLtDescriptors::serves(cublasLtHandle_t handle, const CublasLtCall& call,
+                                 const cublasLtMatmulAlgo_t& algorithm, std::int64_t workspace_bytes) {
+  set_aligned(call);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle, &operation_, &a_, &b_, &d_, &d_, &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && static_cast<std::int64_t>(result.workspaceSize) <= workspace_bytes;
 }
 
 cublasStatus_t CublasLtDescriptors::run(cublasLtHandle_t handle, const CublasLtOperands& operands,

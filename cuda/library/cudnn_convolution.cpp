@@ -73,7 +73,7 @@ class CudnnHandle {
 
 CudnnPlanner make_planner(CudnnPlans plans, const CudaOptions& options, PlanTimer timer) {
   if (!options.autotune) return CudnnPlanner(std::move(plans));
-  const std::string path = engine_choices_path(plans.device_name(), CudnnPlans::cudnn_version());
+  const std::string path = engine_choices_path("convolutions", plans.device_name(), CudnnPlans::cudnn_version());
   return {std::move(plans), path, std::move(timer)};
 }
 

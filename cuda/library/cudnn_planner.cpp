@@ -34,7 +34,7 @@ CudnnPlanner::Choice& CudnnPlanner::choice_of(const ConvolutionCall& call) {
 
 CudnnPlanner::Choice CudnnPlanner::choose(const ConvolutionCall& call) {
   if (!choices_) return {.plan = plans_.find(call, 1).front()};
-  if (const auto engine = choices_->find(call)) {
+  if (const auto engine = choices_->find(text_key(call))) {
     std::vector<CudnnPlan> candidates = plans_.find(call, max_timed);
     const auto chosen = std::find_if(candidates.begin(), candidates.end(),
                                      [&](const CudnnPlan& plan) { return plan.engine == *engine; });
@@ -49,7 +49,7 @@ CudnnPlan CudnnPlanner::choose_by_time(const ConvolutionCall& call, const CudnnP
   std::erase_if(candidates, [&](const CudnnPlan& plan) { return plan.workspace_bytes > planned.workspace_bytes; });
   const auto fastest = timer_(call, candidates);
   if (!fastest) return planned;
-  choices_->store(call, candidates.at(*fastest).engine);
+  choices_->store(text_key(call), candidates.at(*fastest).engine);
   return std::move(candidates.at(*fastest));
 }
 

@@ -48,7 +48,7 @@ std::map<std::string, std::string> read_choices(const std::string& path) {
     }
   }
   if (!is_whole)
-    throw DataError("the file of timed convolutions is damaged; delete it, and they are timed again: " + path);
+    throw DataError("the file of what device.autotune timed is damaged; delete it, and it is timed again: " + path);
   return engines;
 }
 
@@ -65,31 +65,31 @@ std::string text_key(const ConvolutionCall& call) {
       call.tf32 ? " tf32" : "", call.workspace_limit);
 }
 
-std::string engine_choices_path(const std::string& device_name, std::int64_t cudnn_version) {
+std::string engine_choices_path(const std::string& what, const std::string& device_name, std::int64_t version) {
   fs::path folder = read_variable("XDG_CACHE_HOME");
   if (folder.empty()) {
     const std::string home = read_variable("HOME");
     if (home.empty())
       throw DataError(
-          "there is no place for the convolutions that device.autotune times: set HOME or XDG_CACHE_HOME, or use "
+          "there is no place for what device.autotune times: set HOME or XDG_CACHE_HOME, or use "
           "device.autotune=false");
     folder = fs::path(home) / ".cache";
   }
   std::string name = device_name;
   for (char& letter : name)
     if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '-';
-  return folder / "trainer" / fmt::format("convolutions-{}-{}.json", name, cudnn_version);
+  return folder / "trainer" / fmt::format("{}-{}-{}.json", what, name, version);
 }
 
 EngineChoices::EngineChoices(std::string path) : path_(std::move(path)), engines_(read_choices(path_)) {}
 
-std::optional<std::string> EngineChoices::find(const ConvolutionCall& call) const {
-  const auto found = engines_.find(text_key(call));
+std::optional<std::string> EngineChoices::find(const std::string& key) const {
+  const auto found = engines_.find(key);
   return found == engines_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void EngineChoices::store(const ConvolutionCall& call, const std::string& engine) {
-  engines_[text_key(call)] = engine;
+void EngineChoices::store(const std::string& key, const std::string& engine) {
+  engines_[key] = engine;
   // Ours win: they are what this process goes on to use.
   engines_.merge(read_choices(path_));
   std::error_code error;
@@ -105,10 +105,10 @@ void EngineChoices::store(const ConvolutionCall& call, const std::string& engine
   if (error) {
     std::error_code ignored;
     fs::remove(unfinished, ignored);
-    throw DataError(fmt::format(
-        "the convolutions that device.autotune timed cannot be stored in {}: {}; let XDG_CACHE_HOME name a folder that "
-        "can be written, or use device.autotune=false",
-        path_, error.message()));
+    throw DataError(
+        fmt::format("what device.autotune timed cannot be stored in {}: {}; let XDG_CACHE_HOME name a folder that "
+                    "can be written, or use device.autotune=false",
+                    path_, error.message()));
   }
 }
 

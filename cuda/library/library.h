@@ -13,6 +13,8 @@ class Library {
  public:
   virtual ~Library() = default;
   virtual std::unique_ptr<Matmul> prepare(const MatmulCall& call) = 0;
+  /// What prepare() would give a product of scratch; null: matmul_workspace_bytes.
+  virtual MatmulPlanner* matmul_planner() { return nullptr; }
   virtual std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) = 0;
   /// The engine that prepare() would choose, and its scratch.
   virtual ConvolutionPlanner& convolution_planner() = 0;

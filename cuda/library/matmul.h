@@ -26,6 +26,10 @@ constexpr bool reads_bias(Epilogue epilogue) {
   return epilogue == Epilogue::bias || epilogue == Epilogue::relu_bias || epilogue == Epilogue::gelu_bias_aux ||
          epilogue == Epilogue::relu_bias_aux;
 }
+constexpr bool applies_relu(Epilogue epilogue) {
+  return epilogue == Epilogue::relu || epilogue == Epilogue::relu_bias || epilogue == Epilogue::relu_aux ||
+         epilogue == Epilogue::relu_bias_aux;
+}
 /// aux holds the sums before GELU: (m, n) of the call's type, row-major and without gaps.
 constexpr bool has_gelu_aux(Epilogue epilogue) {
   return epilogue == Epilogue::gelu_bias_aux || epilogue == Epilogue::gelu_aux || epilogue == Epilogue::dgelu;
@@ -67,6 +71,16 @@ struct MatmulOperands {
 /// Scratch offered to the library for one product; a rule, not a reading, so that it can be planned without a GPU: see
 /// Note [Scratch of a product] in cuda/ops/matmul_workspace.cpp.
 std::int64_t matmul_workspace_bytes(const MatmulCall& call);
+
+/// Knows, for one device, what scratch its products are given; the device may be only described.
+class MatmulPlanner {
+ public:
+  virtual ~MatmulPlanner() = default;
+  /// For a product of whatever alignment.
+  virtual std::int64_t workspace_bytes(const MatmulCall& call) = 0;
+  /// Of the calls asked about, those that device.autotune has not timed yet: the next process may plan another scratch.
+  virtual std::int64_t num_untuned() const = 0;
+};
 
 class Matmul {
  public:

@@ -41,9 +41,9 @@ std::string properties_of(const GpuProfile& profile) {
   return text;
 }
 
-/// Null where cuDNN cannot be asked; `reason` then says why.
+/// Null where cuDNN cannot be asked; `reason` then says why. `matmuls` is the planner of products, where there is one.
 std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const CudaOptions& options,
-                                              std::string& reason) {
+                                              std::unique_ptr<MatmulPlanner>& matmuls, std::string& reason) {
   const std::string properties = properties_of(profile);
   if (properties.empty()) {
     reason = "the profile names no file with properties for cuDNN";
@@ -56,7 +56,9 @@ std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const C
     return nullptr;
   }
   try {
-    return module->make_planner(properties, options);
+    std::unique_ptr<ConvolutionPlanner> planner = module->make_planner(properties, options);
+    matmuls = module->make_matmul_planner(properties, options);
+    return planner;
   } catch (const DeviceError& error) {
     reason = error.what();
     return nullptr;
@@ -66,11 +68,12 @@ std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const C
 }  // namespace
 
 DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
-                                 std::string workspace_bound)
+                                 std::string workspace_bound, std::unique_ptr<MatmulPlanner> matmuls)
     : name_(profile.name),
       tf32_(tf32),
       has_bf16_(profile.compute_capability >= 80),
       convolutions_(std::move(convolutions)),
+      matmuls_(std::move(matmuls)),
       workspace_bound_(std::move(workspace_bound)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
                          {"estimated library handles and kernels", profile.library_bytes}} {}
@@ -82,24 +85,36 @@ std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
     throw DeviceError(
         fmt::format("{} has no bf16, which needs compute capability 8.0; train.amp=fp16 runs there", name_));
   }
-  return compute_workspace_bytes(op, {convolutions_.get(), tf32_});
+  return compute_workspace_bytes(op, {convolutions_.get(), tf32_, matmuls_.get()});
 }
 
 std::string DescribedDevice::workspace_bound() const {
   if (!workspace_bound_.empty()) return workspace_bound_;
-  const std::int64_t num_untuned = convolutions_->num_untuned();
-  if (num_untuned == 0) return {};
-  return fmt::format(
-      "device.autotune: {} not been timed on this GPU by this user. The scratch is cuDNN's first choice's; a timed one "
-      "never needs more.",
-      num_untuned == 1 ? "1 convolution has" : fmt::format("{} convolutions have", num_untuned));
+  const auto have = [](std::int64_t count, const char* what) {
+    return count == 1 ? fmt::format("1 {} has", what) : fmt::format("{} {}s have", count, what);
+  };
+  std::string text;
+  if (const std::int64_t num_untuned = convolutions_->num_untuned(); num_untuned > 0)
+    text = fmt::format(
+        "device.autotune: {} not been timed on this GPU by this user. The scratch is cuDNN's first choice's; a timed "
+        "one never needs more.",
+        have(num_untuned, "convolution"));
+  if (const std::int64_t num_untuned = matmuls_ == nullptr ? 0 : matmuls_->num_untuned(); num_untuned > 0)
+    text += fmt::format(
+        "{}device.autotune: {} not been timed on this GPU by this user. The scratch is that of cuBLASLt's first "
+        "choice; "
+        "the first run keeps to it, and those behind it may take up to 32 MiB.",
+        text.empty() ? "" : " ", have(num_untuned, "product"));
+  return text;
 }
 
 std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
                                                        std::int64_t workspace_limit) {
   std::string reason;
-  std::unique_ptr<ConvolutionPlanner> planner = ask_cudnn(profile, options, reason);
-  if (planner != nullptr) return std::make_unique<DescribedDevice>(profile, options.tf32, std::move(planner), "");
+  std::unique_ptr<MatmulPlanner> matmuls;
+  std::unique_ptr<ConvolutionPlanner> planner = ask_cudnn(profile, options, matmuls, reason);
+  if (planner != nullptr)
+    return std::make_unique<DescribedDevice>(profile, options.tf32, std::move(planner), "", std::move(matmuls));
   std::string bound = fmt::format(
       "The scratch of convolutions is counted with its bound, "
       "memory.workspace_limit, {} a call, and may be less: {}.",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/library/convolution.h"
+#include "cuda/library/matmul.h"
 #include "cuda/model/cuda_options.h"
 #include "cuda/ops/linear_call.h"
 #include "engine/config/gpu_profile.h"
@@ -18,13 +19,13 @@ class DescribedDevice final : public DeviceModel {
  public:
   /// `workspace_bound` is what the function of that name answers where it is not empty.
   DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
-                  std::string workspace_bound);
+                  std::string workspace_bound, std::unique_ptr<MatmulPlanner> matmuls = nullptr);
 
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return name_; }
   /// Throws DeviceError for an op of bf16 where the GPU is too old for it.
   std::int64_t workspace_bytes(const Op& op) const override;
-  /// Tells also of convolutions of the ops asked about that have not been timed yet.
+  /// Tells also of convolutions and products of the ops asked about that have not been timed yet.
   std::string workspace_bound() const override;
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(tf32_); }
@@ -35,6 +36,7 @@ class DescribedDevice final : public DeviceModel {
   bool tf32_ = false;
   bool has_bf16_ = true;
   std::unique_ptr<ConvolutionPlanner> convolutions_;
+  std::unique_ptr<MatmulPlanner> matmuls_;  ///< null: matmul_workspace_bytes
   std::string workspace_bound_;
   std::vector<NamedBytes> outside_allocator_;
 };

@@ -40,7 +40,8 @@ CublasLtLayout layout_of(std::int64_t rows, std::int64_t columns) { return {colu
 
 }  // namespace
 
-bool cublaslt_supports(const MatmulCall& call) {
+bool cublaslt_supports(const MatmulCall& call, bool relu_keeps_nan) {
+  if (applies_relu(call.epilogue) && !relu_keeps_nan) return false;
   switch (call.epilogue) {
     case Epilogue::gelu_bias_aux:
     case Epilogue::gelu_aux:

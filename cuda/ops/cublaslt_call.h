@@ -19,8 +19,10 @@ namespace trainer::cuda {
 //   - the mask's leading dimension is a multiple of 128 bits, GELU's sums' a multiple of 8 elements;
 //   - BGRADB wants B transposed;
 //   - DRELU and DGELU are refused for k = 1 (as nvmath-python found).
-// It leaves open what its ReLU makes of NaN, and which bit a sum of exactly 0 sets. A diverged run must stay visible,
-// so tests/cuda_device/cublaslt_test.cpp asks the GPU about NaN; were it lost, cublaslt_supports would have to say no.
+// It leaves open what its ReLU makes of NaN, and which bit a sum of exactly 0 sets. Some versions make 0 of NaN, which
+// hides where a run diverged. So the GPU is asked once, when the handle is made (relu_keeps_nan); where NaN is lost,
+// ReLU is a kernel of its own. A run that diverges is noticed either way: Note [Lost weights] in
+// engine/ops/loss_statistics.h.
 
 enum class CublasLtEpilogue : std::uint8_t {
   standard,  ///< DEFAULT
@@ -68,9 +70,9 @@ struct CublasLtOperands {
   void* workspace = nullptr;
 };
 
-/// Whether cuBLASLt computes `call` with its epilogue; else the epilogue is a kernel of its own behind the product, see
-/// cuda/ops/unfused_matmul.h.
-bool cublaslt_supports(const MatmulCall& call);
+/// Whether cuBLASLt computes `call` with its epilogue, as every device wants it; else the epilogue is a kernel of its
+/// own behind the product, see cuda/ops/unfused_matmul.h.
+bool cublaslt_supports(const MatmulCall& call, bool relu_keeps_nan = true);
 
 CublasLtCall describe_cublaslt(const MatmulCall& call);
 CublasLtOperands cublaslt_operands(const MatmulOperands& operands);

@@ -35,6 +35,7 @@ std::unique_ptr<Kernel> make_kernel_of(const Op& op, CudaContext& context);
 struct WorkspaceModel {
   ConvolutionPlanner* convolutions = nullptr;
   bool tf32 = false;
+  MatmulPlanner* matmuls = nullptr;  ///< null: matmul_workspace_bytes
 };
 
 /// DeviceModel::workspace_bytes.

@@ -22,7 +22,10 @@ class LinearCrossEntropyKernel final : public Kernel {
       : context_(with_alignment(context, alignment_of_chunks(op))),
         runner_(
             op, [&](const Op& step) { return make_kernel_of(step, context_); },
-            [&](const Op& step) { return compute_workspace_bytes(step, {.tf32 = context.tf32}); }) {}
+            [&](const Op& step) {
+              return compute_workspace_bytes(step,
+                                             {.tf32 = context.tf32, .matmuls = context.library->matmul_planner()});
+            }) {}
 
   void run(const OperandAddresses& addresses) override {
     runner_.run(addresses,

@@ -10,10 +10,8 @@ namespace {
 
 class UnfusedMatmul final : public Matmul {
  public:
-  UnfusedMatmul(const MatmulCall& call, std::unique_ptr<Matmul> product)
-      : call_(call),
-        product_workspace_(matmul_workspace_bytes(without_epilogue(call)) > 0),
-        product_(std::move(product)) {}
+  UnfusedMatmul(const MatmulCall& call, std::unique_ptr<Matmul> product, bool takes_workspace)
+      : call_(call), product_workspace_(takes_workspace), product_(std::move(product)) {}
 
   void run(const MatmulOperands& operands, Stream stream) override {
     void* const workspace = product_workspace_ ? operands.workspace : nullptr;
@@ -36,8 +34,13 @@ MatmulCall without_epilogue(const MatmulCall& call) {
   return product;
 }
 
+std::unique_ptr<Matmul> make_unfused_matmul(const MatmulCall& call, std::unique_ptr<Matmul> product,
+                                            bool takes_workspace) {
+  return std::make_unique<UnfusedMatmul>(call, std::move(product), takes_workspace);
+}
+
 std::unique_ptr<Matmul> make_unfused_matmul(const MatmulCall& call, std::unique_ptr<Matmul> product) {
-  return std::make_unique<UnfusedMatmul>(call, std::move(product));
+  return make_unfused_matmul(call, std::move(product), matmul_workspace_bytes(without_epilogue(call)) > 0);
 }
 
 }  // namespace trainer::cuda

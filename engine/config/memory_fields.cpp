@@ -29,7 +29,7 @@ void add_device_fields(Fields& fields) {
                       "CUDA: let matrix products and convolutions round f32 operands to TF32, faster and less exact")
                        .also_called({"allow_tf32"}));
   fields.push_back(of(&Experiment::device, &DeviceConfig::autotune, "device.autotune", boolean(),
-                      "CUDA: time the kernels that fit each convolution once and keep the fastest")
+                      "CUDA: time the kernels that fit each convolution and product once and keep the fastest")
                        .also_called({"benchmark", "cudnn_benchmark"}));
   fields.push_back(of(&Experiment::device, &DeviceConfig::cuda_graph, "device.cuda_graph", boolean(),
                       "CUDA: replay a step that repeats itself as one launch; false shows each layer to a profiler"));

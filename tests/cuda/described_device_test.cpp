@@ -98,6 +98,29 @@ TEST_CASE("a profile's file for cuDNN that is not there is a mistake of the prof
   CHECK_THROWS_AS(make_described_device(profile, {}, 96 << 20), ConfigError);
 }
 
+TEST_CASE("products are planned with the scratch that their choices need, and those without one are told") {
+  class ChosenMatmuls final : public MatmulPlanner {
+   public:
+    std::int64_t workspace_bytes(const MatmulCall& call) override {
+      if (call.n == 64) return std::int64_t{32} << 20;
+      ++num_untuned_;
+      return 512;
+    }
+    std::int64_t num_untuned() const override { return num_untuned_; }
+
+   private:
+    std::int64_t num_untuned_ = 0;
+  };
+  const DescribedDevice device(small_gpu(), false, std::make_unique<BoundedConvolutionPlanner>(), "",
+                               std::make_unique<ChosenMatmuls>());
+  const TensorType features{DType::f32, {8, 16}};
+  CHECK(device.workspace_bytes(linear_op(features, {.out = 64})) == std::int64_t{32} << 20);
+  CHECK(device.workspace_bound().empty());
+  CHECK(device.workspace_bytes(linear_op(features, {.out = 32})) == 512);
+  CHECK_THAT(device.workspace_bound(),
+             Catch::Contains("1 product has not been timed on this GPU") && Catch::Contains("32 MiB"));
+}
+
 TEST_CASE("convolutions that have not been timed yet are told once the device was asked about them") {
   /// Has timed no convolution.
   class UntunedPlanner final : public ConvolutionPlanner {

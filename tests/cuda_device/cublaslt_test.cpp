@@ -150,8 +150,8 @@ TEST_CASE("a product by cuBLASLt is the sum of products, and fused epilogues are
     INFO("m " << call.m << ", n " << call.n << ", k " << call.k << ", transposed " << call.transpose_a
               << call.transpose_b << ", epilogue " << static_cast<int>(call.epilogue));
     const auto a = numbers(call.m * call.k, 1), b = numbers(call.k * call.n, 2);
-    const auto matmul = make_cublaslt_matmul(call, handle.get());
-    CHECK(matmul->is_fused() == cublaslt_supports(call));
+    const auto matmul = make_cublaslt_matmul(call, handle);
+    CHECK(matmul->is_fused() == cublaslt_supports(call, handle.keeps_nan()));
     const Result fused = run(call, *matmul, a, b);
     if (call.epilogue == Epilogue::none) {
       std::vector<float> sums;
@@ -168,7 +168,7 @@ TEST_CASE("a product by cuBLASLt is the sum of products, and fused epilogues are
       CHECK(largest_difference(fused.c, sums) < 1e-4);
       continue;
     }
-    const auto unfused = make_unfused_matmul(call, make_cublaslt_matmul(without_epilogue(call), handle.get()));
+    const auto unfused = make_unfused_matmul(call, make_cublaslt_matmul(without_epilogue(call), handle));
     const Result apart = run(call, *unfused, a, b);
     CHECK(largest_difference(fused.c, apart.c) < (has_gelu_aux(call.epilogue) ? 1e-3 : 1e-4));
     CHECK(largest_difference(fused.bias, apart.bias) < 1e-4);
@@ -191,24 +191,33 @@ TEST_CASE("a product by cuBLASLt gives the same bits again") {
   const CublasLtHandle handle;
   for (const MatmulCall& call : calls()) {
     const auto a = numbers(call.m * call.k, 1), b = numbers(call.k * call.n, 2);
-    const auto matmul = make_cublaslt_matmul(call, handle.get());
+    const auto matmul = make_cublaslt_matmul(call, handle);
     const bool same = run(call, *matmul, a, b).c == run(call, *matmul, a, b).c;
     CHECK(same);
   }
 }
 
-TEST_CASE("NaN passes the ReLU of a product") {
+TEST_CASE("NaN passes the ReLU of a product, whatever the library's makes of it") {
   const auto device = device_or_skip();
   if (device == nullptr) return;
-  const CublasLtHandle handle;
-  for (const Epilogue epilogue : {Epilogue::relu, Epilogue::relu_bias, Epilogue::relu_aux, Epilogue::relu_bias_aux}) {
-    for (const std::int64_t size : {13, 128, 1000}) {
-      const MatmulCall call{.m = 64, .n = size, .k = 32, .transpose_b = true, .epilogue = epilogue};
-      INFO("n " << size << ", epilogue " << static_cast<int>(epilogue));
-      auto a = numbers(call.m * call.k, 1);
-      a[0] = std::numeric_limits<float>::quiet_NaN();
-      const auto matmul = make_cublaslt_matmul(call, handle.get());
-      CHECK(std::isnan(run(call, *matmul, a, numbers(call.k * call.n, 2)).c[0]));
+  CublasLtHandle handle;
+  WARN("cuBLASLt's ReLU " << (handle.keeps_nan() ? "keeps" : "loses") << " NaN here");
+  for (const bool may_fuse : {true, false}) {
+    if (!may_fuse) handle.set_keeps_nan(false);
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      for (const Epilogue epilogue :
+           {Epilogue::relu, Epilogue::relu_bias, Epilogue::relu_aux, Epilogue::relu_bias_aux}) {
+        for (const std::int64_t size : {13, 128, 1000}) {
+          const MatmulCall call{.m = 64, .n = size, .k = 32, .transpose_b = true, .type = type, .epilogue = epilogue};
+          INFO("n " << size << ", epilogue " << static_cast<int>(epilogue) << ", " << name_of(type));
+          const auto matmul = make_cublaslt_matmul(call, handle);
+          CHECK(matmul->is_fused() == handle.keeps_nan());
+          if (type != DType::f32) continue;
+          auto a = numbers(call.m * call.k, 1);
+          a[0] = std::numeric_limits<float>::quiet_NaN();
+          CHECK(std::isnan(run(call, *matmul, a, numbers(call.k * call.n, 2)).c[0]));
+        }
+      }
     }
   }
 }

@@ -155,11 +155,11 @@ TEST_CASE("a call without a choice is left to the heuristics and counted once") 
 
 TEST_CASE("a stored engine that this cuDNN does not offer is timed anew") {
   const Folder folder;
-  EngineChoices(folder.file()).store(call, "eng-of-old");
+  EngineChoices(folder.file()).store(text_key(call), "eng-of-old");
   CudnnPlanner planner(h200_plans(), folder.file(), prefer_last);
   CHECK(planner.plan(call).engine == candidates()[0].engine);
   CHECK(planner.plan_to_run(call).engine == candidates().back().engine);
-  CHECK(EngineChoices(folder.file()).find(call) == candidates().back().engine);
+  CHECK(EngineChoices(folder.file()).find(text_key(call)) == candidates().back().engine);
 }
 
 TEST_CASE("choices of two processes are both kept") {
@@ -167,19 +167,19 @@ TEST_CASE("choices of two processes are both kept") {
   ConvolutionCall other = call;
   other.tf32 = true;
   EngineChoices one(folder.file()), two(folder.file());
-  one.store(call, "a");
-  two.store(other, "b");
+  one.store(text_key(call), "a");
+  two.store(text_key(other), "b");
   const EngineChoices all(folder.file());
-  CHECK(all.find(call) == "a");
-  CHECK(all.find(other) == "b");
+  CHECK(all.find(text_key(call)) == "a");
+  CHECK(all.find(text_key(other)) == "b");
   other.workspace_limit = 1;
-  CHECK_FALSE(all.find(other));
+  CHECK_FALSE(all.find(text_key(other)));
 }
 
 TEST_CASE("a damaged file of choices is an error that says what to do") {
   const Folder folder;
   for (const char* text : {"{", "[]", R"({"call": 1})"}) {
-    EngineChoices(folder.file()).store(call, "a");
+    EngineChoices(folder.file()).store(text_key(call), "a");
     std::ofstream(folder.file()) << text;
     CHECK_THROWS_AS(EngineChoices(folder.file()), DataError);
     CHECK_THROWS_WITH(EngineChoices(folder.file()), Catch::Contains("delete it"));
@@ -189,15 +189,17 @@ TEST_CASE("a damaged file of choices is an error that says what to do") {
 
 TEST_CASE("choices that cannot be stored are an error that says what to do") {
   EngineChoices choices("/proc/no/such/folder/choices.json");
-  CHECK_THROWS_WITH(choices.store(call, "a"), Catch::Contains("XDG_CACHE_HOME"));
+  CHECK_THROWS_WITH(choices.store(text_key(call), "a"), Catch::Contains("XDG_CACHE_HOME"));
 }
 
 TEST_CASE("choices are kept for each kind of device and version of cuDNN") {
   REQUIRE(setenv("XDG_CACHE_HOME", "/cache", 1) == 0);
-  CHECK(engine_choices_path("NVIDIA H200", 91900) == "/cache/trainer/convolutions-NVIDIA-H200-91900.json");
+  CHECK(engine_choices_path("convolutions", "NVIDIA H200", 91900) ==
+        "/cache/trainer/convolutions-NVIDIA-H200-91900.json");
   REQUIRE(unsetenv("XDG_CACHE_HOME") == 0);
   REQUIRE(setenv("HOME", "/home/someone", 1) == 0);
-  CHECK(engine_choices_path("a/b", 91900) == "/home/someone/.cache/trainer/convolutions-a-b-91900.json");
+  CHECK(engine_choices_path("convolutions", "a/b", 91900) ==
+        "/home/someone/.cache/trainer/convolutions-a-b-91900.json");
 }
 
 }  // namespace
