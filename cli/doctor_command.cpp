@@ -74,6 +74,7 @@ nlohmann::ordered_json to_json(const cuda::CudaDeviceInfo& device) {
                                    {"sm_clock", device.sm_clock},
                                    {"memory_clock", device.memory_clock},
                                    {"used_counts", device.used_bytes_origin},
+                                   {"notes", device.notes},
                                    {"problem", device.problem}};
   if (!device.cudnn_properties.empty())
     report["cudnn_properties"] = nlohmann::ordered_json::parse(device.cudnn_properties, nullptr, false);
@@ -113,6 +114,7 @@ std::vector<Fact> facts_of(const cuda::CudaDeviceInfo& device) {
     facts.push_back({"  clocks", fmt::format("{} MHz SM, {} MHz memory", device.sm_clock, device.memory_clock)});
   for (const DeviceProcess& process : device.processes)
     facts.push_back({"  process", fmt::format("{} {} {}", process.pid, process.name, format_bytes(process.num_bytes))});
+  for (const std::string& note : device.notes) facts.push_back({"  note", note});
   if (!device.problem.empty()) facts.push_back({"  problem", device.problem});
   return facts;
 }

@@ -17,6 +17,7 @@
 #include "cuda/kernels/step_scalars_storage.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
+#include "engine/ops/conv2d.h"
 
 namespace trainer::cuda {
 
@@ -199,6 +200,10 @@ std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue
 
 void CudaDevice::push_range(const char* name) { push_profiler_range(name); }
 void CudaDevice::pop_range() { pop_profiler_range(); }
+
+void CudaDevice::try_libraries() {
+  prepare(conv2d_op({DType::f32, {8, 16, 16, 32}}, {.out = 32, .kernel = {3, 3}, .padding = {1, 1}}));
+}
 
 std::unique_ptr<CudaDevice> make_cuda_device(int index, const CudaOptions& options) {
   CudaDeviceInfo info = describe_device(index);

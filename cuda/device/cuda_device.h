@@ -62,6 +62,10 @@ class CudaDevice final : public Device {
   void push_range(const char* name) override;
   void pop_range() override;
 
+  std::vector<std::string> notes() const override { return library_.notes(); }
+
+  /// Prepares a convolution that runs nowhere, so that notes() tells what would become of others.
+  void try_libraries();
   /// What used_bytes counts, in words.
   std::string used_bytes_origin() const { return usage_.origin(); }
   /// What a profile must carry to plan for this device elsewhere, as JSON.

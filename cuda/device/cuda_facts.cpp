@@ -52,6 +52,8 @@ void try_device(CudaDeviceInfo& info) {
     info.used_bytes_origin = device->used_bytes_origin();
     info.outside_bytes = device->outside_allocator();
     info.cudnn_properties = device->cudnn_properties();
+    device->try_libraries();
+    info.notes = device->notes();
   } catch (const DeviceError& error) {
     info.problem = error.what();
   }

@@ -35,6 +35,16 @@ std::unique_ptr<Convolution> CudaLibrary::prepare(const ConvolutionCall& call) {
 
 ConvolutionPlanner& CudaLibrary::convolution_planner() { return convolutions_.value().planner(); }
 
+std::vector<std::string> CudaLibrary::notes() const {
+  std::vector<std::string> notes;
+  if (!matmuls_->keeps_nan())
+    notes.emplace_back(
+        "cuBLASLt's ReLU makes 0 of NaN on this GPU: behind products ReLU is a kernel of its own, so that a run that "
+        "diverges shows where");
+  if (const std::string& note = convolutions_.value().note(); !note.empty()) notes.push_back(note);
+  return notes;
+}
+
 const std::string& CudaLibrary::cudnn_properties() const { return convolutions_.value().properties_json(); }
 
 }  // namespace trainer::cuda

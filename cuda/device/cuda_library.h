@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cuda/library/cudnn_convolution.h"
 #include "cuda/library/library.h"
@@ -27,6 +28,8 @@ class CudaLibrary final : public Library {
   MatmulPlanner* matmul_planner() override;
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override;
   ConvolutionPlanner& convolution_planner() override;
+  /// Device::notes.
+  std::vector<std::string> notes() const;
   /// What a profile must carry to plan for this device elsewhere.
   const std::string& cudnn_properties() const;
 

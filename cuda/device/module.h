@@ -30,6 +30,7 @@ struct CudaDeviceInfo {
   std::string cudnn_properties;           ///< as make_planner takes them; empty unless the device was tried
   std::string used_bytes_origin;          ///< what a run's `used` counts here; empty unless the device was tried
   std::vector<NamedBytes> outside_bytes;  ///< DeviceModel::outside_allocator; empty unless the device was tried
+  std::vector<std::string> notes;         ///< Device::notes; empty unless the device was tried
   std::string problem;                    ///< why it cannot be used, as a sentence that tells what to do; empty: it can
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/device/cuda_call.h"
+#include "cuda/library/convolution_loader.h"
 #include "cuda/library/cudnn_planner.h"
 #include "cuda/library/cudnn_timing.h"
 #include "engine/errors.h"
@@ -20,11 +21,13 @@ namespace trainer::cuda {
 // for the planned scratch or is refused. A description in configs/gpus/ that equals the device's own therefore yields
 // the device's own plans; where it was written from public figures it may differ from it, and scripts/gpu_check.sh
 // saves the device's.
-// With device.autotune a plan is the choice that an earlier process stored for the device, else the heuristics' first.
-// Engines are timed only where a convolution without such a choice is prepared to run, and only those that need no more
-// scratch than was planned: the fastest is stored and runs in the planned scratch, and what was planned holds for as
-// long as the process. From the next one on, the stored choice is what is planned and what runs. Searches for changes
-// that fit and plans that are only reported therefore time nothing.
+// Where a plan is refused, or cuDNN does not take it, the convolution is planned anew with the handle, among the same
+// engines and in no more than the planned scratch (ConvolutionLoader): the plan's bytes hold, the engine may be
+// another, and the run and `trainer doctor` say so. With device.autotune a plan is the choice that an earlier process
+// stored for the device, else the heuristics' first. Engines are timed only where a convolution without such a choice
+// is prepared to run, and only those that need no more scratch than was planned: the fastest is stored and runs in the
+// planned scratch, and what was planned holds for as long as the process. From the next one on, the stored choice is
+// what is planned and what runs. Searches for changes that fit and plans that are only reported therefore time nothing.
 // What cuDNN's heuristics say depends on its version: a plan holds for the version that made it.
 
 namespace {
@@ -89,11 +92,17 @@ struct CudnnConvolutions::Parts {
         planner(make_planner(CudnnPlans(properties_json), options,
                              [this](const ConvolutionCall& call, const std::vector<CudnnPlan>& plans) {
                                return fastest_plan(call, plans, handle.get());
-                             })) {}
+                             })),
+        loader([this](const CudnnPlan& plan,
+                      const ConvolutionCall& call) { return load_cudnn_plan(plan, call, handle.get()); },
+               [this](const CudnnPlan& plan, const ConvolutionCall& call) {
+                 return plan_cudnn_here(plan, call, handle.get());
+               }) {}
 
   CudnnHandle handle;
   std::string properties_json;
   CudnnPlanner planner;
+  ConvolutionLoader loader;
 };
 
 CudnnConvolutions::CudnnConvolutions(const CudaOptions& options) : parts_(std::make_unique<Parts>(options)) {}
@@ -104,8 +113,10 @@ CudnnConvolutions& CudnnConvolutions::operator=(CudnnConvolutions&&) noexcept = 
 ConvolutionPlanner& CudnnConvolutions::planner() { return parts_->planner; }
 
 std::unique_ptr<Convolution> CudnnConvolutions::prepare(const ConvolutionCall& call) {
-  return load_cudnn_plan(parts_->planner.plan_to_run(call), call, parts_->handle.get());
+  return parts_->loader.load(parts_->planner.plan_to_run(call), call);
 }
+
+const std::string& CudnnConvolutions::note() const { return parts_->loader.note(); }
 
 const std::string& CudnnConvolutions::properties_json() const { return parts_->properties_json; }
 

@@ -28,6 +28,8 @@ class CudnnConvolutions {
   /// stored for, in memory that it takes from the device for as long as that lasts, and stores the choice. The
   /// convolution may be used for as long as this object.
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call);
+  /// ConvolutionLoader::note.
+  const std::string& note() const;
   /// What make_cudnn_planner would need to plan for this device elsewhere.
   const std::string& properties_json() const;
 

@@ -143,17 +143,9 @@ void require_version() {
 /// Runs on the stream it is given, in the memory it is given.
 class CudnnConvolution final : public Convolution {
  public:
-  CudnnConvolution(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle)
-      : handle_(handle), has_bias_(call.bias) {
-    // Without the trial run that the frontend offers, which would need memory.
-    const fe::error_t error = graph_.deserialize(handle, plan.serialized, true, false);
-    if (error.is_bad()) require_no_fault(nullptr, "load the plan of a convolution");
-    require_cudnn(error, "load the plan of a convolution");
-    if (graph_.get_workspace_size() != plan.workspace_bytes)
-      throw DeviceError(fmt::format(
-          "{} on this device needs {} bytes of scratch where {} were planned: cuDNN is not the one that the "
-          "plan was made with (`trainer doctor` shows its version); install that, or use device.type=cpu",
-          text_of(call), graph_.get_workspace_size(), plan.workspace_bytes));
+  /// The plan at `index` of `graph`, which is built.
+  CudnnConvolution(fe::graph::Graph graph, std::int64_t index, const ConvolutionCall& call, cudnnHandle_t handle)
+      : handle_(handle), has_bias_(call.bias), graph_(std::move(graph)), index_(index) {
     for (const OperandId id : {x_id, weights_id, y_id}) addresses_[id] = nullptr;
     if (has_bias_) addresses_[bias_id] = nullptr;
   }
@@ -166,8 +158,8 @@ class CudnnConvolution final : public Convolution {
     if (has_bias_) addresses_[bias_id] = const_cast<void*>(operands.bias);
     if (const cudnnStatus_t status = cudnnSetStream(handle_, stream); status != CUDNN_STATUS_SUCCESS)
       fail(stream, cudnnGetErrorString(status));
-    if (const fe::error_t error = graph_.execute(handle_, addresses_, operands.workspace); error.is_bad())
-      fail(stream, first_line_of(error));
+    const fe::error_t error = graph_.execute_plan_at_index(handle_, addresses_, operands.workspace, index_);
+    if (error.is_bad()) fail(stream, first_line_of(error));
   }
 
  private:
@@ -182,26 +174,31 @@ class CudnnConvolution final : public Convolution {
   cudnnHandle_t handle_;
   bool has_bias_;
   fe::graph::Graph graph_;
+  std::int64_t index_;
   std::unordered_map<std::int64_t, void*> addresses_;
 };
+
+/// The description of `call`, which plans can be made of: for what `properties` describe, or with a handle for its own
+/// device.
+fe::graph::Graph describe(const ConvolutionCall& call, const std::shared_ptr<const fe::DeviceProperties>& properties,
+                          cudnnHandle_t handle) {
+  fe::graph::Graph graph;
+  graph.set_io_data_type(type_of(call.type))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  if (handle == nullptr) graph.set_device_properties(properties);
+  add_operations(graph, call);
+  require_cudnn(graph.validate(), "take the description of a convolution");
+  require_cudnn(handle == nullptr ? graph.build_operation_graph() : graph.build_operation_graph(handle),
+                "take the description of a convolution");
+  return graph;
+}
 
 }  // namespace
 
 struct CudnnPlans::Device {
   std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
   std::string name;
-
-  fe::graph::Graph describe(const ConvolutionCall& call) const {
-    fe::graph::Graph graph;
-    graph.set_io_data_type(type_of(call.type))
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT)
-        .set_device_properties(properties);
-    add_operations(graph, call);
-    require_cudnn(graph.validate(), "take the description of a convolution");
-    require_cudnn(graph.build_operation_graph(), "take the description of a convolution");
-    return graph;
-  }
 };
 
 CudnnPlans::CudnnPlans(const std::string& properties_json) : device_(std::make_unique<Device>()) {
@@ -224,7 +221,7 @@ const std::string& CudnnPlans::device_name() const { return device_->name; }
 std::int64_t CudnnPlans::cudnn_version() { return static_cast<std::int64_t>(cudnnGetVersion()); }
 
 std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t max_plans) const {
-  fe::graph::Graph graph = device_->describe(call);
+  fe::graph::Graph graph = describe(call, device_->properties, nullptr);
   std::vector<CudnnPlan> plans, too_large;
   std::string problem = "no engine serves";
   std::int64_t next = 0;
@@ -270,7 +267,43 @@ std::string cudnn_device_properties(cudnnHandle_t handle) {
 }
 
 std::unique_ptr<Convolution> load_cudnn_plan(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle) {
-  return std::make_unique<CudnnConvolution>(plan, call, handle);
+  fe::graph::Graph graph;
+  // Without the trial run that the frontend offers, which would need memory.
+  const fe::error_t error = graph.deserialize(handle, plan.serialized, true, false);
+  if (error.is_bad()) require_no_fault(nullptr, "load the plan of a convolution");
+  require_cudnn(error, "load the plan of a convolution");
+  if (graph.get_workspace_size() != plan.workspace_bytes)
+    throw DeviceError(
+        fmt::format("{} on this device needs {} bytes of scratch where {} were planned: cuDNN is not the one that the "
+                    "plan was made with (`trainer doctor` shows its version); install that, or use device.type=cpu",
+                    text_of(call), graph.get_workspace_size(), plan.workspace_bytes));
+  // What was written down is one plan.
+  return std::make_unique<CudnnConvolution>(std::move(graph), 0, call, handle);
+}
+
+std::unique_ptr<Convolution> plan_cudnn_here(const CudnnPlan& planned, const ConvolutionCall& call,
+                                             cudnnHandle_t handle) {
+  fe::graph::Graph graph = describe(call, nullptr, handle);
+  std::string problem = "no engine serves";
+  std::int64_t next = 0;
+  for (const fe::HeurMode_t mode : {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}) {
+    if (const fe::error_t error = graph.create_execution_plans({mode}); error.is_bad()) problem = first_line_of(error);
+    deselect_engines(graph, call);
+    const std::int64_t end = graph.get_execution_plan_count();
+    for (const bool of_same_engine : {true, false}) {
+      for (std::int64_t index = next; index < end; ++index) {
+        std::string engine;
+        require_cudnn(graph.get_plan_name_at_index(index, engine), "name an engine");
+        if ((engine == planned.engine) != of_same_engine || graph.build_plan_at_index(index).is_bad()) continue;
+        if (graph.get_workspace_size_plan_at_index(index) > planned.workspace_bytes) continue;
+        return std::make_unique<CudnnConvolution>(std::move(graph), index, call, handle);
+      }
+    }
+    next = end;
+  }
+  require_no_fault(nullptr, "plan a convolution");
+  throw DeviceError(fmt::format("cuDNN has no engine for {} within the {} bytes of scratch that were planned: {}",
+                                text_of(call), planned.workspace_bytes, problem));
 }
 
 }  // namespace trainer::cuda

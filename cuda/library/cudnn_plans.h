@@ -48,5 +48,9 @@ std::string cudnn_device_properties(cudnnHandle_t handle);
 /// A plan that can run on the device that `handle` was made for, which must outlive it. Throws DeviceError where the
 /// device or the library is not that of the plan.
 std::unique_ptr<Convolution> load_cudnn_plan(const CudnnPlan& plan, const ConvolutionCall& call, cudnnHandle_t handle);
+/// `call` planned anew, by the device itself, among the same engines as CudnnPlans::find: `planned`'s, or the first
+/// that needs no more scratch than that. Throws DeviceError where there is none.
+std::unique_ptr<Convolution> plan_cudnn_here(const CudnnPlan& planned, const ConvolutionCall& call,
+                                             cudnnHandle_t handle);
 
 }  // namespace trainer::cuda

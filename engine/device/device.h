@@ -104,6 +104,8 @@ class Device : public DeviceModel {
   virtual std::int64_t total_bytes() const = 0;
   /// Others that hold memory of this device, largest first; empty where that cannot be known.
   virtual std::vector<DeviceProcess> other_processes() const { return {}; }
+  /// What it had to do in another way than the usual one until now, a sentence each; what was told stays.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   virtual std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) = 0;
 

@@ -202,6 +202,7 @@ std::string end_json(const EndEvent& event) {
                                    {"capacity", adaptation.capacity},
                                    {"same_result", adaptation.numbers != Numbers::other},
                                    {"numbers", numbers_name(adaptation.numbers)}});
+  json["device_notes"] = event.device_notes;
   json["warnings"] = event.num_warnings;
   if (!event.error.empty()) json["error"] = event.error;
   return line_of(json);

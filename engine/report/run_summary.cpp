@@ -85,6 +85,7 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
                              adaptation.set.empty() ? "the smaller capacity" : shell_words(adaptation.set),
                              format_bytes(adaptation.capacity), numbers_text(adaptation.numbers)),
                  style);
+  for (const std::string& note : event.device_notes) text += line("device", note, style);
   if (event.num_warnings > 0)
     text += line("warnings", fmt::format("{}, told above", format_count(event.num_warnings)), style);
   if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);

@@ -113,6 +113,7 @@ struct EndEvent {
     Numbers numbers = Numbers::same_bits;
   };
   std::vector<Adaptation> adaptations{};
+  std::vector<std::string> device_notes{};  ///< Device::notes
   std::int64_t num_warnings = 0;
 };
 

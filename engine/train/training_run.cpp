@@ -207,6 +207,7 @@ class TrainingRun {
       take_numbers(executor);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }
+    tell_notes();
     take_numbers(executor);
     if (refused_capacity && !outcome.change) tell_of(outcome.context, *refused_capacity);
     return outcome;
@@ -234,6 +235,16 @@ class TrainingRun {
     } catch (const DataError& disk) {
       end_.error = disk.what();  // the report matters more
     }
+  }
+
+  /// Those of the device that were not told yet.
+  void tell_notes() {
+    const std::vector<std::string> notes = device_.notes();
+    for (std::size_t i = end_.device_notes.size(); i < notes.size(); ++i) {
+      events_.on_warning({.step = progress_.state.step, .message = notes[i]});
+      ++progress_.num_warnings;
+    }
+    end_.device_notes = notes;
   }
 
   void take_numbers(Executor& executor) {

@@ -339,8 +339,10 @@ TEST_CASE("adaptations and warnings are events, and the end event names them aga
   EndEvent end;
   end.adaptations = {{3, 100, {"memory.allocator=planned"}, Numbers::same_bits}};
   end.num_warnings = 1;
+  end.device_notes = {"a convolution was planned anew"};
   const json last = json::parse(end_json(end));
   CHECK(last["warnings"] == 1);
+  CHECK(last["device_notes"] == json::array({"a convolution was planned anew"}));
   CHECK(last["adaptations"] == json::array({{{"step", 3},
                                              {"set", {"memory.allocator=planned"}},
                                              {"capacity", 100},

@@ -45,6 +45,14 @@ TEST_CASE("the summary names what lay outside the allocator") {
                  "\n  outside     4.00 MiB (CUDA context 3.00 MiB, library handles 1.00 MiB) when the run began\n"));
 }
 
+TEST_CASE("the summary names what the device had to do in another way") {
+  EndEvent end;
+  end.status = "done";
+  end.device_notes = {"Convolutions are planned anew."};
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}),
+             Catch::Contains("\n  device      Convolutions are planned anew.\n"));
+}
+
 TEST_CASE("a run that ended early says so first") {
   EndEvent end;
   end.status = "interrupted";

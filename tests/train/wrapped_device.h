@@ -53,6 +53,7 @@ class WrappedDevice final : public Device {
   bool host_is_full = false;              ///< the next copy to the host finds no memory there
   std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
   const MemorySource* source = nullptr;   ///< the last one made
+  std::vector<std::string> told_notes;
 
   std::string kind() const override { return inner_->kind(); }
   std::string name() const override { return inner_->name(); }
@@ -71,6 +72,7 @@ class WrappedDevice final : public Device {
     return tells ? std::max<std::int64_t>(memory.real_capacity - memory.held, 0) : inner_->available_bytes();
   }
   std::int64_t used_bytes() const override { return inner_->used_bytes(); }
+  std::vector<std::string> notes() const override { return told_notes; }
   std::int64_t total_bytes() const override { return inner_->total_bytes(); }
   std::vector<NamedBytes> outside_allocator() const override { return inner_->outside_allocator(); }
   std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override {

@@ -1,0 +1,22 @@
+#include "tests/train/wrapped_device.h"
+#include "tests/whole_runs/training_fixture.h"
+
+using namespace trainer;
+
+TEST_CASE("What a device had to do in another way is a warning, once, and stands in the end event") {
+  const OutputFolder folder;
+  TestRun run(small_experiment, folder.path("run"));
+  WrappedDevice device(make_cpu_device(1));
+  device.told_notes = {"the first", "the second"};
+  REQUIRE(run(device) == RunStatus::done);
+  REQUIRE(run.events.warnings.size() == 2);
+  CHECK(run.events.warnings[0].message == "the first");
+  CHECK(run.events.warnings[1].message == "the second");
+  CHECK(run.events.ends.at(0).device_notes == device.told_notes);
+  CHECK(run.events.ends.at(0).num_warnings == 2);
+
+  TestRun other(small_experiment, folder.path("other"));
+  REQUIRE(other() == RunStatus::done);
+  CHECK(other.events.warnings.empty());
+  CHECK(other.events.ends.at(0).device_notes.empty());
+}
