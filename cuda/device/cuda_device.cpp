@@ -15,6 +15,7 @@
 #include "cuda/device/recorded_graph.h"
 #include "cuda/kernels/begin_pass.h"
 #include "cuda/kernels/step_scalars_storage.h"
+#include "cuda/ops/step_places.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
 #include "engine/ops/conv2d.h"
@@ -61,8 +62,10 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   settle_outside_bytes(at_first.free_bytes);
 
   scalars_ = step_scalars_storage();
-  if (scalars_ == nullptr) require_cuda(cudaGetLastError(), "find the step's numbers in its memory");
-  require_internal(scalars_ != nullptr, "the step's numbers have a place in the device's memory");
+  num_fed_steps_ = fed_steps_storage();
+  const bool are_there = scalars_ != nullptr && num_fed_steps_ != nullptr;
+  if (!are_there) require_cuda(cudaGetLastError(), "find the step's numbers in its memory");
+  require_internal(are_there, "the step's numbers have a place in the device's memory");
   context_.stream = compute_.get();
   context_.scalars = scalars_;
   context_.library = &library_;
@@ -196,6 +199,15 @@ void CudaDevice::synchronize() {
 std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue, std::string& obstacle) {
   use_device(index_);
   return record_graph(compute_.get(), queue, obstacle);
+}
+
+std::unique_ptr<StepFeed> CudaDevice::make_step_feed(const StepFeedShape& shape) {
+  use_device(index_);
+  fill_zero(num_fed_steps_, sizeof(*num_fed_steps_));
+  return std::make_unique<StepPlaces>(
+      shape, [this](std::int64_t num_bytes) { return make_host_memory(num_bytes); },
+      FedStepState{scalars_, num_fed_steps_},
+      [this](const std::function<void(Stream)>& launch) { launch(compute_.get()); });
 }
 
 void CudaDevice::push_range(const char* name) { push_profiler_range(name); }

@@ -59,6 +59,7 @@ class CudaDevice final : public Device {
   void synchronize() override;
 
   std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle) override;
+  std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override;
   void push_range(const char* name) override;
   void pop_range() override;
 
@@ -97,7 +98,9 @@ class CudaDevice final : public Device {
 
   mutable CudaLibrary library_;
   CudaContext context_;
-  StepScalars* scalars_ = nullptr;  ///< in device memory
+  // In device memory.
+  StepScalars* scalars_ = nullptr;
+  std::int64_t* num_fed_steps_ = nullptr;
   mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
 };

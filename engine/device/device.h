@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/step_feed.h"
 #include "engine/device/step_scalars.h"
 #include "engine/memory/memory_source.h"
 #include "engine/ops/op.h"
@@ -133,13 +134,17 @@ class Device : public DeviceModel {
   /// Waits until everything queued is done, copies ahead too; throws DeviceError for a fault in it.
   virtual void synchronize() = 0;
 
-  /// Records what `queue` queues (kernels, fills and copies on the device; no begin_pass) without running it; null
-  /// where it is not recorded, with the reason in `obstacle`, which a device that never records leaves empty. Throws
-  /// what `queue` throws for reasons of its own, and DeviceError where the device has failed.
+  /// Records what `queue` queues (kernels, fills, copies on the device, and what a StepFeed queues) without running it;
+  /// null where it is not recorded, with the reason in `obstacle`, which a device that never records leaves empty.
+  /// Throws what `queue` throws for reasons of its own, and DeviceError where the device has failed.
   virtual std::unique_ptr<Recording> record([[maybe_unused]] const std::function<void()>& queue,
                                             [[maybe_unused]] std::string& obstacle) {
     return nullptr;
   }
+
+  /// For steps that are recorded whole: Note [Fed steps]; null where the device has none. One at a time; the device
+  /// has finished before it goes.
+  virtual std::unique_ptr<StepFeed> make_step_feed([[maybe_unused]] const StepFeedShape& shape) { return nullptr; }
 
   /// Names what is queued until pop_range, for profilers.
   virtual void push_range([[maybe_unused]] const char* name) {}

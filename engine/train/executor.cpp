@@ -59,6 +59,11 @@ void Executor::begin_step(std::int64_t step) {
 }
 
 void Executor::lay_out(std::span<const Routine* const> routines) {
+  if (has_waiting_steps()) {
+    const std::vector<const Routine*>& waiting = fed_.layouts[fed_.current].routines;
+    if (!std::equal(routines.begin(), routines.end(), waiting.begin(), waiting.end())) start_fed();
+  }
+  layout_keeps_segments_ = true;
   const bool may_keep = program_.placement && num_live_ == num_persistent_;
   if (may_keep) {
     if (const Sequence* kept = find_kept(routines)) {
@@ -75,7 +80,10 @@ void Executor::lay_out(std::span<const Routine* const> routines) {
   sequence.operands.clear();
   if (program_.placement) count_peaks_anew();
   allocator_.begin_layout();
+  const Counter before = allocator_.statistics().reserved_bytes.all;
   for (const Routine* routine : routines) lay_out(*routine, sequence);
+  const Counter& now = allocator_.statistics().reserved_bytes.all;
+  layout_keeps_segments_ = now.allocated == before.allocated && now.freed == before.freed;
   if (!may_keep || num_live_ != num_persistent_) return;
   sequence.memory = step_memory(allocator_.statistics());
   sequence.routines.assign(routines.begin(), routines.end());
@@ -169,6 +177,7 @@ void Executor::begin_pass(const Layout& layout, const StepScalars& scalars, cons
 void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch) {
   require_internal(!sequences_.empty() && first + count <= sequences_[laid_out_].layouts.size(),
                    "routines are laid out before they are queued");
+  start_fed();
   const std::vector<Layout>& layouts = sequences_[laid_out_].layouts;
   if (layouts[first].operands_begin == layouts[first + count - 1].operands_end) return;  // only allocations
   begin_pass(layouts[first], scalars, batch);
@@ -252,6 +261,7 @@ void Executor::run_call(std::int32_t index, const void* const* operands) {
 }
 
 void Executor::run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch, CallObserver* observer) {
+  start_fed();
   if (observer == nullptr) {
     const std::array<const Routine*, 1> routines = {&routine};
     lay_out(routines);
@@ -329,6 +339,7 @@ void Executor::release_transient() noexcept {
 }
 
 void Executor::release_all() noexcept {
+  fed_ = {};
   live_.release_all();
   num_live_ = 0;
   sequences_.clear();
@@ -342,15 +353,20 @@ void Executor::read(BufferId buffer, void* to) {
 }
 
 void Executor::queue_read(BufferId buffer, void* to) {
+  start_fed();
   device_.copy_to_host(to, live_.address(buffer), program_.buffers[buffer].num_bytes);
 }
 
 void Executor::write(BufferId buffer, const void* from) {
+  start_fed();
   device_.copy_to_device(live_.address(buffer), from, program_.buffers[buffer].num_bytes);
   device_.synchronize();
 }
 
-void Executor::clear(BufferId buffer) { device_.fill_zero(live_.address(buffer), program_.buffers[buffer].num_bytes); }
+void Executor::clear(BufferId buffer) {
+  start_fed();
+  device_.fill_zero(live_.address(buffer), program_.buffers[buffer].num_bytes);
+}
 
 StepMemory Executor::memory() const {
   StepMemory memory = step_memory(allocator_.statistics());

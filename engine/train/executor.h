@@ -60,6 +60,14 @@ struct ExecutorOptions {
 /// it have the same addresses and peaks every time. So their layout is kept, and from their second time on a step asks
 /// nothing of the allocator.
 ///
+/// Note [Steps at once]
+/// A small step is shorter than the host takes to queue it. So where the device has a StepFeed (Note [Fed steps] in
+/// device/step_feed.h), a whole step that comes with the addresses it had before is recorded with its beginning and
+/// end, and waits on the host until steps_at_once of them have come, which are replayed as one recording. What else
+/// asks for the device, or for another layout, starts the waiting steps first, one by one. The layout of a step that
+/// waits changed no segment and left the allocator as it found it, so that of the next step, the same walk, changes
+/// none either: no memory that a waiting step uses goes back to the device.
+///
 /// Everything a routine needs per call is prepared when it is laid out for the first time; from then on a step takes
 /// nothing from the system heap.
 class Executor {
@@ -80,11 +88,33 @@ class Executor {
   /// the batch must stay until finish_staging().
   void stage(const Routine& routine, const HostBatch& batch);
   void finish_staging() { device_.finish_copy_ahead(); }
+  /// Waits for the copy, and takes its batch for not staged.
+  void take_back_staged() {
+    finish_staging();
+    is_staged_ = false;
+  }
 
   /// Queues `count` laid-out routines from number `first` on, as one pass under `scalars`. The batch of routine `first`
   /// is the staged one, or else copied from `batch`, which must stay until the device has been waited for. Throws
   /// DeviceError.
   void queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch = nullptr);
+
+  /// Lets steps of one small micro-batch be fed: Note [Steps at once]. Each ends with the contents of `results`, of
+  /// which there are at most two. Nothing changes where the device, or this executor, records nothing.
+  void prepare_feed(std::span<const BufferId> results);
+  bool feeds() const { return fed_.feed != nullptr; }
+  /// Queues all laid-out routines as one step, with `batch` as it is at the call, to start now or together with others.
+  /// At most most_steps_queued may not be over. The number that fed_results() takes; -1, and nothing queued, where the
+  /// step did not come with these addresses before, or is not recorded.
+  std::int64_t feed(const StepScalars& scalars, const HostBatch& batch);
+  bool has_waiting_steps() const { return fed_.num_waiting > 0; }
+  /// Starts the steps that wait; or takes them back.
+  void start_fed();
+  void drop_fed() noexcept;
+  /// The contents of the results behind one another, once a mark set after the step's start is over.
+  const std::byte* fed_results(std::int64_t number);
+  static constexpr int steps_at_once = 4;
+  static constexpr int most_steps_queued = 2 * steps_at_once;
 
   /// Lays out one routine and runs it, to its end or to where the observer says, and waits.
   void run(const Routine& routine, const StepScalars& scalars, const HostBatch* batch = nullptr,
@@ -139,7 +169,28 @@ class Executor {
     std::unique_ptr<Recording> recording;
   };
 
+  /// A step that is recorded whole.
+  struct FedLayout {
+    std::vector<const Routine*> routines;
+    std::vector<void*> operands;
+    void* batch = nullptr;
+    void* targets = nullptr;
+    std::unique_ptr<Recording> one, several;
+    bool is_recorded_alone = false;  ///< the device refused several in one
+  };
+  struct FedSteps {
+    std::unique_ptr<StepFeed> feed;
+    std::vector<BufferId> results;
+    std::vector<FedLayout> layouts;
+    std::size_t current = 0;  ///< the layout of those that wait
+    int num_waiting = 0;
+    std::int64_t num_fed = 0;
+  };
+
   void prepare(const Routine& routine);
+  FedLayout& find_fed(const Sequence& sequence, bool& has_same_addresses);
+  void queue_fed_step(const FedLayout& layout);
+  std::int64_t num_bytes_of(BufferId buffer) const { return program_.buffers[buffer].num_bytes; }
   Sequence* find_kept(std::span<const Routine* const> routines);
   void lay_out(const Routine& routine, Sequence& sequence);
   void walk(const Instruction& instruction, std::vector<void*>& operands);
@@ -166,6 +217,8 @@ class Executor {
   std::vector<void*> observed_operands_;
   std::vector<Pass> passes_;
   bool is_staged_ = false;
+  FedSteps fed_;
+  bool layout_keeps_segments_ = false;  ///< the last layout took none and gave none back
   PassCounts pass_counts_;
 
   std::int64_t step_ = 0;

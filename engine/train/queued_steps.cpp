@@ -21,11 +21,12 @@ constexpr double least_gradient_scale = 0x1p-16;
 
 bool TrainingLoop::train_next_step() {
   if (queued_.empty()) queue_step(state_.step + 1);
-  if (may_queue_behind(queued_.front())) {
+  while (may_queue_behind(queued_.back())) {
     try {
-      queue_step(queued_.front().number + 1);
+      queue_step(queued_.back().number + 1);
     } catch (const ProgramOutOfMemory&) {
-      if (!finish_step()) return false;  // it counts, before the failure of the next one is told
+      while (!queued_.empty())
+        if (!finish_step()) return false;  // these count, before the failure of the next one is told
       throw;
     }
   }
@@ -34,12 +35,23 @@ bool TrainingLoop::train_next_step() {
 
 /// See Note [Running ahead].
 bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
-  return executor_.device().runs_ahead() && queued_.size() == 1 && queued.number < schedule_.total_steps() &&
-         !queued.step.evaluates && !checkpoint_is_due(queued.number, queued.step) && interruption_.requests.load() == 0;
+  return executor_.device().runs_ahead() && queued_.size() < most_queued() && !must_be_finished(queued) &&
+         interruption_.requests.load() == 0;
 }
 
+bool TrainingLoop::must_be_finished(const QueuedStep& queued) const {
+  return queued.number >= schedule_.total_steps() || queued.step.evaluates ||
+         checkpoint_is_due(queued.number, queued.step);
+}
+
+std::size_t TrainingLoop::most_queued() const {
+  return executor_.feeds() && are_steps_short() ? Executor::most_steps_queued : 2;
+}
+
+/// An interruption waits for all that are queued.
+bool TrainingLoop::are_steps_short() const { return seconds_of_steps_ < options_.short_step_seconds; }
+
 void TrainingLoop::queue_step(std::int64_t number) {
-  Device& device = executor_.device();
   const RunSchedule::Step step = schedule_.step(number);
   executor_.begin_step(number);
   routines_.clear();
@@ -60,18 +72,52 @@ void TrainingLoop::queue_step(std::int64_t number) {
                                         schedule_.steps_per_epoch());
   scalars.update = number;
   queued.first_scalars = scalars;
+  if (step.num_micro_batches == 1) queued.fed_number = feed_step(step, scalars);
+  if (queued.fed_number >= 0) {
+    queued_.push_back(queued);
+    if (must_be_finished(queued) || !are_steps_short()) executor_.start_fed();
+    return mark_started_steps();
+  }
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch& batch = next_batch(step, i);
     const bool is_last = i + 1 == step.num_micro_batches;
     executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch);
     stage_next_batch(number, step, i);
   }
-  queued.slot = static_cast<std::size_t>(number % 2);
-  executor_.queue_read(program_.loss_statistics, result_slot(queued.slot) + offsetof(StepResult, statistics));
+  executor_.queue_read(program_.loss_statistics, result_slot(number) + offsetof(StepResult, statistics));
   if (program_.loss_scale >= 0)
-    executor_.queue_read(program_.loss_scale, result_slot(queued.slot) + offsetof(StepResult, loss_scale));
-  queued.mark = device.set_mark();
+    executor_.queue_read(program_.loss_scale, result_slot(number) + offsetof(StepResult, loss_scale));
   queued_.push_back(queued);
+  mark_started_steps();
+}
+
+/// Sets one mark for the newest steps that have none, once they are started.
+void TrainingLoop::mark_started_steps() {
+  if (executor_.has_waiting_steps() || queued_.empty() || queued_.back().mark >= 0) return;
+  const std::int64_t mark = executor_.device().set_mark();
+  for (QueuedStep& queued : queued_)
+    if (queued.mark < 0) queued.mark = mark;
+}
+
+std::int64_t TrainingLoop::feed_step(const RunSchedule::Step& step, const StepScalars& scalars) {
+  if (!executor_.feeds()) return -1;
+  const HostBatch* batch = staged_batch_;
+  if (batch == nullptr) {
+    executor_.finish_staging();  // the reader takes the batch before back
+    batch = reader_->next();
+    require_internal(batch != nullptr, "the reader of training data is endless");
+  }
+  require_internal(batch->num_samples == size_of_micro_batch(step, 0),
+                   "the reader delivers the batches of the schedule");
+  const std::int64_t number = executor_.feed(scalars, *batch);
+  if (number < 0) {
+    if (staged_batch_ == nullptr) executor_.stage(*routines_.front(), *batch);
+    staged_batch_ = batch;
+    return number;
+  }
+  if (staged_batch_ != nullptr) executor_.take_back_staged();
+  staged_batch_ = nullptr;
+  return number;
 }
 
 /// The batch of a micro-batch: the one that is on its way to the device, or the reader's next.
@@ -103,10 +149,18 @@ void TrainingLoop::stage_next_batch(std::int64_t number, const RunSchedule::Step
 }
 
 bool TrainingLoop::finish_step() {
+  if (queued_.front().mark < 0) {
+    executor_.start_fed();
+    mark_started_steps();
+  }
   const QueuedStep queued = queued_.front();
   executor_.device().wait_for(queued.mark);
   StepResult result;
-  std::memcpy(&result, result_slot(queued.slot), sizeof(result));
+  static_assert(sizeof(StepResult) == sizeof(Statistics) + sizeof(LossScaleState));
+  if (queued.fed_number < 0)
+    std::memcpy(&result, result_slot(queued.number), sizeof(result));
+  else
+    std::memcpy(&result, executor_.fed_results(queued.fed_number), sizeof(result));
   const LossSummary summary = summarize(result.statistics);
   StepEvent event;
   const bool was_skipped = note_loss_scale(result, event);
@@ -114,6 +168,7 @@ bool TrainingLoop::finish_step() {
   const double least_scale = is_finite ? least_gradient_scale : 1;
   const bool has_lost_weights = std::isnan(result.statistics[num_counted]);
   if (has_lost_weights || (was_skipped ? *event.loss_scale < least_scale : !is_finite)) {
+    executor_.drop_fed();
     executor_.device().synchronize();
     queued_.clear();
     staged_batch_ = nullptr;
@@ -137,6 +192,7 @@ bool TrainingLoop::finish_step() {
   const Clock::time_point now = Clock::now();
   event.seconds = std::chrono::duration<double>(now - last_finish_).count();
   last_finish_ = now;
+  seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
   if (!progress_.wrote_config) {
     directory_.write_config(progress_.config_yaml);

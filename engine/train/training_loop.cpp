@@ -40,7 +40,11 @@ TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data,
   if (experiment.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
   }
-  results_memory_ = executor.device().make_host_memory(2 * static_cast<std::int64_t>(sizeof(StepResult)));
+  results_memory_ =
+      executor.device().make_host_memory(static_cast<std::int64_t>(num_result_slots * sizeof(StepResult)));
+  std::vector<BufferId> results = {program_.loss_statistics};
+  if (program_.loss_scale >= 0) results.push_back(program_.loss_scale);
+  executor.prepare_feed(results);
 }
 
 TrainingLoop::~TrainingLoop() {

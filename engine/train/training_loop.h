@@ -29,9 +29,11 @@ namespace trainer {
 /// Note [Running ahead]
 /// On a device that computes beside the host, a step is queued before the loss of the step before it has been read, so
 /// that the device never waits for the host: steps are queued (queue_step) and later finished (finish_step), at most
-/// one ahead, and none beyond a step behind which the state is looked at (an evaluation, a checkpoint, the end). The
-/// state moves only when a step is finished. A loss that is not finite keeps its update and all later ones from
-/// changing anything (start_loss_statistics in loss_statistics.h), so that divergence may be noticed one step late; so
+/// one ahead, or, where short steps are started several at once (Note [Steps at once] in executor.h), as many as those
+/// that run and those that come next. None is queued beyond a step behind which the state is looked at (an evaluation,
+/// a checkpoint, the end), nor after an interruption, which then waits for what is queued. The state moves only when a
+/// step is finished. A loss that is not finite keeps its update and all later ones from changing anything
+/// (start_loss_statistics in loss_statistics.h), so that divergence may be noticed as many steps late as are queued; so
 /// does a weight that an update made not finite, with the updates of later steps (Note [Lost weights] there).
 /// Under a loss scale an overflow is a skipped update instead, and divergence is an overflow that no scale helps
 /// against: one that takes the scale below 1 where the loss is not finite, or below 2^-16 where only gradients are not.
@@ -54,6 +56,7 @@ class TrainingLoop {
 
  private:
   using Statistics = std::array<double, num_loss_statistics>;
+  static constexpr std::size_t num_result_slots = Executor::most_steps_queued;
   /// What the host reads of a step.
   struct StepResult {
     Statistics statistics{};
@@ -66,8 +69,8 @@ class TrainingLoop {
     RunSchedule::Step step = {};
     StepScalars first_scalars = {};
     DeviceMemory memory = {};
-    std::int64_t mark = 0;
-    std::size_t slot = 0;  ///< of results_memory_
+    std::int64_t mark = -1;        ///< behind it; -1 while it waits to be started with others
+    std::int64_t fed_number = -1;  ///< where it was fed; else its results go to a slot
   };
 
   RunStatus run_steps();
@@ -78,6 +81,15 @@ class TrainingLoop {
   /// Waits for the oldest queued step and tells of it; false where it diverged.
   bool finish_step();
   bool may_queue_behind(const QueuedStep& queued) const;
+  /// Whether the state is looked at behind a step.
+  bool must_be_finished(const QueuedStep& queued) const;
+  /// How many steps may be queued and not finished.
+  std::size_t most_queued() const;
+  bool are_steps_short() const;
+  /// Queues a laid-out step of one micro-batch as one that is fed; its number, or -1 where it is to be queued
+  /// otherwise.
+  std::int64_t feed_step(const RunSchedule::Step& step, const StepScalars& scalars);
+  void mark_started_steps();
   const HostBatch& next_batch(const RunSchedule::Step& step, std::int64_t micro_batch);
   /// After routines of `step` were laid out, which leave nothing behind.
   void look_for_leaks(std::int64_t step);
@@ -97,7 +109,10 @@ class TrainingLoop {
   const Routine& evaluation_of(std::int64_t batch_size) const;
   std::int64_t size_of_micro_batch(const RunSchedule::Step& step, std::int64_t index) const;
   Statistics read_statistics();
-  std::byte* result_slot(std::size_t slot) { return results_memory_->data() + slot * sizeof(StepResult); }
+  /// Where a step puts its results that is not fed.
+  std::byte* result_slot(std::int64_t number) {
+    return results_memory_->data() + static_cast<std::size_t>(number) % num_result_slots * sizeof(StepResult);
+  }
   /// Takes note of the loss scale behind a step; whether the step's update was skipped.
   bool note_loss_scale(const StepResult& result, StepEvent& event);
   BatchReaderOptions reader_options() const;
@@ -129,11 +144,12 @@ class TrainingLoop {
   RunProgress& progress_;
   TrainingState& state_;  ///< of the progress
 
-  std::vector<QueuedStep> queued_;              ///< oldest first, at most two
+  std::vector<QueuedStep> queued_;              ///< oldest first
   std::vector<const Routine*> routines_;        ///< of the step that is being queued
   const HostBatch* staged_batch_ = nullptr;     ///< fetched and on its way to the device
-  std::unique_ptr<HostMemory> results_memory_;  ///< StepResult of two steps
+  std::unique_ptr<HostMemory> results_memory_;  ///< num_result_slots of StepResult
   std::chrono::steady_clock::time_point last_finish_;
+  double seconds_of_steps_ = 1;  ///< of the newest ones, each, about
 
   const std::int64_t device_total_;  ///< asked once: it may mean reading files
   double skipped_before_ = 0;        ///< updates skipped until the newest finished step

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <vector>
 
 #include "cuda/kernels/begin_pass.h"
@@ -58,6 +60,37 @@ TEST_CASE("a pass that stages nothing stores its scalars") {
   StepScalars stored;
   begin_pass({.update = 4}, &stored, {}, {}, nullptr);
   CHECK(stored.update == 4);
+}
+
+TEST_CASE("fed steps begin with the scalars and copies of their places, and end with results there") {
+  constexpr std::int64_t input_offset = 64, first_bytes = 5000, second_offset = 5056, second_bytes = 72;
+  constexpr std::int64_t result_offset = 5248, stride = 5312;
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  std::vector<Line> memory(3 * stride / sizeof(Line));
+  const FeedPlaces places{memory.front().bytes, 3, stride, input_offset, result_offset};
+  std::int64_t num_steps = 0;
+  StepScalars stored;
+  std::vector<std::byte> first(first_bytes), second(second_bytes);
+  for (int step = 0; step < 7; ++step) {
+    std::byte* const place = places.first + step % 3 * stride;
+    const StepScalars scalars{.seed = 3, .pass = static_cast<std::uint32_t>(step), .update = 10 + step};
+    std::memcpy(place, &scalars, sizeof(scalars));
+    for (std::int64_t i = 0; i < second_offset + second_bytes; ++i)
+      place[input_offset + i] = static_cast<std::byte>(i * 7 + step);
+    begin_fed_step(places, &num_steps, &stored, {first.data(), 0, first_bytes},
+                   {second.data(), second_offset, second_bytes}, nullptr);
+    CHECK(num_steps == step);
+    CHECK((stored.seed == 3 && stored.pass == scalars.pass && stored.update == scalars.update));
+    CHECK(std::equal(first.begin(), first.end(), place + input_offset));
+    CHECK(std::equal(second.begin(), second.end(), place + input_offset + second_offset));
+    const double statistics[5] = {step + 0.5, 1, 2, 3, 4}, scale[3] = {step + 9.0, 8, 7};
+    end_fed_step(places, &num_steps, {statistics, sizeof(statistics)}, {scale, sizeof(scale)}, nullptr);
+    CHECK(num_steps == step + 1);
+    CHECK(std::memcmp(place + result_offset, statistics, sizeof(statistics)) == 0);
+    CHECK(std::memcmp(place + result_offset + sizeof(statistics), scale, sizeof(scale)) == 0);
+  }
 }
 
 }  // namespace trainer::cuda

@@ -9,6 +9,7 @@
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
 #include "cuda/ops/slot_copies.h"
+#include "cuda/ops/step_places.h"
 #include "engine/device/aligned_memory.h"
 #include "engine/memory/host_source.h"
 #include "engine/memory/machine_memory.h"
@@ -63,6 +64,7 @@ class Queue final : public CopyStreams {
   void require_unrecorded() const {
     require_internal(recorded_ == nullptr, "only kernels, fills and copies on the device are recorded");
   }
+  void require_recorded() const { require_internal(recorded_ != nullptr, "fed steps are queued within a recording"); }
   void replay(const Recorded& work) {
     for (const auto& one : work) one(queues_);
   }
@@ -200,10 +202,21 @@ class EmulatedDevice final : public Device {
                                     [[maybe_unused]] std::string& obstacle) override {
     return std::make_unique<QueuedRecording>(queue_.record(queue), queue_);
   }
+  std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override {
+    fill_zero(&num_fed_steps_, sizeof(num_fed_steps_));
+    return std::make_unique<StepPlaces>(
+        shape, [this](std::int64_t num_bytes) { return make_host_memory(num_bytes); },
+        FedStepState{&scalars_, &num_fed_steps_},
+        [this](const std::function<void(Stream)>& launch) {
+          queue_.require_recorded();
+          queue_.add([this, launch] { launch(context_.stream); });
+        });
+  }
 
  private:
   mutable HostLibrary library_;
   StepScalars scalars_;  // the device's own
+  std::int64_t num_fed_steps_ = 0;
   CudaContext context_;
   DeferredQueues queues_;
   Queue queue_{queues_};

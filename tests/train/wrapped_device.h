@@ -50,6 +50,8 @@ class WrappedDevice final : public Device {
   ShortMemory memory;
   bool tells_what_is_left = false;        ///< from the first refusal on, as if others had come before
   bool is_asynchronous = false;           ///< programs have staging buffers, and steps are queued ahead
+  bool records = false;                   ///< steps are recorded, fed and marked as the inner device does it
+  std::int64_t num_marks = 0;             ///< that were set on a device that records
   bool host_is_full = false;              ///< the next copy to the host finds no memory there
   std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
   const MemorySource* source = nullptr;   ///< the last one made
@@ -58,9 +60,23 @@ class WrappedDevice final : public Device {
   std::string kind() const override { return inner_->kind(); }
   std::string name() const override { return inner_->name(); }
   std::int64_t workspace_bytes(const Op& op) const override { return inner_->workspace_bytes(op); }
-  bool copies_ahead() const override { return is_asynchronous; }
-  bool runs_ahead() const override { return is_asynchronous; }
-  void wait_for(std::int64_t) override {}
+  bool copies_ahead() const override { return is_asynchronous || records; }
+  bool runs_ahead() const override { return is_asynchronous || records; }
+  LinearFusions linear_fusions() const override { return inner_->linear_fusions(); }
+  std::int64_t set_mark() override {
+    if (!records) return 0;
+    ++num_marks;
+    return inner_->set_mark();
+  }
+  void wait_for(std::int64_t mark) override {
+    if (records) inner_->wait_for(mark);
+  }
+  std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle) override {
+    return records ? inner_->record(queue, obstacle) : nullptr;
+  }
+  std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override {
+    return records ? inner_->make_step_feed(shape) : nullptr;
+  }
   Kernel& prepare(const Op& op) override { return inner_->prepare(op); }
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), memory);
