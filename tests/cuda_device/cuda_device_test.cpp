@@ -166,6 +166,41 @@ TEST_CASE("a recording does again what was queued, and nothing while it is recor
   }
 }
 
+TEST_CASE("fed steps read what the host wrote before they were started, and write what it reads behind a mark") {
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  const auto source = device->make_memory_source(std::int64_t{1} << 30);
+  constexpr std::int64_t num_bytes = 60000;
+  constexpr int num_places = 5, at_once = 2;
+  Buffer buffer(*device, *source, num_bytes);
+  const auto feed = device->make_step_feed({.num_places = num_places, .input_bytes = num_bytes, .result_bytes = 64});
+  REQUIRE(feed != nullptr);
+  const FedInput input{buffer.address(), 0, num_bytes};
+  const FedResult results[2] = {{buffer.address(), 40},
+                                {static_cast<std::byte*>(buffer.address()) + num_bytes - 24, 24}};
+  std::string obstacle;
+  const auto recording = device->record(
+      [&] {
+        for (int i = 0; i < at_once; ++i) {
+          feed->begin_step({&input, 1});
+          feed->end_step(results);
+        }
+      },
+      obstacle);
+  REQUIRE(recording != nullptr);
+  for (int step = 0; step < 200; step += at_once) {
+    for (int i = 0; i < at_once; ++i)
+      std::memset(feed->input((step + i) % num_places), (step + i) % 251, static_cast<std::size_t>(num_bytes));
+    recording->replay();
+    device->wait_for(device->set_mark());
+    for (int i = 0; i < at_once; ++i) {
+      const std::byte* const told = feed->results((step + i) % num_places);
+      const auto expected = static_cast<std::byte>((step + i) % 251);
+      CHECK(std::all_of(told, told + 64, [&](std::byte value) { return value == expected; }));
+    }
+  }
+}
+
 TEST_CASE("what cannot be recorded is told, and the device goes on") {
   const auto device = device_or_skip();
   if (device == nullptr) return;
