@@ -31,7 +31,7 @@ LEVELS = {folder: level for level, folders in enumerate(LAYERS) for folder in fo
 DEVICES = {"engine/cpu", "cuda"}
 SEES_DEVICES = {"cli", "tests"}
 # The tests of cuda/'s own calls into CUDA.
-SEES_CUDA = {("tests", "cuda_device"), ("tests", "cudnn")}
+SEES_CUDA = {("tests", "cuda_device"), ("tests", "cudnn"), ("tests", "bench_kernels")}
 
 SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}

@@ -102,6 +102,7 @@ class Grid {
 
 thread_local Grid* running = nullptr;
 thread_local CountedLaunches* counting = nullptr;
+thread_local LaunchedKernels* noting = nullptr;
 
 Grid& running_grid() {
   require_internal(running != nullptr, "waits, barriers, shuffles and shared arrays are used inside a kernel");
@@ -354,6 +355,15 @@ bool CountedLaunches::count() {
   if (counting == nullptr) return false;
   ++counting->num_launches_;
   return true;
+}
+
+LaunchedKernels::LaunchedKernels() {
+  require_internal(noting == nullptr, "one place at a time notes launches");
+  noting = this;
+}
+LaunchedKernels::~LaunchedKernels() { noting = nullptr; }
+void LaunchedKernels::note(Kernel kernel) {
+  if (noting != nullptr) noting->kernels_.push_back(kernel);
 }
 
 void run_grid(Dim3 grid, Dim3 block, Thread& thread) {

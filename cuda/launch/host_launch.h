@@ -13,6 +13,7 @@
 
 #include <type_traits>
 
+#include "cuda/launch/launched_kernels.h"
 #include "cuda/launch/place.h"
 #include "cuda/launch/stream.h"
 
@@ -109,6 +110,7 @@ void store_pack(T* to, const Pack<T, n>& pack) {
 template <typename... Parameters>
 void launch(void (*kernel)(Parameters...), Dim3 grid, Dim3 block, [[maybe_unused]] Stream stream,
             std::type_identity_t<Parameters>... arguments) {
+  host::LaunchedKernels::note(reinterpret_cast<host::LaunchedKernels::Kernel>(kernel));
   const auto call = [&] { kernel(arguments...); };
   class Call final : public host::Thread {
    public:

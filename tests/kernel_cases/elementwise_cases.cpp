@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+
+#include "cuda/kernels/activation.h"
+#include "cuda/kernels/add.h"
+#include "cuda/kernels/cast.h"
+#include "cuda/kernels/dropout.h"
+#include "cuda/kernels/loss_scale.h"
+#include "engine/device/step_scalars.h"
+#include "tests/kernel_cases/kernel_case.h"
+
+namespace trainer::cuda {
+namespace {
+
+// Of an activation of ResNet-18 at a batch of 256.
+constexpr std::int64_t elements = std::int64_t{256} * 32 * 32 * 64;
+constexpr std::int64_t few_elements = 5003;
+
+/// Adds a case over `units` elements; `fill` gives it operands and the launch.
+template <typename Fill>
+void add_elements(KernelCases& cases, std::string name, std::string kernel, const Fill& fill) {
+  cases.push_back({.name = std::move(name),
+                   .kernels = {std::move(kernel)},
+                   .units = elements,
+                   .least_units = few_elements,
+                   .sized = [fill](std::int64_t count, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}", count)};
+                     fill(sized, count);
+                     for (const CaseOperand& operand : sized.operands)
+                       if (operand.content.empty()) sized.bytes += operand.num_bytes();
+                     return sized;
+                   }});
+}
+
+struct NamedActivation {
+  const char* name;
+  ActivationAttributes attributes;
+};
+const NamedActivation activations[] = {
+    {"relu", {Activation::relu}},
+    {"gelu", {Activation::gelu}},
+    {"gelu_tanh", {Activation::gelu, GeluApproximation::tanh}},
+    {"silu", {Activation::silu}},
+    {"tanh", {Activation::tanh}},
+    {"sigmoid", {Activation::sigmoid}},
+};
+
+void add_activations(KernelCases& cases, DType type) {
+  for (const NamedActivation& named : activations) {
+    const char* const function = named.name;
+    const ActivationAttributes attributes = named.attributes;
+    add_elements(cases, case_name("activation_forward", type, function), "elementwise_kernel",
+                 [type, attributes](SizedCase& sized, std::int64_t count) {
+                   const auto x = sized.input(type, count), y = sized.output(type, count);
+                   sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                     activation_forward(type, attributes, at[x], at[y], count, stream);
+                   };
+                 });
+    add_elements(cases, case_name("activation_backward", type, function), "elementwise_kernel",
+                 [type, attributes](SizedCase& sized, std::int64_t count) {
+                   const auto dy = sized.input(type, count), y = sized.input(type, count);
+                   const auto dx = sized.output(type, count);
+                   sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                     activation_backward(type, attributes, at[dy], at[y], at[dx], count, stream);
+                   };
+                 });
+  }
+}
+
+void add_sums(KernelCases& cases, DType type) {
+  for (const bool relu : {false, true})
+    add_elements(cases, case_name("add", type, relu ? "relu" : "plain"), "elementwise_kernel",
+                 [type, relu](SizedCase& sized, std::int64_t count) {
+                   const auto a = sized.input(type, count), b = sized.input(type, count);
+                   const auto y = sized.output(type, count);
+                   sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                     add(type, relu, at[a], at[b], at[y], count, stream);
+                   };
+                 });
+}
+
+void add_dropout(KernelCases& cases, DType type) {
+  add_elements(cases, case_name("dropout", type, ""), "dropout_kernel", [type](SizedCase& sized, std::int64_t count) {
+    const StepScalars step{.seed = 7, .pass = 3};
+    const auto scalars =
+        sized.holding(OperandRole::input, DType::u8, std::as_bytes(std::span<const StepScalars>(&step, 1)));
+    const auto x = sized.input(type, count), y = sized.output(type, count);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      constexpr std::uint32_t tenth = (1u << 24) / 10;
+      dropout(type, 5, tenth, 1.0F / 0.9F, at.as<const StepScalars>(scalars), at[x], at[y], count, stream);
+    };
+  });
+}
+
+void add_casts(KernelCases& cases) {
+  for (const DType half : {DType::f16, DType::bf16})
+    for (const bool narrows : {true, false}) {
+      const DType from = narrows ? DType::f32 : half, to = narrows ? half : DType::f32;
+      add_elements(cases, case_name("cast", from, fmt::format("to_{}", name_of(to))), "cast_kernel",
+                   [from, to](SizedCase& sized, std::int64_t count) {
+                     const auto x = sized.input(from, count), y = sized.output(to, count);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       cast(from, at[x], to, at[y], count, stream);
+                     };
+                   });
+    }
+}
+
+void add_scaled_gradients(KernelCases& cases) {
+  add_elements(cases, case_name("scale_gradient", DType::f32, ""), "elementwise_kernel",
+               [](SizedCase& sized, std::int64_t count) {
+                 const LossScaleState values = {1024, 3, 0};
+                 const auto state =
+                     sized.holding(OperandRole::input, DType::f64, std::as_bytes(std::span<const double>(values)));
+                 const auto x = sized.input(DType::f32, count), y = sized.output(DType::f32, count);
+                 sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                   scale_gradient(at.as<const float>(x), at.as<const double>(state), at.as<float>(y), count, stream);
+                 };
+               });
+}
+
+}  // namespace
+
+void add_elementwise_cases(KernelCases& cases) {
+  for (const DType type : case_types) {
+    add_activations(cases, type);
+    add_sums(cases, type);
+    add_dropout(cases, type);
+  }
+  add_casts(cases);
+  add_scaled_gradients(cases);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cuda/kernels/cross_entropy.h"
+#include "cuda/kernels/loss_parts.h"
+#include "cuda/kernels/loss_scale.h"
+#include "cuda/kernels/numeric_loss.h"
+#include "engine/ops/gradient_factor.h"
+#include "tests/kernel_cases/kernel_case.h"
+
+namespace trainer::cuda {
+namespace {
+
+std::size_t hold_scalars(SizedCase& sized) {
+  const StepScalars step{.gradient_scale = 1.0F / 64};
+  return sized.holding(OperandRole::input, DType::u8, std::as_bytes(std::span<const StepScalars>(&step, 1)));
+}
+
+std::size_t hold_statistics(SizedCase& sized, OperandRole role) {
+  constexpr std::array<double, num_loss_statistics> values = {12.5, 8, 3, 5, 8};
+  return sized.holding(role, DType::f64, std::as_bytes(std::span<const double>(values)));
+}
+
+struct CrossEntropyPlace {
+  const char* name;
+  std::int64_t samples, classes, least_samples;
+  const char* kernel;
+};
+constexpr CrossEntropyPlace cross_entropy_places[] = {
+    {"10", 32768, 10, 300, "cross_entropy_by_lanes_kernel"},
+    {"1000", 8192, 1000, 40, "cross_entropy_by_lanes_kernel"},
+    {"50000", 8192, 50000, 3, "cross_entropy_by_blocks_kernel"},
+    {"50257", 8192, 50257, 3, "cross_entropy_by_blocks_kernel"},  // no whole packs
+};
+
+struct CrossEntropyParts {
+  const char* name;
+  bool loss, gradient, class_weights;
+};
+constexpr CrossEntropyParts cross_entropy_parts[] = {{"loss", true, false, false},
+                                                     {"gradient", false, true, false},
+                                                     {"both", true, true, false},
+                                                     {"weighted", true, true, true}};
+
+SizedCase cross_entropy_of(DType type, const CrossEntropyShape& shape, const CrossEntropyParts& parts) {
+  const std::int64_t count = shape.samples * shape.classes;
+  SizedCase sized{.shape = fmt::format("{}x{}", shape.samples, shape.classes),
+                  .bytes = count * static_cast<std::int64_t>(size_of(type)) * (parts.gradient ? 2 : 1)};
+  const auto logits = sized.input(type, count, -4, 4);
+  const auto targets = sized.input(DType::i32, shape.samples, 0, static_cast<double>(shape.classes));
+  const auto scalars = hold_scalars(sized);
+  const auto workspace = sized.scratch(cross_entropy_workspace_bytes(shape, parts.loss, parts.class_weights));
+  const auto statistics = parts.loss ? hold_statistics(sized, OperandRole::modified) : 0;
+  const auto gradients = parts.gradient ? sized.output(type, count) : 0;
+  std::vector<float> weights;
+  if (parts.class_weights)
+    for (std::int64_t i = 0; i < shape.classes; ++i) weights.push_back(0.5F + 0.1F * static_cast<float>(i % 10));
+  sized.launch = [=](const OperandAddresses& at, Stream stream) {
+    cross_entropy(type,
+                  {.logits = at[logits],
+                   .targets = at.as<const std::int32_t>(targets),
+                   .statistics = parts.loss ? at.as<double>(statistics) : nullptr,
+                   .gradients = parts.gradient ? at[gradients] : nullptr,
+                   .scalars = at.as<const StepScalars>(scalars),
+                   .workspace = at[workspace]},
+                  shape, {.class_weights = weights}, stream);
+  };
+  return sized;
+}
+
+void add_cross_entropy(KernelCases& cases, DType type, const CrossEntropyPlace& place, const CrossEntropyParts& parts) {
+  std::vector<std::string> kernels = {place.kernel};
+  if (parts.loss) kernels.emplace_back("add_loss_parts_kernel");
+  if (parts.class_weights) kernels.emplace_back("store_class_weights_kernel");
+  cases.push_back({.name = case_name("cross_entropy", type, fmt::format("{}.{}", place.name, parts.name)),
+                   .kernels = std::move(kernels),
+                   .units = place.samples,
+                   .least_units = place.least_samples,
+                   .sized = [=](std::int64_t samples, Library&) {
+                     return cross_entropy_of(type, {samples, place.classes}, parts);
+                   }});
+}
+
+struct NumericLoss {
+  const char* name;
+  void (*forward)(DType, const NumericLossOperands&, std::int64_t, Stream);
+  void (*backward)(DType, const NumericLossGradientOperands&, std::int64_t, Stream);
+};
+constexpr NumericLoss numeric_losses[] = {{"mse", mse_forward, mse_backward},
+                                          {"bce_with_logits", bce_with_logits_forward, bce_with_logits_backward}};
+
+void add_numeric_loss(KernelCases& cases, DType type, const NumericLoss& loss) {
+  constexpr std::int64_t numbers = std::int64_t{1} << 24, few_numbers = 9001;
+  cases.push_back({.name = case_name(fmt::format("{}_forward", loss.name), type, ""),
+                   .kernels = {"numeric_loss_kernel", "add_loss_parts_kernel"},
+                   .units = numbers,
+                   .least_units = few_numbers,
+                   .sized = [=](std::int64_t count, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}", count),
+                                     .bytes = 2 * count * static_cast<std::int64_t>(size_of(type))};
+                     const auto prediction = sized.input(type, count), targets = sized.input(type, count, 0, 1);
+                     const auto statistics = hold_statistics(sized, OperandRole::modified);
+                     const auto workspace = sized.scratch(numeric_loss_workspace_bytes(count));
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       loss.forward(type,
+                                    {.prediction = at[prediction],
+                                     .targets = at[targets],
+                                     .statistics = at.as<double>(statistics),
+                                     .workspace = at[workspace]},
+                                    count, stream);
+                     };
+                     return sized;
+                   }});
+  cases.push_back({.name = case_name(fmt::format("{}_backward", loss.name), type, ""),
+                   .kernels = {"elementwise_kernel"},
+                   .units = numbers,
+                   .least_units = few_numbers,
+                   .sized = [=](std::int64_t count, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}", count),
+                                     .bytes = 3 * count * static_cast<std::int64_t>(size_of(type))};
+                     const auto prediction = sized.input(type, count), targets = sized.input(type, count, 0, 1);
+                     const auto gradients = sized.output(type, count);
+                     const auto scalars = hold_scalars(sized);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       loss.backward(type,
+                                     {.prediction = at[prediction],
+                                      .targets = at[targets],
+                                      .gradients = at[gradients],
+                                      .scalars = at.as<const StepScalars>(scalars)},
+                                     count, stream);
+                     };
+                     return sized;
+                   }});
+}
+
+/// A few numbers once a step: what counts is the time of the launch.
+template <typename Fill>
+void add_small(KernelCases& cases, std::string name, std::string kernel, const Fill& fill) {
+  cases.push_back({.name = std::move(name),
+                   .kernels = {std::move(kernel)},
+                   .grows = false,
+                   .sized = [fill](std::int64_t, Library&) {
+                     SizedCase sized{.shape = "1"};
+                     fill(sized);
+                     for (const CaseOperand& operand : sized.operands) sized.bytes += operand.num_bytes();
+                     return sized;
+                   }});
+}
+
+void add_small_kernels(KernelCases& cases) {
+  add_small(cases, "start_loss_statistics", "start_loss_statistics_kernel", [](SizedCase& sized) {
+    const auto statistics = hold_statistics(sized, OperandRole::modified);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      start_loss_statistics(at.as<double>(statistics), true, stream);
+    };
+  });
+  add_small(cases, "add_loss_parts", "add_loss_parts_kernel", [](SizedCase& sized) {
+    constexpr std::int64_t num_parts = 1000;
+    const auto parts = sized.input(DType::f64, num_parts * num_loss_statistics, 0, 1);
+    const auto statistics = hold_statistics(sized, OperandRole::modified);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      add_loss_parts(at.as<const LossPart>(parts), num_parts, at.as<double>(statistics), stream);
+    };
+  });
+  add_small(cases, "update_loss_scale", "update_loss_scale_kernel", [](SizedCase& sized) {
+    constexpr std::array<float, num_gradient_factors> factor_values = {4, 0.25F, 1};
+    constexpr LossScaleState state_values = {1024, 3, 0};
+    const auto statistics = hold_statistics(sized, OperandRole::input);
+    const auto factor =
+        sized.holding(OperandRole::input, DType::f32, std::as_bytes(std::span<const float>(factor_values)));
+    const auto state =
+        sized.holding(OperandRole::modified, DType::f64, std::as_bytes(std::span<const double>(state_values)));
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      update_loss_scale(at.as<const double>(statistics), at.as<const float>(factor), {}, at.as<double>(state), stream);
+    };
+  });
+}
+
+}  // namespace
+
+void add_loss_cases(KernelCases& cases) {
+  for (const DType type : case_types) {
+    for (const CrossEntropyPlace& place : cross_entropy_places)
+      for (const CrossEntropyParts& parts : cross_entropy_parts) add_cross_entropy(cases, type, place, parts);
+    for (const NumericLoss& loss : numeric_losses) add_numeric_loss(cases, type, loss);
+  }
+  add_small_kernels(cases);
+}
+
+}  // namespace trainer::cuda
