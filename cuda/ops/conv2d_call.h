@@ -12,7 +12,6 @@ ConvolutionCall convolution_call(const Op& op, bool tf32);
 
 /// The parts of a convolution's workspace, each at a multiple of 512 bytes, the library's scratch first.
 struct Conv2dWorkspace {
-  std::int64_t weights = -1;  ///< offset of the weights in the library's order; −1 where the op's own order serves
   std::int64_t bias_gradient = -1;  ///< offset of bias_gradient's partial sums; −1: none
   std::int64_t num_bytes = 0;
 };

@@ -27,7 +27,8 @@ dnnl::primitive_attr user_scratchpad() {
   return attributes;
 }
 
-/// The operands of a convolution in oneDNN's words: logical dimensions are NCHW and OIHW (GOIHW), memory is NHWC.
+/// The operands of a convolution in oneDNN's words: logical dimensions are NCHW and OIHW (GOIHW), memory is NHWC and
+/// OHWI (GOHWI).
 struct ConvolutionShape {
   Memory x, y, bias, plain_weights, any_weights;
   dnnl::memory::dims strides, dilates, padding_before, padding_after;
@@ -47,7 +48,7 @@ ConvolutionShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape
   s.workspace_limit = a.workspace_limit;
   dnnl::memory::dims weights = {a.out, channels / a.groups, a.kernel[0], a.kernel[1]};
   if (a.groups > 1) weights = {a.groups, a.out / a.groups, channels / a.groups, a.kernel[0], a.kernel[1]};
-  s.plain_weights = describe(weights, a.groups > 1 ? Tag::goihw : Tag::oihw);
+  s.plain_weights = describe(weights, a.groups > 1 ? Tag::gohwi : Tag::ohwi);
   s.any_weights = describe(weights, Tag::any);
   s.strides = {a.stride[0], a.stride[1]};
   s.dilates = {a.dilation[0] - 1, a.dilation[1] - 1};

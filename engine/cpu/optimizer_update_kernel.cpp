@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/moment_codes.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/tensor_blocks.h"
 #include "engine/cpu/weight_rounding.h"
 #include "engine/half.h"
+#include "engine/ops/moment_codes.h"
 #include "engine/simd.h"
 #include "engine/stochastic_rounding.h"
 

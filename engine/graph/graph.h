@@ -7,6 +7,7 @@
 #include "engine/category.h"
 #include "engine/config/experiment.h"
 #include "engine/graph/data_description.h"
+#include "engine/graph/file_order.h"
 #include "engine/ops/op.h"
 
 namespace trainer {
@@ -48,7 +49,8 @@ struct Layer {
 /// A tensor that training keeps: weights, and running statistics (not trainable).
 struct Parameter {
   std::string name;  ///< "<layer path>.weight": as saved
-  TensorType type;   ///< PyTorch's shape
+  TensorType type;   ///< as on the device
+  FileOrder file_order = FileOrder::same;
   LayerId layer = no_layer;
   bool trainable = true;
   bool decays = true;                             ///< false for norms and biases

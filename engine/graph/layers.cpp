@@ -32,11 +32,12 @@ Parameter constant_parameter(TensorType type, Parameter::Start start, bool train
 
 /// Adds the weight and, where the op takes one, the bias of linear or conv2d, and applies the op.
 ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan_in, std::int64_t fan_out,
-                       Initialization init) {
+                       Initialization init, FileOrder file_order) {
   using Start = Parameter::Start;
   std::vector<ValueId> inputs = {x};
-  inputs.push_back(
-      builder.add_parameter("weight", random_parameter(op.inputs[1], Start::random_weight, fan_in, fan_out, init)));
+  Parameter weight = random_parameter(op.inputs[1], Start::random_weight, fan_in, fan_out, init);
+  weight.file_order = file_order;
+  inputs.push_back(builder.add_parameter("weight", std::move(weight)));
   if (op.inputs.size() > 2)
     inputs.push_back(
         builder.add_parameter("bias", random_parameter(op.inputs[2], Start::random_bias, fan_in, fan_out, init)));
@@ -56,7 +57,8 @@ struct LeafTranslation {
   ValueId operator()(const LinearSpec& spec) const {
     Op op = linear_op(builder.type(x), {.out = spec.out, .bias = spec.bias});
     const std::int64_t in = op.inputs[1].shape[1];
-    return apply_weighted(builder, std::move(op), x, in, spec.out, spec.init.value_or(builder.default_init()));
+    return apply_weighted(builder, std::move(op), x, in, spec.out, spec.init.value_or(builder.default_init()),
+                          FileOrder::same);
   }
   ValueId operator()(const Conv2dSpec& spec) const {
     Op op = conv2d_op(builder.type(x), {.out = spec.out,
@@ -68,10 +70,10 @@ struct LeafTranslation {
                                         .bias = spec.bias,
                                         .workspace_limit = builder.workspace_limit()});
     const Shape& weight = op.inputs[1].shape;
-    const std::int64_t window = weight[2] * weight[3];
-    const std::int64_t fan_in = weight[1] * window;
+    const std::int64_t window = weight[1] * weight[2];
+    const std::int64_t fan_in = weight[3] * window;
     return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
-                          spec.init.value_or(builder.default_init()));
+                          spec.init.value_or(builder.default_init()), FileOrder::channels_second);
   }
   ValueId operator()(const BatchNorm2dSpec& spec) const {
     const BatchNorm2dAttributes attributes{.eps = spec.eps, .momentum = spec.momentum, .affine = spec.affine};

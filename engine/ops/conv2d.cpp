@@ -27,7 +27,7 @@ Op conv2d_op(const TensorType& x, const Conv2dAttributes& attributes) {
     }
     y[1 + axis] = (padded - reach) / attributes.stride[axis] + 1;
   }
-  const Shape weight{attributes.out, channels / attributes.groups, attributes.kernel[0], attributes.kernel[1]};
+  const Shape weight{attributes.out, attributes.kernel[0], attributes.kernel[1], channels / attributes.groups};
   Op op{OpKind::conv2d, attributes, {x, {x.dtype, weight}}, {{x.dtype, y}}};
   if (attributes.bias) op.inputs.push_back({x.dtype, {attributes.out}});
   return op;

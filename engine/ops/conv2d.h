@@ -21,7 +21,7 @@ struct Conv2dAttributes {
   friend bool operator==(const Conv2dAttributes&, const Conv2dAttributes&) = default;
 };
 
-/// inputs: x (N, H, W, C), W (out, C/groups, kh, kw)[, b (out)]; outputs: y (N, H', W', out) with
+/// inputs: x (N, H, W, C), W (out, kh, kw, C/groups)[, b (out)]; outputs: y (N, H', W', out) with
 /// H' = ⌊(H + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1. Throws ShapeError.
 Op conv2d_op(const TensorType& x, const Conv2dAttributes& attributes);
 /// inputs: dy, W; outputs: dx.

@@ -25,8 +25,8 @@ struct UpdateFormat {
   /// nearest).
   std::optional<DType> copies = {};
   /// One for each parameter: its weight is bf16, without an f32 master, and rounded up or down at random, so that the
-  /// mean is kept. Element i of update u is rounded by bits of Philox (seed, stream, u), see rounding_bits in
-  /// engine/stochastic_rounding.h. Empty: weights are f32.
+  /// mean is kept. Element i, as on the device, of update u is rounded by bits of Philox (seed, stream, u), see
+  /// rounding_bits in engine/stochastic_rounding.h. Empty: weights are f32.
   std::vector<std::uint32_t> random_streams = {};
   friend bool operator==(const UpdateFormat&, const UpdateFormat&) = default;
 };
@@ -71,8 +71,9 @@ int operands_of_a_parameter(const AdamUpdateAttributes& attributes);
 
 // Note [8-bit moments]
 // ~~~~~~~~~~~~~~~~~~~~
-// A moment of `count` elements is one u8 tensor: a byte for each element, filled up with zeros to a multiple of 4, then
-// an f32 for each moment_block_elements of them, the largest magnitude in that block, M. 1.02 bytes an element.
+// A moment of `count` elements is one u8 tensor: a byte for each element, in the weight's order on the device, filled
+// up with zeros to a multiple of 4, then an f32 for each moment_block_elements of them, the largest magnitude in that
+// block, M. 1.02 bytes an element.
 //
 // Codes are spaced by a root, so that small numbers beside large ones keep their leading digits:
 //   first moment   c from −127 to 127 in two's complement: sign(c) · (|c| / 127)² · M

@@ -49,6 +49,7 @@ Json write_buffers(const std::string& path, std::span<const SavedTensor> buffers
       non_finite_parameter = saved.trainable_parameter;
       return {};
     }
+    to_file_order(saved.order, saved.kept, staging.data());
     writer.append(staging.data());
   }
   writer.finish();
@@ -124,25 +125,38 @@ void verify_file(const std::string& checkpoint, const char* name, const Json& ex
 
 bool is_floating(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
-/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows), with `converts` also
-/// in another of the floating-point types.
+/// One of a file's tensors, and whether it is SavedTensor::former.
+struct FoundTensor {
+  std::size_t position = 0;
+  bool is_former = false;
+};
+
+/// With `converts` also in another of the floating-point types.
+FoundTensor find_tensor(const SafetensorsFile& file, const SavedTensor& wanted, bool converts) {
+  std::ptrdiff_t position = file.find(wanted.tensor.name);
+  const bool is_former = position < 0 && wanted.former;
+  if (is_former) position = file.find(wanted.former->name);
+  if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", file.path(), wanted.tensor.name));
+  const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
+  const TensorType& type = wanted.tensor.type;
+  const bool is_converted =
+      converts && found.type.shape == type.shape && is_floating(found.type.dtype) && is_floating(type.dtype);
+  if (!is_converted && !(found.type == type)) {
+    throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", file.path(), found.name,
+                                found.type.to_string(), type.to_string()));
+  }
+  return {static_cast<std::size_t>(position), is_former};
+}
+
+/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows).
 void read_buffers(const std::string& path, std::span<const SavedTensor> buffers, Executor& executor,
                   bool (*may_be_ignored)(std::string_view), bool converts = false) {
   const SafetensorsFile file(path);
   std::vector<char> used(file.tensors().size(), 0);
-  std::vector<std::ptrdiff_t> positions;
+  std::vector<FoundTensor> all_found;
   for (const SavedTensor& saved : buffers) {
-    const std::ptrdiff_t position = file.find(saved.tensor.name);
-    if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", path, saved.tensor.name));
-    const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
-    const bool is_converted = converts && found.type.shape == saved.tensor.type.shape &&
-                              is_floating(found.type.dtype) && is_floating(saved.tensor.type.dtype);
-    if (!is_converted && !(found.type == saved.tensor.type)) {
-      throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", path, found.name, found.type.to_string(),
-                                  saved.tensor.type.to_string()));
-    }
-    used[static_cast<std::size_t>(position)] = 1;
-    positions.push_back(position);
+    all_found.push_back(find_tensor(file, saved, converts));
+    used[all_found.back().position] = 1;
   }
   for (std::size_t i = 0; i < used.size(); ++i) {
     const std::string& name = file.tensors()[i].name;
@@ -154,7 +168,7 @@ void read_buffers(const std::string& path, std::span<const SavedTensor> buffers,
   std::vector<float> wide;
   std::vector<std::byte> raw;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const auto position = static_cast<std::size_t>(positions[i]);
+    const auto [position, is_former] = all_found[i];
     const TensorType& type = buffers[i].tensor.type;
     if (file.tensors()[position].type == type) {
       file.read(position, staging.data());
@@ -166,6 +180,10 @@ void read_buffers(const std::string& path, std::span<const SavedTensor> buffers,
       widen(found.dtype, raw.data(), wide.data(), type.num_elements());
       narrow(type.dtype, wide.data(), staging.data(), type.num_elements());
     }
+    if (is_former)
+      to_device_order(*buffers[i].former, staging.data());
+    else
+      to_device_order(buffers[i].order, buffers[i].kept, staging.data());
     executor.write(buffers[i].buffer, staging.data());
   }
 }

@@ -78,8 +78,10 @@ void initialize_parameters(Executor& executor, std::uint64_t seed) {
   for (std::size_t i = 0; i < program.parameters.size(); ++i) {
     const auto count = static_cast<std::size_t>(program.parameters[i].type.num_elements());
     const std::span<float> values(staging.data(), count);
-    fill_initial(program.parameters[i], seed, static_cast<std::uint32_t>(i), values);
-    const DType type = program.parameters[i].type.dtype;
+    const Parameter& parameter = program.parameters[i];
+    fill_initial(parameter, seed, static_cast<std::uint32_t>(i), values);
+    to_device_order(parameter.file_order, {DType::f32, parameter.type.shape}, std::as_writable_bytes(values).data());
+    const DType type = parameter.type.dtype;
     if (type != DType::f32) {
       narrow(type, values.data(), narrowed.data(), static_cast<std::int64_t>(count));
       executor.write(program.parameter_buffers[i], narrowed.data());

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,11 +13,35 @@
 
 namespace trainer {
 
-/// A tensor that outlives a step, and the name it is saved under.
+// Note [Orders in files]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// Files are PyTorch's, so what the device keeps in another order (Parameter::file_order) is brought into that of files
+// when it is saved and into the device's when it is loaded; the optimizer's f32 state with its weight. 8-bit moments
+// are saved as they are: their blocks run along the device's order and in another one would hold other numbers, so that
+// a resumed run would not be the same. Where the orders differ the name says so: "0.weight.first_moment.channels_last".
+//
+// "0.weight.first_moment" for such a weight was written when devices kept weights as files have them. It is read,
+// brought into order and coded anew, which rounds it once more, as every update does.
+
+/// An 8-bit moment that files may have coded in their own order, under another name.
+struct FormerMoment {
+  std::string name;
+  bool is_second = false;
+  TensorType weight;  ///< f32, as on the device
+  FileOrder order = FileOrder::same;
+};
+
+/// Codes anew, in the device's order, a moment that was coded in that of files.
+void to_device_order(const FormerMoment& moment, std::byte* bytes);
+
+/// A tensor that outlives a step, and how it is saved; see Note [Orders in files].
 struct SavedTensor {
-  NamedTensor tensor;
+  NamedTensor tensor;  ///< as in files
+  TensorType kept;     ///< as on the device, with as many bytes
+  FileOrder order = FileOrder::same;
   BufferId buffer = -1;
   std::int32_t trainable_parameter = -1;  ///< -1: of something else
+  std::optional<FormerMoment> former{};
 };
 
 /// Parameters and running statistics.
@@ -24,7 +49,7 @@ std::vector<SavedTensor> model_tensors(const Program& program);
 /// The optimizer's state and the loss scale.
 std::vector<SavedTensor> optimizer_tensors(const Program& program);
 
-/// All that a run between two steps is beside its TrainingState, and where to read it.
+/// All that a run between two steps is beside its TrainingState, and where to read it, as on the device.
 struct SavedTensors {
   using Read = std::function<void(const SavedTensor& saved, std::byte* to)>;
   std::vector<SavedTensor> model, optimizer;
@@ -49,7 +74,7 @@ class HeldTensors {
 
  private:
   struct Held {
-    TensorType type;
+    TensorType kept;
     std::vector<std::byte> bytes;
   };
   const std::vector<std::byte>& bytes_of(const SavedTensor& wanted) const;

@@ -75,7 +75,7 @@ TEST_CASE("the scratch that the planner tells is what a described device's progr
   const Program program = compile(experiment, data, exact);
   const std::int64_t held = largest_workspace(program);
   CHECK(held >= num_bytes);
-  CHECK(held < num_bytes + 100'000);  // weights in the library's order, sums of the bias's gradient
+  CHECK(held < num_bytes + 100'000);  // sums of the bias's gradient
   REQUIRE_FALSE(calls.empty());
   for (const ConvolutionCall& call : calls) {
     CHECK(call.tf32);

@@ -48,6 +48,22 @@ TEST_CASE("parameters are named as PyTorch names those of nested Sequentials") {
                                  "2.1.norm.weight", "2.1.norm.bias", "head.weight", "head.bias"});
 }
 
+TEST_CASE("weights of convolutions are kept with channels last, and saved and started as PyTorch's") {
+  const Experiment experiment = experiment_of(
+      "    - conv2d: {out: 6, kernel: [2, 5]}\n    - conv2d: {out: 4, kernel: 3, groups: 2}\n"
+      "    - flatten\n    - linear: {out: 10}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  const Parameter& plain = graph.parameters.at(0);
+  CHECK(plain.type.shape == Shape{6, 2, 5, 3});
+  CHECK(file_shape(plain.file_order, plain.type.shape) == Shape{6, 3, 2, 5});
+  CHECK((plain.fan_in == 30 && plain.fan_out == 60));
+  const Parameter& grouped = graph.parameters.at(2);
+  CHECK(grouped.type.shape == Shape{4, 3, 3, 3});
+  CHECK((grouped.fan_in == 27 && grouped.fan_out == 36));
+  const Parameter& linear = graph.parameters.at(4);
+  CHECK(file_shape(linear.file_order, linear.type.shape) == linear.type.shape);
+}
+
 TEST_CASE("norms and biases do not decay; weights do") {
   const Experiment experiment =
       experiment_of("    - conv2d: {out: 4, kernel: 3}\n    - batchnorm2d\n    - flatten\n    - linear: {out: 10}\n");

@@ -44,7 +44,7 @@ std::vector<ConvolutionCase> all_cases() {
 }
 
 /// Calls visit(o, i, k) for each product x[i] · W[k] that is part of y[o]; the shapes are x (N, H, W, C),
-/// W (out, C/groups, kh, kw), y (N, H, W, out).
+/// W (out, kh, kw, C/groups), y (N, H, W, out).
 template <typename Visit>
 void for_each_product(const ConvolutionCase& c, Visit&& visit) {
   const Shape& x = c.x.shape;
@@ -64,7 +64,7 @@ void for_each_product(const ConvolutionCase& c, Visit&& visit) {
               if (h < 0 || w < 0 || h >= x[1] || w >= x[2]) continue;
               for (std::int64_t in = 0; in < in_each; ++in)
                 visit(o, static_cast<std::size_t>(((n * x[1] + h) * x[2] + w) * x[3] + out / out_each * in_each + in),
-                      static_cast<std::size_t>(((out * in_each + in) * a.kernel[0] + i) * a.kernel[1] + j));
+                      static_cast<std::size_t>(((out * a.kernel[0] + i) * a.kernel[1] + j) * in_each + in));
             }
 }
 

@@ -9,12 +9,12 @@ TensorType f32(Shape shape) { return {DType::f32, shape}; }
 }  // namespace
 
 // Expected shapes are those torch.nn reports for the same modules (there as N, C, H, W).
-TEST_CASE("conv2d has PyTorch's output shape with stride, padding and dilation") {
+TEST_CASE("conv2d has PyTorch's output shape with stride, padding and dilation, and weights with channels last") {
   const Op op =
       conv2d_op(f32({2, 17, 23, 6}),
                 {.out = 8, .kernel = {3, 5}, .stride = {2, 3}, .padding = {1, 2}, .dilation = {2, 1}, .groups = 2});
   CHECK(op.outputs[0].shape == Shape{2, 8, 8, 8});
-  CHECK(op.inputs[1].shape == Shape{8, 3, 3, 5});
+  CHECK(op.inputs[1].shape == Shape{8, 3, 5, 3});
   CHECK(op.inputs[2].shape == Shape{8});
   CHECK(conv2d_backward_input_op(op).outputs[0] == op.inputs[0]);
   CHECK(conv2d_backward_weight_op(op).outputs[0] == op.inputs[1]);

@@ -1,4 +1,4 @@
-#include "engine/cpu/moment_codes.h"
+#include "engine/ops/moment_codes.h"
 
 #include <bit>
 #include <cmath>

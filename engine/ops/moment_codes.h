@@ -4,8 +4,9 @@
 
 namespace trainer {
 
-// Parts of tensors of engine/ops/optimizer_update.h's Note [8-bit moments]: `codes` and `largest` are the first byte
-// and the first f32 of the part, which begins where a block of moment_block_elements does and may end within one.
+// On the host, parts of tensors of engine/ops/optimizer_update.h's Note [8-bit moments]: `codes` and `largest` are the
+// first byte and the first f32 of the part, which begins where a block of moment_block_elements does and may end within
+// one.
 
 void read_first_moment(const std::uint8_t* codes, const float* largest, float* moment, std::int64_t count);
 void read_second_moment(const std::uint8_t* codes, const float* largest, float* moment, std::int64_t count);
