@@ -186,7 +186,7 @@ class Pretended(unittest.TestCase):
         self.wrong(slow_runs=1.5)
         begin = time.monotonic()
         code, printed, entry = self.bench("--modes", "eager", "compile", "--budget", "9", "--repetitions", "2")
-        self.assertLess(time.monotonic() - begin, 20)
+        self.assertLess(time.monotonic() - begin, 60)
         self.assertEqual(code, 0, printed)
         counts = {mode: len(result["runs"]) for mode, result in entry["precisions"]["f32"].items()}
         self.assertEqual(set(counts.values()), {1}, printed)
