@@ -267,6 +267,5 @@ TEST_CASE("A run that an older trainer began goes on as it did there") {
       largest = std::max(largest, std::abs(static_cast<double>(a) - static_cast<double>(b)));
     }
   }
-  WARN(moments << " " << largest);
   CHECK(largest < (moments == "f32" ? 1e-5 : 1e-3));
 }
