@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
   Normalization<n> by{.mean = load_floats<n>(running_mean + at.channel),
                       .slope = load_floats<n>(running_var + at.channel),
-                      .bias = of_channels<n>(bias, at.channel, 0.0f)};
-  const Pack<float, n> weights = of_channels<n>(weight, at.channel, 1.0f);
+                      .bias = load_floats_or<n>(bias, at.channel, 0.0f)};
+  const Pack<float, n> weights = load_floats_or<n>(weight, at.channel, 1.0f);
   for (int i = 0; i < n; ++i) by.slope.values[i] = weights.values[i] / sqrtf(by.slope.values[i] + eps);
   normalize_rows(of, by, at.channel, channels, begin, end);
 }
@@ -185,9 +185,10 @@ NormalizedRows<T> rows_of(const Operands& operands) {
 
 /// Calls function(std::integral_constant<int, n>{}) with the width in which everything can be read and written.
 template <typename T, typename Operands, typename Function>
-void with_operand_width(const Operands& operands, const float* mean, const float* scale, std::int64_t channels,
-                        Function&& function) {
-  with_pack_width<T>(channels, {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale},
+void with_operand_width(const Operands& operands, const float* mean, const float* scale, const void* workspace,
+                        std::int64_t channels, Function&& function) {
+  with_pack_width<T>(channels,
+                     {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale, workspace},
                      function);
 }
 
@@ -208,7 +209,7 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const T* const x = static_cast<const T*>(operands.x);
-    with_operand_width<T>(operands, operands.mean, operands.rstd, shape.channels, [&](auto width) {
+    with_operand_width<T>(operands, operands.mean, operands.rstd, operands.workspace, shape.channels, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
@@ -240,7 +241,7 @@ void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_operand_width<T>(operands, operands.mean, operands.rstd, shape.channels,
+    with_operand_width<T>(operands, operands.mean, operands.rstd, nullptr, shape.channels,
                           [&](auto width) { launch_normalize<T, decltype(width)::value>(operands, shape, stream); });
   });
 }
@@ -249,14 +250,16 @@ void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_operand_width<T>(operands, operands.running_mean, operands.running_var, shape.channels, [&](auto width) {
-      constexpr int n = decltype(width)::value;
-      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
-      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
-      launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
-             stream, rows_of<T>(operands), operands.running_mean, operands.running_var, operands.weight, operands.bias,
-             static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
-    });
+    with_operand_width<T>(
+        operands, operands.running_mean, operands.running_var, nullptr, shape.channels, [&](auto width) {
+          constexpr int n = decltype(width)::value;
+          const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+          const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+          launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
+                 stream, rows_of<T>(operands), operands.running_mean, operands.running_var, operands.weight,
+                 operands.bias, static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels,
+                 tiles.num_tiles);
+        });
   });
 }
 

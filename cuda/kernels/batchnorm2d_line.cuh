@@ -20,23 +20,14 @@ struct Normalization {
   }
 };
 
-/// Numbers of n channels; null: all `otherwise`.
-template <int n>
-__device__ __forceinline__ Pack<float, n> of_channels(const float* numbers, std::int64_t channel, float otherwise) {
-  if (numbers != nullptr) return load_floats<n>(numbers + channel);
-  Pack<float, n> result;
-  for (int i = 0; i < n; ++i) result.values[i] = otherwise;
-  return result;
-}
-
 /// slope = rstd · weight; a null weight is 1, a null bias 0.
 template <int n>
 __device__ __forceinline__ Normalization<n> normalization_of(const float* mean, const float* rstd, const float* weight,
                                                              const float* bias, std::int64_t channel) {
   Normalization<n> result{.mean = load_floats<n>(mean + channel),
                           .slope = load_floats<n>(rstd + channel),
-                          .bias = of_channels<n>(bias, channel, 0.0f)};
-  const Pack<float, n> weights = of_channels<n>(weight, channel, 1.0f);
+                          .bias = load_floats_or<n>(bias, channel, 0.0f)};
+  const Pack<float, n> weights = load_floats_or<n>(weight, channel, 1.0f);
   for (int i = 0; i < n; ++i) result.slope.values[i] *= weights.values[i];
   return result;
 }

@@ -46,11 +46,12 @@ __global__ void __launch_bounds__(row_block_threads)
     rstd[row] = reciprocal;
   }
   values.visit(from, [&](std::int64_t column, const Pack<float, n>& pack) {
+    const Pack<float, n> scale = load_floats_or<n>(weight, column, 1.0f);
+    const Pack<float, n> offset = load_floats_or<n>(bias, column, 0.0f);
     Pack<float, n> result;
     for (int i = 0; i < n; ++i) {
       const float normal = (pack.values[i] - guess - correction) * reciprocal;
-      const float scaled = weight != nullptr ? normal * weight[column + i] : normal;
-      result.values[i] = bias != nullptr ? scaled + bias[column + i] : scaled;
+      result.values[i] = normal * scale.values[i] + offset.values[i];
     }
     store_floats(y + row * columns + column, result);
   });
@@ -65,7 +66,7 @@ void layernorm_forward(DType type, const LayerNormForward& operands, const Layer
     const T* const addend = static_cast<const T*>(operands.addend);
     T* const sum = static_cast<T*>(operands.sum);
     T* const y = static_cast<T*>(operands.y);
-    with_pack_width<T>(shape.columns, {x, addend, sum, y}, [&](auto width) {
+    with_pack_width<T>(shape.columns, {x, addend, sum, y, operands.weight, operands.bias}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       with_row_threads<n>(shape.columns, [&](auto threads) {
         constexpr int row_threads = decltype(threads)::value;

@@ -42,14 +42,13 @@ __global__ void __launch_bounds__(tile_threads)
   }
   add_over_rows(sums);
   if (threadIdx.y != 0 || !position.active) return;
+  if (pairs != nullptr) {
+    store_pairs(pairs + position.row_group * columns + position.channel, sums.first, sums.second);
+    return;
+  }
   for (int i = 0; i < n; ++i) {
-    const std::int64_t column = position.channel + i;
-    if (pairs != nullptr) {
-      pairs[position.row_group * columns + column] = {sums.first[i], sums.second[i]};
-    } else {
-      dbias[column] = sums.first[i];
-      dweight[column] = sums.second[i];
-    }
+    dbias[position.channel + i] = sums.first[i];
+    dweight[position.channel + i] = sums.second[i];
   }
 }
 
@@ -82,29 +81,30 @@ __global__ void __launch_bounds__(row_block_threads)
   float sum = 0, product = 0;
   kept_gradients.visit_with(gradients, kept_values, values,
                             [&](std::int64_t column, const Pack<float, n>& gradient, const Pack<float, n>& value) {
+                              const Pack<float, n> scale = load_floats_or<n>(weight, column, 1.0f);
                               for (int i = 0; i < n; ++i) {
-                                const float g =
-                                    weight != nullptr ? gradient.values[i] * weight[column + i] : gradient.values[i];
+                                const float g = gradient.values[i] * scale.values[i];
                                 sum += g;
                                 product += g * ((value.values[i] - centre) * reciprocal);
                               }
                             });
   sum = row_sum<row_threads>(sum) / static_cast<float>(columns);
   product = row_sum<row_threads>(product) / static_cast<float>(columns);
-  kept_gradients.visit_with(
-      gradients, kept_values, values,
-      [&](std::int64_t column, const Pack<float, n>& gradient, const Pack<float, n>& value) {
-        Pack<float, n> result;
-        for (int i = 0; i < n; ++i) {
-          const float g = weight != nullptr ? gradient.values[i] * weight[column + i] : gradient.values[i];
-          result.values[i] = reciprocal * (g - sum - (value.values[i] - centre) * reciprocal * product);
-        }
-        if (added_gradient != nullptr) {
-          const Pack<float, n> added = load_floats<n>(added_gradient + row * columns + column);
-          for (int i = 0; i < n; ++i) result.values[i] += added.values[i];
-        }
-        store_floats(dx + row * columns + column, result);
-      });
+  kept_gradients.visit_with(gradients, kept_values, values,
+                            [&](std::int64_t column, const Pack<float, n>& gradient, const Pack<float, n>& value) {
+                              const Pack<float, n> scale = load_floats_or<n>(weight, column, 1.0f);
+                              Pack<float, n> result;
+                              for (int i = 0; i < n; ++i) {
+                                const float g = gradient.values[i] * scale.values[i];
+                                result.values[i] =
+                                    reciprocal * (g - sum - (value.values[i] - centre) * reciprocal * product);
+                              }
+                              if (added_gradient != nullptr) {
+                                const Pack<float, n> added = load_floats<n>(added_gradient + row * columns + column);
+                                for (int i = 0; i < n; ++i) result.values[i] += added.values[i];
+                              }
+                              store_floats(dx + row * columns + column, result);
+                            });
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ void layernorm_backward(DType type, const LayerNormBackward& operands, const Lay
     const T* const x = static_cast<const T*>(operands.x);
     const T* const added = static_cast<const T*>(operands.added_gradient);
     T* const dx = static_cast<T*>(operands.dx);
-    with_pack_width<T>(shape.columns, {dy, x, added, dx}, [&](auto width) {
+    with_pack_width<T>(shape.columns, {dy, x, added, dx, operands.weight, operands.workspace}, [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (operands.dweight != nullptr) {  // before dx is written, which may be dy
         const ChannelTiles tiles = channel_tiles(shape.columns / n, warp_size);

@@ -28,6 +28,15 @@ __device__ __forceinline__ void store_floats(T* to, const Pack<float, n>& floats
   store_pack(to, pack);
 }
 
+/// n numbers of `numbers` from `first` on; null: each is `otherwise`.
+template <int n>
+__device__ __forceinline__ Pack<float, n> load_floats_or(const float* numbers, std::int64_t first, float otherwise) {
+  if (numbers != nullptr) return load_floats<n>(numbers + first);
+  Pack<float, n> result;
+  for (int i = 0; i < n; ++i) result.values[i] = otherwise;
+  return result;
+}
+
 /// Calls function(std::integral_constant<int, n>{}) with n = pack_width<T> where rows of `columns` elements that start
 /// at `addresses` can be read in packs of it, else with n = 1. Null addresses do not count.
 template <typename T, typename Function>
