@@ -4,12 +4,22 @@
 
 namespace trainer::cuda {
 
+namespace {
+
+/// The last operand where the op adds; null: nothing is added.
+const void* addend_of(const BatchNorm2dAttributes& attributes, const OperandAddresses& addresses) {
+  return attributes.adds ? addresses.inputs.back() : nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
                       shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
     batchnorm2d_forward(type,
                         {.x = input(addresses, 0),
                          .y = output(addresses, 0),
+                         .addend = addend_of(attributes, addresses),
                          .running_mean = modified_input<float>(addresses, 1),
                          .running_var = modified_input<float>(addresses, 2),
                          .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
@@ -30,6 +40,7 @@ std::unique_ptr<Kernel> make_batchnorm2d_normalize_kernel(const Op& op, CudaCont
     batchnorm2d_normalize(type,
                           {.x = input(addresses, 0),
                            .y = output(addresses, 0),
+                           .addend = addend_of(attributes, addresses),
                            .mean = input<float>(addresses, 1),
                            .rstd = input<float>(addresses, 2),
                            .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
@@ -45,6 +56,7 @@ std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaCont
     batchnorm2d_inference(type,
                           {.x = input(addresses, 0),
                            .y = output(addresses, 0),
+                           .addend = addend_of(attributes, addresses),
                            .running_mean = input<float>(addresses, 1),
                            .running_var = input<float>(addresses, 2),
                            .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
@@ -65,8 +77,10 @@ std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CudaConte
                           .mean = input<float>(addresses, 2),
                           .rstd = input<float>(addresses, 3),
                           .weight = affine ? input<float>(addresses, 4) : nullptr,
-                          .bias = affine && attributes.relu ? input<float>(addresses, 5) : nullptr,
+                          .bias = affine && attributes.relu && !attributes.adds ? input<float>(addresses, 5) : nullptr,
+                          .y = attributes.adds ? addresses.inputs.back() : nullptr,
                           .dx = output(addresses, 0),
+                          .daddend = attributes.adds ? addresses.outputs.back() : nullptr,
                           .dweight = affine ? output<float>(addresses, 1) : nullptr,
                           .dbias = affine ? output<float>(addresses, 2) : nullptr,
                           .workspace = addresses.workspace,

@@ -10,6 +10,8 @@ std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context
     layernorm_forward(type,
                       {.x = input(addresses, 0),
                        .y = output(addresses, 0),
+                       .addend = attributes.adds ? addresses.inputs.back() : nullptr,
+                       .sum = attributes.adds ? addresses.outputs.back() : nullptr,
                        .weight = attributes.affine ? input<float>(addresses, 1) : nullptr,
                        .bias = attributes.affine ? input<float>(addresses, 2) : nullptr,
                        .mean = output<float>(addresses, 1),
@@ -20,14 +22,16 @@ std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context
 }
 
 std::unique_ptr<Kernel> make_layernorm_backward_kernel(const Op& op, CudaContext& context) {
-  return make_kernel([affine = attributes_of<LayerNormAttributes>(op).affine, type = op.inputs[0].dtype,
+  return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), type = op.inputs[0].dtype,
                       shape = layernorm_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+    const bool affine = attributes.affine;
     layernorm_backward(type,
                        {.dy = input(addresses, 0),
                         .x = input(addresses, 1),
                         .mean = input<float>(addresses, 2),
                         .rstd = input<float>(addresses, 3),
                         .weight = affine ? input<float>(addresses, 4) : nullptr,
+                        .added_gradient = attributes.adds ? addresses.inputs.back() : nullptr,
                         .dx = output(addresses, 0),
                         .dweight = affine ? output<float>(addresses, 1) : nullptr,
                         .dbias = affine ? output<float>(addresses, 2) : nullptr,

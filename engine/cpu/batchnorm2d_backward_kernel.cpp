@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/cpu/batchnorm2d.h"
+#include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/row_pieces.h"
 
@@ -9,6 +10,7 @@ namespace trainer {
 namespace {
 
 /// What both passes over the rows read. g is dy, or dy where the line of x is above 0 if there is a line: where y was.
+/// Where there was an addend, dy is g already, which is the addend's gradient.
 struct GradientRows {
   const float *dy, *x;          // (rows, channels)
   const float *scale, *offset;  // (channels); null without ReLU
@@ -86,6 +88,30 @@ TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const flo
   }
 }
 
+/// g = dy where y is above 0, by the arithmetic of activation_backward; g may be dy.
+TRAINER_SIMD void stop_loop(const float* dy, const float* y, float* g, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) g[i] = dy[i] * (y[i] > 0 ? 1.0F : 0.0F);
+}
+
+/// The same of elements [first, first + count) of tensors of `type`.
+void stop_gradient(DType type, const void* dy, const void* y, void* g, std::int64_t first, std::int64_t count) {
+  if (type == DType::f32) {
+    stop_loop(static_cast<const float*>(dy) + first, static_cast<const float*>(y) + first,
+              static_cast<float*>(g) + first, count);
+    return;
+  }
+  float wide_dy[stack_elements];
+  float wide_y[stack_elements];
+  for (std::int64_t at = first; at < first + count; at += stack_elements) {
+    const std::int64_t num_elements = std::min(stack_elements, first + count - at);
+    widen(type, static_cast<const std::uint16_t*>(dy) + at, wide_dy, num_elements);
+    widen(type, static_cast<const std::uint16_t*>(y) + at, wide_y, num_elements);
+    stop_loop(wide_dy, wide_y, wide_dy, num_elements);
+    narrow(type, wide_dy, static_cast<std::uint16_t*>(g) + at, num_elements);
+  }
+}
+
 class BatchNorm2dBackwardKernel final : public CpuKernel {
  public:
   BatchNorm2dBackwardKernel(const Op& op, const CpuContext& context)
@@ -99,18 +125,22 @@ class BatchNorm2dBackwardKernel final : public CpuKernel {
     const float* const mean = input(addresses, 2);
     const float* const rstd = input(addresses, 3);
     const float* const weight = attributes_.affine ? input(addresses, 4) : nullptr;
-    const float* const bias = attributes_.relu && attributes_.affine ? input(addresses, 5) : nullptr;
+    const bool has_line = attributes_.relu && !attributes_.adds;
+    const float* const bias = has_line && attributes_.affine ? input(addresses, 5) : nullptr;
+    const void* const y = attributes_.adds ? addresses.inputs.back() : nullptr;
+    void* const daddend = attributes_.adds ? addresses.outputs.back() : nullptr;
+    const void* const dy = attributes_.adds ? daddend : addresses.inputs[0];
     auto* const sums = static_cast<double*>(addresses.workspace);
     auto* const a = reinterpret_cast<float*>(sums + shape_.num_sums());
     float* const b = a + channels;
     float* const d = b + channels;
-    float* const scale = attributes_.relu ? d + channels : nullptr;
-    float* const offset = attributes_.relu ? scale + channels : nullptr;
+    float* const scale = has_line ? d + channels : nullptr;
+    float* const offset = has_line ? scale + channels : nullptr;
     const RowPieces pieces(type_, channels, 2, a + 5 * channels);
-    if (attributes_.relu) normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
+    if (has_line) normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
     const auto read = [&](std::int64_t begin, std::int64_t end) {
-      return GradientRows{pieces.read(addresses.inputs[0], 0, begin, end),
-                          pieces.read(addresses.inputs[1], 1, begin, end), scale, offset, channels};
+      return GradientRows{pieces.read(dy, 0, begin, end), pieces.read(addresses.inputs[1], 1, begin, end), scale,
+                          offset, channels};
     };
 
     const RowParts parts = shape_.sum_parts();
@@ -118,9 +148,15 @@ class BatchNorm2dBackwardKernel final : public CpuKernel {
     parallel_tasks(num_threads, parts.num_parts, [&](std::int64_t part) {
       double* const first = sums + part * 2 * channels;
       std::fill_n(first, 2 * channels, 0.0);
-      pieces.for_each(parts.begin(part), parts.end(part), [&](std::int64_t begin, std::int64_t end) {
-        sum_gradients(read(begin, end), mean, end - begin, first, first + channels);
-      });
+      // As many rows at a time as are summed in f32: they are in the cache when they are summed.
+      for (std::int64_t row = parts.begin(part); row < parts.end(part); row += rows_per_f32_sum) {
+        const std::int64_t last = std::min(row + rows_per_f32_sum, parts.end(part));
+        if (y != nullptr)
+          stop_gradient(type_, addresses.inputs[0], y, daddend, row * channels, (last - row) * channels);
+        pieces.for_each(row, last, [&](std::int64_t begin, std::int64_t end) {
+          sum_gradients(read(begin, end), mean, end - begin, first, first + channels);
+        });
+      }
     });
     add_parts(sums, parts.num_parts, 2 * channels);
 

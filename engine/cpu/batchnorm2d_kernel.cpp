@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/row_pieces.h"
 #include "engine/half.h"
@@ -83,20 +85,74 @@ TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const floa
   }
 }
 
+/// Before the ReLU, if there is one, the addend.
+TRAINER_SIMD void scale_rows_add(const float* x, const float* scale, const float* offset, const float* addend,
+                                 bool relu, float* y, std::int64_t rows, std::int64_t channels) {
+  const float least = relu ? 0 : -std::numeric_limits<float>::infinity();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t at = row * channels;
+#pragma omp simd
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const float value = normalized(x[at + c], scale[c], offset[c]) + addend[at + c];
+      y[at + c] = value < least ? least : value;
+    }
+  }
+}
+TRAINER_SIMD void add_addend(const float* addend, bool relu, float* y, std::int64_t count) {
+  const float least = relu ? 0 : -std::numeric_limits<float>::infinity();
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = y[i] + addend[i];
+    y[i] = value < least ? least : value;
+  }
+}
+
+/// Adds elements [first, first + count) of an addend of f16 or bf16, which needs scratch on the stack alone.
+void add_16_bit(DType type, const void* addend, std::int64_t first, bool relu, float* y, std::int64_t count) {
+  float widened[stack_elements];
+  for (std::int64_t done = 0; done < count; done += stack_elements) {
+    const std::int64_t num_elements = std::min(stack_elements, count - done);
+    widen(type, static_cast<const std::uint16_t*>(addend) + first + done, widened, num_elements);
+    add_addend(widened, relu, y + done, num_elements);
+  }
+}
+
+/// What every forward pass ends in.
+struct LastPass {
+  const void *x, *addend;  // null: no addend
+  void* y;
+  bool relu;
+};
+
 /// `lines` are the scale and the offset, one behind the other, and behind them the scratch of the pieces.
-void scale_all_rows(const CpuContext& context, const ImageRows& shape, bool relu, DType type, const void* x,
-                    float* lines, void* y) {
+void scale_all_rows(const CpuContext& context, const ImageRows& shape, DType type, const LastPass& of, float* lines) {
   const RowParts blocks = shape.blocks();
   const std::int64_t channels = shape.channels;
+  const float *const scale = lines, *const offset = lines + channels;
   const RowPieces pieces(type, channels, 1, lines + 2 * channels);
   parallel_tasks(shape.num_threads(context), blocks.num_parts, [&](std::int64_t i) {
     pieces.for_each(blocks.begin(i), blocks.end(i), [&](std::int64_t begin, std::int64_t end) {
-      const float* const from = pieces.read(x, 0, begin, end);
-      (relu ? scale_rows_relu : scale_rows)(from, lines, lines + channels, pieces.write(y, 0, begin), end - begin,
-                                            channels);
-      pieces.written(y, 0, begin, end);
+      const float* const from = pieces.read(of.x, 0, begin, end);
+      float* const to = pieces.write(of.y, 0, begin);
+      const std::int64_t first = begin * channels;
+      if (of.addend == nullptr) {
+        (of.relu ? scale_rows_relu : scale_rows)(from, scale, offset, to, end - begin, channels);
+      } else if (type == DType::f32) {
+        scale_rows_add(from, scale, offset, static_cast<const float*>(of.addend) + first, of.relu, to, end - begin,
+                       channels);
+      } else {
+        scale_rows(from, scale, offset, to, end - begin, channels);
+        add_16_bit(type, of.addend, first, of.relu, to, (end - begin) * channels);
+      }
+      pieces.written(of.y, 0, begin, end);
     });
   });
+}
+
+/// Of an op's operands.
+LastPass last_pass(const BatchNorm2dAttributes& attributes, const OperandAddresses& addresses) {
+  return {addresses.inputs[0], attributes.adds ? addresses.inputs.back() : nullptr, addresses.outputs[0],
+          attributes.relu};
 }
 
 class BatchNorm2dKernel final : public CpuKernel {
@@ -147,7 +203,7 @@ class BatchNorm2dKernel final : public CpuKernel {
       running_var[c] = static_cast<float>((1 - m) * static_cast<double>(running_var[c]) + m * unbiased);
     }
     normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
-    scale_all_rows(context_, shape_, attributes_.relu, type_, x, scale, addresses.outputs[0]);
+    scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
   }
 
  private:
@@ -170,7 +226,7 @@ class BatchNorm2dNormalizeKernel final : public CpuKernel {
     float* const offset = scale + shape_.channels;
     normalization_lines(input(addresses, 1), input(addresses, 2), attributes_.affine ? input(addresses, 3) : nullptr,
                         attributes_.affine ? input(addresses, 4) : nullptr, shape_.channels, scale, offset);
-    scale_all_rows(context_, shape_, attributes_.relu, type_, addresses.inputs[0], scale, addresses.outputs[0]);
+    scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
   }
 
  private:
@@ -200,7 +256,7 @@ class BatchNorm2dInferenceKernel final : public CpuKernel {
       scale[c] = static_cast<float>(slope);
       offset[c] = static_cast<float>(bias - static_cast<double>(running_mean[c]) * slope);
     }
-    scale_all_rows(context_, shape_, attributes_.relu, type_, addresses.inputs[0], scale, addresses.outputs[0]);
+    scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
   }
 
  private:

@@ -34,7 +34,7 @@ std::int64_t linear_workspace_bytes(const Op& op, CpuContext& context);
 std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, CpuContext& context);
 std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context);
 std::int64_t batchnorm2d_workspace_bytes(const Op& op, const CpuContext& context);
-std::int64_t layernorm_backward_workspace_bytes(const Op& op);
+std::int64_t layernorm_workspace_bytes(const Op& op, const CpuContext& context);
 std::int64_t loss_workspace_bytes(const Op& op);
 std::int64_t gradient_factor_workspace_bytes(const Op& op);
 

@@ -1,5 +1,10 @@
-#include <cmath>
+#include <omp.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "engine/cpu/element_loop.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
 #include "engine/simd.h"
@@ -77,6 +82,68 @@ TRAINER_SIMD void backward_row(const float* dy, const float* x, const float* wei
   }
 }
 
+TRAINER_SIMD void add_row(const float* a, const float* b, float* sum, std::int64_t columns) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < columns; ++i) sum[i] = a[i] + b[i];
+}
+
+/// Row `row` of a tensor of `type`.
+std::byte* row_at(void* tensor, DType type, std::int64_t row, std::int64_t columns) {
+  return static_cast<std::byte*>(tensor) + row * columns * static_cast<std::int64_t>(size_of(type));
+}
+
+/// to = a, given as f32, and b, of `type`; to may be a.
+void add_typed_row(DType type, const float* a, const void* b, float* to, std::int64_t columns) {
+  if (type == DType::f32) {
+    add_row(a, static_cast<const float*>(b), to, columns);
+    return;
+  }
+  float widened[stack_elements];
+  for (std::int64_t done = 0; done < columns; done += stack_elements) {
+    const std::int64_t count = std::min(stack_elements, columns - done);
+    widen(type, static_cast<const std::uint16_t*>(b) + done, widened, count);
+    add_row(a + done, widened, to + done, count);
+  }
+}
+
+/// Lines of f32 for each thread, for rows of 16 bit that are computed with where they are widened to.
+struct Lines {
+  DType type;
+  std::int64_t columns;
+  int num_threads, per_thread;
+
+  Lines(const Op& op, const CpuContext& context)
+      : type(op.inputs[0].dtype),
+        columns(op.inputs[0].shape[-1]),
+        num_threads(threads_for(rows_of(op.inputs[0]), context)),
+        per_thread(op.kind == OpKind::layernorm ? 1 : 2) {
+    num_threads = static_cast<int>(std::min<std::int64_t>(num_threads, rows_of(op.inputs[0]).rows));
+  }
+
+  std::int64_t num_bytes() const {
+    if (type == DType::f32) return 0;
+    return num_threads * per_thread * columns * static_cast<std::int64_t>(sizeof(float));
+  }
+  /// The calling thread's line; `address` is that of all.
+  float* line(void* address, int which) const {
+    return static_cast<float*>(address) + (omp_get_thread_num() * per_thread + which) * columns;
+  }
+  /// A row of a tensor as f32, where it lies or in a line.
+  const float* read(void* tensor, std::int64_t row, void* lines, int which) const {
+    const void* const from = row_at(tensor, type, row, columns);
+    if (type == DType::f32) return static_cast<const float*>(from);
+    widen(type, from, line(lines, which), columns);
+    return line(lines, which);
+  }
+  /// Where a row of a tensor is to be computed, which `written` then stores.
+  float* write(void* tensor, std::int64_t row, void* lines, int which) const {
+    return type == DType::f32 ? reinterpret_cast<float*>(row_at(tensor, type, row, columns)) : line(lines, which);
+  }
+  void written(void* tensor, std::int64_t row, void* lines, int which) const {
+    if (type != DType::f32) narrow(type, line(lines, which), row_at(tensor, type, row, columns), columns);
+  }
+};
+
 /// sums (count) = the parts (num_parts, stride apart) added up in f64, in order.
 TRAINER_SIMD void add_parts(const float* parts, std::int64_t num_parts, std::int64_t stride, std::int64_t count,
                             float* sums) {
@@ -87,18 +154,44 @@ TRAINER_SIMD void add_parts(const float* parts, std::int64_t num_parts, std::int
   }
 }
 
+/// The sum is rounded to its type before anything is computed from it.
+std::unique_ptr<CpuKernel> make_adding_kernel(const Op& op, const CpuContext& context) {
+  return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), shape = rows_of(op.inputs[0]),
+                      rows = Lines(op, context)](const OperandAddresses& addresses, const StepScalars&) {
+    const float* const weight = attributes.affine ? input(addresses, 1) : nullptr;
+    const float* const bias = attributes.affine ? input(addresses, 2) : nullptr;
+    void* const addend = addresses.inputs.back();
+    void* const sum = addresses.outputs.back();
+    void* const y = addresses.outputs[0];
+    float* const mean = output(addresses, 1);
+    float* const rstd = output(addresses, 2);
+    void* const lines = addresses.workspace;
+    parallel_tasks(rows.num_threads, shape.rows, [&](std::int64_t row) {
+      const float* const x = rows.read(addresses.inputs[0], row, lines, 0);
+      float* const total = rows.write(sum, row, lines, 0);
+      add_typed_row(rows.type, x, row_at(addend, rows.type, row, shape.columns), total, shape.columns);
+      rows.written(sum, row, lines, 0);
+      normalize_row(rows.read(sum, row, lines, 0), weight, bias, rows.write(y, row, lines, 0), mean + row, rstd + row,
+                    shape.columns, attributes.eps);
+      rows.written(y, row, lines, 0);
+    });
+  });
+}
+
 }  // namespace
 
-/// For each part of the rows, the sums for dweight and dbias.
-std::int64_t layernorm_backward_workspace_bytes(const Op& op) {
-  if (!attributes_of<LayerNormAttributes>(op).affine) return 0;
+/// Lines of rows that are widened. Before them, for each part of the rows, the sums for dweight and dbias.
+std::int64_t layernorm_workspace_bytes(const Op& op, const CpuContext& context) {
+  const std::int64_t lines = Lines(op, context).num_bytes();
+  if (op.kind == OpKind::layernorm || !attributes_of<LayerNormAttributes>(op).affine) return lines;
   const Rows shape = rows_of(op.inputs[0]);
-  return parts_of(shape).num_parts * 2 * shape.columns * static_cast<std::int64_t>(sizeof(float));
+  return lines + parts_of(shape).num_parts * 2 * shape.columns * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::unique_ptr<CpuKernel> make_layernorm_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<LayerNormAttributes>(op);
   const Rows shape = rows_of(op.inputs[0]);
+  if (attributes.adds) return make_adding_kernel(op, context);
   return make_kernel([shape, affine = attributes.affine, eps = attributes.eps, threads = threads_for(shape, context)](
                          const OperandAddresses& addresses, const StepScalars&) {
     const float* const x = input(addresses, 0);
@@ -116,24 +209,29 @@ std::unique_ptr<CpuKernel> make_layernorm_kernel(const Op& op, CpuContext& conte
 
 std::unique_ptr<CpuKernel> make_layernorm_backward_kernel(const Op& op, CpuContext& context) {
   const Rows shape = rows_of(op.inputs[0]);
-  return make_kernel([shape, affine = attributes_of<LayerNormAttributes>(op).affine,
-                      threads = threads_for(shape, context)](const OperandAddresses& addresses, const StepScalars&) {
-    const float* const dy = input(addresses, 0);
-    const float* const x = input(addresses, 1);
+  return make_kernel([shape, attributes = attributes_of<LayerNormAttributes>(op), rows = Lines(op, context)](
+                         const OperandAddresses& addresses, const StepScalars&) {
+    const bool affine = attributes.affine;
+    void* const added = attributes.adds ? addresses.inputs.back() : nullptr;
     const float* const mean = input(addresses, 2);
     const float* const rstd = input(addresses, 3);
     const float* const weight = affine ? input(addresses, 4) : nullptr;
-    float* const dx = output(addresses, 0);
+    void* const dx = addresses.outputs[0];
     auto* const sums = static_cast<float*>(addresses.workspace);
     const RowParts parts = parts_of(shape);
     const std::int64_t columns = shape.columns;
-    parallel_tasks(threads, parts.num_parts, [&](std::int64_t part) {
+    float* const lines = sums + (affine ? parts.num_parts * 2 * columns : 0);
+    parallel_tasks(rows.num_threads, parts.num_parts, [&](std::int64_t part) {
       float* const dweight = affine ? sums + part * 2 * columns : nullptr;
       float* const dbias = affine ? dweight + columns : nullptr;
       if (affine) std::fill_n(dweight, 2 * columns, 0.0F);
       for (std::int64_t row = parts.begin(part); row < parts.end(part); ++row) {
-        const std::int64_t at = row * columns;
-        backward_row(dy + at, x + at, weight, dx + at, mean[row], rstd[row], columns, dweight, dbias);
+        const float* const gradient = rows.read(addresses.inputs[0], row, lines, 0);
+        const float* const values = rows.read(addresses.inputs[1], row, lines, 1);
+        float* const result = rows.write(dx, row, lines, 0);
+        backward_row(gradient, values, weight, result, mean[row], rstd[row], columns, dweight, dbias);
+        if (added != nullptr) add_typed_row(rows.type, result, row_at(added, rows.type, row, columns), result, columns);
+        rows.written(dx, row, lines, 0);
       }
     });
     if (!affine) return;

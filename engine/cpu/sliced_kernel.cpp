@@ -219,8 +219,8 @@ class SlicedKernel final : public CpuKernel {
 };
 
 /// Ops whose kernels take 16-bit operands as they are.
-bool takes_16_bit(OpKind kind) {
-  switch (kind) {
+bool takes_16_bit(const Op& op) {
+  switch (op.kind) {
     case OpKind::normalize_pixels:
     case OpKind::batchnorm2d:
     case OpKind::batchnorm2d_normalize:
@@ -241,6 +241,9 @@ bool takes_16_bit(OpKind kind) {
     case OpKind::offload:
     case OpKind::fetch:
       return true;
+    case OpKind::layernorm:
+    case OpKind::layernorm_backward:
+      return attributes_of<LayerNormAttributes>(op).adds;
     default:
       return false;
   }
@@ -248,7 +251,7 @@ bool takes_16_bit(OpKind kind) {
 
 }  // namespace
 
-bool runs_in_slices(const Op& op) { return has_16_bit_operand(op) && !takes_16_bit(op.kind); }
+bool runs_in_slices(const Op& op) { return has_16_bit_operand(op) && !takes_16_bit(op); }
 
 std::unique_ptr<CpuKernel> make_sliced_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<SlicedKernel>(op, context);

@@ -10,13 +10,13 @@ namespace trainer {
 // Note [16-bit operands]
 // ~~~~~~~~~~~~~~~~~~~~~~
 // The CPU stores f16 and bf16 and computes in f32: machines without instructions for them save memory, not time. Ops
-// that treat each element by itself convert it on the way, without scratch (engine/cpu/element_loop.h), and batch norm
-// some rows for each thread (engine/cpu/row_pieces.h). The others run their f32 kernel: its 16-bit inputs are widened
-// into the workspace and its outputs narrowed from there. So that this scratch is a fraction of what 16 bit saves, an
-// op that treats each row or image by itself goes through them slice by slice, with scratch for one slice beside the
-// weights; a gradient of weights is summed over the slices in f32 and rounded once. The slices are a function of the op
-// alone, and one follows the other, so results do not depend on the number of threads where the f32 kernel's do not,
-// and an output may take over an input's memory as in f32.
+// that treat each element by itself convert it on the way, without scratch (engine/cpu/element_loop.h), batch norm
+// some rows for each thread (engine/cpu/row_pieces.h), and layer norm with a sum a row or two. The others run their
+// f32 kernel: its 16-bit inputs are widened into the workspace and its outputs narrowed from there. So that this
+// scratch is a fraction of what 16 bit saves, an op that treats each row or image by itself goes through them slice
+// by slice, with scratch for one slice beside the weights; a gradient of weights is summed over the slices in f32
+// and rounded once. The slices are a function of the op alone, and one follows the other, so results do not depend
+// on the number of threads where the f32 kernel's do not, and an output may take over an input's memory as in f32.
 
 /// What a slice has of an operand.
 enum class Part : std::uint8_t {

@@ -23,8 +23,9 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::batchnorm2d_inference:
     case OpKind::batchnorm2d_backward:
       return batchnorm2d_workspace_bytes(op, context);
+    case OpKind::layernorm:
     case OpKind::layernorm_backward:
-      return layernorm_backward_workspace_bytes(op);
+      return layernorm_workspace_bytes(op, context);
     case OpKind::cross_entropy:
     case OpKind::cross_entropy_with_gradient:
     case OpKind::mse:
@@ -38,7 +39,6 @@ std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
     case OpKind::update_loss_scale:
     case OpKind::offload:
     case OpKind::fetch:
-    case OpKind::layernorm:
     case OpKind::activation:
     case OpKind::activation_backward:
     case OpKind::maxpool2d:

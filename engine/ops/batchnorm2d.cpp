@@ -1,5 +1,7 @@
 #include "engine/ops/batchnorm2d.h"
 
+#include <array>
+
 #include "engine/ops/elementwise.h"
 
 namespace trainer {
@@ -9,6 +11,7 @@ Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes) 
   const TensorType channels{DType::f32, {x.shape[3]}};
   Op op{OpKind::batchnorm2d, attributes, {x, channels, channels}, {x, channels, channels}};
   if (attributes.affine) op.inputs.insert(op.inputs.end(), {channels, channels});
+  if (attributes.adds) op.inputs.push_back(x);
   return op;
 }
 
@@ -25,11 +28,23 @@ Op batchnorm2d_normalize_op(const Op& batchnorm2d) {
   const TensorType& channels = batchnorm2d.inputs[1];
   Op op{OpKind::batchnorm2d_normalize, attributes, {x, channels, channels}, {x}};
   if (attributes.affine) op.inputs.insert(op.inputs.end(), {channels, channels});
+  if (attributes.adds) op.inputs.push_back(x);
+  return op;
+}
+
+Op batchnorm2d_adding_op(const Op& forward, bool relu) {
+  Op op = forward;
+  auto& attributes = std::get<BatchNorm2dAttributes>(op.attributes);
+  require_internal(!attributes.relu && !attributes.adds, "nothing stands between a batch norm and its sum");
+  attributes.relu = relu;
+  attributes.adds = true;
+  op.inputs.push_back(op.inputs[0]);
   return op;
 }
 
 Op batchnorm2d_backward_op(const Op& batchnorm2d) {
-  const auto& attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  auto attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  attributes.adds = attributes.adds && attributes.relu;
   const TensorType& x = batchnorm2d.inputs[0];
   const TensorType& channels = batchnorm2d.inputs[1];
   Op op{OpKind::batchnorm2d_backward, attributes, {x, x, channels, channels}, {x}};
@@ -37,7 +52,12 @@ Op batchnorm2d_backward_op(const Op& batchnorm2d) {
     op.inputs.push_back(channels);
     op.outputs.insert(op.outputs.end(), {channels, channels});
   }
-  if (attributes.affine && attributes.relu) op.inputs.push_back(channels);
+  if (attributes.adds) {
+    op.inputs.push_back(x);
+    op.outputs.push_back(x);
+  } else if (attributes.affine && attributes.relu) {
+    op.inputs.push_back(channels);
+  }
   return op;
 }
 
@@ -45,6 +65,7 @@ namespace {
 
 void differentiate_batchnorm2d(GradientScope& scope) {
   const auto attributes = attributes_of<BatchNorm2dAttributes>(scope.op());
+  require_internal(!attributes.adds, "sums move into batch norms behind differentiate()");
   std::vector<Operand> inputs = {scope.output_gradient(), scope.input(0), scope.output(1), scope.output(2)};
   if (attributes.affine) inputs.push_back(scope.input(3));
   if (attributes.affine && attributes.relu) inputs.push_back(scope.input(4));
@@ -58,24 +79,45 @@ void differentiate_batchnorm2d(GradientScope& scope) {
 
 Rerun rerun_batchnorm2d(const Op& op) {
   Rerun rerun{.op = batchnorm2d_normalize_op(op), .reads = {0, -2, -3}, .makes = {0}};
-  if (attributes_of<BatchNorm2dAttributes>(op).affine) rerun.reads.insert(rerun.reads.end(), {3, 4});
+  for (std::size_t i = 3; i < op.inputs.size(); ++i) rerun.reads.push_back(static_cast<int>(i));
   return rerun;
+}
+
+template <std::int64_t per_element>
+std::int64_t batchnorm2d_flops(const Op& op) {
+  const std::int64_t sums = attributes_of<BatchNorm2dAttributes>(op).adds ? 1 : 0;
+  return flops_product(per_element + sums, op.inputs[0].num_elements(), 1);
+}
+
+std::span<const InPlace> forward_in_place(const Op& op) {
+  static constexpr std::array<InPlace, 2> with_addend = {{{.output = 0, .input = 0}, {.output = 0, .input = 3}}};
+  static constexpr std::array<InPlace, 2> affine_with_addend = {{{.output = 0, .input = 0}, {.output = 0, .input = 5}}};
+  const auto& attributes = attributes_of<BatchNorm2dAttributes>(op);
+  if (!attributes.adds) return in_place_over_first;
+  return attributes.affine ? affine_with_addend : with_addend;
+}
+
+std::span<const InPlace> backward_in_place(const Op& op) {
+  static constexpr std::array<InPlace, 2> with_addend = {{{.output = 0, .input = 4}, {.output = 1, .input = 0}}};
+  static constexpr std::array<InPlace, 2> affine_with_addend = {{{.output = 0, .input = 5}, {.output = 3, .input = 0}}};
+  const auto& attributes = attributes_of<BatchNorm2dAttributes>(op);
+  if (!attributes.adds) return in_place_over_first;
+  return attributes.affine ? affine_with_addend : with_addend;
 }
 
 }  // namespace
 
 // Forward: mean, variance, scale and shift; backward: two reductions and the combination.
-const OpDefinition batchnorm2d_definition = {.flops = flops_per_input_element<7>,
+const OpDefinition batchnorm2d_definition = {.flops = batchnorm2d_flops<7>,
                                              .differentiate = differentiate_batchnorm2d,
-                                             .in_place = in_place_over_first,
+                                             .in_place_of = forward_in_place,
                                              .precision = Precision::follows_first,
                                              .is_cheap = true,
                                              .rerun = rerun_batchnorm2d};
 const OpDefinition batchnorm2d_normalize_definition = {
-    .flops = flops_per_input_element<2>, .in_place = in_place_over_first, .is_cheap = true};
+    .flops = batchnorm2d_flops<2>, .in_place_of = forward_in_place, .is_cheap = true};
 const OpDefinition batchnorm2d_inference_definition = {
-    .flops = flops_per_input_element<2>, .in_place = in_place_over_first, .precision = Precision::follows_first};
-const OpDefinition batchnorm2d_backward_definition = {.flops = flops_per_input_element<11>,
-                                                      .in_place = in_place_over_first};
+    .flops = batchnorm2d_flops<2>, .in_place_of = forward_in_place, .precision = Precision::follows_first};
+const OpDefinition batchnorm2d_backward_definition = {.flops = batchnorm2d_flops<11>, .in_place_of = backward_in_place};
 
 }  // namespace trainer

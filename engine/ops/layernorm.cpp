@@ -1,5 +1,7 @@
 #include "engine/ops/layernorm.h"
 
+#include <array>
+
 #include "engine/ops/elementwise.h"
 
 namespace trainer {
@@ -25,10 +27,27 @@ Op layernorm_backward_op(const Op& layernorm) {
   return op;
 }
 
+Op layernorm_adding_op(const Op& layernorm) {
+  Op op = layernorm;
+  std::get<LayerNormAttributes>(op.attributes).adds = true;
+  op.inputs.push_back(op.inputs[0]);
+  op.outputs.push_back(op.inputs[0]);
+  return op;
+}
+
+Op layernorm_adding_backward_op(const Op& layernorm_backward) {
+  Op op = layernorm_backward;
+  std::get<LayerNormAttributes>(op.attributes).adds = true;
+  op.inputs.push_back(op.inputs[1]);
+  return op;
+}
+
 namespace {
 
 void differentiate_layernorm(GradientScope& scope) {
-  const bool affine = attributes_of<LayerNormAttributes>(scope.op()).affine;
+  const auto attributes = attributes_of<LayerNormAttributes>(scope.op());
+  require_internal(!attributes.adds, "sums move into layer norms behind differentiate()");
+  const bool affine = attributes.affine;
   std::vector<Operand> inputs = {scope.output_gradient(), scope.input(0), scope.output(1), scope.output(2)};
   if (affine) inputs.push_back(scope.input(1));
   const auto outputs = scope.emit(layernorm_backward_op(scope.op()), std::move(inputs));
@@ -39,14 +58,27 @@ void differentiate_layernorm(GradientScope& scope) {
   }
 }
 
+template <std::int64_t per_element>
+std::int64_t layernorm_flops(const Op& op) {
+  const std::int64_t sums = attributes_of<LayerNormAttributes>(op).adds ? 1 : 0;
+  return flops_product(per_element + sums, op.inputs[0].num_elements(), 1);
+}
+
+std::span<const InPlace> layernorm_in_place(const Op& op) {
+  static constexpr std::array<InPlace, 2> with_addend = {{{.output = 3, .input = 0}, {.output = 0, .input = 1}}};
+  static constexpr std::array<InPlace, 2> affine_with_addend = {{{.output = 3, .input = 0}, {.output = 0, .input = 3}}};
+  const auto& attributes = attributes_of<LayerNormAttributes>(op);
+  if (!attributes.adds) return in_place_over_first;
+  return attributes.affine ? affine_with_addend : with_addend;
+}
+
 }  // namespace
 
-const OpDefinition layernorm_definition = {.flops = flops_per_input_element<7>,
+const OpDefinition layernorm_definition = {.flops = layernorm_flops<7>,
                                            .differentiate = differentiate_layernorm,
-                                           .in_place = in_place_over_first,
+                                           .in_place_of = layernorm_in_place,
                                            .precision = Precision::follows_first,
                                            .is_cheap = true};
-const OpDefinition layernorm_backward_definition = {.flops = flops_per_input_element<11>,
-                                                    .in_place = in_place_over_first};
+const OpDefinition layernorm_backward_definition = {.flops = layernorm_flops<11>, .in_place = in_place_over_first};
 
 }  // namespace trainer

@@ -6,17 +6,26 @@ namespace trainer {
 
 struct Op;
 
-/// Normalisation over the last dimension with biased variance (Ba et al., 2016), as PyTorch's LayerNorm.
+/// Normalisation over the last dimension with biased variance (Ba et al., 2016), as PyTorch's LayerNorm. With `adds`,
+/// set by the fusion pass, the forward op takes the sum with an addend first, and the backward op adds a gradient.
 struct LayerNormAttributes {
   double eps = 1e-5;
   bool affine = true;
+  bool adds = false;
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
 
 /// inputs: x (…, C)[, weight (C), bias (C)]; outputs: y, mean (rows), reciprocal standard deviation (rows),
-/// where rows are all leading elements, rank 1.
+/// where rows are all leading elements, rank 1. y may be stored over x.
 Op layernorm_op(const TensorType& x, const LayerNormAttributes& attributes);
 /// inputs: dy, x, mean, rstd[, weight]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
 Op layernorm_backward_op(const Op& layernorm);
+/// `layernorm` of the sum of x and an addend of its type. inputs: those of `layernorm`, addend; outputs: those of
+/// `layernorm`, and sum = x + addend, rounded to its type, of which y, mean and rstd are, bit for bit as by two ops.
+/// sum may be stored over x, y over the addend.
+Op layernorm_adding_op(const Op& layernorm);
+/// inputs: those of `layernorm_backward`, of which x is the sum, and a gradient of x's type; outputs: the same, dx with
+/// that gradient added. dx may be stored over dy.
+Op layernorm_adding_backward_op(const Op& layernorm_backward);
 
 }  // namespace trainer

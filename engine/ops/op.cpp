@@ -44,4 +44,9 @@ const OpDefinition& definition_of(OpKind kind) {
   return *definitions[static_cast<std::size_t>(kind)];
 }
 
+std::span<const InPlace> in_place_rules(const Op& op) {
+  const OpDefinition& definition = definition_of(op.kind);
+  return definition.in_place_of != nullptr ? definition.in_place_of(op) : definition.in_place;
+}
+
 }  // namespace trainer

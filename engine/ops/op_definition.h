@@ -65,8 +65,10 @@ struct OpDefinition {
   std::int64_t (*flops)(const Op&) = nullptr;
   /// Emits the ops that compute the gradients of the inputs; null where there is none to compute.
   void (*differentiate)(GradientScope&) = nullptr;
-  /// Outputs that may take over an input's memory, best first.
+  /// Outputs that may take over an input's memory, best first. No two outputs want the same input.
   std::span<const InPlace> in_place = {};
+  /// Where that depends on the attributes; null: it does not.
+  std::span<const InPlace> (*in_place_of)(const Op&) = nullptr;
   Precision precision = Precision::full;
   /// Whether a run costs little beside a product over its operands, so that computing its output again is nearly free.
   bool is_cheap = false;
@@ -75,6 +77,9 @@ struct OpDefinition {
 };
 
 const OpDefinition& definition_of(OpKind kind);
+
+/// What the op's definition says of its outputs' memory.
+std::span<const InPlace> in_place_rules(const Op& op);
 
 #define TRAINER_OP(name, attributes) extern const OpDefinition name##_definition;
 TRAINER_OPS(TRAINER_OP)

@@ -94,7 +94,7 @@ class LeastLives {
       bytes += bytes_of(value);
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      const auto& rules = definition_of(node.op.kind).in_place;
+      const auto rules = in_place_rules(node.op);
       const bool may_take_over = std::any_of(rules.begin(), rules.end(),
                                              [&](const InPlace& rule) { return rule.output == static_cast<int>(i); });
       const ValueId output = node.outputs[i];

@@ -136,7 +136,7 @@ bool SizedProgram::add_op(const Side& low, const Op& at_low, const Side& high, c
 }
 
 bool SizedProgram::takes_over_alike(const Op& at_low, const Op& at_high) {
-  for (const InPlace& rule : definition_of(at_low.kind).in_place) {
+  for (const InPlace& rule : in_place_rules(at_low)) {
     const auto more_bytes = [&](const Op& op) {
       return sign(op.inputs[rule.input].num_bytes() - op.outputs[rule.output].num_bytes());
     };

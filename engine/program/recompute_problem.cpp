@@ -35,7 +35,7 @@ RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const
   for (const ValueId output : node.outputs) add_once(result.outputs, output);
   const OpDefinition& definition = definition_of(node.op.kind);
   if (options.in_place) {
-    for (const InPlace& rule : definition.in_place) {
+    for (const InPlace& rule : in_place_rules(node.op)) {
       const ValueId output = node.outputs[rule.output];
       const ValueId input = root_of(graph, node.inputs[rule.input]);
       const Value& from = graph.values[input];

@@ -122,7 +122,7 @@ class RoutineSchedule {
   void make_output(const GraphNode& node, int position, std::size_t n, Phase phase, std::vector<BufferId>& kept,
                    bool adds_gradients) {
     const ValueId output = node.outputs[position];
-    for (const InPlace& rule : definition_of(node.op.kind).in_place) {
+    for (const InPlace& rule : in_place_rules(node.op)) {
       if (rule.output != position || !scheduler_.in_place()) continue;
       const ValueId input = root(node.inputs[rule.input]);
       const bool is_free = last_use_[input] == static_cast<std::int64_t>(n) &&

@@ -2,6 +2,7 @@
 
 #include "engine/cpu/cpu_device.h"
 #include "tests/op_cases/normalized_again.h"
+#include "tests/op_cases/sum_checks.h"
 
 namespace trainer {
 
@@ -10,5 +11,7 @@ TEST_CASE("batch norm made anew has the bits of the first time") { check_normali
 TEST_CASE("the gradient of batch norm passes ReLU exactly where the output was above 0") {
   check_gradient_passes_where_output_was_positive(*make_cpu_device(2));
 }
+
+TEST_CASE("norms with a sum give the numbers of two ops") { check_sums_equal_two_ops(*make_cpu_device(2)); }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 
 #include "tests/cuda/emulated_device.h"
 #include "tests/op_cases/normalized_again.h"
+#include "tests/op_cases/sum_checks.h"
 
 namespace trainer::cuda {
 
@@ -11,6 +12,10 @@ TEST_CASE("batch norm of a CUDA device, made anew, has the bits of the first tim
 
 TEST_CASE("the gradient of a CUDA device's batch norm passes ReLU exactly where the output was above 0") {
   check_gradient_passes_where_output_was_positive(*make_emulated_device());
+}
+
+TEST_CASE("a CUDA device's norms with a sum give the numbers of two ops") {
+  check_sums_equal_two_ops(*make_emulated_device());
 }
 
 }  // namespace trainer::cuda

@@ -60,8 +60,8 @@ void append_elementwise(std::vector<OpCase>& cases) {
 void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
   const std::int64_t channels = x.shape[3];
   const Values positive = random_values(channels, 8, 0.5, 2);
-  for (const bool relu : {false, true}) {
-    const BatchNorm2dAttributes attributes{.relu = relu};
+  for (const auto& [relu, adds] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    const BatchNorm2dAttributes attributes{.relu = relu, .adds = adds};
     const Op forward = batchnorm2d_op(x, attributes);
     if (x.num_elements() > channels) cases.push_back(drawn(forward, {{2, positive}}));
     cases.push_back(drawn(batchnorm2d_normalize_op(forward), {{2, positive}}));
@@ -147,7 +147,10 @@ void append_rows(std::vector<OpCase>& cases) {
     const TensorType x{f32, shape};
     const Op layernorm = layernorm_op(x, {});
     if (shape[1] > 1) cases.push_back(drawn(layernorm));
-    cases.push_back(drawn(layernorm_backward_op(layernorm), {{3, random_values(shape[0], 8, 0.5, 2)}}));
+    if (shape[1] > 1) cases.push_back(drawn(layernorm_adding_op(layernorm)));
+    const Op backward = layernorm_backward_op(layernorm);
+    for (const Op& op : {backward, layernorm_adding_backward_op(backward)})
+      cases.push_back(drawn(op, {{3, random_values(shape[0], 8, 0.5, 2)}}));
     for (const std::int64_t out : {1, 17, 67}) {
       const Op linear = linear_op(x, {.out = out});
       cases.push_back(drawn(linear));

@@ -39,12 +39,20 @@ std::vector<BatchNormCase> batchnorm_cases() {
       {"67 channels", {f32, {2, 2, 2, 67}}, {.relu = true}},
       {"many rows", {f32, {5, 29, 17, 2}}, {}},
       {"mean large against the deviation", {f32, {4, 5, 5, 2}}, {}, 1000},
+      {"addend, two numbers", {f32, {2, 1, 1, 1}}, {.adds = true}},
+      {"addend, odd", {f32, {3, 5, 7, 3}}, {.adds = true}},
+      {"addend, odd, relu", {f32, {3, 5, 7, 3}}, {.relu = true, .adds = true}},
+      {"addend, no weight", {f32, {2, 3, 3, 5}}, {.affine = false, .adds = true}},
+      {"addend, no weight, relu", {f32, {2, 3, 3, 5}}, {.affine = false, .relu = true, .adds = true}},
+      {"addend, 67 channels", {f32, {2, 2, 2, 67}}, {.relu = true, .adds = true}},
+      {"addend, many rows", {f32, {5, 29, 17, 2}}, {.relu = true, .adds = true}},
+      {"addend, mean large against the deviation", {f32, {4, 5, 5, 2}}, {.relu = true, .adds = true}, 1000},
   };
 }
 
 Op forward_op(const BatchNormCase& c) { return batchnorm2d_op(c.x, c.attributes); }
 
-/// x, running mean, running variance[, weight, bias]
+/// x, running mean, running variance[, weight, bias][, addend]
 std::vector<Values> inputs_of(const BatchNormCase& c) {
   std::vector<Values> inputs = {random_values(c.x, 1)};
   for (double& value : inputs[0]) value = static_cast<double>(static_cast<float>(value + c.offset));
@@ -54,6 +62,7 @@ std::vector<Values> inputs_of(const BatchNormCase& c) {
     inputs.push_back(random_values(c.x.shape[3], 4, 0.5, 1.5));
     inputs.push_back(random_values(c.x.shape[3], 5));
   }
+  if (c.attributes.adds) inputs.push_back(random_values(c.x, 6));
   return inputs;
 }
 
@@ -66,6 +75,7 @@ Values apply_batchnorm(const BatchNormCase& c, const std::vector<Values>& inputs
     const std::size_t channel = i % at(channels);
     double value = (inputs[0][i] - moments[channel].mean) / std::sqrt(moments[channel].variance + c.attributes.eps);
     if (c.attributes.affine) value = value * inputs[3][channel] + inputs[4][channel];
+    if (c.attributes.adds) value += inputs.back()[i];
     y.push_back(c.attributes.relu && value < 0 ? 0 : value);
   }
   return y;
@@ -94,7 +104,13 @@ std::vector<LayerNormCase> layernorm_shapes() {
           {"odd", {f32, {5, 7}}, {}},
           {"no weight", {f32, {5, 7}}, {.affine = false}},
           {"three dimensions", {f32, {2, 3, 65}}, {.eps = 1e-3}},
-          {"many rows", {f32, {301, 3}}, {}}};
+          {"many rows", {f32, {301, 3}}, {}},
+          {"sum, one row of two", {f32, {1, 2}}, {.adds = true}},
+          {"sum, odd", {f32, {5, 7}}, {.adds = true}},
+          {"sum, no weight", {f32, {5, 7}}, {.affine = false, .adds = true}},
+          {"sum, three dimensions", {f32, {2, 3, 65}}, {.eps = 1e-3, .adds = true}},
+          {"sum, a long row", {f32, {3, 1031}}, {.adds = true}},
+          {"sum, many rows", {f32, {301, 3}}, {.adds = true}}};
 }
 
 std::vector<Values> inputs_of(const LayerNormCase& c) {
@@ -104,6 +120,18 @@ std::vector<Values> inputs_of(const LayerNormCase& c) {
     inputs.push_back(random_values(c.x.shape[-1], 3));
   }
   return inputs;
+}
+
+/// Of x by an addend that is −x/2, 0 or x: exact in every type.
+Values exact_addend(const Values& x) {
+  Values addend;
+  for (std::size_t i = 0; i < x.size(); ++i) addend.push_back(x[i] * (i % 3 == 0 ? -0.5 : i % 3 == 1 ? 0 : 1));
+  return addend;
+}
+Values sum_of(const Values& a, const Values& b) {
+  Values sum;
+  for (std::size_t i = 0; i < a.size(); ++i) sum.push_back(a[i] + b[i]);
+  return sum;
 }
 
 std::vector<Moments> row_moments(const LayerNormCase& c, const Values& x) {
@@ -211,7 +239,12 @@ std::vector<OpCase> batchnorm2d_backward_cases() {
       expected.outputs.push_back(finite_difference(f, inputs, 3, dy));
       expected.outputs.push_back(finite_difference(f, inputs, 4, dy));
     }
-    if (c.attributes.affine && c.attributes.relu) backward.push_back(inputs[4]);
+    const bool stops = c.attributes.adds && c.attributes.relu;
+    if (c.attributes.affine && c.attributes.relu && !stops) backward.push_back(inputs[4]);
+    if (stops) {
+      backward.push_back(rounded(f(inputs)));
+      expected.outputs.push_back(finite_difference(f, inputs, inputs.size() - 1, dy));
+    }
     cases.push_back({c.name, batchnorm2d_backward_op(forward_op(c)), backward, expected});
     cases.back().tolerance = c.offset > 0 ? 1e-3 : 1e-4;
   }
@@ -221,12 +254,19 @@ std::vector<OpCase> batchnorm2d_backward_cases() {
 std::vector<OpCase> layernorm_cases() {
   std::vector<OpCase> cases;
   for (const LayerNormCase& c : layernorm_shapes()) {
-    const auto inputs = inputs_of(c);
+    auto inputs = inputs_of(c);
+    const Values x = inputs[0], addend = c.attributes.adds ? exact_addend(x) : Values{};
+    if (c.attributes.adds) inputs[0] = sum_of(x, addend);
     const auto moments = row_moments(c, inputs[0]);
-    cases.push_back({c.name,
-                     layernorm_op(c.x, c.attributes),
-                     inputs,
-                     {{reference_of(c)(inputs), means_of(moments), rstds_of(moments, c.attributes.eps)}}});
+    Expected expected{{reference_of(c)(inputs), means_of(moments), rstds_of(moments, c.attributes.eps)}};
+    Op op = layernorm_op(c.x, {.eps = c.attributes.eps, .affine = c.attributes.affine});
+    if (c.attributes.adds) {
+      expected.outputs.push_back(inputs[0]);
+      inputs[0] = x;
+      inputs.push_back(addend);
+      op = layernorm_adding_op(op);
+    }
+    cases.push_back({c.name, op, inputs, expected});
     cases.back().tolerance = 1e-4;
   }
   return cases;
@@ -247,7 +287,13 @@ std::vector<OpCase> layernorm_backward_cases() {
       expected.outputs.push_back(finite_difference(f, inputs, 1, dy));
       expected.outputs.push_back(finite_difference(f, inputs, 2, dy));
     }
-    cases.push_back({c.name, layernorm_backward_op(layernorm_op(c.x, c.attributes)), backward, expected});
+    Op op = layernorm_backward_op(layernorm_op(c.x, {.eps = c.attributes.eps, .affine = c.attributes.affine}));
+    if (c.attributes.adds) {
+      backward.push_back(random_values(c.x, 10));
+      for (std::size_t i = 0; i < dy.size(); ++i) expected.outputs[0][i] += backward.back()[i];
+      op = layernorm_adding_backward_op(op);
+    }
+    cases.push_back({c.name, op, backward, expected});
     // A row of three nearly equal numbers has a large rstd.
     cases.back().tolerance = 5e-4;
   }

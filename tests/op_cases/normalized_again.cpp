@@ -85,7 +85,7 @@ void check_normalized_again(Device& device) {
     again.inputs.insert(again.inputs.end(), forward.inputs.begin() + 3, forward.inputs.end());
     const bool same_bits = run_op(device, again, std::byte{0xFF}).outputs[0] == forward.bits_of_y;
     CHECK(same_bits);
-    const bool same_in_place = run_op(device, again, std::byte{0xFF}, {0, 0}).outputs[0] == forward.bits_of_y;
+    const bool same_in_place = run_op(device, again, std::byte{0xFF}, {{0, 0}}).outputs[0] == forward.bits_of_y;
     CHECK(same_in_place);
   });
 }

@@ -35,7 +35,7 @@ double short_number(double value) { return round_to(DType::f16, round_to(DType::
 
 }  // namespace
 
-OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, InPlace in_place) {
+OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, const std::vector<InPlace>& in_place) {
   const Op& op = op_case.op;
   OperandMemory memory(device);
   REQUIRE(op_case.inputs.size() == op.inputs.size());
@@ -49,9 +49,9 @@ OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, InPlace
 
   // Operands are numbered inputs first; an output in place has the number of its input.
   std::vector<std::size_t> outputs;
-  for (std::size_t i = 0; i < op.outputs.size(); ++i)
-    outputs.push_back(in_place.output == static_cast<int>(i) ? static_cast<std::size_t>(in_place.input)
-                                                             : op.inputs.size() + i);
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) outputs.push_back(op.inputs.size() + i);
+  for (const InPlace& rule : in_place)
+    outputs[static_cast<std::size_t>(rule.output)] = static_cast<std::size_t>(rule.input);
   memory.to_device();
   std::vector<void*> input_addresses, output_addresses;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) input_addresses.push_back(memory.address(i));

@@ -42,8 +42,8 @@ struct OpResult {
 };
 
 /// Runs the op once, with every operand and the workspace between guard bytes that it must leave alone. Outputs and
-/// workspace start as `poison`. Where in_place.output ≥ 0 that output takes the memory of that input.
-OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, InPlace in_place = {});
+/// workspace start as `poison`. Outputs named in `in_place` take the memory of the inputs there.
+OpResult run_op(Device& device, const OpCase& op_case, std::byte poison, const std::vector<InPlace>& in_place = {});
 
 /// Bytes of `type` as numbers, and back.
 Values to_values(const TensorType& type, const std::vector<std::byte>& bytes);

@@ -94,21 +94,26 @@ void check_repeatable(Device& device, const std::vector<NamedCases>& all) {
 void check_in_place(Device& device, const std::vector<NamedCases>& all) {
   int num_checked = 0;
   for_every_case(all, [&](const OpCase& op_case) {
-    const auto choices = definition_of(op_case.op.kind).in_place;
+    const auto choices = in_place_rules(op_case.op);
     if (choices.empty()) return;
     const OpResult apart = run_op(device, op_case, std::byte{0});
+    std::vector<InPlace> of_all_outputs;
     for (const InPlace& in_place : choices) {
       if (static_cast<std::size_t>(in_place.input) >= op_case.op.inputs.size()) continue;
       // As the scheduler, which takes over memory of the same size.
       if (op_case.op.inputs[static_cast<std::size_t>(in_place.input)].num_bytes() !=
           op_case.op.outputs[static_cast<std::size_t>(in_place.output)].num_bytes())
         continue;
-      INFO("output over input " << static_cast<int>(in_place.input));
-      const OpResult together = run_op(device, op_case, std::byte{0}, in_place);
+      INFO("output " << static_cast<int>(in_place.output) << " over input " << static_cast<int>(in_place.input));
+      const OpResult together = run_op(device, op_case, std::byte{0}, {in_place});
       const bool same = together.outputs == apart.outputs;
       CHECK(same);
       ++num_checked;
+      const bool is_first = of_all_outputs.empty() || of_all_outputs.back().output != in_place.output;
+      if (is_first) of_all_outputs.push_back(in_place);
     }
+    const bool same = run_op(device, op_case, std::byte{0}, of_all_outputs).outputs == apart.outputs;
+    CHECK(same);
   });
   CHECK(num_checked > 0);
 }
