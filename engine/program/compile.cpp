@@ -11,6 +11,7 @@
 #include "engine/program/placement.h"
 #include "engine/program/precision.h"
 #include "engine/program/relu_fusion.h"
+#include "engine/program/residual_fusion.h"
 #include "engine/program/schedule.h"
 #include "engine/program/update_routine.h"
 
@@ -39,6 +40,7 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
   chunk_loss(graph, experiment.memory.chunked_loss);
   if (mode == GraphMode::training) fuse_loss_gradient(graph);
   fuse_linear_gradients(graph, fusions);
+  fuse_sums_into_batchnorms(graph);
   return graph;
 }
 
@@ -135,6 +137,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
       }
     }
     apply_recompute(graph, device, recompute);
+    fuse_residuals(graph, experiment.memory.in_place);
     apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
     const std::string suffix = batch_size == schedule.batch_size() ? "" : ", odd last batch";
     Program::MicroBatch micro_batch;
@@ -152,7 +155,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   if (schedule.num_whole_eval_batches() > 0) eval_sizes.push_back(schedule.eval_batch_size());
   if (schedule.odd_eval_batch_size() > 0) eval_sizes.push_back(schedule.odd_eval_batch_size());
   for (std::int64_t batch_size : eval_sizes) {
-    const Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, {});
+    Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, {});
+    fuse_residuals(graph, experiment.memory.in_place);
     const bool is_whole = batch_size == schedule.eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));

@@ -101,13 +101,17 @@ class CheapValues {
   std::vector<std::int32_t> run_again_, also_kept_;
 };
 
-/// Layers of the forward pass in the order of their first nodes, but for the batch and the loss.
+/// Layers of the forward pass in the order of their first nodes, but for the batch and the loss. A batch norm that took
+/// a residual block's sum stands for both layers, so that segments end where they would without.
 std::vector<std::int32_t> ordinal_of_layers(const Graph& graph, std::int32_t& num_layers) {
   std::vector<std::int32_t> ordinal(graph.layers.size(), -1);
   num_layers = 0;
   for (const GraphNode& node : graph.nodes) {
     if (node.phase != Phase::forward || node.layer == no_layer || node.op.outputs.empty()) continue;
-    if (ordinal[node.layer] < 0) ordinal[node.layer] = num_layers++;
+    if (ordinal[node.layer] >= 0) continue;
+    const auto* const norm = std::get_if<BatchNorm2dAttributes>(&node.op.attributes);
+    if (norm != nullptr && norm->adds) ++num_layers;
+    ordinal[node.layer] = num_layers++;
   }
   return ordinal;
 }

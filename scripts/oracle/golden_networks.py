@@ -61,6 +61,43 @@ NETWORKS = {
         "schedule": {"type": "cosine"},
         "train": {"batch_size": 6},
     },
+    "residual_relu": {
+        "data": {"shape": [8, 6, 3], "classes": 4, "samples": 26,
+                 "normalize": {"mean": [0.45, 0.5, 0.4], "std": [0.25, 0.3, 0.2]}},
+        "layers": [
+            ("conv2d", {"out": 6, "kernel": 3, "padding": 1, "bias": False}), "batchnorm2d", "relu",
+            ("residual", {"layers": [
+                ("conv2d", {"out": 6, "kernel": 3, "padding": 1, "bias": False}), "batchnorm2d", "relu",
+                ("conv2d", {"out": 6, "kernel": 3, "padding": 1, "bias": False}), ("batchnorm2d", {"affine": False}),
+            ]}), "relu",
+            ("residual", {
+                "layers": [
+                    ("conv2d", {"out": 9, "kernel": 3, "stride": 2, "padding": 1, "bias": False}), "batchnorm2d", "relu",
+                    ("conv2d", {"out": 9, "kernel": 3, "padding": 1, "bias": False}), "batchnorm2d",
+                ],
+                "shortcut": [("conv2d", {"out": 9, "kernel": 1, "stride": 2, "bias": False}), "batchnorm2d"],
+            }), "relu",
+            "global_avgpool",
+            ("linear", {"out": 4}),
+        ],
+        "loss": {"type": "cross_entropy"},
+        "optimizer": {"type": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
+        "train": {"batch_size": 7},
+    },
+    "residual_layernorm": {
+        "data": {"shape": [10], "classes": 4, "samples": 33},
+        "layers": [
+            ("linear", {"out": 12}),
+            ("repeat", {"times": 3, "layers": [
+                ("residual", {"layers": ["layernorm", ("linear", {"out": 20}), "gelu", ("linear", {"out": 12})]}),
+            ]}),
+            ("residual", {"layers": [("linear", {"out": 12}), "tanh"]}), "layernorm",
+            ("linear", {"out": 4}),
+        ],
+        "loss": {"type": "cross_entropy"},
+        "optimizer": {"type": "adamw", "lr": 0.01, "weight_decay": 0.1},
+        "train": {"batch_size": 8},
+    },
     "layernorm": {
         "data": {"shape": [10], "classes": 4, "samples": 33},
         "layers": [

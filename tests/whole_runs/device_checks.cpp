@@ -22,12 +22,15 @@ model:
         layers: [{conv2d: {out: 12, kernel: 3, padding: 1, stride: 2}}, batchnorm2d, silu]
         shortcut: [{conv2d: {out: 12, kernel: 1, stride: 2}}]
     - relu
+    - residual: {layers: [{conv2d: {out: 12, kernel: 3, padding: 1}}, batchnorm2d]}
+    - relu
     - maxpool2d: {kernel: 2}
     - avgpool2d: {kernel: 2, stride: 1}
     - dropout: {p: 0.2}
     - flatten
     - linear: {out: 20}
-    - layernorm
+    - residual: {layers: [{linear: {out: 20}}]}
+    - residual: {layers: [layernorm, {linear: {out: 20}}]}
     - gelu
     - linear: {out: 10}
     - gelu: {approximate: tanh}

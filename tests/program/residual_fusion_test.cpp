@@ -1,0 +1,263 @@
+#include "engine/program/residual_fusion.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/config/load_experiment.h"
+#include "engine/ops/op_definition.h"
+#include "engine/program/compile.h"
+#include "tests/device/described_device.h"
+
+using namespace trainer;
+using Kind = Instruction::Kind;
+
+namespace {
+
+const std::string conv = "{conv2d: {out: 4, kernel: 3, padding: 1}}";
+const std::string plain_bn = conv + ", batchnorm2d";
+
+Program program_of(const std::string& layers, const std::string& rest = "", const Shape& sample = {8, 8, 3}) {
+  const std::string shape = sample.rank() == 3 ? "[8, 8, 3]" : "[6]";
+  const Experiment experiment =
+      parse_experiment("data: {type: synthetic, shape: " + shape + ", classes: 10, samples: 64}\nmodel:\n  layers: [" +
+                           layers + "]\n" + rest,
+                       "test.yaml");
+  return compile(experiment, described_data(sample, 10, 64, 20), DescribedDevice());
+}
+
+std::vector<const OpCall*> calls_of(const Program& program, const Routine& routine) {
+  std::vector<const OpCall*> calls;
+  for (const Instruction& instruction : routine.instructions)
+    if (instruction.kind == Kind::run) calls.push_back(&program.calls[instruction.index]);
+  return calls;
+}
+
+bool is_batchnorm_with_addend(const OpCall& call) {
+  const auto* const attributes = std::get_if<BatchNorm2dAttributes>(&call.op.attributes);
+  return attributes != nullptr && attributes->adds;
+}
+
+bool is_layernorm_with_addend(const OpCall& call) {
+  const auto* const attributes = std::get_if<LayerNormAttributes>(&call.op.attributes);
+  return attributes != nullptr && attributes->adds;
+}
+
+/// What of a routine's residual blocks is one op and what is not.
+struct Counts {
+  int batchnorms = 0, again = 0, inferences = 0, batchnorm_gradients = 0, layernorms = 0, layernorm_gradients = 0;
+  int sums = 0, relu_gradients = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Counts& c) {
+  return out << c.batchnorms << " batch norms with an addend, " << c.again << " of them again, " << c.inferences
+             << " in evaluation, " << c.batchnorm_gradients << " gradients, " << c.layernorms
+             << " layer norms of sums, " << c.layernorm_gradients << " gradients; " << c.sums << " sums, "
+             << c.relu_gradients << " gradients of relu";
+}
+
+Counts counts_of(const Program& program, const Routine& routine) {
+  Counts counts;
+  for (const OpCall* const call : calls_of(program, routine)) {
+    const bool adds = is_batchnorm_with_addend(*call);
+    counts.batchnorms += adds && call->op.kind == OpKind::batchnorm2d ? 1 : 0;
+    counts.again += adds && call->op.kind == OpKind::batchnorm2d_normalize ? 1 : 0;
+    counts.inferences += adds && call->op.kind == OpKind::batchnorm2d_inference ? 1 : 0;
+    counts.batchnorm_gradients += adds && call->op.kind == OpKind::batchnorm2d_backward ? 1 : 0;
+    counts.layernorms += is_layernorm_with_addend(*call) && call->op.kind == OpKind::layernorm ? 1 : 0;
+    counts.layernorm_gradients +=
+        is_layernorm_with_addend(*call) && call->op.kind == OpKind::layernorm_backward ? 1 : 0;
+    counts.sums += call->op.kind == OpKind::add ? 1 : 0;
+    counts.relu_gradients += call->op.kind == OpKind::activation_backward ? 1 : 0;
+  }
+  return counts;
+}
+
+Counts training_counts(const std::string& layers, const std::string& memory = "recompute_cheap: false",
+                       const Shape& sample = {8, 8, 3}) {
+  const Program program = program_of(layers, "train: {batch_size: 16}\nmemory: {" + memory + "}\n", sample);
+  return counts_of(program, program.micro_batches[0].first);
+}
+
+Counts evaluation_counts(const std::string& layers, const Shape& sample = {8, 8, 3}) {
+  const Program program = program_of(layers, "train: {batch_size: 16}\n", sample);
+  return counts_of(program, program.evaluations[0]);
+}
+
+/// The most bytes that a training micro-batch or an evaluation holds at once; every operand must be live when it is
+/// used, and of the size that its op says, and no two operands of a call that it writes may be one.
+std::int64_t peak_bytes(const Program& program) {
+  std::int64_t peak = 0;
+  for (const Routine* routine : {&program.micro_batches[0].first, &program.evaluations[0]}) {
+    std::set<BufferId> live;
+    std::int64_t bytes = 0;
+    for (const Instruction& instruction : program.load.instructions) live.insert(instruction.index);
+    for (const Instruction& instruction : routine->instructions) {
+      if (instruction.kind == Kind::allocate) {
+        REQUIRE(live.insert(instruction.index).second);
+        bytes += program.buffers[instruction.index].num_bytes;
+        peak = std::max(peak, bytes);
+      } else if (instruction.kind == Kind::release) {
+        REQUIRE(live.erase(instruction.index) == 1);
+        bytes -= program.buffers[instruction.index].num_bytes;
+      } else {
+        const OpCall& call = program.calls[instruction.index];
+        REQUIRE(call.inputs.size() == call.op.inputs.size());
+        REQUIRE(call.outputs.size() == call.op.outputs.size());
+        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+          REQUIRE(live.count(call.inputs[i]) == 1);
+          REQUIRE(program.buffers[call.inputs[i]].num_bytes == call.op.inputs[i].num_bytes());
+        }
+        for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+          REQUIRE(live.count(call.outputs[i]) == 1);
+          REQUIRE(program.buffers[call.outputs[i]].num_bytes == call.op.outputs[i].num_bytes());
+        }
+        REQUIRE(std::set<BufferId>(call.outputs.begin(), call.outputs.end()).size() == call.outputs.size());
+      }
+    }
+  }
+  return peak;
+}
+
+std::string residual(const std::string& layers, const std::string& shortcut = "") {
+  return "{residual: {layers: [" + layers + "]" + (shortcut.empty() ? "" : ", shortcut: [" + shortcut + "]") + "}}";
+}
+
+const std::string end_of_images = ", flatten, {linear: {out: 10}}";
+const std::string block = residual(plain_bn + ", relu, " + plain_bn);
+const std::string down = residual(plain_bn, plain_bn);
+const std::string mlp_block = residual("layernorm, {linear: {out: 20}}, gelu, {linear: {out: 12}}");
+
+}  // namespace
+
+TEST_CASE("the sum and the ReLU behind a batch norm are part of it, and so is the gradient of ReLU") {
+  const std::string layers = plain_bn + ", relu, " + block + ", relu, " + conv + end_of_images;
+  CHECK(training_counts(layers) == Counts{.batchnorms = 1, .batchnorm_gradients = 1, .sums = 1});
+  CHECK(evaluation_counts(layers) == Counts{.inferences = 1});
+}
+
+TEST_CASE("of two batch norms that end in one sum the shortcut's takes it") {
+  const std::string layers = plain_bn + ", relu, " + down + ", relu, " + conv + end_of_images;
+  const Program program = program_of(layers, "train: {batch_size: 16}\n");
+  for (const OpCall* const call : calls_of(program, program.micro_batches[0].first)) {
+    if (call->op.kind != OpKind::batchnorm2d || !is_batchnorm_with_addend(*call)) continue;
+    CHECK(program.layers[call->layer].path == "3");
+    // The sum is stored over the addend, and named after what made it first.
+    CHECK(call->outputs[0] == call->inputs.back());
+    CHECK(program.buffers[call->outputs[0]].name == "3.layers.1.output");
+  }
+  CHECK(evaluation_counts(layers) == Counts{.inferences = 1});
+}
+
+TEST_CASE(
+    "without ReLU, or where ReLU is not alone behind it, a sum is part of a batch norm and its gradient is none") {
+  for (const std::string& behind : {std::string(", silu"), std::string(""), ", " + residual("relu, " + conv)}) {
+    INFO(behind);
+    const Counts counts = training_counts(plain_bn + ", " + block + behind + end_of_images);
+    CHECK(counts.batchnorms == 1);
+    CHECK(counts.batchnorm_gradients == 0);
+  }
+}
+
+TEST_CASE("a block that is run again is run again as one op") {
+  const Counts counts = training_counts(
+      plain_bn + ", relu, " + block + ", relu, " + block + ", relu, " + conv + end_of_images, "recompute_cheap: true");
+  CHECK(counts.batchnorms == 2);
+  CHECK(counts.again >= 2);
+  CHECK(counts.batchnorm_gradients == 2);
+  CHECK(counts.relu_gradients == 0);
+}
+
+TEST_CASE("a batch norm that something stands behind, or whose output is read twice, has no addend") {
+  // ReLU before the sum, a layer before it, a second reader, a shortcut that ends in another layer and runs later.
+  for (const std::string& layers : {residual(plain_bn + ", relu"), residual(plain_bn + ", {avgpool2d: {kernel: 1}}"),
+                                    plain_bn + ", " + residual(conv), residual(plain_bn, conv)}) {
+    INFO(layers);
+    const std::string whole = conv + ", " + layers + ", relu, " + conv + end_of_images;
+    CHECK(training_counts(whole).batchnorms == 0);
+    CHECK(training_counts(whole).batchnorm_gradients == 0);
+    CHECK(evaluation_counts(whole).inferences == 0);
+  }
+}
+
+TEST_CASE("the gradient of ReLU is part of no batch norm where the mask is read further on") {
+  const std::string layers = plain_bn + ", relu, " + block + ", relu, dropout" + end_of_images;
+  const Counts counts = training_counts(layers);
+  CHECK(counts.batchnorms == 1);
+  CHECK(counts.batchnorm_gradients == 0);
+  CHECK(counts.relu_gradients == 1);
+}
+
+TEST_CASE("blocks that normalise first take the sum before and add the gradient that comes past them") {
+  const std::string layers =
+      "{linear: {out: 12}}, " + mlp_block + ", " + mlp_block + ", layernorm, {linear: {out: 10}}";
+  const Shape features{6};
+  // The last sum is read by its layer norm alone; the first block's input is no sum.
+  CHECK(training_counts(layers, "recompute_cheap: false", features) ==
+        Counts{.layernorms = 2, .layernorm_gradients = 2, .relu_gradients = 2});
+  // In evaluation nothing but the layer norm reads the last sum, which it could not write over.
+  CHECK(evaluation_counts(layers, features) == Counts{.layernorms = 1, .sums = 1});
+}
+
+TEST_CASE("a sum with ReLU, a view of a sum, and a gradient that is added to itself are no part of a layer norm") {
+  const Shape features{6};
+  const std::string first = "{linear: {out: 12}}, ", last = ", {linear: {out: 10}}";
+  const std::string mlp = residual("{linear: {out: 12}}");
+  const auto counts = [&](const std::string& layers) {
+    return training_counts(first + layers + last, "recompute_cheap: false", features);
+  };
+  CHECK(counts(mlp + ", relu, " + mlp_block).layernorms == 0);
+  CHECK(counts(mlp + ", " + residual("flatten, layernorm, {linear: {out: 12}}")) == Counts{.sums = 4});
+  CHECK(counts(residual("layernorm")).layernorm_gradients == 0);
+}
+
+TEST_CASE("without memory.in_place only what holds no more stays fused") {
+  const std::string memory = "recompute_cheap: false, in_place: false";
+  const Counts images = training_counts(plain_bn + ", relu, " + block + ", relu, " + conv + end_of_images, memory);
+  CHECK(images == Counts{.batchnorms = 1, .sums = 1, .relu_gradients = 1});
+  const Counts features = training_counts(
+      "{linear: {out: 12}}, " + mlp_block + ", " + mlp_block + ", {linear: {out: 10}}", memory, Shape{6});
+  CHECK(features.layernorms == 0);
+  CHECK(features.layernorm_gradients == 2);
+}
+
+TEST_CASE("a block as one op holds no more at once than as two") {
+  const std::string apart = ", {avgpool2d: {kernel: 1}}", in_view = "flatten, ";
+  for (const std::string memory : {"recompute_cheap: false", "recompute_cheap: true", "in_place: false",
+                                   "recompute_cheap: false, in_place: false"}) {
+    for (const std::string train :
+         {"", ", checkpointing: {layers: ['*']}", ", checkpointing: {layers: [conv2d, linear]}", ", amp: bf16",
+          ", accumulation_steps: 2"}) {
+      INFO(memory << train);
+      const std::string rest = "train: {batch_size: 16" + train + "}\nmemory: {" + memory + "}\n";
+      const auto images = [&](const std::string& between) {
+        return plain_bn + ", relu, " + residual(plain_bn + ", relu, " + plain_bn + between) + ", relu, " +
+               residual(plain_bn + between, plain_bn + between) + ", relu, " + residual(plain_bn + between) +
+               ", relu, " + conv + end_of_images;
+      };
+      CHECK(peak_bytes(program_of(images(""), rest)) <= peak_bytes(program_of(images(apart), rest)));
+      const auto features = [&](const std::string& between) {
+        const std::string of_block = residual(between + "layernorm, {linear: {out: 20}}, gelu, {linear: {out: 12}}");
+        return "{linear: {out: 12}}, " + of_block + ", " + of_block + ", " + of_block + ", " + between +
+               "layernorm, {linear: {out: 10}}";
+      };
+      CHECK(peak_bytes(program_of(features(""), rest, Shape{6})) <=
+            peak_bytes(program_of(features(in_view), rest, Shape{6})));
+    }
+  }
+}
+
+TEST_CASE("a batch norm with an addend counts one operation more an element") {
+  const TensorType x{DType::f32, {2, 3, 3, 4}};
+  const auto flops = [](const Op& op) { return definition_of(op.kind).flops(op); };
+  for (const Op& op : {batchnorm2d_op(x, {}), batchnorm2d_inference_op(x, {}), layernorm_op(x, {})}) {
+    const bool is_layernorm = op.kind == OpKind::layernorm;
+    const Op adding = is_layernorm ? layernorm_adding_op(op) : batchnorm2d_adding_op(op, true);
+    CHECK(flops(adding) == flops(op) + x.num_elements());
+    CHECK(adding.inputs.back() == x);
+  }
+}
