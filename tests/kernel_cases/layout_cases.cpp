@@ -82,6 +82,64 @@ void add_begin_pass(KernelCases& cases, const char* variant, bool grows) {
        }});
 }
 
+/// Four steps' places of scalars, the batch of add_begin_pass, and results. A device has them in host memory, which
+/// takes longer; here they are operands like others.
+struct FeedOfCase {
+  std::int64_t pixel_bytes, label_bytes;
+  static constexpr std::int64_t count = 4, input_offset = 64, result_bytes = 128;
+
+  explicit FeedOfCase(std::int64_t images) : pixel_bytes(images * 32 * 32 * 3), label_bytes(images * 4) {}
+  std::int64_t result_offset() const { return (input_offset + pixel_bytes + label_bytes + 63) / 64 * 64; }
+  std::int64_t stride() const { return result_offset() + result_bytes; }
+  FeedPlaces at(void* places) const {
+    return {static_cast<std::byte*>(places), count, stride(), input_offset, result_offset()};
+  }
+};
+
+std::size_t hold_step_count(SizedCase& sized, OperandRole role) {
+  constexpr std::array<std::int64_t, 1> steps = {5};
+  return sized.holding(role, DType::i64, std::as_bytes(std::span<const std::int64_t>(steps)));
+}
+
+void add_fed_step(KernelCases& cases) {
+  cases.push_back({.name = case_name("begin_fed_step", DType::u8, "batch_of_256"),
+                   .kernels = {"begin_fed_step_kernel"},
+                   .units = 256,
+                   .least_units = 3,
+                   .grows = false,
+                   .sized = [](std::int64_t images, Library&) {
+                     const FeedOfCase feed(images);
+                     SizedCase sized{.shape = fmt::format("{}x32x32x3", images),
+                                     .bytes = 2 * (feed.pixel_bytes + feed.label_bytes)};
+                     const auto places = sized.input(DType::u8, FeedOfCase::count * feed.stride(), 0, 256);
+                     const auto steps = hold_step_count(sized, OperandRole::input);
+                     const auto scalars = sized.output(DType::u8, sizeof(StepScalars));
+                     const auto pixels = sized.output(DType::u8, feed.pixel_bytes);
+                     const auto labels = sized.output(DType::u8, feed.label_bytes);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       begin_fed_step(feed.at(at[places]), at.as<const std::int64_t>(steps),
+                                      at.as<StepScalars>(scalars), {at[pixels], 0, feed.pixel_bytes},
+                                      {at[labels], feed.pixel_bytes, feed.label_bytes}, stream);
+                     };
+                     return sized;
+                   }});
+  cases.push_back(
+      {.name = "end_fed_step", .kernels = {"end_fed_step_kernel"}, .grows = false, .sized = [](std::int64_t, Library&) {
+         const FeedOfCase feed(1);
+         constexpr std::int64_t num_statistics = 5, num_scale = 3;
+         SizedCase sized{.shape = "1", .bytes = 2 * 8 * (num_statistics + num_scale)};
+         const auto places = sized.modified(DType::u8, FeedOfCase::count * feed.stride(), 0, 256);
+         const auto steps = hold_step_count(sized, OperandRole::modified);
+         const auto statistics = sized.input(DType::f64, num_statistics);
+         const auto scale = sized.input(DType::f64, num_scale);
+         sized.launch = [=](const OperandAddresses& at, Stream stream) {
+           end_fed_step(feed.at(at[places]), at.as<std::int64_t>(steps), {at[statistics], 8 * num_statistics},
+                        {at[scale], 8 * num_scale}, stream);
+         };
+         return sized;
+       }});
+}
+
 }  // namespace
 
 void add_layout_cases(KernelCases& cases) {
@@ -91,6 +149,7 @@ void add_layout_cases(KernelCases& cases) {
   }
   add_begin_pass(cases, "batch_of_256", false);
   add_begin_pass(cases, "rate", true);
+  add_fed_step(cases);
 }
 
 }  // namespace trainer::cuda

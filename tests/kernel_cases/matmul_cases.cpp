@@ -110,7 +110,7 @@ void add_layer_products(KernelCases& cases, DType type) {
   for (const NamedEpilogue& named : epilogues) {
     // A layer of a wide MLP, all of whose sizes follow the rows, and the small MLP's first.
     add_products(
-        cases, fmt::format("{}.4096x1024", named.name), {"matmul_epilogue_kernel"}, 8192, 48, true,
+        cases, fmt::format("{}.4096x1024", named.name), {"matmul_epilogue_kernel"}, 8192, 256, true,
         [=](std::int64_t rows) {
           return MatmulCall{
               .m = rows, .n = rows / 2, .k = rows / 8, .transpose_b = true, .type = type, .epilogue = named.epilogue};

@@ -124,7 +124,7 @@ SizedCase update_of(const UpdateVariant& variant, std::int64_t width) {
                           .states = {state_of(slots.states[0]), state_of(slots.states[1])},
                           .count = slots.count,
                           .random_stream = static_cast<std::uint32_t>(operands.size())});
-    const UpdateOperands shared{.statistics = at.as<const double>(statistics),
+    const UpdateOperands shared{.statistics = at.as<double>(statistics),
                                 .factor = at.as<const float>(factor),
                                 .scalars = at.as<const StepScalars>(scalars)};
     if (variant.rule == UpdateRule::adamw) {
