@@ -27,7 +27,7 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-enum OperandId : std::int64_t { x_id = 1, weights_id, y_id, bias_id };
+enum OperandId : std::int64_t { x_id = 1, weights_id, y_id, bias_id, sums_id, square_sums_id };
 
 /// cuDNN's dimensions are N, C, H, W whatever the order in memory.
 using Dimensions = std::vector<std::int64_t>;
@@ -53,9 +53,10 @@ fe::DataType_t type_of(DType type) {
 
 std::string text_of(const ConvolutionCall& call) {
   const char* const names[] = {"convolution", "convolution's input gradient", "convolution's weight gradient"};
-  return fmt::format("a {} of {}×{}×{}×{} to {}×{}×{}×{} (NHWC) with kernel {}×{} and groups {} in {}",
-                     names[static_cast<int>(call.direction)], call.x[0], call.x[1], call.x[2], call.x[3], call.y[0],
-                     call.y[1], call.y[2], call.y[3], call.kernel[0], call.kernel[1], call.groups, name_of(call.type));
+  return fmt::format("a {}{} of {}×{}×{}×{} to {}×{}×{}×{} (NHWC) with kernel {}×{} and groups {} in {}",
+                     names[static_cast<int>(call.direction)], call.statistics ? " with statistics" : "", call.x[0],
+                     call.x[1], call.x[2], call.x[3], call.y[0], call.y[1], call.y[2], call.y[3], call.kernel[0],
+                     call.kernel[1], call.groups, name_of(call.type));
 }
 
 /// cuDNN's messages are long and end with lines of JSON.
@@ -89,6 +90,12 @@ void add_forward(fe::graph::Graph& graph, const ConvolutionCall& call) {
                         fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
   if (call.relu) y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
   set_result(*y, y_id, call.y);
+  if (!call.statistics) return;
+  // Of y in its own type, whatever lies between two operations otherwise.
+  y->set_data_type(type_of(call.type));
+  const auto statistics = graph.genstats(y, fe::graph::Genstats_attributes());
+  statistics[0]->set_output(true).set_uid(sums_id).set_data_type(fe::DataType_t::FLOAT);
+  statistics[1]->set_output(true).set_uid(square_sums_id).set_data_type(fe::DataType_t::FLOAT);
 }
 
 void add_operations(fe::graph::Graph& graph, const ConvolutionCall& call) {
@@ -145,9 +152,15 @@ class CudnnConvolution final : public Convolution {
  public:
   /// The plan at `index` of `graph`, which is built.
   CudnnConvolution(fe::graph::Graph graph, std::int64_t index, const ConvolutionCall& call, cudnnHandle_t handle)
-      : handle_(handle), has_bias_(call.bias), graph_(std::move(graph)), index_(index) {
+      : handle_(handle),
+        has_bias_(call.bias),
+        has_statistics_(call.statistics),
+        graph_(std::move(graph)),
+        index_(index) {
     for (const OperandId id : {x_id, weights_id, y_id}) addresses_[id] = nullptr;
     if (has_bias_) addresses_[bias_id] = nullptr;
+    if (has_statistics_)
+      for (const OperandId id : {sums_id, square_sums_id}) addresses_[id] = nullptr;
   }
 
   void run(const ConvolutionOperands& operands, Stream stream) override {
@@ -156,6 +169,10 @@ class CudnnConvolution final : public Convolution {
     addresses_[y_id] = operands.y;
     // The graph only reads it.
     if (has_bias_) addresses_[bias_id] = const_cast<void*>(operands.bias);
+    if (has_statistics_) {
+      addresses_[sums_id] = operands.sums;
+      addresses_[square_sums_id] = operands.square_sums;
+    }
     if (const cudnnStatus_t status = cudnnSetStream(handle_, stream); status != CUDNN_STATUS_SUCCESS)
       fail(stream, cudnnGetErrorString(status));
     const fe::error_t error = graph_.execute_plan_at_index(handle_, addresses_, operands.workspace, index_);
@@ -172,7 +189,7 @@ class CudnnConvolution final : public Convolution {
   }
 
   cudnnHandle_t handle_;
-  bool has_bias_;
+  bool has_bias_, has_statistics_;
   fe::graph::Graph graph_;
   std::int64_t index_;
   std::unordered_map<std::int64_t, void*> addresses_;

@@ -61,9 +61,14 @@ std::optional<std::size_t> fastest_plan(const ConvolutionCall& call, const std::
   void* const weights = memory.try_take(weight_bytes);
   void* const bias = memory.try_take(bias_bytes);
   void* const workspace = memory.try_take(workspace_bytes);
-  if (x == nullptr || y == nullptr || weights == nullptr || bias == nullptr || workspace == nullptr)
+  auto* const sums = static_cast<float*>(memory.try_take(2 * call.y[3] * static_cast<std::int64_t>(sizeof(float))));
+  if (x == nullptr || y == nullptr || weights == nullptr || bias == nullptr || workspace == nullptr || sums == nullptr)
     return std::nullopt;
-  const ConvolutionOperands operands{x, weights, call.bias ? bias : nullptr, y, workspace};
+  ConvolutionOperands operands{x, weights, call.bias ? bias : nullptr, y, workspace};
+  if (call.statistics) {
+    operands.sums = sums;
+    operands.square_sums = sums + call.y[3];
+  }
   const StreamOfHandle taken_off(handle);
   std::optional<std::size_t> fastest;
   float least = std::numeric_limits<float>::max();

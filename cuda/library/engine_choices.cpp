@@ -58,11 +58,11 @@ std::string text_key(const ConvolutionCall& call) {
   const auto& [x, y] = std::pair(call.x, call.y);
   return fmt::format(
       "{} {} x {},{},{},{} y {},{},{},{} kernel {},{} stride {},{} padding {},{} dilation {},{} groups {}"
-      "{}{}{} within {}",
+      "{}{}{}{} within {}",
       name_of(call.direction), trainer::name_of(call.type), x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3],
       call.kernel[0], call.kernel[1], call.stride[0], call.stride[1], call.padding[0], call.padding[1],
       call.dilation[0], call.dilation[1], call.groups, call.bias ? " bias" : "", call.relu ? " relu" : "",
-      call.tf32 ? " tf32" : "", call.workspace_limit);
+      call.statistics ? " statistics" : "", call.tf32 ? " tf32" : "", call.workspace_limit);
 }
 
 std::string engine_choices_path(const std::string& what, const std::string& device_name, std::int64_t version) {

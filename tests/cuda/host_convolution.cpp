@@ -26,6 +26,8 @@ void require_operands(const ConvolutionCall& call, const ConvolutionOperands& op
   given_where_used(operands.weights, true);
   given_where_used(operands.y, true);
   given_where_used(operands.bias, call.bias);
+  given_where_used(operands.sums, call.statistics);
+  given_where_used(operands.square_sums, call.statistics);
   given_where_used(operands.workspace, host_workspace_bytes(call) > 0);
 }
 
@@ -33,6 +35,8 @@ void require_consistent(const ConvolutionCall& call) {
   require_internal(call.direction == ConvolutionDirection::forward || (!call.bias && !call.relu),
                    "only a convolution forward has bias and relu");
   require_internal(call.bias || !call.relu, "a convolution has relu only behind its bias");
+  require_internal(!call.statistics || (call.direction == ConvolutionDirection::forward && !call.bias),
+                   "only a convolution forward has statistics, and no bias then");
   require_internal(call.x[0] == call.y[0] && call.x[3] % call.groups == 0 && call.y[3] % call.groups == 0,
                    "the images of a convolution agree in number, and their channels are divided by its groups");
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -89,6 +93,7 @@ class HostConvolution final : public Convolution {
         if (call_.relu)
           for (double& value : y) value = value < 0 ? 0 : value;
         store(y, operands.y);
+        if (call_.statistics) store_statistics(operands);
         return;
       }
       case ConvolutionDirection::input_gradient: {
@@ -124,6 +129,20 @@ class HostConvolution final : public Convolution {
   static void store(const Elements& elements, void* to) {
     for (std::size_t i = 0; i < elements.size(); ++i)
       static_cast<T*>(to)[i] = from_float<T>(static_cast<float>(elements[i]));
+  }
+
+  void store_statistics(const ConvolutionOperands& operands) const {
+    const Elements y = load(operands.y, num_elements(call_.y));
+    const std::size_t channels = at(call_.y[3]);
+    Elements sums(channels), square_sums(channels);
+    for (std::size_t o = 0; o < y.size(); ++o) {
+      sums[o % channels] += y[o];
+      square_sums[o % channels] += y[o] * y[o];
+    }
+    for (std::size_t k = 0; k < channels; ++k) {
+      operands.sums[k] = static_cast<float>(sums[k]);
+      operands.square_sums[k] = static_cast<float>(square_sums[k]);
+    }
   }
 
   ConvolutionCall call_;

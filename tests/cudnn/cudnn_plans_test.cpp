@@ -252,6 +252,48 @@ TEST_CASE("a convolution that no engine computes is an error that names it") {
                         Catch::Contains("use a smaller batch"));
 }
 
+/// Convolutions in front of a batch norm: ResNet-18's on CIFAR at 256, and one of ImageNet's ResNet-50.
+std::vector<ConvolutionCall> calls_with_statistics(DType type) {
+  std::vector<ConvolutionCall> calls = {
+      call_of({256, 32, 32, 64}, 64, 3, 1, 1, 1),   call_of({256, 32, 32, 64}, 128, 3, 2, 1, 1),
+      call_of({256, 32, 32, 64}, 128, 1, 2, 1, 1),  call_of({256, 16, 16, 128}, 128, 3, 1, 1, 1),
+      call_of({256, 16, 16, 128}, 256, 3, 2, 1, 1), call_of({256, 8, 8, 256}, 256, 3, 1, 1, 1),
+      call_of({256, 8, 8, 256}, 512, 3, 2, 1, 1),   call_of({256, 4, 4, 512}, 512, 3, 1, 1, 1),
+      call_of({256, 56, 56, 64}, 256, 1, 1, 1, 1),
+  };
+  for (ConvolutionCall& call : calls) {
+    call.type = type;
+    call.statistics = true;
+  }
+  return calls;
+}
+
+TEST_CASE("cuDNN plans the sums for a batch norm with f16 convolutions, in little scratch, on most GPUs") {
+  for (const std::string gpu : {"rtx3060-12gb", "rtx4090", "a100-40gb", "a100-80gb", "h100", "h200"}) {
+    const CudnnPlans plans(properties_of(gpu)), again(properties_of(gpu));
+    for (const ConvolutionCall& call : calls_with_statistics(DType::f16)) {
+      INFO(gpu << ", " << call.x[3] << " channels to " << call.y[3] << ", kernel " << call.kernel[0]);
+      const std::vector<CudnnPlan> found = plans.find(call, 8);
+      CHECK(found.size() > 1);
+      CHECK(found[0].workspace_bytes <= std::int64_t{13} << 20);
+      CHECK(found[0].engine == again.find(call, 1)[0].engine);
+    }
+  }
+}
+
+TEST_CASE("cuDNN refuses the sums for a batch norm in other types, of an image's channels, and on other GPUs") {
+  const CudnnPlans plans(properties_of("h200"));
+  for (const DType type : {DType::bf16, DType::f32})
+    for (const ConvolutionCall& call : calls_with_statistics(type))
+      CHECK_THROWS_WITH(plans.find(call, 1), Catch::Contains("no engine for a convolution with statistics"));
+  ConvolutionCall of_image = call_of({256, 32, 32, 3}, 64, 3, 1, 1, 1);
+  of_image.type = DType::f16;
+  of_image.statistics = true;
+  CHECK_THROWS_AS(plans.find(of_image, 1), DeviceError);
+  for (const std::string gpu : {"t4", "b200"})
+    CHECK_THROWS_AS(CudnnPlans(properties_of(gpu)).find(calls_with_statistics(DType::f16)[0], 1), DeviceError);
+}
+
 TEST_CASE("images of more elements than 32 bits count are planned too") {
   const CudnnPlans plans(properties_of("h200"));
   for (const bool tf32 : {false, true}) {

@@ -38,6 +38,12 @@ ConvolutionCall call_of(const ConvolutionPlace& place, ConvolutionDirection dire
 
 std::int64_t elements_of(const std::array<std::int64_t, 4>& image) { return image[0] * image[1] * image[2] * image[3]; }
 
+/// The sums that the batch norm behind it could take: what they cost is the difference to the same without.
+ConvolutionCall with_statistics(ConvolutionCall call) {
+  call.statistics = true;
+  return call;
+}
+
 SizedCase convolution_of(const ConvolutionCall& call, Library& library) {
   SizedCase sized{.shape = fmt::format("{}x{}x{}x{}", call.x[0], call.x[1], call.x[2], call.x[3])};
   const auto add = [&](ConvolutionDirection written_by, const std::array<std::int64_t, 4>& image) {
@@ -48,10 +54,18 @@ SizedCase convolution_of(const ConvolutionCall& call, Library& library) {
   const auto weights = add(ConvolutionDirection::weight_gradient, weights_of(call));
   const auto y = add(ConvolutionDirection::forward, call.y);
   for (const CaseOperand& operand : sized.operands) sized.bytes += operand.num_bytes();
+  const auto sums = call.statistics ? sized.output(DType::f32, call.y[3]) : 0;
+  const auto square_sums = call.statistics ? sized.output(DType::f32, call.y[3]) : 0;
   const auto workspace = sized.scratch(library.convolution_planner().workspace_bytes(call));
   const std::shared_ptr<Convolution> convolution = library.prepare(call);
   sized.launch = [=](const OperandAddresses& at, Stream stream) {
-    convolution->run({.x = at[x], .weights = at[weights], .y = at[y], .workspace = at[workspace]}, stream);
+    convolution->run({.x = at[x],
+                      .weights = at[weights],
+                      .y = at[y],
+                      .workspace = at[workspace],
+                      .sums = call.statistics ? at.as<float>(sums) : nullptr,
+                      .square_sums = call.statistics ? at.as<float>(square_sums) : nullptr},
+                     stream);
   };
   return sized;
 }
@@ -80,6 +94,12 @@ void add_convolution_cases(KernelCases& cases) {
         add_convolution(cases, case_name(launcher, type, place.name),
                         [=](std::int64_t images) { return call_of(place, direction, type, images); });
       }
+  for (const ConvolutionPlace& place : convolution_places) {
+    if (place.x_channels == 3) continue;  // cuDNN has no engine for it
+    add_convolution(cases, case_name("convolution_statistics", DType::f16, place.name), [=](std::int64_t images) {
+      return with_statistics(call_of(place, ConvolutionDirection::forward, DType::f16, images));
+    });
+  }
 }
 
 }  // namespace trainer::cuda
