@@ -38,7 +38,7 @@
 // Kernels of libraries are started without this, and wait for everything in front of them as ever; so do copies, fills
 // and events of other streams. One of ours behind a library's kernel waits for its end, whenever the library lets it
 // start. A host launch refuses a kernel whose threads end without having waited; that nothing is read or written before
-// is for the compiled code to show: tests/scripts/early_start_test.py.
+// is for the compiled code to show: tests/scripts/kernel_code_test.py.
 
 #include <cstdint>
 

@@ -46,6 +46,19 @@ TEST_CASE("copies to and from the CPU device keep their bytes") {
   device->copy_to_host(nullptr, nullptr, 0);
 }
 
+TEST_CASE("a strided 1×1 convolution's weight gradient has the same bits however two threads meet") {
+  const auto device = make_cpu_device(2);
+  const TensorType x{DType::f32, {6, 8, 8, 6}};
+  const Op forward = conv2d_op(x, {.out = 10, .kernel = {1, 1}, .stride = {2, 2}, .bias = false});
+  OpCase gradient{.name = "strided", .op = conv2d_backward_weight_op(forward), .inputs = {}, .expected = {}};
+  for (const TensorType& type : gradient.op.inputs)
+    gradient.inputs.push_back(random_values(type, static_cast<int>(gradient.inputs.size()) + 1));
+  const OpResult first = run_op(*device, gradient, std::byte{0xFF});
+  int num_others = 0;
+  for (int run = 0; run < 2000; ++run) num_others += run_op(*device, gradient, std::byte{0xFF}) == first ? 0 : 1;
+  CHECK(num_others == 0);
+}
+
 TEST_CASE("ops of the same kind and different shapes or attributes have kernels of their own") {
   const auto device = make_cpu_device(1);
   const TensorType x{DType::f32, {2, 3}};

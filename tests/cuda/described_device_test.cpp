@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "cuda/model/bounded_planner.h"
 #include "engine/config/load_experiment.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"

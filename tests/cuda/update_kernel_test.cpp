@@ -82,7 +82,7 @@ struct Step {
     scalars.learning_rate = 0.05;
     scalars.update = update;
   }
-  UpdateOperands operands(bool clip) const {
+  UpdateOperands operands(bool clip) {
     return {.statistics = statistics.data(), .factor = clip ? factor.data() : nullptr, .scalars = &scalars};
   }
 };
@@ -246,7 +246,7 @@ const UpdateTypes mixed_types[] = {
 };
 
 void update_mixed(const MixedModel& model, std::span<const UpdateTensor> tensors) {
-  const Step step(3);
+  Step step(3);
   adam_update(model.types, step.operands(true), tensors, {}, nullptr);
   if (model.types.eight_bit) return;
   sgd_update(model.types, step.operands(true), tensors, {}, nullptr);

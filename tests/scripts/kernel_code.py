@@ -18,19 +18,29 @@ ACCESSES = {0x381: "LDG", 0x981: "LDG", 0x386: "STG", 0x986: "STG", 0x984: "LDS"
 OTHERS = {0x943: "CALL", 0x944: "CALL", 0x311: "DIV64"}
 WIDTHS = {0: 8, 1: 8, 2: 16, 3: 16, 4: 32, 5: 64, 6: 128}
 REGISTERS = 0x2f  # EIATTR_REGCOUNT
+# griddepcontrol.wait; and what must not stand before it: accesses in any form to memory that is not the block's own, and
+# ends.
+WAIT = 0x82e
+AFTER_THE_WAIT = {0x380: "LD", 0x980: "LD", 0x385: "ST", 0x985: "ST", 0x381: "LDG", 0x981: "LDG", 0x386: "STG",
+                  0x986: "STG", 0x38a: "ATOM", 0x98a: "ATOM", 0x3a8: "ATOMG", 0x9a8: "ATOMG", 0x3a9: "ATOMG",
+                  0x38e: "RED", 0x98e: "RED", 0x3ae: "LDGSTS", 0x9ae: "LDGSTS", 0xfae: "LDGSTS", 0x94d: "EXIT",
+                  0x950: "RET"}
 
 
 class Kernel:
     """name: demangled, without parameters; counts: of "LDG.128", "STG.32", "CALL", …; registers of a thread; num_bytes
-    of code and of shared memory."""
+    of code and of shared memory; too_early: what stands before the wait for earlier kernels, "" where nothing does."""
 
     def __init__(self, symbol, code):
         self.symbol, self.name, self.registers, self.shared = symbol, symbol, None, 0
         self.length = len(code) // 16
         self.counts = collections.Counter()
+        self.too_early = None
         for at in range(0, len(code) - 15, 16):
             low, high = struct.unpack_from("<QQ", code, at)
             opcode = low & 0xFFF
+            if self.too_early is None and (opcode == WAIT or opcode in AFTER_THE_WAIT):
+                self.too_early = AFTER_THE_WAIT.get(opcode, "")
             if opcode in ACCESSES:
                 self.counts["%s.%d" % (ACCESSES[opcode], WIDTHS.get(high >> 9 & 7, 0))] += 1
             elif opcode in OTHERS:

@@ -44,6 +44,22 @@ PROBE = """
   ld.global.u32 %r2, [%rd1]; ld.global.u32 %r3, [%rd1+4];
   div.u32 %r4, %r2, %r3; st.global.u32 [%rd1], %r4; ret;
 }
+.visible .entry waits(.param .u64 p) {
+  .reg .b64 %rd<5>; .reg .b32 %r<9>;
+  griddepcontrol.wait;
+  ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1]; st.global.u32 [%rd1+4], %r1; ret;
+}
+.visible .entry waits_late(.param .u64 p) {
+  .reg .b64 %rd<5>; .reg .b32 %r<9>;
+  ld.param.u64 %rd1, [p]; ld.volatile.global.u32 %r1, [%rd1];
+  griddepcontrol.wait;
+  st.global.u32 [%rd1+4], %r1; ret;
+}
+.visible .entry leaves(.param .u32 i) {
+  .reg .b32 %r<9>; .reg .pred %p<2>;
+  ld.param.u32 %r1, [i]; setp.eq.u32 %p1, %r1, 3; @%p1 exit;
+  griddepcontrol.wait; ret;
+}
 """
 
 # Kernels that move what they read and write in packs, as (name, most registers): of each the variants of 4 or 8 elements
@@ -106,6 +122,8 @@ class Decoder(unittest.TestCase):
         self.assertGreater(kernels["frame"].count("STL"), 0)
         self.assertGreater(kernels["divide64"].count("DIV64"), 0)
         self.assertEqual(kernels["divide32"].count("DIV64"), 0)
+        for name, too_early in (("waits", ""), ("waits_late", "LDG"), ("leaves", "EXIT"), ("accesses", "LDG")):
+            self.assertEqual(kernels[name].too_early, too_early, name)
 
 
 class Kernels(unittest.TestCase):
@@ -125,6 +143,13 @@ class Kernels(unittest.TestCase):
         self.assertGreater(len(self.kernels), 200)
         for kernel in self.kernels:
             self.assertIsNotNone(kernel.registers, kernel.name)
+
+    def test_every_kernel_waits_for_earlier_ones_before_it_touches_memory_or_ends(self):
+        # Note [Early start] in cuda/launch/launch.h. The compiler may move what it takes for constant, a load of
+        # `const T* __restrict__`, to the front of a kernel, so the source alone does not tell.
+        for kernel in self.kernels:
+            with self.subTest(kernel.name):
+                self.assertEqual(kernel.too_early, "")
 
     def test_packs_are_read_and_written_by_128_bits_within_the_registers(self):
         for pattern, registers in PACKED:
