@@ -88,7 +88,7 @@ TEST_CASE("each point of a sweep is a run, and one that runs out of memory is a 
   ScratchFolder folder;
   const std::string limited = "configs/quickstart.yaml";
   const ProcessResult result =
-      run_sweep_in(folder, {limited, "train.batch_size=1,31,1024", "train.steps=2", "memory.limit=64MiB", "--json"});
+      run_sweep_in(folder, {limited, "train.batch_size=1,31,1024", "train.steps=2", "memory.limit=24MiB", "--json"});
   INFO(result.err);
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
@@ -98,7 +98,7 @@ TEST_CASE("each point of a sweep is a run, and one that runs out of memory is a 
   CHECK(lines_of(result, "end")[0]["run"] == 3);
   CHECK(points[2]["exit_code"] == 3);
   CHECK(points[2]["peak_reserved"].is_null());
-  CHECK(points[2]["capacity"] == 64 << 20);
+  CHECK(points[2]["capacity"] == 24 << 20);
 
   // What the run says of itself when nobody sweeps.
   const ProcessResult alone =
@@ -116,7 +116,7 @@ TEST_CASE("each point of a sweep is a run, and one that runs out of memory is a 
   for (std::string line; std::getline(csv, line);) rows.push_back(line);
   REQUIRE(rows.size() == 4);
   CHECK_THAT(rows[0], Catch::StartsWith("point,train.batch_size,status,"));
-  CHECK_THAT(rows[2], Catch::StartsWith("batch_size=31,31,done,0,0,67108864,") &&
+  CHECK_THAT(rows[2], Catch::StartsWith("batch_size=31,31,done,0,0,25165824,") &&
                           Contains("," + std::to_string(end["peak_reserved"].get<std::int64_t>()) + ","));
   CHECK_THAT(file_text(folder / "sweep/sweep.svg"),
              Contains("batch_size=1024: oom") && Contains("batch_size=31: done"));
@@ -125,7 +125,7 @@ TEST_CASE("each point of a sweep is a run, and one that runs out of memory is a 
 
   // Again, with a value more: nothing is run twice.
   const ProcessResult more =
-      run_sweep_in(folder, {limited, "train.batch_size=2,31,1024", "train.steps=2", "memory.limit=64MiB", "--json"});
+      run_sweep_in(folder, {limited, "train.batch_size=2,31,1024", "train.steps=2", "memory.limit=24MiB", "--json"});
   CHECK(more.exit_code == 0);
   const json again = lines_of(more, "point");
   REQUIRE(again.size() == 3);
@@ -137,7 +137,7 @@ TEST_CASE("each point of a sweep is a run, and one that runs out of memory is a 
   CHECK(file_text(folder / "sweep/sweep.jsonl").substr(0, log.size()) == log);
 
   // Another experiment in its place, or another key, is refused, unless it is meant.
-  const Words other = {limited, "train.batch_size=1,2", "train.steps=1", "memory.limit=64MiB", "--json"};
+  const Words other = {limited, "train.batch_size=1,2", "train.steps=1", "memory.limit=24MiB", "--json"};
   const ProcessResult refused = run_sweep_in(folder, other);
   CHECK(refused.exit_code == 6);
   CHECK_THAT(refused.err, Contains("holds another sweep: train.steps (was 2, is 1)") && Contains("--overwrite"));

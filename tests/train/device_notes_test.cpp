@@ -8,6 +8,7 @@ TEST_CASE("What a device had to do in another way is a warning, once, and stands
   TestRun run(small_experiment, folder.path("run"));
   WrappedDevice device(make_cpu_device(1));
   device.told_notes = {"the first", "the second"};
+  run.num_warnings = 2;
   REQUIRE(run(device) == RunStatus::done);
   REQUIRE(run.events.warnings.size() == 2);
   CHECK(run.events.warnings[0].message == "the first");
