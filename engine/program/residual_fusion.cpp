@@ -38,8 +38,9 @@ class ResidualFusion {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       std::optional<GraphNode> fused;
       if (n + 1 < graph_.nodes.size() && graph_.nodes[n].phase == graph_.nodes[n + 1].phase) fused = (this->*fuse)(n);
-      kept.push_back(fused ? *std::move(fused) : std::move(graph_.nodes[n]));
-      if (fused) ++n;
+      const bool takes_next = fused.has_value();
+      kept.push_back(takes_next ? *std::move(fused) : std::move(graph_.nodes[n]));
+      if (takes_next) ++n;
     }
     graph_.nodes = std::move(kept);
   }
