@@ -20,6 +20,7 @@ import argparse
 import datetime
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -39,6 +40,7 @@ REHEARSED_NETWORKS = ("mlp_small",)
 REHEARSED_MODES = ("eager", "compile", "fails", "hangs")
 HANG_SECONDS = 3.0    # that a rehearsal waits for the mode that hangs
 MODEST_SECONDS = 5.0  # below that nothing is worth beginning
+COMPILE_SECONDS = 30.0  # what a first torch.compile may take on a cold machine
 
 
 class PyTorch:
@@ -112,7 +114,9 @@ class Contest:
         if competitor.mode == "hangs":
             return HANG_SECONDS
         expected = self.seconds.get((competitor.mode, competitor.precision), 0)
-        return min(self.options.timeout, max(self.share.left(), MODEST_SECONDS + 3 * expected))
+        # A mode may have to be prepared again: after another was ended with the process, or where it slept.
+        to_prepare = self.lasted.get(competitor.mode, COMPILE_SECONDS if "compile" in competitor.mode else 0)
+        return min(self.options.timeout, max(self.share.left(), MODEST_SECONDS + 3 * expected + 2 * to_prepare))
 
     def round_seconds(self):
         return sum(self.seconds.values())
@@ -198,7 +202,7 @@ class Contest:
 
 
 def largest_difference(losses, expected):
-    if len(losses) != len(expected):
+    if len(losses) != len(expected) or not all(map(math.isfinite, losses)):
         return float("inf")
     return max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(losses, expected))
 

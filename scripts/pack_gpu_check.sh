@@ -15,10 +15,10 @@ build=$root/build/release out=$root/build/gpu_check.tar.xz folder= rehearses=fal
 while (($#)); do
   case $1 in
     --build | --out | --folder) [[ $# -gt 1 ]] || { echo "$1 needs a value" >&2; exit 2; } ;;&
-    --build) build=$(cd "$2" && pwd -P) && shift 2 ;;
-    --out) out=$2 && shift 2 ;;
-    --folder) folder=$2 && shift 2 ;;
-    --rehearse) rehearses=true && shift ;;
+    --build) build=$(cd "$2" && pwd -P); shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    --folder) folder=$2; shift 2 ;;
+    --rehearse) rehearses=true; shift ;;
     -h | --help) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
     *) echo "unknown argument $1; --help tells them" >&2 && exit 2 ;;
   esac

@@ -40,8 +40,11 @@ done
 join() { local IFS=: && echo "$*"; }
 path=$(join "${folders[@]}" ${LD_LIBRARY_PATH:+"$LD_LIBRARY_PATH"})
 # The compiler's own libraries only where the machine's are missing or older than those that were built with.
-if [[ -n $carried ]] && LD_LIBRARY_PATH=$path ldd "$program" 2>&1 |
-    grep -qE '(libstdc\+\+|libgcc_s|libgomp|GLIBCXX_|CXXABI_|GCC_|GOMP_).*not found'; then
+needed=$(for file in "$program" "${program%/*}/libtrainer_cuda.so"; do
+  [[ ! -f $file ]] || LD_LIBRARY_PATH=$path ldd "$file" 2>&1 || true
+done)
+if [[ -n $carried ]] &&
+    grep -qE '(libstdc\+\+|libgcc_s|libgomp|GLIBCXX_|CXXABI_|GCC_|GOMP_).*not found' <<<"$needed"; then
   folders=("$carried/compiler" "${folders[@]}")
   path=$carried/compiler:$path
 fi

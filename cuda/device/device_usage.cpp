@@ -38,7 +38,10 @@ class DeviceUsage::Watch {
       std::condition_variable_any until;
       std::unique_lock lock(mutex);
       while (!stop.stop_requested()) {
-        ask(question);
+        try {
+          ask(question);
+        } catch (...) {  // such as no memory for the list of processes: the last answer stands
+        }
         until.wait_for(lock, stop, between, [] { return false; });
       }
     });

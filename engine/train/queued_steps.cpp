@@ -157,10 +157,11 @@ bool TrainingLoop::finish_step() {
   executor_.device().wait_for(queued.mark);
   StepResult result;
   static_assert(sizeof(StepResult) == sizeof(Statistics) + sizeof(LossScaleState));
+  const std::size_t result_bytes = program_.loss_scale >= 0 ? sizeof(result) : sizeof(Statistics);
   if (queued.fed_number < 0)
-    std::memcpy(&result, result_slot(queued.number), sizeof(result));
+    std::memcpy(&result, result_slot(queued.number), result_bytes);
   else
-    std::memcpy(&result, executor_.fed_results(queued.fed_number), sizeof(result));
+    std::memcpy(&result, executor_.fed_results(queued.fed_number), result_bytes);
   const LossSummary summary = summarize(result.statistics);
   StepEvent event;
   const bool was_skipped = note_loss_scale(result, event);

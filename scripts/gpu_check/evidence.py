@@ -31,6 +31,10 @@ def check_losses(machine, part):
         except OutOfTime:
             late = True
             break
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            rows.append({"network": network.name, "error": str(error), "difference": float("inf"), "agrees": False})
+            machine.output.result(part, {"network": network.name, "error": str(error)})
+            continue
         difference = largest_difference(other, cpu)
         rows.append({"network": network.name, "steps": min(len(cpu), len(other)), "difference": difference,
                      "cpu": cpu, machine.device: other,

@@ -210,7 +210,7 @@ def check_autotune(machine, part):
     """Convolutions timed against cuDNN's first choice; and what was stored is taken again, bit for bit."""
     machine.require_device()
     cache = machine.folder("cache")
-    rows, late = [], False
+    rows, errors, late = [], [], False
     config, batch, steps = machine.pick(("configs/bench/cnn.yaml", 8, 2), ("configs/bench/cnn.yaml", 16, 4),
                                         ("configs/bench/resnet18.yaml", 256, 40))
     losses = {}
@@ -224,6 +224,10 @@ def check_autotune(machine, part):
             except OutOfTime:
                 late = True
                 break
+            except (OSError, RuntimeError, KeyError, ValueError) as error:
+                errors.append(f"{precision} {mode}: {error}")
+                machine.output.result(part, {"precision": precision, "mode": mode, "error": str(error)})
+                continue
             row = {"precision": precision, "mode": mode, **speed_of(events)}
             losses[precision, mode] = losses_of(events)
             rows.append(row)
@@ -231,10 +235,11 @@ def check_autotune(machine, part):
     for path in cache.rglob("*.json"):
         machine.output.keep(f"autotune/{path.name}", path.read_bytes())
     apart = [precision for precision in ("off", "bf16") if (precision, "stored") in losses
-             and losses[precision, "timed"] != losses[precision, "stored"]]
-    worst = max((largest_difference(found, losses[precision, "as it is"]) for (precision, _), found in losses.items()),
-                default=0.0)
+             and losses.get((precision, "timed")) != losses[precision, "stored"]]
+    worst = max((largest_difference(found, losses[precision, "as it is"]) for (precision, _), found in losses.items()
+                 if (precision, "as it is") in losses), default=0.0)
     text = ", ".join(f"{row['precision']} {row['mode']} {row['samples_per_second']:.0f}/s" for row in rows)
     text += f"; losses move by {worst:.1e}"
     text += f"; stored choices give other bits: {', '.join(apart)}" if apart else ""
-    return "FAILED" if apart or not rows else "partly" if late else "passed", text, rows
+    text += f"; did not run: {'; '.join(errors)}" if errors else ""
+    return "FAILED" if apart or errors or not rows else "partly" if late else "passed", text, rows

@@ -59,7 +59,8 @@ def query_gpu():
 
 def used_mib():
     answer = ask("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0")
-    return int(answer.splitlines()[0]) if answer else None
+    first = answer.splitlines()[0].strip() if answer else ""
+    return int(first) if first.isdigit() else None
 
 
 class Machine:

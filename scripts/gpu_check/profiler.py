@@ -27,7 +27,7 @@ def kernels_of(text):
             continue
         row = rows.setdefault(entry["ID"], {"kernel": entry["Kernel Name"]})
         try:
-            row[name] = float(entry["Metric Value"].replace(",", ""))
+            row[name] = float((entry["Metric Value"] or "").replace(",", ""))
         except ValueError:
             row[name] = None  # "n/a"
     return list(rows.values())

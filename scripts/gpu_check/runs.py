@@ -118,18 +118,23 @@ def check_loading(machine, part):
     """Whether all that is loaded is loaded when the device is made: what the process holds outside the allocator must
     not grow in the steps, whatever CUDA_MODULE_LOADING says."""
     machine.require_device()
-    rows = []
+    rows, errors = [], []
     configs, steps = machine.pick(([QUICKSTART], 2), ([QUICKSTART], 6), (["configs/bench/mlp.yaml", QUICKSTART], 6))
     for config in configs:
         for loading in ("", "LAZY", "EAGER"):
             environment = {"CUDA_MODULE_LOADING": loading} if loading else {}
-            events = events_of(machine, config, f"train.steps={steps}", "train.batch_size=64", name="loading",
-                               **environment)
+            try:
+                events = events_of(machine, config, f"train.steps={steps}", "train.batch_size=64", name="loading",
+                                   **environment)
+            except (OSError, RuntimeError, KeyError, ValueError) as error:
+                errors.append(f"{pathlib.PurePath(config).stem} {loading or 'unset'}: {error}")
+                machine.output.result(part, {"config": config, "loading": loading or "unset", "error": str(error)})
+                continue
             before, after = outside_of(events)
             rows.append({"config": config, "loading": loading or "unset", "outside_at_first": before,
                          "outside_at_last": after, "parts": events[-1]["outside_allocator"]["parts"]})
             machine.output.result(part, rows[-1])
-    growth = max((row["outside_at_last"] - row["outside_at_first"]) / MIB for row in rows)
+    growth = max(((row["outside_at_last"] - row["outside_at_first"]) / MIB for row in rows), default=0.0)
     # Own kernels and cuBLASLt's in the first network, cuDNN's too in the second.
     text = "outside the allocator, MiB at first and at last: " + "; ".join(
         f"{pathlib.PurePath(row['config']).stem} {row['loading']} {row['outside_at_first'] / MIB:.0f} "
@@ -137,7 +142,8 @@ def check_loading(machine, part):
     text += f"; grows by at most {growth:.0f} (allowed {DRIVER_NOISE_MIB})"
     # On the CPU the process itself is counted, whose heap grows.
     failed = growth > DRIVER_NOISE_MIB and not machine.rehearse
-    return "FAILED" if failed else "passed", text, rows
+    text += f"; did not run: {'; '.join(errors)}" if errors else ""
+    return "FAILED" if failed or errors else "passed", text, rows
 
 
 def check_tests(machine, part):
