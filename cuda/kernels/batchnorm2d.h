@@ -88,7 +88,7 @@ struct BatchNorm2dBackward {
   const float* weight = nullptr;  ///< null: 1
   const float* bias = nullptr;    ///< null: 0; only read with relu and no y
   const void* y = nullptr;        ///< where there was an addend: the output, which then tells what passed ReLU
-  void* dx = nullptr;             ///< may be dy
+  void* dx = nullptr;             ///< may be dy where daddend is not, or y
   void* daddend = nullptr;        ///< g, the gradient of the addend; may be dy where dx is not; null: not wanted
   float* dweight = nullptr;       ///< null: not wanted
   float* dbias = nullptr;         ///< null: not wanted

@@ -17,7 +17,7 @@ struct GradientOperands {
   const T* dy;
   const T* x;
   const T* y;  ///< null: computed anew where it is asked for
-  T* dx;       ///< may be dy
+  T* dx;       ///< may be dy where daddend is not, or y: a thread reads a place before it writes there
   T* daddend;  ///< may be dy; null: not wanted
   const float* mean;
   const float* rstd;
