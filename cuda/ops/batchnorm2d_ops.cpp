@@ -15,7 +15,7 @@ const void* addend_of(const BatchNorm2dAttributes& attributes, const OperandAddr
 
 std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
     batchnorm2d_forward(type,
                         {.x = input(addresses, 0),
                          .y = output(addresses, 0),
@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& conte
 
 std::unique_ptr<Kernel> make_batchnorm2d_normalize_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
     batchnorm2d_normalize(type,
                           {.x = input(addresses, 0),
                            .y = output(addresses, 0),
@@ -52,7 +52,7 @@ std::unique_ptr<Kernel> make_batchnorm2d_normalize_kernel(const Op& op, CudaCont
 
 std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
     batchnorm2d_inference(type,
                           {.x = input(addresses, 0),
                            .y = output(addresses, 0),
@@ -69,7 +69,7 @@ std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaCont
 
 std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
     const bool affine = attributes.affine;
     batchnorm2d_backward(type,
                          {.dy = input(addresses, 0),

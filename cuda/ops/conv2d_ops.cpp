@@ -31,7 +31,7 @@ class PreparedConvolution {
   }
 
  private:
-  Stream stream_;
+  const Stream& stream_;
   bool has_library_workspace_ = false;
   Conv2dWorkspace workspace_;
   std::unique_ptr<Convolution> convolution_;

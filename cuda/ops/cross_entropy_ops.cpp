@@ -16,7 +16,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const Op& op, CudaContext& context, b
       attributes.class_weights.empty() || static_cast<std::int64_t>(attributes.class_weights.size()) == shape.classes,
       "there is one class weight a class");
   return make_kernel([attributes, shape, has_statistics, has_gradients, type = op.inputs[0].dtype,
-                      scalars = context.scalars, stream = context.stream](const OperandAddresses& addresses) {
+                      scalars = context.scalars, &stream = context.stream](const OperandAddresses& addresses) {
     cross_entropy(type,
                   {.logits = input(addresses, 0),
                    .targets = input<std::int32_t>(addresses, 1),

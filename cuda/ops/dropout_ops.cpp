@@ -16,7 +16,7 @@ std::unique_ptr<Kernel> make_drop_kernel(const Op& op, const CudaContext& contex
   const float scale = p < 1 ? static_cast<float>(1 / (1 - attributes.p)) : 0;
   return make_kernel([threshold, scale, philox_stream = attributes.stream, scalars = context.scalars,
                       type = op.inputs[0].dtype, count = op.inputs[0].num_elements(),
-                      stream = context.stream](const OperandAddresses& addresses) {
+                      &stream = context.stream](const OperandAddresses& addresses) {
     dropout(type, philox_stream, threshold, scale, scalars, input(addresses, 0), output(addresses, 0), count, stream);
   });
 }

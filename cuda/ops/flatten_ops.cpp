@@ -9,7 +9,7 @@ namespace {
 std::unique_ptr<Kernel> make_transpose_kernel(const Op& op, std::int64_t rows, std::int64_t columns,
                                               const CudaContext& context) {
   return make_kernel([rows, columns, type = op.inputs[0].dtype, images = op.inputs[0].shape[0],
-                      stream = context.stream](const OperandAddresses& addresses) {
+                      &stream = context.stream](const OperandAddresses& addresses) {
     transpose(type, input(addresses, 0), output(addresses, 0), images, rows, columns, stream);
   });
 }

@@ -15,7 +15,7 @@ class SlotCopies;
 
 /// What every kernel of one CUDA device shares. The device owns all of it and outlives its kernels.
 struct CudaContext {
-  Stream stream = nullptr;
+  Stream stream = nullptr;  ///< where kernels are queued now: they refer to it, for it changes while a branch is queued
   const StepScalars* scalars = nullptr;  ///< in device memory, written by begin_pass: kernels read it when they run
   Library* library = nullptr;
   SlotCopies* slots = nullptr;

@@ -6,7 +6,7 @@ namespace trainer::cuda {
 
 std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), type = op.inputs[0].dtype,
-                      shape = layernorm_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+                      shape = layernorm_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
     layernorm_forward(type,
                       {.x = input(addresses, 0),
                        .y = output(addresses, 0),
@@ -23,7 +23,7 @@ std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context
 
 std::unique_ptr<Kernel> make_layernorm_backward_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), type = op.inputs[0].dtype,
-                      shape = layernorm_shape(op), stream = context.stream](const OperandAddresses& addresses) {
+                      shape = layernorm_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
     const bool affine = attributes.affine;
     layernorm_backward(type,
                        {.dy = input(addresses, 0),

@@ -19,7 +19,8 @@ std::int64_t alignment_of_chunks(const Op& op) {
 class LinearCrossEntropyKernel final : public Kernel {
  public:
   LinearCrossEntropyKernel(const Op& op, const CudaContext& context)
-      : context_(with_alignment(context, alignment_of_chunks(op))),
+      : device_(context),
+        context_(with_alignment(context, alignment_of_chunks(op))),
         runner_(
             op, [&](const Op& step) { return make_kernel_of(step, context_); },
             [&](const Op& step) {
@@ -28,6 +29,7 @@ class LinearCrossEntropyKernel final : public Kernel {
             }) {}
 
   void run(const OperandAddresses& addresses) override {
+    context_.stream = device_.stream;
     runner_.run(addresses,
                 [](std::unique_ptr<Kernel>& kernel, const OperandAddresses& of_step) { kernel->run(of_step); });
   }
@@ -38,7 +40,8 @@ class LinearCrossEntropyKernel final : public Kernel {
     return context;
   }
 
-  CudaContext context_;
+  const CudaContext& device_;
+  CudaContext context_;  ///< of the products
   LossChunkRunner<std::unique_ptr<Kernel>> runner_;
 };
 

@@ -18,7 +18,7 @@ std::unique_ptr<Kernel> make_product_kernel(const Op& op, CudaContext& context, 
   MatmulCall call = linear_call(op, context.tf32);
   call.alignment = context.matrix_alignment;
   return make_kernel(
-      [matmul = context.library->prepare(call), stream = context.stream, place](const OperandAddresses& addresses) {
+      [matmul = context.library->prepare(call), &stream = context.stream, place](const OperandAddresses& addresses) {
         MatmulOperands operands = operands_of(addresses);
         place(addresses, operands);
         matmul->run(operands, stream);

@@ -5,7 +5,7 @@ namespace trainer::cuda {
 
 std::unique_ptr<Kernel> make_mse_kernel(const Op& op, CudaContext& context) {
   return make_kernel([type = op.inputs[0].dtype, count = op.inputs[0].num_elements(),
-                      stream = context.stream](const OperandAddresses& addresses) {
+                      &stream = context.stream](const OperandAddresses& addresses) {
     mse_forward(type,
                 {.prediction = input(addresses, 0),
                  .targets = input(addresses, 1),
@@ -17,7 +17,7 @@ std::unique_ptr<Kernel> make_mse_kernel(const Op& op, CudaContext& context) {
 
 std::unique_ptr<Kernel> make_mse_backward_kernel(const Op& op, CudaContext& context) {
   return make_kernel([type = op.inputs[0].dtype, count = op.inputs[0].num_elements(), scalars = context.scalars,
-                      stream = context.stream](const OperandAddresses& addresses) {
+                      &stream = context.stream](const OperandAddresses& addresses) {
     mse_backward(type,
                  {.prediction = input(addresses, 0),
                   .targets = input(addresses, 1),

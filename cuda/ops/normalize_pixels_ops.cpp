@@ -10,7 +10,7 @@ std::unique_ptr<Kernel> make_normalize_pixels_kernel(const Op& op, CudaContext& 
                        attributes.offset.size() == attributes.scale.size(),
                    "pixels are normalised by one scale and offset a channel");
   return make_kernel([attributes, type = op.outputs[0].dtype, num_pixels = op.inputs[0].num_elements() / channels,
-                      stream = context.stream](const OperandAddresses& addresses) {
+                      &stream = context.stream](const OperandAddresses& addresses) {
     normalize_pixels(type, input<std::uint8_t>(addresses, 0), output(addresses, 0), num_pixels, attributes.scale,
                      attributes.offset, stream);
   });

@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& contex
   const SgdRule rule{attributes.momentum, attributes.nesterov, attributes.weight_decay};
   return make_kernel([rule,
                       call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), false, context),
-                      stream = context.stream](const OperandAddresses& addresses) mutable {
+                      &stream = context.stream](const OperandAddresses& addresses) mutable {
     sgd_update(call.types(), call.operands(addresses), call.tensors(addresses), rule, stream);
   });
 }
@@ -74,7 +74,7 @@ std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CudaContext& conte
   return make_kernel(
       [rule,
        call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), attributes.eight_bit, context),
-       stream = context.stream](const OperandAddresses& addresses) mutable {
+       &stream = context.stream](const OperandAddresses& addresses) mutable {
         adam_update(call.types(), call.operands(addresses), call.tensors(addresses), rule, stream);
       });
 }
