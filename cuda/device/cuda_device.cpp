@@ -77,7 +77,7 @@ CudaDevice::~CudaDevice() {
   // Kernels own what queued work may still use.
   cudaStreamSynchronize(compute_.get());
   cudaStreamSynchronize(copies_.get());
-  copy_streams_.settle();
+  side_streams_.settle();
   cudaGetLastError();
 }
 
@@ -193,12 +193,20 @@ void CudaDevice::wait_for(std::int64_t mark) {
 void CudaDevice::synchronize() {
   require_cuda(cudaStreamSynchronize(compute_.get()), "wait for its kernels");
   require_cuda(cudaStreamSynchronize(copies_.get()), "wait for its copies");
-  copy_streams_.synchronize();
+  side_streams_.synchronize();
 }
 
 std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue, std::string& obstacle) {
   use_device(index_);
-  return record_graph(compute_.get(), queue, obstacle);
+  return branches_.record([&](std::string& reason) { return record_graph(compute_.get(), queue, reason); }, obstacle);
+}
+
+std::vector<std::string> CudaDevice::notes() const {
+  std::vector<std::string> notes = library_.notes();
+  if (!branches_.obstacle().empty())
+    notes.push_back("CUDA records no step with branches, so weights' gradients hold back what follows them: " +
+                    branches_.obstacle());
+  return notes;
 }
 
 std::unique_ptr<StepFeed> CudaDevice::make_step_feed(const StepFeedShape& shape) {

@@ -7,11 +7,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda/device/cuda_copy_streams.h"
 #include "cuda/device/cuda_library.h"
+#include "cuda/device/cuda_side_streams.h"
 #include "cuda/device/device_usage.h"
 #include "cuda/device/stream_handles.h"
 #include "cuda/model/cuda_options.h"
+#include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
 #include "cuda/ops/slot_copies.h"
@@ -59,11 +60,14 @@ class CudaDevice final : public Device {
   void synchronize() override;
 
   std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle) override;
+  bool has_branches() const override { return branches_.are_granted(); }
+  std::int64_t branch(const std::function<void()>& queue) override { return branches_.branch(queue); }
+  void join(std::int64_t branch) override { branches_.join(branch); }
   std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override;
   void push_range(const char* name) override;
   void pop_range() override;
 
-  std::vector<std::string> notes() const override { return library_.notes(); }
+  std::vector<std::string> notes() const override;
 
   /// Prepares a convolution that runs nowhere, so that notes() tells what would become of others.
   void try_libraries();
@@ -92,9 +96,10 @@ class CudaDevice final : public Device {
   std::array<OwnedEvent, 16> marks_;
   std::int64_t next_mark_ = 0;
 
-  CudaCopyStreams copy_streams_{compute_.get()};
+  CudaSideStreams side_streams_{compute_.get()};
   HostSlots slot_memory_{[this](std::int64_t num_bytes) { return make_host_memory(num_bytes); }};
-  SlotCopies slots_{copy_streams_, slot_memory_};
+  SlotCopies slots_{side_streams_, slot_memory_};
+  Branches branches_{side_streams_, [this](StreamKind stream) { context_.stream = side_streams_.handle_of(stream); }};
 
   mutable CudaLibrary library_;
   CudaContext context_;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 
-#include "cuda/ops/copy_streams.h"
+#include "cuda/ops/side_streams.h"
 #include "engine/device/host_slots.h"
 
 namespace trainer::cuda {
@@ -12,14 +12,14 @@ namespace trainer::cuda {
 /// kernels queued after finish() behind it. Legal in a recording that holds both halves.
 class SlotCopy {
  public:
-  SlotCopy(CopyStreams& streams, StreamKind direction)
+  SlotCopy(SideStreams& streams, StreamKind direction)
       : streams_(streams), direction_(direction), ready_(streams.make_event()), done_(streams.make_event()) {}
 
   void start(void* destination, const void* source, std::int64_t num_bytes);
   void finish();
 
  private:
-  CopyStreams& streams_;
+  SideStreams& streams_;
   StreamKind direction_;
   std::int32_t ready_;  ///< in the stream of kernels: what the copy reads is there, what it writes over was read
   std::int32_t done_;   ///< in the stream of copies
@@ -28,14 +28,14 @@ class SlotCopy {
 /// The slots of one CUDA device: Note [Offload] in engine/ops/offload.h.
 class SlotCopies {
  public:
-  SlotCopies(CopyStreams& streams, HostSlots& memory) : streams_(streams), memory_(memory) {}
+  SlotCopies(SideStreams& streams, HostSlots& memory) : streams_(streams), memory_(memory) {}
 
   HostSlots& memory() { return memory_; }
   /// Of that slot and direction; the same object on every call.
   SlotCopy& copy_of(std::int32_t slot, StreamKind direction);
 
  private:
-  CopyStreams& streams_;
+  SideStreams& streams_;
   HostSlots& memory_;
   std::map<std::pair<std::int32_t, StreamKind>, SlotCopy> copies_;
 };

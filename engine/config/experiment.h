@@ -19,6 +19,7 @@ struct DeviceConfig {
   bool tf32 = false;       ///< device.tf32: products of f32 operands may round them to 10 bits of mantissa (CUDA)
   bool autotune = false;   ///< device.autotune: time the kernels of a convolution and keep the fastest (CUDA)
   bool cuda_graph = true;  ///< device.cuda_graph: replay steps that repeat themselves as one launch (CUDA)
+  bool branches = true;    ///< device.branches: in such a launch, weights' gradients beside what follows them (CUDA)
 };
 
 enum class AllocatorKind : std::uint8_t { caching, planned };

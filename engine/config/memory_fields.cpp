@@ -33,6 +33,9 @@ void add_device_fields(Fields& fields) {
                        .also_called({"benchmark", "cudnn_benchmark"}));
   fields.push_back(of(&Experiment::device, &DeviceConfig::cuda_graph, "device.cuda_graph", boolean(),
                       "CUDA: replay a step that repeats itself as one launch; false shows each layer to a profiler"));
+  fields.push_back(
+      of(&Experiment::device, &DeviceConfig::branches, "device.branches", boolean(),
+         "CUDA: in such a launch, compute weights' gradients beside the next layers' where memory allows"));
 }
 
 namespace {

@@ -134,13 +134,25 @@ class Device : public DeviceModel {
   /// Waits until everything queued is done, copies ahead too; throws DeviceError for a fault in it.
   virtual void synchronize() = 0;
 
-  /// Records what `queue` queues (kernels, fills, copies on the device, and what a StepFeed queues) without running it;
-  /// null where it is not recorded, with the reason in `obstacle`, which a device that never records leaves empty.
-  /// Throws what `queue` throws for reasons of its own, and DeviceError where the device has failed.
+  /// Records what `queue` queues (kernels, fills, copies on the device, and what a StepFeed queues) without running it,
+  /// and may call it a second time where the first does not serve; null where it is not recorded, with the reason in
+  /// `obstacle`, which a device that never records leaves empty. Throws what `queue` throws for reasons of its own, and
+  /// DeviceError where the device has failed.
   virtual std::unique_ptr<Recording> record([[maybe_unused]] const std::function<void()>& queue,
                                             [[maybe_unused]] std::string& obstacle) {
     return nullptr;
   }
+
+  /// Whether branches run beside what follows them; they are queued within record() only.
+  virtual bool has_branches() const { return false; }
+  /// Queues the kernels that `queue` queues behind everything queued so far and beside what is queued from now on.
+  /// Branches run one after the other; all must be joined before the recording ends. The number that join() takes.
+  virtual std::int64_t branch(const std::function<void()>& queue) {
+    queue();
+    return 0;
+  }
+  /// What is queued from now on waits for the branch, and for those before it.
+  virtual void join([[maybe_unused]] std::int64_t branch) {}
 
   /// For steps that are recorded whole: Note [Fed steps]; null where the device has none. One at a time; the device
   /// has finished before it goes.

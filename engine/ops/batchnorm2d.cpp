@@ -105,6 +105,8 @@ std::span<const InPlace> backward_in_place(const Op& op) {
   return attributes.affine ? affine_with_addend : with_addend;
 }
 
+bool is_running_statistic(const Op& /*op*/, int position) { return position == 1 || position == 2; }
+
 }  // namespace
 
 // Forward: mean, variance, scale and shift; backward: two reductions and the combination.
@@ -113,7 +115,8 @@ const OpDefinition batchnorm2d_definition = {.flops = batchnorm2d_flops<7>,
                                              .in_place_of = forward_in_place,
                                              .precision = Precision::follows_first,
                                              .is_cheap = true,
-                                             .rerun = rerun_batchnorm2d};
+                                             .rerun = rerun_batchnorm2d,
+                                             .modifies = is_running_statistic};
 const OpDefinition batchnorm2d_normalize_definition = {
     .flops = batchnorm2d_flops<2>, .in_place_of = forward_in_place, .is_cheap = true};
 const OpDefinition batchnorm2d_inference_definition = {

@@ -33,6 +33,8 @@ void differentiate_cross_entropy(GradientScope& scope) {
   scope.set_gradient(0, scope.emit(cross_entropy_backward_op(scope.op()), {scope.input(0), scope.input(1)})[0]);
 }
 
+bool is_loss_statistics(const Op& /*op*/, int position) { return position == 2; }
+
 }  // namespace
 
 // Maximum, exponential, sum, logarithm; an exponential counts one.
@@ -41,7 +43,7 @@ const OpDefinition cross_entropy_definition = {.flops = flops_per_input_element<
 const OpDefinition cross_entropy_backward_definition = {.flops = flops_per_input_element<5>,
                                                         .in_place = in_place_over_first};
 // The maximum, exponentials and sum serve both.
-const OpDefinition cross_entropy_with_gradient_definition = {.flops = flops_per_input_element<6>,
-                                                             .in_place = in_place_over_first};
+const OpDefinition cross_entropy_with_gradient_definition = {
+    .flops = flops_per_input_element<6>, .in_place = in_place_over_first, .modifies = is_loss_statistics};
 
 }  // namespace trainer

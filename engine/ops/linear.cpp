@@ -89,11 +89,14 @@ void differentiate_linear(GradientScope& scope) {
     scope.set_gradient(0, scope.emit(linear_backward_input_op(scope.op()), {gradient, scope.input(1)})[0]);
 }
 
+/// Of a weight's gradient: dW and db, where it adds.
+bool adds_to(const Op& op, int position) { return attributes_of<LinearAttributes>(op).adds && position >= 2; }
+
 }  // namespace
 
 const OpDefinition linear_definition = {
     .flops = linear_forward_flops, .differentiate = differentiate_linear, .precision = Precision::product};
 const OpDefinition linear_backward_input_definition = {.flops = linear_backward_input_flops};
-const OpDefinition linear_backward_weight_definition = {.flops = linear_backward_weight_flops};
+const OpDefinition linear_backward_weight_definition = {.flops = linear_backward_weight_flops, .modifies = adds_to};
 
 }  // namespace trainer

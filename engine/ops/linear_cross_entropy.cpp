@@ -40,9 +40,14 @@ std::int64_t gradient_flops(const Op& op) {
   return flops_product(products * rows, in, classes) + flops_product(6, rows, classes);
 }
 
+bool is_loss_statistics_of_chunks(const Op& op, int position) {
+  return position == (attributes_of<LinearCrossEntropyAttributes>(op).bias ? 4 : 3);
+}
+
 }  // namespace
 
 const OpDefinition linear_cross_entropy_definition = {.flops = linear_cross_entropy_flops};
-const OpDefinition linear_cross_entropy_with_gradient_definition = {.flops = gradient_flops};
+const OpDefinition linear_cross_entropy_with_gradient_definition = {.flops = gradient_flops,
+                                                                    .modifies = is_loss_statistics_of_chunks};
 
 }  // namespace trainer

@@ -49,4 +49,9 @@ std::span<const InPlace> in_place_rules(const Op& op) {
   return definition.in_place_of != nullptr ? definition.in_place_of(op) : definition.in_place;
 }
 
+bool may_modify_input(const Op& op, int position) {
+  const OpDefinition& definition = definition_of(op.kind);
+  return definition.modifies != nullptr ? definition.modifies(op, position) : op.outputs.empty();
+}
+
 }  // namespace trainer

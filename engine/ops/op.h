@@ -23,7 +23,8 @@ inline constexpr int num_op_kinds = 0
 
 /// What one op does, without saying to which memory: its kind, attributes, and the types of its operands.
 /// Equal ops compute the same function, so a device may share one kernel between them.
-/// Inputs that an op also modifies (running statistics, parameters) are named in its header.
+/// Inputs that an op also modifies (running statistics, parameters) are named in its header, and by
+/// OpDefinition::modifies.
 struct Op {
   OpKind kind{};
   OpAttributes attributes;

@@ -74,12 +74,16 @@ struct OpDefinition {
   bool is_cheap = false;
   /// Where running the same op on the same inputs again would not do; null: it does.
   Rerun (*rerun)(const Op&) = nullptr;
+  /// Whether a run may write to that input; null: where the op has no outputs, to any.
+  bool (*modifies)(const Op&, int position) = nullptr;
 };
 
 const OpDefinition& definition_of(OpKind kind);
 
 /// What the op's definition says of its outputs' memory.
 std::span<const InPlace> in_place_rules(const Op& op);
+/// Whether `op` may write to the input at `position`, apart from outputs that are stored there.
+bool may_modify_input(const Op& op, int position);
 
 #define TRAINER_OP(name, attributes) extern const OpDefinition name##_definition;
 TRAINER_OPS(TRAINER_OP)

@@ -190,6 +190,7 @@ std::string end_json(const EndEvent& event) {
                 {{"total", event.passes.total},
                  {"replayed", event.passes.replayed},
                  {"moved", event.passes.moved},
+                 {"branches", event.passes.branches},
                  {"obstacle", event.passes.obstacle}}},
                {"peak_by_category", by_category_of(event.peak_by_category)},
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "datasets/batch_reader.h"
+#include "engine/train/branches.h"
 
 namespace trainer {
 namespace {
@@ -191,7 +192,7 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
     return queue_calls(first, count);
   }
   if (!pass.recording) {
-    pass.recording = device_.record([&] { queue_calls(first, count); }, pass_counts_.obstacle);
+    pass.recording = device_.record([&] { queue_branched_calls(first, count); }, pass_counts_.obstacle);
     if (!pass.recording) {
       pass_counts_.can_replay = !pass_counts_.obstacle.empty();
       return queue_calls(first, count);
@@ -226,17 +227,48 @@ Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, bool& 
   return *found;
 }
 
-void Executor::queue_calls(std::size_t first, std::size_t count) {
+template <typename Function>
+void Executor::for_every_call(std::size_t first, std::size_t count, Function visit) const {
   const Sequence& sequence = sequences_[laid_out_];
   for (std::size_t i = first; i < first + count; ++i) {
     const void* const* operands = sequence.operands.data() + sequence.layouts[i].operands_begin;
     for (const Instruction& instruction : sequence.layouts[i].routine->instructions) {
       if (instruction.kind != Instruction::Kind::run) continue;
       const OpCall& call = program_.calls[instruction.index];
-      run_call(instruction.index, operands);
+      visit(instruction.index, operands);
       operands += call.inputs.size() + call.outputs.size() + 1;
     }
   }
+}
+
+void Executor::queue_calls(std::size_t first, std::size_t count) {
+  for_every_call(first, count, [&](std::int32_t index, const void* const* operands) { run_call(index, operands); });
+}
+
+/// Within a recording.
+void Executor::queue_branched_calls(std::size_t first, std::size_t count) {
+  if (!options_.branches || !device_.has_branches()) {
+    pass_counts_.branches = 0;
+    return queue_calls(first, count);
+  }
+  std::vector<CallMemory> memory;
+  for_every_call(first, count, [&](std::int32_t index, const void* const* operands) {
+    memory.push_back(memory_of(program_.calls[index], operands, program_));
+  });
+  const std::vector<BranchedCall> branched = find_branches(memory);
+  std::vector<std::int64_t> branches;  // as the device counts them, by call
+  std::int64_t num_branches = 0, last_branch = 0;
+  for_every_call(first, count, [&](std::int32_t index, const void* const* operands) {
+    const auto& [is_branch, joins] = branched[branches.size()];
+    if (joins >= 0) device_.join(branches[static_cast<std::size_t>(joins)]);
+    branches.push_back(-1);
+    if (!is_branch) return run_call(index, operands);
+    branches.back() = last_branch = device_.branch([&] { run_call(index, operands); });
+    ++num_branches;
+  });
+  // What follows may write where no call does: the next batch, the numbers of the next step.
+  if (num_branches > 0) device_.join(last_branch);
+  pass_counts_.branches = std::max(pass_counts_.branches, num_branches);
 }
 
 void Executor::run_call(std::int32_t index, const void* const* operands) {

@@ -42,6 +42,7 @@ class CallObserver {
 
 struct ExecutorOptions {
   bool replays = true;       ///< let the device record passes that repeat themselves and replay them
+  bool branches = true;      ///< in what is recorded: Note [Branches] in branches.h
   bool synchronous = false;  ///< wait after each call, so that a fault is told with the op and layer it happened in
 };
 
@@ -195,7 +196,10 @@ class Executor {
   void lay_out(const Routine& routine, Sequence& sequence);
   void walk(const Instruction& instruction, std::vector<void*>& operands);
   void begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
+  template <typename Function>
+  void for_every_call(std::size_t first, std::size_t count, Function visit) const;
   void queue_calls(std::size_t first, std::size_t count);
+  void queue_branched_calls(std::size_t first, std::size_t count);
   void run_call(std::int32_t index, const void* const* operands);
   Pass& find_pass(std::size_t first, std::size_t count, bool& has_same_addresses);
   void allocate(std::int32_t buffer);

@@ -99,7 +99,7 @@ void Executor::queue_fed_step(const FedLayout& layout) {
   const std::array<FedInput, 2> inputs = {
       {{layout.batch, 0, batch_bytes}, {layout.targets, aligned(batch_bytes), num_bytes_of(routine.targets)}}};
   fed_.feed->begin_step(inputs);
-  queue_calls(0, layout.routines.size());
+  queue_branched_calls(0, layout.routines.size());
   std::array<FedResult, 2> results;
   require_internal(fed_.results.size() <= results.size(), "a step has at most two results");
   std::transform(fed_.results.begin(), fed_.results.end(), results.begin(), [&](BufferId result) {

@@ -186,7 +186,9 @@ class TrainingRun {
     const std::unique_ptr<MemorySource> source = device_.make_memory_source(capacity_);
     const std::unique_ptr<Allocator> allocator = make_allocator(program, *source, allocator_options(experiment));
     Executor executor(program, device_, *allocator,
-                      {.replays = experiment.device.cuda_graph, .synchronous = options_.debug_sync});
+                      {.replays = experiment.device.cuda_graph,
+                       .branches = experiment.device.branches,
+                       .synchronous = options_.debug_sync});
     TrainingLoop loop(experiment, data_, schedule, executor, directory_, options_, interruption_, events_, progress_);
     Outcome outcome;
     std::optional<std::int64_t> refused_capacity;

@@ -8,7 +8,7 @@ namespace trainer::cuda {
 
 void CaptureRules::record(std::int32_t event, StreamKind stream) {
   require_internal(of(stream).is_captured, "an event of a recording is recorded in a stream that is captured");
-  events_.emplace_back(event, Place{stream, of(stream).num_copies});
+  events_.emplace_back(event, Place{stream, of(stream).num_given});
 }
 
 void CaptureRules::wait(StreamKind stream, std::int32_t event) {
@@ -18,18 +18,18 @@ void CaptureRules::wait(StreamKind stream, std::int32_t event) {
   of(stream).is_captured = true;
   const Place& place = last->second;
   if (stream == StreamKind::kernels)
-    of(place.stream).num_joined = std::max(of(place.stream).num_joined, place.num_copies);
+    of(place.stream).num_joined = std::max(of(place.stream).num_joined, place.num_given);
 }
 
-void CaptureRules::copy(StreamKind stream) {
-  require_internal(of(stream).is_captured, "a recorded copy is in a stream that is captured");
-  ++of(stream).num_copies;
+void CaptureRules::give(StreamKind stream) {
+  require_internal(of(stream).is_captured, "recorded work is in a stream that is captured");
+  ++of(stream).num_given;
 }
 
 void CaptureRules::end() const {
   for (const Captured& stream : streams_)
-    require_internal(&stream == &streams_[0] || stream.num_joined == stream.num_copies,
-                     "all copies of a recording are waited for in it");
+    require_internal(&stream == &streams_[0] || stream.num_joined == stream.num_given,
+                     "all streams of a recording are waited for in it");
 }
 
 }  // namespace trainer::cuda

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "cuda/ops/copy_streams.h"
+#include "cuda/ops/side_streams.h"
 
 namespace trainer::cuda {
 
@@ -15,21 +15,22 @@ class CaptureRules {
  public:
   void record(std::int32_t event, StreamKind stream);
   void wait(StreamKind stream, std::int32_t event);
-  void copy(StreamKind stream);
+  /// A copy or a kernel.
+  void give(StreamKind stream);
   void end() const;
 
  private:
   struct Captured {
     bool is_captured = false;
-    std::int64_t num_copies = 0, num_joined = 0;
+    std::int64_t num_given = 0, num_joined = 0;
   };
   struct Place {
     StreamKind stream = StreamKind::kernels;
-    std::int64_t num_copies = 0;
+    std::int64_t num_given = 0;
   };
   Captured& of(StreamKind stream) { return streams_[static_cast<std::size_t>(stream)]; }
 
-  std::array<Captured, num_stream_kinds> streams_{{{.is_captured = true}, {}, {}}};
+  std::array<Captured, num_stream_kinds> streams_{{{.is_captured = true}, {}, {}, {}}};
   std::vector<std::pair<std::int32_t, Place>> events_;
 };
 

@@ -6,23 +6,25 @@
 #include <functional>
 #include <vector>
 
-#include "cuda/ops/copy_streams.h"
+#include "cuda/ops/side_streams.h"
 
 namespace trainer::cuda {
 
-/// When copies of activations run: as late as something waits for them, or as soon as they are queued and nothing holds
-/// them back, which may be before the kernels in front of them.
+/// When copies of activations, and kernels beside others, run: as late as something waits for them, or as soon as they
+/// are queued and nothing holds them back, which may be before the kernels in front of them.
 enum class CopyTiming : std::uint8_t { late, early };
 
 /// The order of a device with one stream of kernels, run as late as it may be, one of copies ahead, and those of
-/// CopyStreams.
-class DeferredQueues final : public CopyStreams {
+/// SideStreams.
+class DeferredQueues final : public SideStreams {
  public:
   using Work = std::function<void()>;
 
   explicit DeferredQueues(CopyTiming timing = CopyTiming::late) : timing_(timing) {}
 
   void add(Work work) { kernels_.push_back(std::move(work)); }
+  /// Kernels of the stream beside.
+  void add_to_branch(Work work) { add_to(StreamKind::branch, std::move(work)); }
   /// Behind the copies ahead so far; the copies ahead that follow are behind it.
   void begin_pass(Work work);
   void copy_ahead(Work work);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/kernels/begin_pass.h"
+#include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
 #include "cuda/ops/slot_copies.h"
@@ -39,7 +40,7 @@ void copy(void* destination, const void* source, std::int64_t num_bytes) {
 }
 
 /// Where kernels, fills and copies go: the device's queues, or a recording.
-class Queue final : public CopyStreams {
+class Queue final : public SideStreams {
  public:
   using Work = DeferredQueues::Work;
   using Recorded = std::vector<std::function<void(DeferredQueues&)>>;
@@ -47,7 +48,17 @@ class Queue final : public CopyStreams {
   explicit Queue(DeferredQueues& queues) : queues_(queues) {}
 
   void add(Work work) {
-    give([work = std::move(work)](DeferredQueues& queues) { queues.add(work); });
+    if (recorded_ != nullptr) rules_.give(stream_);
+    if (stream_ == StreamKind::branch) {
+      give([work = std::move(work)](DeferredQueues& queues) { queues.add_to_branch(work); });
+    } else {
+      give([work = std::move(work)](DeferredQueues& queues) { queues.add(work); });
+    }
+  }
+  /// What add() is given from now on.
+  void add_on(StreamKind stream) {
+    if (stream == StreamKind::branch) require_recorded();
+    stream_ = stream;
   }
   /// What `queue` adds.
   Recorded record(const std::function<void()>& queue) {
@@ -64,7 +75,9 @@ class Queue final : public CopyStreams {
   void require_unrecorded() const {
     require_internal(recorded_ == nullptr, "only kernels, fills and copies on the device are recorded");
   }
-  void require_recorded() const { require_internal(recorded_ != nullptr, "fed steps are queued within a recording"); }
+  void require_recorded() const {
+    require_internal(recorded_ != nullptr, "fed steps and branches are queued within a recording");
+  }
   void replay(const Recorded& work) {
     for (const auto& one : work) one(queues_);
   }
@@ -79,7 +92,7 @@ class Queue final : public CopyStreams {
     give([=](DeferredQueues& queues) { queues.wait(stream, event); });
   }
   void copy(StreamKind stream, void* destination, const void* source, std::int64_t num_bytes) override {
-    if (recorded_ != nullptr) rules_.copy(stream);
+    if (recorded_ != nullptr) rules_.give(stream);
     give([=](DeferredQueues& queues) { queues.copy(stream, destination, source, num_bytes); });
   }
 
@@ -95,6 +108,7 @@ class Queue final : public CopyStreams {
   DeferredQueues& queues_;
   Recorded* recorded_ = nullptr;
   CaptureRules rules_;
+  StreamKind stream_ = StreamKind::kernels;
 };
 
 class QueuedKernel final : public Kernel {
@@ -198,10 +212,13 @@ class EmulatedDevice final : public Device {
   void wait_for(std::int64_t mark) override { queues_.wait_for(mark); }
   void synchronize() override { queues_.synchronize(); }
 
-  std::unique_ptr<Recording> record(const std::function<void()>& queue,
-                                    [[maybe_unused]] std::string& obstacle) override {
-    return std::make_unique<QueuedRecording>(queue_.record(queue), queue_);
+  std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle) override {
+    return branches_.record(
+        [&](std::string&) { return std::make_unique<QueuedRecording>(queue_.record(queue), queue_); }, obstacle);
   }
+  bool has_branches() const override { return branches_.are_granted(); }
+  std::int64_t branch(const std::function<void()>& queue) override { return branches_.branch(queue); }
+  void join(std::int64_t branch) override { branches_.join(branch); }
   std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override {
     fill_zero(&num_fed_steps_, sizeof(num_fed_steps_));
     return std::make_unique<StepPlaces>(
@@ -222,6 +239,7 @@ class EmulatedDevice final : public Device {
   Queue queue_{queues_};
   HostSlots slot_memory_{[](std::int64_t num_bytes) { return std::make_unique<AlignedMemory>(num_bytes); }};
   SlotCopies slots_{queue_, slot_memory_};
+  Branches branches_{queue_, [this](StreamKind stream) { queue_.add_on(stream); }};
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
 };
 

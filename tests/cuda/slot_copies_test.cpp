@@ -15,9 +15,9 @@ using namespace trainer::cuda;
 namespace {
 
 /// Leaves out one of the waits.
-class WithoutOneWait final : public CopyStreams {
+class WithoutOneWait final : public SideStreams {
  public:
-  WithoutOneWait(CopyStreams& streams, int left_out) : streams_(streams), left_out_(left_out) {}
+  WithoutOneWait(SideStreams& streams, int left_out) : streams_(streams), left_out_(left_out) {}
 
   std::int32_t make_event() override { return streams_.make_event(); }
   void record(std::int32_t event, StreamKind stream) override { streams_.record(event, stream); }
@@ -30,7 +30,7 @@ class WithoutOneWait final : public CopyStreams {
   int num_waits() const { return num_waits_; }
 
  private:
-  CopyStreams& streams_;
+  SideStreams& streams_;
   const int left_out_;
   int num_waits_ = 0;
 };
@@ -40,7 +40,7 @@ constexpr std::int64_t num_bytes = count * 4;
 
 /// A kernel makes an activation; it goes out; other kernels use its memory; it comes back there; a kernel reads it.
 /// Twice, the second time with other numbers, as two steps do. Returns what was read.
-std::vector<float> carry(DeferredQueues& queues, CopyStreams& streams) {
+std::vector<float> carry(DeferredQueues& queues, SideStreams& streams) {
   HostSlots memory([](std::int64_t bytes) { return std::make_unique<AlignedMemory>(bytes); });
   SlotCopies slots(streams, memory);
   void* host = memory.reserve(0, num_bytes);
@@ -108,7 +108,7 @@ TEST_CASE("What CUDA would not capture is refused") {
     CaptureRules rules;
     rules.record(0, StreamKind::kernels);
     rules.wait(StreamKind::to_host, 0);
-    rules.copy(StreamKind::to_host);
+    rules.give(StreamKind::to_host);
     rules.record(1, StreamKind::to_host);
     CHECK_THROWS_AS(rules.end(), InternalError);
     rules.wait(StreamKind::kernels, 1);
@@ -116,7 +116,7 @@ TEST_CASE("What CUDA would not capture is refused") {
   }
   SECTION("a copy in a stream that waits for nothing of the recording") {
     CaptureRules rules;
-    CHECK_THROWS_AS(rules.copy(StreamKind::to_device), InternalError);
+    CHECK_THROWS_AS(rules.give(StreamKind::to_device), InternalError);
   }
   SECTION("a wait for an event from before") {
     CaptureRules rules;

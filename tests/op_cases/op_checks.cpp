@@ -34,6 +34,7 @@ void check_case(Device& device, const OpCase& op_case) {
     if (changed != op_case.expected.changed_inputs.end()) {
       check_close(to_values(op.inputs[i], result.inputs[i]), changed->second, op_case.tolerance,
                   "input " + std::to_string(i));
+      CHECK(may_modify_input(op, static_cast<int>(i)));
     } else {
       INFO("input " << i << " is not to be modified");
       CHECK(result.inputs[i] == to_bytes(op.inputs[i], op_case.inputs[i]));

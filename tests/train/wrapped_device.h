@@ -51,6 +51,7 @@ class WrappedDevice final : public Device {
   bool tells_what_is_left = false;        ///< from the first refusal on, as if others had come before
   bool is_asynchronous = false;           ///< programs have staging buffers, and steps are queued ahead
   bool records = false;                   ///< steps are recorded, fed and marked as the inner device does it
+  std::int64_t num_branches = 0;          ///< that were recorded
   std::int64_t num_marks = 0;             ///< that were set on a device that records
   bool host_is_full = false;              ///< the next copy to the host finds no memory there
   std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
@@ -74,6 +75,12 @@ class WrappedDevice final : public Device {
   std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle) override {
     return records ? inner_->record(queue, obstacle) : nullptr;
   }
+  bool has_branches() const override { return inner_->has_branches(); }
+  std::int64_t branch(const std::function<void()>& queue) override {
+    ++num_branches;
+    return inner_->branch(queue);
+  }
+  void join(std::int64_t branch) override { inner_->join(branch); }
   std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override {
     return records ? inner_->make_step_feed(shape) : nullptr;
   }

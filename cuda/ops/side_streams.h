@@ -4,15 +4,16 @@
 
 namespace trainer::cuda {
 
-/// The stream of kernels, and one for each direction of the copies of activations beside it.
-enum class StreamKind : std::uint8_t { kernels, to_host, to_device };
-inline constexpr int num_stream_kinds = 3;
+/// The stream of kernels; beside it one for each direction of the copies of activations, and one of kernels that need
+/// not hold back those that follow them.
+enum class StreamKind : std::uint8_t { kernels, to_host, to_device, branch };
+inline constexpr int num_stream_kinds = 4;
 
 /// Streams and the places in them that other streams wait for: CUDA's, or in tests ones that put work off, or do it as
 /// soon as nothing holds it back. Work of different streams is in no order but that of the waits.
-class CopyStreams {
+class SideStreams {
  public:
-  virtual ~CopyStreams() = default;
+  virtual ~SideStreams() = default;
 
   /// A place that can be marked again and again; for good.
   virtual std::int32_t make_event() = 0;
