@@ -101,6 +101,12 @@ class CheapValues {
   std::vector<std::int32_t> run_again_, also_kept_;
 };
 
+/// Whether a node is a batch norm that took a residual block's sum: Note [Residual blocks].
+bool takes_sum(const GraphNode& node) {
+  const auto* const norm = std::get_if<BatchNorm2dAttributes>(&node.op.attributes);
+  return norm != nullptr && norm->adds;
+}
+
 /// Layers of the forward pass in the order of their first nodes, but for the batch and the loss. A batch norm that took
 /// a residual block's sum stands for both layers, so that segments end where they would without.
 std::vector<std::int32_t> ordinal_of_layers(const Graph& graph, std::int32_t& num_layers) {
@@ -109,8 +115,7 @@ std::vector<std::int32_t> ordinal_of_layers(const Graph& graph, std::int32_t& nu
   for (const GraphNode& node : graph.nodes) {
     if (node.phase != Phase::forward || node.layer == no_layer || node.op.outputs.empty()) continue;
     if (ordinal[node.layer] >= 0) continue;
-    const auto* const norm = std::get_if<BatchNorm2dAttributes>(&node.op.attributes);
-    if (norm != nullptr && norm->adds) ++num_layers;
+    if (takes_sum(node)) ++num_layers;
     ordinal[node.layer] = num_layers++;
   }
   return ordinal;
@@ -135,13 +140,18 @@ void keep_segments(const RecomputeProblem& problem, const Graph& graph, std::int
   }
 }
 
+/// A batch norm that took a sum is the work of the sum's layer and of its own, that of its mean.
+bool is_work_of(const std::vector<bool>& layers, const Graph& graph, const GraphNode& node) {
+  const auto is_one = [&](LayerId layer) { return layer != no_layer && layers[layer]; };
+  return is_one(node.layer) || (takes_sum(node) && is_one(graph.values[node.outputs[1]].layer));
+}
+
 void drop_layers(const RecomputeProblem& problem, const Graph& graph, const CheckpointingConfig& config,
                  std::vector<bool>& keep) {
   const std::vector<bool> is_dropped =
       matching_layers(config.layers, graph.layers, "train.checkpointing.layers", config.location);
   for (std::int32_t n = 0; n < problem.num_forward; ++n) {
-    const GraphNode& node = graph.nodes[n];
-    if (node.layer == no_layer || !is_dropped[node.layer]) continue;
+    if (!is_work_of(is_dropped, graph, graph.nodes[n])) continue;
     for (const std::int32_t output : problem.nodes[n].outputs) keep[output] = false;
   }
 }

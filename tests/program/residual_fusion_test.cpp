@@ -172,6 +172,16 @@ TEST_CASE("a block that is run again is run again as one op") {
   CHECK(counts.relu_gradients == 0);
 }
 
+TEST_CASE("a block is run again where a pattern names its batch norm, its sum or both") {
+  const std::string layers = plain_bn + ", relu, " + block + ", relu, " + conv + end_of_images;
+  for (const std::string pattern : {"3.layers.4", "3", "batchnorm2d", "residual"}) {
+    INFO(pattern);
+    const Program program = program_of(layers, "train: {batch_size: 16, checkpointing: {layers: ['" + pattern +
+                                                   "']}}\nmemory: {recompute_cheap: false}\n");
+    CHECK(counts_of(program, program.micro_batches[0].first).again == 1);
+  }
+}
+
 TEST_CASE("a batch norm that something stands behind, or whose output is read twice, has no addend") {
   // ReLU before the sum, a layer before it, a second reader, a shortcut that ends in another layer and runs later.
   for (const std::string& layers : {residual(plain_bn + ", relu"), residual(plain_bn + ", {avgpool2d: {kernel: 1}}"),
