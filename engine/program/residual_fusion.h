@@ -26,12 +26,13 @@ namespace trainer {
 //
 // In f32 forward outputs have the bits that two ops give them. In 16 bit a batch norm's output is no longer rounded
 // before the sum, nor a layer norm's gradient. So these two are always one op, whatever is computed again: batch norms
-// take their sums before that is chosen. The other two give the same bits in 16 bit as well (a layer norm rounds the
-// sum first, from which it may be computed again) and are made of the nodes as they will run, so that they change
-// nothing about what is kept. No pair holds more as one op than it held as two: where the two had the memory of their
-// operands one after the other, the one op stores its outputs over all of them. That is why the pairs that need it stay
-// apart without memory.in_place, and others where something may not be written over, or where a layer norm alone reads
-// the sum.
+// take their sums before that is chosen, and what is computed again stands right before what reads it, so never before
+// the sum behind a layer norm's gradient, which reads gradients alone. The other two give the same bits in 16 bit as
+// well (a layer norm rounds the sum first, from which it may be computed again). All but the batch norms' sums are made
+// of the nodes as they will run, so that they change nothing about what is kept. No pair holds more as one op than it
+// held as two: where the two had the memory of their operands one after the other, the one op stores its outputs over
+// all of them. That is why the pairs that need it stay apart without memory.in_place, and others where something may
+// not be written over, or where a layer norm alone reads the sum.
 
 /// Lets batch norms take the sum behind them. Runs on the forward graph, or on the differentiated one.
 void fuse_sums_into_batchnorms(Graph& graph);

@@ -11,6 +11,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/ops/op_definition.h"
 #include "engine/program/compile.h"
+#include "engine/program/recompute.h"
 #include "tests/device/described_device.h"
 
 using namespace trainer;
@@ -211,6 +212,36 @@ TEST_CASE("blocks that normalise first take the sum before and add the gradient 
         Counts{.layernorms = 2, .layernorm_gradients = 2, .relu_gradients = 2});
   // In evaluation nothing but the layer norm reads the last sum, which it could not write over.
   CHECK(evaluation_counts(layers, features) == Counts{.layernorms = 1, .sums = 1});
+}
+
+TEST_CASE("however much is computed again, in 16 bit the gradients of layer norms add what comes past their blocks") {
+  const std::string of_block = residual("layernorm, {linear: {out: 20}}, gelu, {linear: {out: 12}}, layernorm, silu");
+  const Experiment experiment = parse_experiment(
+      "data: {type: synthetic, shape: [6], classes: 10, samples: 64}\ntrain: {batch_size: 16, amp: bf16}\n"
+      "model:\n  layers: [{linear: {out: 12}}, " +
+          of_block + ", " + of_block + ", " + of_block + ", " + of_block + ", {linear: {out: 10}}]\n",
+      "test.yaml");
+  const DataDescription data = described_data({6}, 10, 64);
+  const bool in_place = GENERATE(true, false);
+  const Graph graph = make_training_graph(experiment, data, DescribedDevice()).graph;
+  const RecomputeProblem problem = make_recompute_problem(graph, DescribedDevice(), {.in_place = in_place});
+  const std::vector<bool> all(problem.values.size(), true), none(problem.values.size(), false);
+  std::vector<std::vector<std::int32_t>> orders = {order_of_kept(problem, all), order_of_kept(problem, none)};
+  for (const RecomputeOrder& found : search_orders(problem, orders[0])) orders.push_back(found.nodes);
+  CHECK(orders.size() > 5);
+  for (const std::vector<std::int32_t>& order : orders) {
+    Graph run = graph;
+    apply_order(run, order);
+    fuse_residuals(run, in_place);
+    const auto num_adding = std::count_if(run.nodes.begin(), run.nodes.end(), [](const GraphNode& node) {
+      return node.op.kind == OpKind::layernorm_backward && attributes_of<LayerNormAttributes>(node.op).adds;
+    });
+    const auto num_sums = std::count_if(run.nodes.begin(), run.nodes.end(), [](const GraphNode& node) {
+      return node.phase == Phase::backward && node.op.kind == OpKind::add;
+    });
+    CHECK(num_adding == 4);
+    CHECK(num_sums == 0);
+  }
 }
 
 TEST_CASE("a sum with ReLU, a view of a sum, and a gradient that is added to itself are no part of a layer norm") {
