@@ -9,6 +9,7 @@
 
 #include "cuda/device/cuda_call.h"
 #include "cuda/device/cuda_facts.h"
+#include "cuda/device/cuda_source.h"
 #include "cuda/device/kernel_images.h"
 #include "cuda/device/pinned_memory.h"
 #include "cuda/device/profiler_ranges.h"

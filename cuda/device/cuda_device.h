@@ -101,7 +101,7 @@ class CudaDevice final : public Device {
   SlotCopies slots_{side_streams_, slot_memory_};
   Branches branches_{side_streams_, [this](StreamKind stream) { context_.stream = side_streams_.handle_of(stream); }};
 
-  mutable CudaLibrary library_;
+  mutable CudaLibrary library_{changes_};
   CudaContext context_;
   // In device memory.
   StepScalars* scalars_ = nullptr;

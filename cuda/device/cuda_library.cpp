@@ -1,15 +1,17 @@
 #include "cuda/device/cuda_library.h"
 
+#include <utility>
+
 #include "cuda/library/cublaslt_matmul.h"
 
 namespace trainer::cuda {
 
-CudaLibrary::CudaLibrary() = default;
+CudaLibrary::CudaLibrary(std::shared_ptr<MemoryChanges> changes) : changes_(std::move(changes)) {}
 CudaLibrary::~CudaLibrary() = default;
 
 void CudaLibrary::start_matmuls() { matmuls_ = std::make_unique<CublasLtHandle>(); }
 void CudaLibrary::start_convolutions(const CudaOptions& options) {
-  convolutions_.emplace(options);
+  convolutions_.emplace(options, changes_);
   if (!options.autotune) return;
   tuned_matmuls_ = std::make_unique<TunedMatmuls>(
       tuned_matmuls_path(cudnn_properties(), static_cast<std::int64_t>(cublasLtGetVersion())),
@@ -17,7 +19,7 @@ void CudaLibrary::start_convolutions(const CudaOptions& options) {
         return find_cublaslt_candidates(call, *matmuls_, workspace_limit);
       },
       [this](const MatmulCall& call, const std::vector<MatmulCandidate>& candidates) {
-        return time_cublaslt_candidates(call, *matmuls_, candidates);
+        return time_cublaslt_candidates(call, *matmuls_, candidates, *changes_);
       });
 }
 

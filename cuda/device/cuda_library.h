@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/device/memory_changes.h"
 #include "cuda/library/cudnn_convolution.h"
 #include "cuda/library/library.h"
 #include "cuda/model/cuda_options.h"
@@ -18,7 +19,8 @@ class TunedMatmuls;
 /// takes can be told.
 class CudaLibrary final : public Library {
  public:
-  CudaLibrary();
+  /// `changes` is told of the memory that timing takes.
+  explicit CudaLibrary(std::shared_ptr<MemoryChanges> changes);
   ~CudaLibrary() override;
 
   void start_matmuls();
@@ -34,6 +36,7 @@ class CudaLibrary final : public Library {
   const std::string& cudnn_properties() const;
 
  private:
+  std::shared_ptr<MemoryChanges> changes_;
   std::unique_ptr<CublasLtHandle> matmuls_;
   std::optional<CudnnConvolutions> convolutions_;
   std::unique_ptr<TunedMatmuls> tuned_matmuls_;  ///< with device.autotune

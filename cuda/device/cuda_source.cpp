@@ -34,6 +34,7 @@ void* CudaSource::acquire(std::int64_t num_bytes) {
   require_internal(num_bytes > 0, "a segment has at least one byte");
   if (num_bytes > capacity_ - held_) return nullptr;
   void* address = nullptr;
+  MemoryChanges::Change change(*changes_);
   const cudaError_t error = calls_.allocate(&address, static_cast<std::size_t>(num_bytes));
   if (error == cudaErrorMemoryAllocation) {
     // Taken back, so that the next launch does not find it and take it for its own.
@@ -42,16 +43,17 @@ void* CudaSource::acquire(std::int64_t num_bytes) {
   }
   require_cuda(error, "acquire memory of the GPU");
   held_ += num_bytes;
-  changes_->add(num_bytes);
+  change.add(num_bytes);
   return address;
 }
 
 void CudaSource::release(void* address, std::int64_t num_bytes) noexcept {
   // A device that failed has said so elsewhere, and its memory is gone with it.
   if (calls_.synchronize() != cudaSuccess) cudaGetLastError();
+  MemoryChanges::Change change(*changes_);
   if (calls_.free(address) != cudaSuccess) cudaGetLastError();
   held_ -= num_bytes;
-  changes_->add(-num_bytes);
+  change.add(-num_bytes);
 }
 
 void* CudaSource::reserve_range(std::int64_t num_bytes) {
@@ -86,19 +88,21 @@ CUresult CudaSource::map_whole(CUdeviceptr address, std::size_t num_bytes) {
 bool CudaSource::map(void* address, std::int64_t num_bytes) {
   require_internal(num_bytes > 0 && num_bytes % granule == 0, "whole granules are mapped");
   if (num_bytes > capacity_ - held_) return false;
+  MemoryChanges::Change change(*changes_);
   const CUresult result = map_whole(as_device_pointer(address), static_cast<std::size_t>(num_bytes));
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
   require_cuda(runtime_error(result), "map memory of the GPU");
   held_ += num_bytes;
-  changes_->add(num_bytes);
+  change.add(num_bytes);
   return true;
 }
 
 void CudaSource::unmap(void* address, std::int64_t num_bytes) noexcept {
   if (calls_.synchronize() != cudaSuccess) cudaGetLastError();
+  MemoryChanges::Change change(*changes_);
   calls_.unmap(as_device_pointer(address), static_cast<std::size_t>(num_bytes));
   held_ -= num_bytes;
-  changes_->add(-num_bytes);
+  change.add(-num_bytes);
 }
 
 }  // namespace trainer::cuda

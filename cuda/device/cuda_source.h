@@ -1,31 +1,14 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "cuda/device/memory_calls.h"
+#include "cuda/device/memory_changes.h"
 #include "engine/memory/memory_source.h"
 
 namespace trainer::cuda {
-
-/// What sources have taken and not given back, so that what is held of the device can be told without asking it. Read
-/// by any thread.
-class MemoryChanges {
- public:
-  /// `num_bytes` less than 0 where they are given back.
-  void add(std::int64_t num_bytes) {
-    held_.fetch_add(num_bytes);
-    count_.fetch_add(1);
-  }
-  std::int64_t held() const { return held_.load(); }
-  /// Changes so far.
-  std::int64_t count() const { return count_.load(); }
-
- private:
-  std::atomic<std::int64_t> held_{0}, count_{0};
-};
 
 /// Memory of one GPU: segments by cudaMalloc, and ranges over the driver's virtual memory API, where the device has it.
 /// What one map backs is one piece of memory, and the driver unmaps only whole pieces: unmap takes what one call of map

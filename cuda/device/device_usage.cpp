@@ -9,23 +9,23 @@
 
 namespace trainer::cuda {
 
-/// What is held beside this process's sources, and the thread that asks for it again.
+/// What is held beside what this process counts itself, and the thread that asks for it again.
 class DeviceUsage::Watch {
  public:
   explicit Watch(std::shared_ptr<const MemoryChanges> changes) : changes_(std::move(changes)) {}
 
   std::int64_t used_bytes() const { return beside_.load(std::memory_order_relaxed) + changes_->held(); }
 
-  /// Calls `question`, which answers what is used, or nothing where that is not told. An answer during which the
-  /// sources took or gave back something does not say how much of it was theirs.
+  /// Calls `question`, which answers what is used, or nothing where that is not told. An answer during which something
+  /// was taken or given back does not say how much of it was this process's own.
   template <typename Question>
   void ask(const Question& question) {
     constexpr int most_questions = 4;
     for (int i = 0; i < most_questions; ++i) {
-      const std::int64_t count = changes_->count(), held = changes_->held();
+      const std::int64_t num_ended = changes_->num_ended(), held = changes_->held();
       const std::optional<std::int64_t> used = question();
       if (!used) return;
-      if (changes_->count() != count) continue;
+      if (changes_->num_begun() != num_ended) continue;
       beside_.store(*used - held, std::memory_order_relaxed);
       return;
     }

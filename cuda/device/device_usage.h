@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device/cuda_source.h"
+#include "cuda/device/memory_changes.h"
 #include "cuda/device/nvml.h"
 
 namespace trainer::cuda {
@@ -24,10 +24,11 @@ struct FreeAndTotal {
 /// Note [Asking beside the steps]
 /// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 /// Either question takes the driver's locks and longer than a small step. What is read at a step is therefore
-/// arithmetic: what is held beside this process's sources, which changes seldom, was found by the last question, as its
-/// answer less what the sources held then; what they hold now is counted by themselves (MemoryChanges). A thread of its
-/// own asks the management library again every 2 s, beginning at once. CUDA's question needs the context that the
-/// training thread works with, so it is not asked by another thread, nor at steps: only when the answer is to be exact.
+/// arithmetic: what is held beside that which this process takes and gives back while it runs, which changes seldom,
+/// was found by the last question, as its answer less what was taken then; what is taken now is counted by the takers
+/// (MemoryChanges). A thread of its own asks the management library again every 2 s, beginning at once. CUDA's question
+/// needs the context that the training thread works with, so it is not asked by another thread, nor at steps: only when
+/// the answer is to be exact.
 class DeviceUsage {
  public:
   static constexpr std::chrono::milliseconds time_between_questions{2000};

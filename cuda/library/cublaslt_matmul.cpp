@@ -157,7 +157,8 @@ std::vector<MatmulCandidate> find_cublaslt_candidates(const MatmulCall& call, co
 }
 
 std::vector<std::optional<float>> time_cublaslt_candidates(const MatmulCall& call, const CublasLtHandle& handle,
-                                                           const std::vector<MatmulCandidate>& candidates) {
+                                                           const std::vector<MatmulCandidate>& candidates,
+                                                           MemoryChanges& changes) {
   std::vector<std::optional<float>> times(candidates.size());
   const auto bytes = [](std::int64_t count, DType type) { return count * static_cast<std::int64_t>(size_of(type)); };
   std::int64_t workspace_bytes = matmul_workspace_bytes(call), aux_bytes = 0;
@@ -167,7 +168,7 @@ std::vector<std::optional<float>> time_cublaslt_candidates(const MatmulCall& cal
   if (has_gelu_aux(call.epilogue)) aux_bytes = bytes(call.m * call.n, call.type);
   const bool has_bias = reads_bias(call.epilogue) || call.epilogue == Epilogue::bias_gradient_a;
   const OwnedStream stream;
-  TimingMemory memory(timing_calls(), stream.get());
+  TimingMemory memory(timing_calls(), stream.get(), changes);
   const MatmulOperands operands{
       .a = memory.try_take(bytes(call.m * call.k, call.type)),
       .b = memory.try_take(bytes(call.k * call.n, call.type)),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/device/memory_changes.h"
 #include "cuda/library/tuned_matmuls.h"
 #include "cuda/model/cuda_options.h"
 
@@ -46,10 +47,11 @@ std::unique_ptr<Matmul> make_cublaslt_matmul(const MatmulCall& call, const Cubla
 /// FindMatmuls: the heuristic's first eight with the epilogue, where it is fused, and without it.
 std::vector<MatmulCandidate> find_cublaslt_candidates(const MatmulCall& call, const CublasLtHandle& handle,
                                                       std::int64_t workspace_limit);
-/// TimeMatmuls, in memory that is taken from the device and given back; nothing where it has no room. Throws
-/// DeviceError where the device itself fails.
+/// TimeMatmuls, in memory that is taken from the device and given back, which `changes` is told of; nothing where it
+/// has no room. Throws DeviceError where the device itself fails.
 std::vector<std::optional<float>> time_cublaslt_candidates(const MatmulCall& call, const CublasLtHandle& handle,
-                                                           const std::vector<MatmulCandidate>& candidates);
+                                                           const std::vector<MatmulCandidate>& candidates,
+                                                           MemoryChanges& changes);
 
 /// What a device that is only described, as in make_cudnn_planner, gives its products of scratch by the choices that it
 /// stored; null without options.autotune.

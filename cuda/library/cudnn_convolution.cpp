@@ -87,11 +87,12 @@ std::unique_ptr<ConvolutionPlanner> make_cudnn_planner(const std::string& proper
 }
 
 struct CudnnConvolutions::Parts {
-  explicit Parts(const CudaOptions& options)
-      : properties_json(cudnn_device_properties(handle.get())),
+  Parts(const CudaOptions& options, std::shared_ptr<MemoryChanges> memory_changes)
+      : changes(std::move(memory_changes)),
+        properties_json(cudnn_device_properties(handle.get())),
         planner(make_planner(CudnnPlans(properties_json), options,
                              [this](const ConvolutionCall& call, const std::vector<CudnnPlan>& plans) {
-                               return fastest_plan(call, plans, handle.get());
+                               return fastest_plan(call, plans, handle.get(), *changes);
                              })),
         loader([this](const CudnnPlan& plan,
                       const ConvolutionCall& call) { return load_cudnn_plan(plan, call, handle.get()); },
@@ -100,12 +101,14 @@ struct CudnnConvolutions::Parts {
                }) {}
 
   CudnnHandle handle;
+  std::shared_ptr<MemoryChanges> changes;
   std::string properties_json;
   CudnnPlanner planner;
   ConvolutionLoader loader;
 };
 
-CudnnConvolutions::CudnnConvolutions(const CudaOptions& options) : parts_(std::make_unique<Parts>(options)) {}
+CudnnConvolutions::CudnnConvolutions(const CudaOptions& options, std::shared_ptr<MemoryChanges> changes)
+    : parts_(std::make_unique<Parts>(options, std::move(changes))) {}
 CudnnConvolutions::~CudnnConvolutions() = default;
 CudnnConvolutions::CudnnConvolutions(CudnnConvolutions&&) noexcept = default;
 CudnnConvolutions& CudnnConvolutions::operator=(CudnnConvolutions&&) noexcept = default;

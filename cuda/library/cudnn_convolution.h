@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cuda/device/memory_changes.h"
 #include "cuda/library/convolution.h"
 #include "cuda/model/cuda_options.h"
 
@@ -17,8 +18,8 @@ std::unique_ptr<ConvolutionPlanner> make_cudnn_planner(const std::string& proper
 /// properties, see Note [One plan] in cuda/library/cudnn_convolution.cpp.
 class CudnnConvolutions {
  public:
-  /// Starts cuDNN on the device. Throws DeviceError.
-  explicit CudnnConvolutions(const CudaOptions& options);
+  /// Starts cuDNN on the device. `changes` is told of the memory that timing takes. Throws DeviceError.
+  CudnnConvolutions(const CudaOptions& options, std::shared_ptr<MemoryChanges> changes);
   ~CudnnConvolutions();
   CudnnConvolutions(CudnnConvolutions&&) noexcept;
   CudnnConvolutions& operator=(CudnnConvolutions&&) noexcept;

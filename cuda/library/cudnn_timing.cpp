@@ -48,14 +48,14 @@ std::optional<float> try_time(const CudnnPlan& plan, const ConvolutionCall& call
 }  // namespace
 
 std::optional<std::size_t> fastest_plan(const ConvolutionCall& call, const std::vector<CudnnPlan>& plans,
-                                        cudnnHandle_t handle) {
+                                        cudnnHandle_t handle, MemoryChanges& changes) {
   if (plans.size() < 2) return 0;
   std::int64_t workspace_bytes = 0;
   for (const CudnnPlan& plan : plans) workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes);
   const std::int64_t weight_bytes = image_bytes(call, weights_of(call));
   const std::int64_t bias_bytes = image_bytes(call, {1, 1, 1, call.y[3]});
   const OwnedStream stream;
-  TimingMemory memory(timing_calls(), stream.get());
+  TimingMemory memory(timing_calls(), stream.get(), changes);
   void* const x = memory.try_take(image_bytes(call, call.x));
   void* const y = memory.try_take(image_bytes(call, call.y));
   void* const weights = memory.try_take(weight_bytes);

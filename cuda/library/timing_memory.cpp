@@ -32,21 +32,29 @@ TimingCalls timing_calls() {
 }
 
 TimingMemory::~TimingMemory() {
-  for (void* address : taken_) calls_.free(address);
+  for (const Taken& taken : taken_) {
+    MemoryChanges::Change change(changes_);
+    calls_.free(taken.address);
+    change.add(-taken.num_bytes);
+  }
 }
 
 void* TimingMemory::try_take(std::int64_t num_bytes) {
-  void* address = nullptr;
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(num_bytes, 1));
-  const cudaError_t error = calls_.allocate(&address, size);
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    return nullptr;
+  Taken taken{.num_bytes = std::max<std::int64_t>(num_bytes, 1)};
+  const auto size = static_cast<std::size_t>(taken.num_bytes);
+  {
+    MemoryChanges::Change change(changes_);
+    const cudaError_t error = calls_.allocate(&taken.address, size);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    require_cuda(error, "take memory to time the libraries in");
+    change.add(taken.num_bytes);
   }
-  require_cuda(error, "take memory to time the libraries in");
-  taken_.push_back(address);
-  require_cuda(calls_.fill(address, 0x3C, size, stream_), "fill memory to time the libraries in");
-  return address;
+  taken_.push_back(taken);
+  require_cuda(calls_.fill(taken.address, 0x3C, size, stream_), "fill memory to time the libraries in");
+  return taken.address;
 }
 
 float time_of(const std::function<void()>& run, cudaStream_t stream) {

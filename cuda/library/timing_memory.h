@@ -7,6 +7,8 @@
 #include <functional>
 #include <vector>
 
+#include "cuda/device/memory_changes.h"
+
 namespace trainer::cuda {
 
 /// CUDA's calls that a timing takes its memory with, so that tests can stand in for a device.
@@ -18,10 +20,11 @@ struct TimingCalls {
 TimingCalls timing_calls();
 
 /// Operands of what is timed on `stream`, filled there, so that no run begins before they are: another stream would not
-/// wait for it. Given back together.
+/// wait for it. Given back together; `changes` is told of both.
 class TimingMemory {
  public:
-  TimingMemory(const TimingCalls& calls, cudaStream_t stream) : calls_(calls), stream_(stream) {}
+  TimingMemory(const TimingCalls& calls, cudaStream_t stream, MemoryChanges& changes)
+      : calls_(calls), stream_(stream), changes_(changes) {}
   ~TimingMemory();
   TimingMemory(const TimingMemory&) = delete;
   TimingMemory& operator=(const TimingMemory&) = delete;
@@ -33,7 +36,12 @@ class TimingMemory {
  private:
   TimingCalls calls_;
   cudaStream_t stream_;
-  std::vector<void*> taken_;
+  MemoryChanges& changes_;
+  struct Taken {
+    void* address = nullptr;
+    std::int64_t num_bytes = 0;
+  };
+  std::vector<Taken> taken_;
 };
 
 /// Milliseconds of the fastest of some runs, which queue on `stream`. Throws DeviceError.

@@ -34,7 +34,7 @@ class CandidateLibrary final : public Library, private ConvolutionPlanner {
   std::int64_t workspace_bytes(const ConvolutionCall& call) override { return plan(call).workspace_bytes; }
   const CudnnPlan& plan(const ConvolutionCall& call);
 
-  CudaLibrary library_;
+  CudaLibrary library_{std::make_shared<MemoryChanges>()};
   cudnnHandle_t handle_ = nullptr;
   std::optional<CudnnPlans> plans_;
   std::optional<ConvolutionCall> asked_;

@@ -88,6 +88,7 @@ struct Fixture {
     };
     return {nvml, ask, own_pid, changes};
   }
+  void take(std::int64_t num_bytes) { MemoryChanges::Change(*changes).add(num_bytes); }
   /// As the driver's answers will be from now on.
   void hold(std::vector<NvmlCalls::Process> processes) {
     const std::lock_guard lock(fake.mutex);
@@ -234,9 +235,9 @@ TEST_CASE_METHOD(Fixture, "used bytes are read without a question, and follow wh
   if (tells_this_process) REQUIRE(becomes([&] { return num_questions() == 4; }));
   const int num_before = num_questions() + num_asked;
   for (int step = 0; step < 100; ++step) CHECK(used.used_bytes() == 400);
-  changes->add(64);
+  take(64);
   CHECK(used.used_bytes() == 464);
-  changes->add(-24);
+  take(-24);
   CHECK(used.used_bytes() == 440);
   CHECK(num_questions() + num_asked == num_before);
   // The driver counts in pages: what it says is right.
@@ -288,12 +289,35 @@ TEST_CASE_METHOD(Fixture, "an answer during which memory was taken is asked for 
     const std::lock_guard lock(fake.mutex);
     fake.behind_question = [this, once = true]() mutable {
       if (!std::exchange(once, false)) return;
-      changes->add(64);
+      take(64);
       fake.processes = {{77, 304, 0, 0}};
     };
   }
   CHECK(used.ask_used_bytes() == 304);
   CHECK(num_questions() == 6);
+}
+
+TEST_CASE_METHOD(Fixture, "memory that the driver counts before its call has returned is not counted twice") {
+  DeviceUsage used = usage(77);
+  fake.processes = {{77, 240, 0, 0}};
+  used.find_this_process(hours(1));
+  REQUIRE(becomes([&] { return num_questions() == 4; }));
+  std::optional<MemoryChanges::Change> change;
+  {
+    const std::lock_guard lock(fake.mutex);
+    fake.behind_question = [&, question = 0]() mutable {
+      ++question;
+      if (question == 1) {
+        change.emplace(*changes);
+        fake.processes = {{77, 304, 0, 0}};
+      } else if (question == 2) {
+        change->add(64);
+        change.reset();
+      }
+    };
+  }
+  CHECK(used.ask_used_bytes() == 304);
+  CHECK(num_questions() == 7);
 }
 
 TEST_CASE_METHOD(Fixture, "a list of processes that grows while it is asked for is read whole") {

@@ -54,8 +54,9 @@ TEST_CASE("what is timed is filled on the stream that it is timed on, which anot
   fake = &memory_of_test;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): a name for a stream
   auto* const stream = reinterpret_cast<cudaStream_t>(std::uintptr_t{7});
+  MemoryChanges changes;
   {
-    TimingMemory memory(fake_timing_calls, stream);
+    TimingMemory memory(fake_timing_calls, stream, changes);
     for (const std::int64_t num_bytes : {400, 0, 16}) {
       void* const address = memory.try_take(num_bytes);
       REQUIRE(address != nullptr);
@@ -66,7 +67,11 @@ TEST_CASE("what is timed is filled on the stream that it is timed on, which anot
     }
     CHECK(memory.try_take(900) == nullptr);
     CHECK(fake->taken.size() == 3);
+    CHECK(changes.held() == 417);
   }
+  CHECK(changes.held() == 0);
+  CHECK(changes.num_begun() == 7);
+  CHECK(changes.num_ended() == 7);
   CHECK(fake->taken.empty());
   CHECK(fake->room == 1000);
 }
