@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/compiled_experiment.h"
 #include "cli/device_rates.h"
 #include "cli/gpu_profile.h"
@@ -18,12 +16,6 @@
 
 namespace trainer {
 namespace {
-
-/// Whether the program runs an op whose scratch a described device may only know a bound of.
-bool has_convolution(const Program& program) {
-  return std::any_of(program.calls.begin(), program.calls.end(),
-                     [](const OpCall& call) { return name_of(call.op.kind).starts_with("conv2d"); });
-}
 
 std::string only(const std::vector<std::string>& given) { return given.empty() ? "" : given.front(); }
 
@@ -136,7 +128,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   findings.outside_allocator = device.outside_allocator();
   findings.offload_bytes = offload_bytes(compiled.program);
   findings.profile = target.profile;
-  if (has_convolution(compiled.program)) findings.workspace_bound = device.workspace_bound();
+  findings.workspace_bound = device.workspace_bound();
   findings.layer_labels = layer_labels(compiled.program);
   findings.flops = step_flops(compiled.program, schedule);
   findings.time = predict_step_time(compiled.program, schedule, target.rates);

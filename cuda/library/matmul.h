@@ -78,7 +78,8 @@ class MatmulPlanner {
   virtual ~MatmulPlanner() = default;
   /// For a product of whatever alignment.
   virtual std::int64_t workspace_bytes(const MatmulCall& call) = 0;
-  /// Of the calls asked about, those that device.autotune has not timed yet: the next process may plan another scratch.
+  /// Of the calls asked about, those that device.autotune times and has not timed yet: the next process may plan
+  /// another scratch.
   virtual std::int64_t num_untuned() const = 0;
 };
 

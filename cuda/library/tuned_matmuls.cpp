@@ -16,6 +16,12 @@ namespace {
 /// Scratch beyond what was planned is worth it for no more than this share of the time without it.
 constexpr float worthwhile = 0.95F;
 
+/// Products whose operands begin within a tensor are left to the heuristics.
+bool can_be_timed(const MatmulCall& call) {
+  constexpr std::int64_t whole = 16;
+  return call.alignment >= whole;
+}
+
 std::int64_t planned_with(const MatmulCall& call, const MatmulCandidate& choice) {
   std::int64_t bytes = choice.workspace_bytes;
   if (call.epilogue == Epilogue::bias_gradient_a)
@@ -58,24 +64,26 @@ TunedMatmuls::TunedMatmuls(const std::string& choices_path, FindMatmuls find, Ti
 
 TunedMatmuls::Entry& TunedMatmuls::entry_of(const MatmulCall& call) {
   const std::string key = text_key(call);
-  const auto known = entries_.find(key);
-  if (known != entries_.end()) return known->second;
-  Entry entry{.planned_bytes = matmul_workspace_bytes(call)};
-  const std::optional<std::string> stored = choices_.find(key);
-  if (stored) entry.running = candidate_of(*stored);
-  if (entry.running) {
-    entry.planned_bytes = planned_with(call, *entry.running);
-    entry.is_settled = true;
-  } else {
+  const auto [place, is_new] = entries_.try_emplace(key);
+  Entry& entry = place->second;
+  if (is_new) entry = stored_entry(call, key);
+  if (!entry.is_settled && !entry.is_counted && can_be_timed(call)) {
+    entry.is_counted = true;
     ++num_untuned_;
   }
-  return entries_.emplace(key, std::move(entry)).first->second;
+  return entry;
+}
+
+TunedMatmuls::Entry TunedMatmuls::stored_entry(const MatmulCall& call, const std::string& key) const {
+  const std::optional<std::string> stored = choices_.find(key);
+  const std::optional<MatmulCandidate> choice = stored ? candidate_of(*stored) : std::nullopt;
+  if (!choice) return {.planned_bytes = matmul_workspace_bytes(call)};
+  return {.planned_bytes = planned_with(call, *choice), .running = choice, .is_settled = true};
 }
 
 std::optional<MatmulCandidate> TunedMatmuls::choice_to_run(const MatmulCall& call) {
-  constexpr std::int64_t whole = 16;
   Entry& entry = entry_of(call);
-  if (call.alignment < whole) return std::nullopt;
+  if (!can_be_timed(call)) return std::nullopt;
   if (!entry.is_settled && time_) {
     entry.running = choose_by_time(call, entry.planned_bytes);
     entry.is_settled = true;

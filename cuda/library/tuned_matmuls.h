@@ -67,9 +67,11 @@ class TunedMatmuls final : public MatmulPlanner {
     std::int64_t planned_bytes = 0;
     std::optional<MatmulCandidate> running = {};
     bool is_settled = false;
+    bool is_counted = false;  ///< in num_untuned_
   };
 
   Entry& entry_of(const MatmulCall& call);
+  Entry stored_entry(const MatmulCall& call, const std::string& key) const;
   std::optional<MatmulCandidate> choose_by_time(const MatmulCall& call, std::int64_t planned_bytes);
 
   EngineChoices choices_;

@@ -68,13 +68,13 @@ std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const C
 }  // namespace
 
 DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
-                                 std::string workspace_bound, std::unique_ptr<MatmulPlanner> matmuls)
+                                 Bounds bounds, std::unique_ptr<MatmulPlanner> matmuls)
     : name_(profile.name),
       tf32_(tf32),
       has_bf16_(profile.compute_capability >= 80),
       convolutions_(std::move(convolutions)),
       matmuls_(std::move(matmuls)),
-      workspace_bound_(std::move(workspace_bound)),
+      bounds_(std::move(bounds)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
                          {"estimated library handles and kernels", profile.library_bytes}} {}
 
@@ -85,27 +85,33 @@ std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
     throw DeviceError(
         fmt::format("{} has no bf16, which needs compute capability 8.0; train.amp=fp16 runs there", name_));
   }
+  has_convolution_ = has_convolution_ || std::holds_alternative<Conv2dAttributes>(op.attributes);
+  has_product_ = has_product_ || std::holds_alternative<LinearAttributes>(op.attributes) ||
+                 std::holds_alternative<LinearCrossEntropyAttributes>(op.attributes);
   return compute_workspace_bytes(op, {convolutions_.get(), tf32_, matmuls_.get()});
 }
 
 std::string DescribedDevice::workspace_bound() const {
-  if (!workspace_bound_.empty()) return workspace_bound_;
   const auto have = [](std::int64_t count, const char* what) {
     return count == 1 ? fmt::format("1 {} has", what) : fmt::format("{} {}s have", count, what);
   };
-  std::string text;
-  if (const std::int64_t num_untuned = convolutions_->num_untuned(); num_untuned > 0)
-    text = fmt::format(
+  std::vector<std::string> sentences;
+  if (has_convolution_ && !bounds_.convolutions.empty()) {
+    sentences.push_back(bounds_.convolutions);
+  } else if (const std::int64_t num_untuned = convolutions_->num_untuned(); num_untuned > 0) {
+    sentences.push_back(fmt::format(
         "device.autotune: {} not been timed on this GPU by this user. The scratch is cuDNN's first choice's; a timed "
         "one never needs more.",
-        have(num_untuned, "convolution"));
-  if (const std::int64_t num_untuned = matmuls_ == nullptr ? 0 : matmuls_->num_untuned(); num_untuned > 0)
-    text += fmt::format(
-        "{}device.autotune: {} not been timed on this GPU by this user. The scratch is that of cuBLASLt's first "
-        "choice; "
+        have(num_untuned, "convolution")));
+  }
+  if (has_product_ && !bounds_.products.empty()) sentences.push_back(bounds_.products);
+  if (const std::int64_t num_untuned = matmuls_ == nullptr ? 0 : matmuls_->num_untuned(); num_untuned > 0) {
+    sentences.push_back(fmt::format(
+        "device.autotune: {} not been timed on this GPU by this user. The scratch is that of cuBLASLt's first choice; "
         "the first run keeps to it, and those behind it may take up to 32 MiB.",
-        text.empty() ? "" : " ", have(num_untuned, "product"));
-  return text;
+        have(num_untuned, "product")));
+  }
+  return fmt::format("{}", fmt::join(sentences, " "));
 }
 
 std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
@@ -114,13 +120,20 @@ std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile
   std::unique_ptr<MatmulPlanner> matmuls;
   std::unique_ptr<ConvolutionPlanner> planner = ask_cudnn(profile, options, matmuls, reason);
   if (planner != nullptr)
-    return std::make_unique<DescribedDevice>(profile, options.tf32, std::move(planner), "", std::move(matmuls));
-  std::string bound = fmt::format(
+    return std::make_unique<DescribedDevice>(profile, options.tf32, std::move(planner), DescribedDevice::Bounds(),
+                                             std::move(matmuls));
+  DescribedDevice::Bounds bounds;
+  bounds.convolutions = fmt::format(
       "The scratch of convolutions is counted with its bound, "
       "memory.workspace_limit, {} a call, and may be less: {}.",
       format_bytes(workspace_limit), reason);
+  if (options.autotune)
+    bounds.products = fmt::format(
+        "device.autotune: the scratch of products is that of cuBLASLt's first choice, and a timed one may take up to "
+        "32 MiB; what has been timed cannot be looked up here: {}.",
+        reason);
   return std::make_unique<DescribedDevice>(profile, options.tf32, std::make_unique<BoundedConvolutionPlanner>(),
-                                           std::move(bound));
+                                           std::move(bounds));
 }
 
 }  // namespace trainer::cuda

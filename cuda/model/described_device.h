@@ -17,15 +17,19 @@ namespace trainer::cuda {
 /// A CUDA device that is known by its description alone: programs can be compiled and planned for it anywhere.
 class DescribedDevice final : public DeviceModel {
  public:
-  /// `workspace_bound` is what the function of that name answers where it is not empty.
-  DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
-                  std::string workspace_bound, std::unique_ptr<MatmulPlanner> matmuls = nullptr);
+  /// What workspace_bound() says of convolutions and products whose planners know a bound alone; empty of others.
+  struct Bounds {
+    std::string convolutions, products;
+  };
+
+  DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions, Bounds bounds,
+                  std::unique_ptr<MatmulPlanner> matmuls = nullptr);
 
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return name_; }
   /// Throws DeviceError for an op of bf16 where the GPU is too old for it.
   std::int64_t workspace_bytes(const Op& op) const override;
-  /// Tells also of convolutions and products of the ops asked about that have not been timed yet.
+  /// Of the ops asked about: also of convolutions and products that have not been timed yet.
   std::string workspace_bound() const override;
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(tf32_); }
@@ -37,14 +41,15 @@ class DescribedDevice final : public DeviceModel {
   bool has_bf16_ = true;
   std::unique_ptr<ConvolutionPlanner> convolutions_;
   std::unique_ptr<MatmulPlanner> matmuls_;  ///< null: matmul_workspace_bytes
-  std::string workspace_bound_;
+  Bounds bounds_;
+  mutable bool has_convolution_ = false, has_product_ = false;  ///< among the ops asked about
   std::vector<NamedBytes> outside_allocator_;
 };
 
 /// The device of `profile`. cuDNN tells the scratch of its convolutions, as it would on the GPU, where the CUDA module
-/// can be loaded and the profile has properties for it; else memory.workspace_limit bounds it, and workspace_bound()
-/// says why. Throws ConfigError where the profile names a file that cannot be read; DataError where the file of timed
-/// convolutions (device.autotune) is damaged.
+/// can be loaded and the profile has properties for it; else memory.workspace_limit bounds it, products are planned
+/// without stored choices, and workspace_bound() says so. Throws ConfigError where the profile names a file that cannot
+/// be read; DataError where the file of timed convolutions (device.autotune) is damaged.
 std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
                                                        std::int64_t workspace_limit);
 

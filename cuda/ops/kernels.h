@@ -35,7 +35,8 @@ std::unique_ptr<Kernel> make_kernel_of(const Op& op, CudaContext& context);
 struct WorkspaceModel {
   ConvolutionPlanner* convolutions = nullptr;
   bool tf32 = false;
-  MatmulPlanner* matmuls = nullptr;  ///< null: matmul_workspace_bytes
+  MatmulPlanner* matmuls = nullptr;    ///< null: matmul_workspace_bytes
+  std::int64_t matrix_alignment = 16;  ///< as in CudaContext
 };
 
 /// DeviceModel::workspace_bytes.
@@ -44,6 +45,9 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
 // The families that need workspace, each for forward and backward alike.
 std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model);
 std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model);
+/// Of the first row of a chunk of a linear_cross_entropy's x and dx; all else starts where an allocation or scratch
+/// does.
+std::int64_t alignment_of_chunks(const Op& op);
 std::int64_t conv2d_workspace_bytes(const Op& op, const WorkspaceModel& model);
 std::int64_t batchnorm2d_workspace_bytes(const Op& op);
 std::int64_t layernorm_backward_workspace_bytes(const Op& op);

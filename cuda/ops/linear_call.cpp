@@ -67,7 +67,8 @@ MatmulCall linear_call(const Op& op, bool tf32) {
 }
 
 std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model) {
-  const MatmulCall call = linear_call(op, model.tf32);
+  MatmulCall call = linear_call(op, model.tf32);
+  call.alignment = model.matrix_alignment;
   return model.matmuls != nullptr ? model.matmuls->workspace_bytes(call) : matmul_workspace_bytes(call);
 }
 

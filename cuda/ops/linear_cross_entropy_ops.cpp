@@ -1,20 +1,9 @@
-#include <numeric>
-
 #include "cuda/ops/kernels.h"
 #include "engine/device/loss_chunk_runner.h"
 
 namespace trainer::cuda {
 
 namespace {
-
-constexpr std::int64_t vector_bytes = 16;
-
-/// Of the first row of a chunk of x and of dx; everything else starts where an allocation or the scratch does.
-std::int64_t alignment_of_chunks(const Op& op) {
-  const TensorType& x = op.inputs[0];
-  const std::int64_t row_bytes = x.num_bytes() / x.shape[0];
-  return std::gcd(vector_bytes, attributes_of<LinearCrossEntropyAttributes>(op).chunk_rows * row_bytes);
-}
 
 class LinearCrossEntropyKernel final : public Kernel {
  public:
@@ -24,8 +13,9 @@ class LinearCrossEntropyKernel final : public Kernel {
         runner_(
             op, [&](const Op& step) { return make_kernel_of(step, context_); },
             [&](const Op& step) {
-              return compute_workspace_bytes(step,
-                                             {.tf32 = context.tf32, .matmuls = context.library->matmul_planner()});
+              return compute_workspace_bytes(step, {.tf32 = context.tf32,
+                                                    .matmuls = context.library->matmul_planner(),
+                                                    .matrix_alignment = context_.matrix_alignment});
             }) {}
 
   void run(const OperandAddresses& addresses) override {

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "cuda/kernels/cross_entropy.h"
 #include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/numeric_loss.h"
@@ -23,7 +25,16 @@ std::int64_t gradient_factor_workspace_bytes(const Op& op) {
 }
 
 std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model) {
-  return loss_chunks_workspace_bytes(op, [&](const Op& step) { return compute_workspace_bytes(step, model); });
+  WorkspaceModel of_chunks = model;
+  of_chunks.matrix_alignment = alignment_of_chunks(op);
+  return loss_chunks_workspace_bytes(op, [&](const Op& step) { return compute_workspace_bytes(step, of_chunks); });
+}
+
+std::int64_t alignment_of_chunks(const Op& op) {
+  constexpr std::int64_t vector_bytes = 16;
+  const TensorType& x = op.inputs[0];
+  const std::int64_t row_bytes = x.num_bytes() / x.shape[0];
+  return std::gcd(vector_bytes, attributes_of<LinearCrossEntropyAttributes>(op).chunk_rows * row_bytes);
 }
 
 }  // namespace trainer::cuda

@@ -71,7 +71,7 @@ TEST_CASE("the scratch that the planner tells is what a described device's progr
   const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
   std::vector<ConvolutionCall> calls;
   constexpr std::int64_t num_bytes = 3'000'000;
-  const DescribedDevice exact(small_gpu(), true, std::make_unique<CountingPlanner>(num_bytes, calls), "");
+  const DescribedDevice exact(small_gpu(), true, std::make_unique<CountingPlanner>(num_bytes, calls), {});
   CHECK(exact.workspace_bound().empty());
   const Program program = compile(experiment, data, exact);
   const std::int64_t held = largest_workspace(program);
@@ -88,9 +88,23 @@ TEST_CASE("where cuDNN cannot be asked, the limit bounds the scratch, and the de
   const Experiment experiment = convolution_network("memory: {workspace_limit: 5MiB}\n");
   const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
   const auto device = make_described_device(small_gpu(), {}, experiment.memory.workspace_limit);
+  CHECK(largest_workspace(compile(experiment, data, *device)) >= 5 << 20);
   CHECK_THAT(device->workspace_bound(), Catch::Contains("memory.workspace_limit, 5.00 MiB a call"));
   CHECK_THAT(device->workspace_bound(), Catch::Contains("the profile names no file with properties for cuDNN"));
-  CHECK(largest_workspace(compile(experiment, data, *device)) >= 5 << 20);
+  CHECK_THAT(device->workspace_bound(), !Catch::Contains("products"));
+}
+
+TEST_CASE("where stored choices of products cannot be looked up, a device that was asked about products says so") {
+  const Op product = linear_op({DType::f32, {8, 16}}, {.out = 64});
+  const auto device = make_described_device(small_gpu(), {.autotune = true}, 5 << 20);
+  CHECK(device->workspace_bound().empty());
+  device->workspace_bytes(product);
+  CHECK_THAT(device->workspace_bound(), Catch::Contains("scratch of products") && Catch::Contains("up to 32 MiB") &&
+                                            Catch::Contains("no file with properties for cuDNN") &&
+                                            !Catch::Contains("scratch of convolutions"));
+  const auto untimed = make_described_device(small_gpu(), {}, 5 << 20);
+  untimed->workspace_bytes(product);
+  CHECK(untimed->workspace_bound().empty());
 }
 
 TEST_CASE("a profile's file for cuDNN that is not there is a mistake of the profile") {
@@ -112,7 +126,7 @@ TEST_CASE("products are planned with the scratch that their choices need, and th
    private:
     std::int64_t num_untuned_ = 0;
   };
-  const DescribedDevice device(small_gpu(), false, std::make_unique<BoundedConvolutionPlanner>(), "",
+  const DescribedDevice device(small_gpu(), false, std::make_unique<BoundedConvolutionPlanner>(), {},
                                std::make_unique<ChosenMatmuls>());
   const TensorType features{DType::f32, {8, 16}};
   CHECK(device.workspace_bytes(linear_op(features, {.out = 64})) == std::int64_t{32} << 20);
@@ -120,6 +134,29 @@ TEST_CASE("products are planned with the scratch that their choices need, and th
   CHECK(device.workspace_bytes(linear_op(features, {.out = 32})) == 512);
   CHECK_THAT(device.workspace_bound(),
              Catch::Contains("1 product has not been timed on this GPU") && Catch::Contains("32 MiB"));
+}
+
+TEST_CASE("products that read chunks of a tensor are planned as aligned as the chunks are") {
+  class AlignedMatmuls final : public MatmulPlanner {
+   public:
+    explicit AlignedMatmuls(std::int64_t& least) : least_(least) {}
+    std::int64_t workspace_bytes(const MatmulCall& call) override {
+      least_ = std::min(least_, call.alignment);
+      return 0;
+    }
+    std::int64_t num_untuned() const override { return 0; }
+
+   private:
+    std::int64_t& least_;
+  };
+  for (const std::int64_t features : {3, 8}) {
+    const TensorType x{DType::f32, {8, features}}, weight{DType::f32, {10, features}}, targets{DType::i32, {8}};
+    std::int64_t least = 16;
+    const DescribedDevice device(small_gpu(), false, std::make_unique<BoundedConvolutionPlanner>(), {},
+                                 std::make_unique<AlignedMatmuls>(least));
+    device.workspace_bytes(linear_cross_entropy_op(x, weight, targets, {.loss = {}, .bias = false, .chunk_rows = 1}));
+    CHECK(least == (features == 3 ? 4 : 16));
+  }
 }
 
 TEST_CASE("convolutions that have not been timed yet are told once the device was asked about them") {
@@ -134,7 +171,7 @@ TEST_CASE("convolutions that have not been timed yet are told once the device wa
   };
   const Experiment experiment = convolution_network();
   const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
-  const DescribedDevice device(small_gpu(), false, std::make_unique<UntunedPlanner>(), "");
+  const DescribedDevice device(small_gpu(), false, std::make_unique<UntunedPlanner>(), {});
   CHECK(device.workspace_bound().empty());
   const Program program = compile(experiment, data, device);
   const auto is_convolution = [](const OpCall& call) {
@@ -144,7 +181,8 @@ TEST_CASE("convolutions that have not been timed yet are told once the device wa
   CHECK_THAT(device.workspace_bound(), Catch::Contains("not been timed on this GPU"));
   CHECK_THAT(device.workspace_bound(), Catch::Contains("cuDNN's first choice"));
 
-  const DescribedDevice bounded(small_gpu(), false, std::make_unique<UntunedPlanner>(), "A bound.");
+  const DescribedDevice bounded(small_gpu(), false, std::make_unique<UntunedPlanner>(),
+                                {.convolutions = "A bound.", .products = ""});
   compile(experiment, data, bounded);
   CHECK(bounded.workspace_bound() == "A bound.");
 }

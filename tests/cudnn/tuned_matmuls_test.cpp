@@ -161,7 +161,9 @@ TEST_CASE("a product whose operands begin anywhere shares the plan and leaves th
   TunedMatmuls first = library.tuned(folder.file());
   CHECK_FALSE(first.choice_to_run(unaligned).has_value());
   CHECK(library.num_timed == 0);
+  CHECK(first.num_untuned() == 0);
   CHECK(first.choice_to_run(product) == fused_other);
+  CHECK(first.num_untuned() == 1);
   TunedMatmuls next = of_next_process(folder.file());
   CHECK_FALSE(next.choice_to_run(unaligned).has_value());
   CHECK(next.workspace_bytes(unaligned) == next.workspace_bytes(product));
