@@ -45,7 +45,8 @@ using TimeMatmuls =
 // eight, with the epilogue and without it and our kernel behind, within the planned scratch and within 32 MiB. What is
 // planned holds for as long as the process, so the fastest within it runs now; the fastest of all is stored, but
 // scratch beyond what was planned must save a twentieth of the time. From the next process on the stored choice is what
-// is planned and what runs. A bias gradient's sums have room in every plan: where they are not fused they stand in the
+// is planned, and what runs where the library takes it: one that it refuses is left to the heuristics within the same
+// scratch. A bias gradient's sums have room in every plan: where they are not fused they stand in the
 // same scratch. Products whose operands begin within a tensor are not timed; the heuristics choose for them, within
 // what is planned.
 
