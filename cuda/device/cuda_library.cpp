@@ -43,7 +43,8 @@ std::vector<std::string> CudaLibrary::notes() const {
     notes.emplace_back(
         "cuBLASLt's ReLU makes 0 of NaN on this GPU: behind products ReLU is a kernel of its own, so that a run that "
         "diverges shows where");
-  if (const std::string& note = convolutions_.value().note(); !note.empty()) notes.push_back(note);
+  for (std::string& note : convolutions_.value().notes()) notes.push_back(std::move(note));
+  if (tuned_matmuls_ != nullptr && !tuned_matmuls_->note().empty()) notes.push_back(tuned_matmuls_->note());
   return notes;
 }
 

@@ -119,7 +119,11 @@ std::unique_ptr<Convolution> CudnnConvolutions::prepare(const ConvolutionCall& c
   return parts_->loader.load(parts_->planner.plan_to_run(call), call);
 }
 
-const std::string& CudnnConvolutions::note() const { return parts_->loader.note(); }
+std::vector<std::string> CudnnConvolutions::notes() const {
+  std::vector<std::string> notes = {parts_->loader.note(), parts_->planner.note()};
+  std::erase(notes, "");
+  return notes;
+}
 
 const std::string& CudnnConvolutions::properties_json() const { return parts_->properties_json; }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cuda/device/memory_changes.h"
 #include "cuda/library/convolution.h"
@@ -29,8 +30,8 @@ class CudnnConvolutions {
   /// stored for, in memory that it takes from the device for as long as that lasts, and stores the choice. The
   /// convolution may be used for as long as this object.
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call);
-  /// ConvolutionLoader::note.
-  const std::string& note() const;
+  /// ConvolutionLoader::note and EngineChoices::note, where there are such.
+  std::vector<std::string> notes() const;
   /// What make_cudnn_planner would need to plan for this device elsewhere.
   const std::string& properties_json() const;
 

@@ -28,8 +28,10 @@ class CudnnPlanner final : public ConvolutionPlanner {
   const CudnnPlan& plan(const ConvolutionCall& call);
   /// What to run in the scratch of plan(call), which stays as it is: that plan, or where its call has no choice yet and
   /// there is a timer, the fastest of the heuristics' first eight that need no more scratch, which is stored. Throws
-  /// what plan(call) throws; DataError where the choice cannot be stored.
+  /// what plan(call) throws.
   const CudnnPlan& plan_to_run(const ConvolutionCall& call);
+  /// EngineChoices::note.
+  std::string note() const { return choices_ ? choices_->note() : std::string(); }
   std::int64_t workspace_bytes(const ConvolutionCall& call) override { return plan(call).workspace_bytes; }
   std::int64_t num_untuned() const override { return num_untuned_; }
 

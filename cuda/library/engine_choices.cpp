@@ -90,6 +90,17 @@ std::optional<std::string> EngineChoices::find(const std::string& key) const {
 
 void EngineChoices::store(const std::string& key, const std::string& engine) {
   engines_[key] = engine;
+  try {
+    write_file();
+  } catch (const DataError& error) {
+    if (note_.empty())
+      note_ = fmt::format("what device.autotune timed is used by this process and not stored for the next: {}",
+                          error.what());
+  }
+}
+
+/// Throws DataError.
+void EngineChoices::write_file() {
   // Ours win: they are what this process goes on to use.
   engines_.merge(read_choices(path_));
   std::error_code error;
@@ -105,10 +116,8 @@ void EngineChoices::store(const std::string& key, const std::string& engine) {
   if (error) {
     std::error_code ignored;
     fs::remove(unfinished, ignored);
-    throw DataError(
-        fmt::format("what device.autotune timed cannot be stored in {}: {}; let XDG_CACHE_HOME name a folder that "
-                    "can be written, or use device.autotune=false",
-                    path_, error.message()));
+    throw DataError(fmt::format("cannot write {}: {}; let XDG_CACHE_HOME name a folder that can be written", path_,
+                                error.message()));
   }
 }
 

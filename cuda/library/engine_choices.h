@@ -24,12 +24,16 @@ class EngineChoices {
   explicit EngineChoices(std::string path);
 
   std::optional<std::string> find(const std::string& key) const;
-  /// Adds a choice to the file, beside those that other processes have stored there meanwhile. Whoever reads the file
-  /// sees all of it or the one before. Throws DataError where it cannot be written.
+  /// Adds a choice, and to the file beside those that other processes have stored there meanwhile. Whoever reads the
+  /// file sees all of it or the one before. Where it cannot be read or written the choice is this process's alone.
   void store(const std::string& key, const std::string& engine);
+  /// Tells of the first choice that is not in the file, and why; empty where all are.
+  const std::string& note() const { return note_; }
 
  private:
-  std::string path_;
+  void write_file();
+
+  std::string path_, note_;
   std::map<std::string, std::string> engines_;
 };
 

@@ -59,9 +59,10 @@ class TunedMatmuls final : public MatmulPlanner {
 
   std::int64_t workspace_bytes(const MatmulCall& call) override { return entry_of(call).planned_bytes; }
   std::int64_t num_untuned() const override { return num_untuned_; }
-  /// What to run within workspace_bytes(call); nothing where that is left to the heuristics. Throws DataError where a
-  /// choice cannot be stored.
+  /// What to run within workspace_bytes(call); nothing where that is left to the heuristics.
   std::optional<MatmulCandidate> choice_to_run(const MatmulCall& call);
+  /// EngineChoices::note.
+  const std::string& note() const { return choices_.note(); }
 
  private:
   struct Entry {

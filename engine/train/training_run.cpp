@@ -206,6 +206,7 @@ class TrainingRun {
             program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
       }
     } catch (const std::exception&) {
+      try_to_tell_notes();
       take_numbers(executor);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }
@@ -241,12 +242,19 @@ class TrainingRun {
 
   /// Those of the device that were not told yet.
   void tell_notes() {
-    const std::vector<std::string> notes = device_.notes();
-    for (std::size_t i = end_.device_notes.size(); i < notes.size(); ++i) {
-      events_.on_warning({.step = progress_.state.step, .message = notes[i]});
+    const std::size_t num_told = std::exchange(end_.device_notes, device_.notes()).size();
+    for (std::size_t i = num_told; i < end_.device_notes.size(); ++i) {
+      events_.on_warning({.step = progress_.state.step, .message = end_.device_notes[i]});
       ++progress_.num_warnings;
     }
-    end_.device_notes = notes;
+  }
+
+  /// In a run that fails for another reason, which must not be hidden.
+  void try_to_tell_notes() {
+    try {
+      tell_notes();
+    } catch (const DataError&) {  // a full disk takes no events
+    }
   }
 
   void take_numbers(Executor& executor) {

@@ -187,9 +187,29 @@ TEST_CASE("a damaged file of choices is an error that says what to do") {
   }
 }
 
-TEST_CASE("choices that cannot be stored are an error that says what to do") {
-  EngineChoices choices("/proc/no/such/folder/choices.json");
-  CHECK_THROWS_WITH(choices.store(text_key(call), "a"), Catch::Contains("XDG_CACHE_HOME"));
+TEST_CASE("choices that cannot be stored are used all the same, and a note says what to do") {
+  const std::string nowhere = "/proc/no/such/folder/choices.json";
+  EngineChoices choices(nowhere);
+  CHECK(choices.note().empty());
+  choices.store(text_key(call), "a");
+  CHECK(choices.find(text_key(call)) == "a");
+  CHECK_THAT(choices.note(),
+             Catch::Contains("not stored") && Catch::Contains(nowhere) && Catch::Contains("XDG_CACHE_HOME"));
+  CudnnPlanner planner(h200_plans(), nowhere, prefer_last);
+  CHECK(planner.plan_to_run(call).engine == candidates().back().engine);
+  CHECK(planner.plan_to_run(call).engine == candidates().back().engine);
+  CHECK(planner.note() == choices.note());
+}
+
+TEST_CASE("a file of choices that is damaged while a process runs is left as it is, and a note says so") {
+  const Folder folder;
+  EngineChoices choices(folder.file());
+  choices.store("one", "a");
+  std::ofstream(folder.file()) << "{";
+  choices.store("two", "b");
+  CHECK(choices.find("two") == "b");
+  CHECK_THAT(choices.note(), Catch::Contains("damaged") && Catch::Contains("delete it"));
+  CHECK_THROWS_AS(EngineChoices(folder.file()), DataError);
 }
 
 TEST_CASE("choices are kept for each kind of device and version of cuDNN") {

@@ -169,6 +169,14 @@ TEST_CASE("a product whose operands begin anywhere shares the plan and leaves th
   CHECK(next.workspace_bytes(unaligned) == next.workspace_bytes(product));
 }
 
+TEST_CASE("a choice that cannot be stored runs, and a note says so") {
+  FakeLibrary library{.ways = {{fused_small, 2.0F}, {fused_other, 1.0F}}};
+  TunedMatmuls tuned = library.tuned("/proc/no/such/folder/products.json");
+  for (int repetition = 0; repetition < 2; ++repetition) CHECK(tuned.choice_to_run(product) == fused_other);
+  CHECK(library.num_timed == 1);
+  CHECK_THAT(tuned.note(), Catch::Contains("not stored"));
+}
+
 TEST_CASE("a stored text that is no choice is timed anew") {
   const ChoicesFolder folder;
   for (const char* text : {"", "fused", "fused -1 aa", "fused 1 aa bb", "half 1 aa", "fused x aa"}) {

@@ -21,3 +21,28 @@ TEST_CASE("What a device had to do in another way is a warning, once, and stands
   CHECK(other.events.warnings.empty());
   CHECK(other.events.ends.at(0).device_notes.empty());
 }
+
+TEST_CASE("What a device had to do in another way is told of a run that fails, too") {
+  struct FullDisk : RecordingSink {
+    bool takes_warnings = true;
+    void on_step(const StepEvent&) override { throw DataError("no space left"); }
+    void on_warning(const WarningEvent& event) override {
+      if (!takes_warnings) throw DataError("no space left for warnings");
+      RecordingSink::on_warning(event);
+    }
+  };
+  const OutputFolder folder;
+  for (const bool takes_warnings : {true, false}) {
+    const TestRun run(small_experiment, folder.path(takes_warnings ? "one" : "other"));
+    WrappedDevice device(make_cpu_device(1));
+    device.told_notes = {"the only one"};
+    FullDisk events;
+    events.takes_warnings = takes_warnings;
+    Interruption interruption;
+    CHECK_THROWS_WITH(run_training(run.experiment, run.data, device, run.options, interruption, events),
+                      "no space left");
+    CHECK(events.warnings.size() == (takes_warnings ? 1 : 0));
+    CHECK(events.ends.at(0).device_notes == device.told_notes);
+    CHECK(events.ends.at(0).num_warnings == (takes_warnings ? 1 : 0));
+  }
+}
