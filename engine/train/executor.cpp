@@ -85,6 +85,7 @@ void Executor::lay_out(std::span<const Routine* const> routines) {
   for (const Routine* routine : routines) lay_out(*routine, sequence);
   const Counter& now = allocator_.statistics().reserved_bytes.all;
   layout_keeps_segments_ = now.allocated == before.allocated && now.freed == before.freed;
+  require_internal(!has_waiting_steps() || now.freed == before.freed, "no layout frees what waiting steps use");
   if (!may_keep || num_live_ != num_persistent_) return;
   sequence.memory = step_memory(allocator_.statistics());
   sequence.routines.assign(routines.begin(), routines.end());
