@@ -9,7 +9,7 @@ OwnedStream::OwnedStream() {
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
 
-OwnedEvent::OwnedEvent() { require_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event"); }
+OwnedEvent::OwnedEvent(unsigned int flags) { require_cuda(cudaEventCreateWithFlags(&event_, flags), "make an event"); }
 OwnedEvent::~OwnedEvent() { cudaEventDestroy(event_); }
 
 void OwnedEvent::record(cudaStream_t stream) {
@@ -19,5 +19,11 @@ void OwnedEvent::hold_back(cudaStream_t stream) const {
   require_cuda(cudaStreamWaitEvent(stream, event_, 0), "order two streams");
 }
 void OwnedEvent::wait() const { require_cuda(cudaEventSynchronize(event_), "wait for the GPU"); }
+
+float TimedEvent::milliseconds_since(const TimedEvent& before) const {
+  float milliseconds = 0;
+  require_cuda(cudaEventElapsedTime(&milliseconds, before.get(), get()), "read the GPU's clock");
+  return milliseconds;
+}
 
 }  // namespace trainer::cuda

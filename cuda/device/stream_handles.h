@@ -20,7 +20,7 @@ class OwnedStream {
 /// A place in a stream that another stream or the host can wait for. One that was never recorded is over.
 class OwnedEvent {
  public:
-  OwnedEvent();
+  OwnedEvent() : OwnedEvent(cudaEventDisableTiming) {}
   ~OwnedEvent();
   OwnedEvent(const OwnedEvent&) = delete;
   OwnedEvent& operator=(const OwnedEvent&) = delete;
@@ -31,8 +31,20 @@ class OwnedEvent {
   /// The host waits.
   void wait() const;
 
+ protected:
+  explicit OwnedEvent(unsigned int flags);
+  cudaEvent_t get() const { return event_; }
+
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+/// One that knows when it was over.
+class TimedEvent : public OwnedEvent {
+ public:
+  TimedEvent() : OwnedEvent(cudaEventDefault) {}
+  /// From `before` to this, once both are over.
+  float milliseconds_since(const TimedEvent& before) const;
 };
 
 }  // namespace trainer::cuda

@@ -4,25 +4,9 @@
 #include <limits>
 
 #include "cuda/device/cuda_call.h"
+#include "cuda/device/stream_handles.h"
 
 namespace trainer::cuda {
-
-namespace {
-
-class TimedEvent {
- public:
-  TimedEvent() { require_cuda(cudaEventCreate(&event_), "make an event"); }
-  ~TimedEvent() { cudaEventDestroy(event_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-  void record(cudaStream_t stream) { require_cuda(cudaEventRecord(event_, stream), "mark a place in a stream"); }
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-}  // namespace
 
 TimingCalls timing_calls() {
   return {.allocate = [](void** address, std::size_t num_bytes) { return cudaMalloc(address, num_bytes); },
@@ -66,10 +50,8 @@ float time_of(const std::function<void()>& run, cudaStream_t stream) {
     begin.record(stream);
     run();
     end.record(stream);
-    require_cuda(cudaEventSynchronize(end.get()), "time the libraries");
-    float milliseconds = 0;
-    require_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "time the libraries");
-    best = std::min(best, milliseconds);
+    end.wait();
+    best = std::min(best, end.milliseconds_since(begin));
   }
   return best;
 }

@@ -6,26 +6,10 @@
 #include <vector>
 
 #include "cuda/device/cuda_call.h"
+#include "cuda/device/stream_handles.h"
 
 namespace trainer::cuda {
 namespace {
-
-class TimedEvent {
- public:
-  TimedEvent() { require_cuda(cudaEventCreate(&event_), "make an event"); }
-  ~TimedEvent() { cudaEventDestroy(event_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-  void record(cudaStream_t stream) { require_cuda(cudaEventRecord(event_, stream), "mark a place in a stream"); }
-  double seconds_since(const TimedEvent& before) const {
-    float milliseconds = 0;
-    require_cuda(cudaEventElapsedTime(&milliseconds, before.event_, event_), "time a kernel");
-    return static_cast<double>(milliseconds) / 1e3;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 /// Ends the recording whatever happens, so that the stream can go on.
 class Recording {
@@ -69,7 +53,8 @@ double median_seconds(const QueueLaunch& queue, int launches, int repetitions, c
   }
   require_cuda(cudaStreamSynchronize(stream), "time a kernel");
   std::vector<double> seconds;
-  for (std::size_t i = 1; i < marks.size(); ++i) seconds.push_back(marks[i].seconds_since(marks[i - 1]) / launches);
+  for (std::size_t i = 1; i < marks.size(); ++i)
+    seconds.push_back(static_cast<double>(marks[i].milliseconds_since(marks[i - 1])) / 1e3 / launches);
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   return *middle;
