@@ -7,6 +7,7 @@
 #include "engine/program/precision.h"
 #include "engine/program/relu_fusion.h"
 #include "tests/device/described_device.h"
+#include "tests/program/check_order.h"
 
 using namespace trainer;
 
@@ -31,30 +32,12 @@ const GraphNode& only(const Graph& graph, OpKind kind) {
   return *std::find_if(graph.nodes.begin(), graph.nodes.end(), is_kind);
 }
 
-/// Every node's op is of the types of its values, and nothing reads what is not made.
-void check_nodes(const Graph& graph) {
-  std::vector<bool> made(graph.values.size(), false);
-  for (std::size_t v = 0; v < made.size(); ++v) made[v] = graph.values[v].parameter >= 0;
-  for (const ValueId value : {graph.batch, graph.targets, graph.loss_statistics, graph.loss_scale})
-    if (value >= 0) made[static_cast<std::size_t>(value)] = true;
-  for (const GraphNode& node : graph.nodes) {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      CHECK(made[static_cast<std::size_t>(node.inputs[i])]);
-      CHECK(graph.values[static_cast<std::size_t>(node.inputs[i])].type == node.op.inputs[i]);
-    }
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      CHECK(graph.values[static_cast<std::size_t>(node.outputs[i])].type == node.op.outputs[i]);
-      made[static_cast<std::size_t>(node.outputs[i])] = true;
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("casts of mixed precision belong to a loss in chunks, and its gradients of weights are made in f32") {
   for (const DType type : {DType::f16, DType::bf16}) {
     const Graph graph = graph_of(GraphMode::training, {.type = type, .scales_loss = type == DType::f16});
-    check_nodes(graph);
+    check_order(graph);
     for (const GraphNode& node : graph.nodes) CHECK(node.op.kind != OpKind::scale_gradient);
     const GraphNode& loss = only(graph, OpKind::linear_cross_entropy_with_gradient);
     const bool is_scaled = attributes_of<LinearCrossEntropyAttributes>(loss.op).scaled;
@@ -67,7 +50,7 @@ TEST_CASE("casts of mixed precision belong to a loss in chunks, and its gradient
     CHECK(loss.op.outputs[2].dtype == type);
     CHECK(loss.outputs[0] == graph.parameter_gradients[2]);
     CHECK(loss.outputs[1] == graph.parameter_gradients[3]);
-    check_nodes(graph_of(GraphMode::evaluation, {.type = type}));
+    check_order(graph_of(GraphMode::evaluation, {.type = type}));
     CHECK(only(graph_of(GraphMode::evaluation, {.type = type}), OpKind::linear_cross_entropy).op.inputs[0].dtype ==
           type);
   }
@@ -75,6 +58,6 @@ TEST_CASE("casts of mixed precision belong to a loss in chunks, and its gradient
 
 TEST_CASE("gradients that are kept in 16 bit are made in 16 bit by a loss in chunks") {
   const Graph graph = graph_of(GraphMode::training, {.type = DType::bf16, .f32_gradients = false});
-  check_nodes(graph);
+  check_order(graph);
   CHECK(only(graph, OpKind::linear_cross_entropy_with_gradient).op.outputs[0].dtype == DType::bf16);
 }

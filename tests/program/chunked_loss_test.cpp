@@ -9,6 +9,7 @@
 #include "engine/program/fusion.h"
 #include "engine/program/relu_fusion.h"
 #include "tests/device/described_device.h"
+#include "tests/program/check_order.h"
 
 using namespace trainer;
 
@@ -44,30 +45,6 @@ const GraphNode& only(const Graph& graph, OpKind kind) {
   const auto is_kind = [&](const GraphNode& node) { return node.op.kind == kind; };
   REQUIRE(std::count_if(graph.nodes.begin(), graph.nodes.end(), is_kind) == 1);
   return *std::find_if(graph.nodes.begin(), graph.nodes.end(), is_kind);
-}
-
-/// Inputs are given or made before they are read, and nothing is made twice.
-void check_order(const Graph& graph) {
-  std::vector<bool> made(graph.values.size(), false);
-  const auto make = [&](ValueId value) {
-    if (value >= 0) made[static_cast<std::size_t>(value)] = true;
-  };
-  for (const ValueId value : graph.parameter_values) make(value);
-  for (const ValueId value : graph.parameter_copies) make(value);
-  for (const ValueId value : {graph.batch, graph.targets, graph.loss_statistics, graph.loss_scale}) make(value);
-  for (const GraphNode& node : graph.nodes) {
-    REQUIRE(node.inputs.size() == node.op.inputs.size());
-    REQUIRE(node.outputs.size() == node.op.outputs.size());
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      CHECK(made[static_cast<std::size_t>(node.inputs[i])]);
-      CHECK(graph.values[static_cast<std::size_t>(node.inputs[i])].type == node.op.inputs[i]);
-    }
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      CHECK_FALSE(made[static_cast<std::size_t>(node.outputs[i])]);
-      CHECK(graph.values[static_cast<std::size_t>(node.outputs[i])].type == node.op.outputs[i]);
-      make(node.outputs[i]);
-    }
-  }
 }
 
 const LinearCrossEntropyAttributes& attributes_of_loss(const Graph& graph) {

@@ -2,12 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include <set>
 #include <string>
 
 #include "engine/config/load_experiment.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
+#include "tests/program/live_program.h"
 
 using namespace trainer;
 using Kind = Instruction::Kind;
@@ -57,37 +57,6 @@ Counts counts_of(const Program& program) {
 
 Counts fused_counts(const std::string& layers, const std::string& rest = "", std::int64_t outputs = 10) {
   return counts_of(program_of(layers, FusingDevice(), rest, outputs));
-}
-
-/// The most bytes that a training micro-batch holds at once; every operand must be live when it is used.
-std::int64_t peak_bytes(const Program& program) {
-  std::set<BufferId> live;
-  std::int64_t bytes = 0, peak = 0;
-  for (const Routine* routine : {&program.load, &program.micro_batches[0].first}) {
-    for (const Instruction& instruction : routine->instructions) {
-      if (instruction.kind == Kind::allocate) {
-        REQUIRE(live.insert(instruction.index).second);
-        bytes += program.buffers[instruction.index].num_bytes;
-        peak = std::max(peak, bytes);
-      } else if (instruction.kind == Kind::release) {
-        REQUIRE(live.erase(instruction.index) == 1);
-        bytes -= program.buffers[instruction.index].num_bytes;
-      } else {
-        const OpCall& call = program.calls[instruction.index];
-        REQUIRE(call.inputs.size() == call.op.inputs.size());
-        REQUIRE(call.outputs.size() == call.op.outputs.size());
-        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-          REQUIRE(live.count(call.inputs[i]) == 1);
-          REQUIRE(program.buffers[call.inputs[i]].num_bytes == call.op.inputs[i].num_bytes());
-        }
-        for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-          REQUIRE(live.count(call.outputs[i]) == 1);
-          REQUIRE(program.buffers[call.outputs[i]].num_bytes == call.op.outputs[i].num_bytes());
-        }
-      }
-    }
-  }
-  return peak;
 }
 
 std::int64_t mask_bytes(const Program& program) {

@@ -6,6 +6,7 @@
 #include "engine/program/mask_reads.h"
 #include "engine/program/relu_fusion.h"
 #include "tests/device/described_device.h"
+#include "tests/program/check_order.h"
 #include "tests/program/kept_values.h"
 
 using namespace trainer;
@@ -48,26 +49,6 @@ bool reads_mask_off(const Graph& graph, const std::string& value) {
   const auto kept = kept_values(graph);
   const auto found = kept.find(value);
   return found != kept.end() && found->second.readers.contains(OpKind::activation_backward);
-}
-
-/// Every value is made before it is read, and once, and operands have the types that their ops say.
-void check_order(const Graph& graph) {
-  std::set<ValueId> made(graph.parameter_values.begin(), graph.parameter_values.end());
-  made.insert({graph.batch, graph.targets, graph.loss_statistics});
-  const auto base_of = [&](ValueId value) {
-    while (graph.values[value].view_of >= 0) value = graph.values[value].view_of;
-    return value;
-  };
-  for (const GraphNode& node : graph.nodes) {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      CHECK(made.contains(base_of(node.inputs[i])));
-      CHECK(graph.values[node.inputs[i]].type == node.op.inputs[i]);
-    }
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      CHECK(made.insert(node.outputs[i]).second);
-      CHECK(graph.values[node.outputs[i]].type == node.op.outputs[i]);
-    }
-  }
 }
 
 const std::string conv = "{conv2d: {out: 8, kernel: 3, padding: 1}}";

@@ -8,6 +8,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
+#include "tests/program/live_program.h"
 
 using namespace trainer;
 using Kind = Instruction::Kind;
@@ -32,46 +33,23 @@ const std::string residual_network =
     "    - dropout: {p: 0.2}\n"
     "    - linear: {out: 10}\n";
 
-/// Walks the routines of whole steps as an executor would and checks every promise about lifetimes: an operand is live
-/// when a call uses it, nothing is allocated twice or released dead, and a step ends as it began.
+/// Whole steps keep every promise about lifetimes, and end as they began.
 void check_lifetimes(const Program& program, const RunSchedule& schedule) {
-  std::set<BufferId> live;
-  auto walk = [&](const Routine& routine) {
-    for (const Instruction& instruction : routine.instructions) {
-      if (instruction.kind == Kind::allocate) {
-        REQUIRE(live.insert(instruction.index).second);
-      } else if (instruction.kind == Kind::release) {
-        REQUIRE(live.erase(instruction.index) == 1);
-      } else {
-        const OpCall& call = program.calls[instruction.index];
-        REQUIRE(call.inputs.size() == call.op.inputs.size());
-        REQUIRE(call.outputs.size() == call.op.outputs.size());
-        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-          REQUIRE(live.count(call.inputs[i]) == 1);
-          REQUIRE(program.buffers[call.inputs[i]].num_bytes == call.op.inputs[i].num_bytes());
-        }
-        for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-          REQUIRE(live.count(call.outputs[i]) == 1);
-          REQUIRE(program.buffers[call.outputs[i]].num_bytes == call.op.outputs[i].num_bytes());
-        }
-        if (call.workspace >= 0) REQUIRE(live.count(call.workspace) == 1);
-      }
-    }
-  };
-  walk(program.load);
-  const std::set<BufferId> persistent = live;
+  LiveProgram live(program);
+  live.walk(program.load);
+  const std::set<BufferId> persistent = live.live();
   for (std::int64_t step = 1; step <= schedule.total_steps(); ++step) {
     const RunSchedule::Step shape = schedule.step(step);
     for (std::int64_t m = 0; m < shape.num_micro_batches; ++m) {
       const bool is_odd = shape.last_is_odd && m + 1 == shape.num_micro_batches;
       const auto& micro_batch = program.micro_batches[is_odd ? 1 : 0];
-      walk(m == 0 ? micro_batch.first : micro_batch.next);
+      live.walk(m == 0 ? micro_batch.first : micro_batch.next);
     }
-    walk(program.update);
-    CHECK(live == persistent);
+    live.walk(program.update);
+    CHECK(live.live() == persistent);
     if (shape.evaluates)
-      for (const Routine& routine : program.evaluations) walk(routine);
-    CHECK(live == persistent);
+      for (const Routine& routine : program.evaluations) live.walk(routine);
+    CHECK(live.live() == persistent);
   }
 }
 

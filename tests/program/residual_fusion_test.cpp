@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <ostream>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "engine/program/compile.h"
 #include "engine/program/recompute.h"
 #include "tests/device/described_device.h"
+#include "tests/program/live_program.h"
 
 using namespace trainer;
 using Kind = Instruction::Kind;
@@ -87,41 +87,6 @@ Counts training_counts(const std::string& layers, const std::string& memory = "r
 Counts evaluation_counts(const std::string& layers, const Shape& sample = {8, 8, 3}) {
   const Program program = program_of(layers, "train: {batch_size: 16}\n", sample);
   return counts_of(program, program.evaluations[0]);
-}
-
-/// The most bytes that a training micro-batch or an evaluation holds at once; every operand must be live when it is
-/// used, and of the size that its op says, and no two operands of a call that it writes may be one.
-std::int64_t peak_bytes(const Program& program) {
-  std::int64_t peak = 0;
-  for (const Routine* routine : {&program.micro_batches[0].first, &program.evaluations[0]}) {
-    std::set<BufferId> live;
-    std::int64_t bytes = 0;
-    for (const Instruction& instruction : program.load.instructions) live.insert(instruction.index);
-    for (const Instruction& instruction : routine->instructions) {
-      if (instruction.kind == Kind::allocate) {
-        REQUIRE(live.insert(instruction.index).second);
-        bytes += program.buffers[instruction.index].num_bytes;
-        peak = std::max(peak, bytes);
-      } else if (instruction.kind == Kind::release) {
-        REQUIRE(live.erase(instruction.index) == 1);
-        bytes -= program.buffers[instruction.index].num_bytes;
-      } else {
-        const OpCall& call = program.calls[instruction.index];
-        REQUIRE(call.inputs.size() == call.op.inputs.size());
-        REQUIRE(call.outputs.size() == call.op.outputs.size());
-        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-          REQUIRE(live.count(call.inputs[i]) == 1);
-          REQUIRE(program.buffers[call.inputs[i]].num_bytes == call.op.inputs[i].num_bytes());
-        }
-        for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-          REQUIRE(live.count(call.outputs[i]) == 1);
-          REQUIRE(program.buffers[call.outputs[i]].num_bytes == call.op.outputs[i].num_bytes());
-        }
-        REQUIRE(std::set<BufferId>(call.outputs.begin(), call.outputs.end()).size() == call.outputs.size());
-      }
-    }
-  }
-  return peak;
 }
 
 std::string residual(const std::string& layers, const std::string& shortcut = "") {
