@@ -22,43 +22,9 @@ from torch import nn  # noqa: E402
 
 IMPORTED_BYTES = resident_bytes("VmRSS")
 
+from bench_models import make_cnn, make_mlp, make_resnet18  # noqa: E402
 
-class BasicBlock(nn.Module):
-    def __init__(self, channels_in, channels_out, stride):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels_in, channels_out, 3, stride, 1, bias=False), nn.BatchNorm2d(channels_out), nn.ReLU(True),
-            nn.Conv2d(channels_out, channels_out, 3, 1, 1, bias=False), nn.BatchNorm2d(channels_out))
-        self.shortcut = nn.Sequential()
-        if stride != 1 or channels_in != channels_out:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out))
-
-    def forward(self, x):
-        return torch.relu_(self.layers(x) + self.shortcut(x))
-
-
-def make_mlp():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 2000), nn.ReLU(True), nn.Linear(2000, 2000), nn.ReLU(True),
-                         nn.Linear(2000, 10))
-
-
-def make_cnn():
-    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(True), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(True),
-                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 14 * 14, 128), nn.ReLU(True), nn.Linear(128, 10))
-
-
-def make_resnet18():
-    layers = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(True)]
-    channels = 64
-    for out in (64, 128, 256, 512):
-        for stride in (1 if out == 64 else 2, 1):
-            layers.append(BasicBlock(channels, out, stride))
-            channels = out
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-
-
-NETWORKS = {"mlp": (make_mlp, (1, 28, 28), 128), "cnn": (make_cnn, (1, 28, 28), 64),
+NETWORKS = {"mlp": (lambda: make_mlp(2000, 2), (1, 28, 28), 128), "cnn": (make_cnn, (1, 28, 28), 64),
             "resnet18": (make_resnet18, (3, 32, 32), 64)}
 
 

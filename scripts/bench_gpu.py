@@ -7,10 +7,11 @@ Both sides start from the same weights and train on the same batches; the first 
 with trainer's in the same precision. Then repetitions alternate, all competitors in each round: PyTorch's modes live in
 one process for each network (bench_gpu_torch.py), trainer's runs are a process each. Ceilings of the machine are measured
 in the same run, so that achieved / bound can be printed. Every figure is in FILE (else scripts/results/gpu_bench_<date>.json)
-as soon as it is known. What fails or hangs costs itself and stands there with its error.
+as soon as it is known. What fails or hangs costs itself and stands there with its error; what PyTorch's side said is in
+--peer-log.
 
---budget divides its seconds over the networks; where they do not suffice, repetitions are left out before modes are, the
-last modes first, and it says so.
+--budget divides its seconds over the networks, once what comes before the first timing of each is done; where they do not
+suffice, repetitions are left out before modes are, the last modes first, and it says so.
 
 Needs a GPU and a trainer with the CUDA module; without them it says SKIPPED and why, and exits with 0. Without PyTorch
 trainer is timed alone, and it ends with 1. --rehearse runs all of it in small on the CPU, a mode that fails and one that
@@ -20,7 +21,6 @@ import argparse
 import datetime
 import importlib.util
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -31,7 +31,9 @@ import time
 
 from bench_gpu_networks import NETWORKS, NUM_COMPARED, PRECISIONS, ROOT, Trainer, write_data
 from bench_gpu_report import ratios_of, report, summary_of
-from bench_peer import Failed, Peer, PeerLost, Refused
+from bench_peer import Peer, PeerLost, Refused
+from child_process import Failed
+from losses import largest_difference
 
 DEFAULT_PEER = [sys.executable, str(ROOT / "scripts" / "bench_gpu_torch.py")]
 # The order in which they are prepared: what is dropped first for lack of time is last.
@@ -201,25 +203,18 @@ class Contest:
         return True
 
 
-def largest_difference(losses, expected):
-    if len(losses) != len(expected) or not all(map(math.isfinite, losses)):
-        return float("inf")
-    return max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(losses, expected))
-
-
-def measure(name, entry, share, options, book):
-    """Fills `entry`."""
+def measure(name, entry, seconds_left, options, book):
+    """Fills `entry`. `seconds_left` is asked for the network's share when all is there that its competitors need."""
     network = NETWORKS[name]
     # What is compiled is loaded as libraries, which shared memory may not allow.
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as text, tempfile.TemporaryDirectory() as compiled:
         folder = pathlib.Path(text)
         write_data(folder, network, options.batch_of(network))
-        contest = Contest(name, entry, share, options, book)
         own = [Trainer(name, precision, folder, options) for precision in options.precisions]
         own[0].write_weights(options.timeout)
         entry["program"] = {trainer.precision: summary_of(trainer.plan(options.timeout)) for trainer in own}
         caches = {name: compiled for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
-        peer = Peer([*options.peer, *(["--rehearse"] if options.rehearse else [])], folder / "peer.log", caches)
+        peer = Peer([*options.peer, *(["--rehearse"] if options.rehearse else [])], options.peer_log, caches)
         opened = []  # the generation of the process that knows the network
 
         def setup(seconds):
@@ -227,7 +222,7 @@ def measure(name, entry, share, options, book):
                 return
             answer = peer.ask({"do": "open", "network": name, "weights": str(folder / "weights.safetensors"),
                                "images": str(folder / "images.u8"), "targets": str(folder / "targets.u8"),
-                               "shape": network["shape"], "batch": entry["batch"], "lr": options.lr_of(network),
+                               "shape": network["shape"], "batch": options.batch_of(network), "lr": options.lr_of(network),
                                "num_batches": network["num_batches"],
                                "device": "cpu" if options.rehearse else "cuda"}, seconds)
             opened[:] = [peer.generation]
@@ -235,7 +230,8 @@ def measure(name, entry, share, options, book):
 
         others = [PyTorch(peer, setup, precision, mode) for mode in options.modes for precision in options.precisions]
         try:
-            measure_ceilings(peer, setup, options, book)
+            prepare_peer(peer, setup, min(options.timeout, max(MODEST_SECONDS, seconds_left())), options, book)
+            contest = Contest(name, entry, Share(seconds_left()), options, book)
             competitors = [competitor for competitor in own + others if contest.prepare(competitor)]
             contest.run_rounds(competitors)
         finally:
@@ -243,15 +239,17 @@ def measure(name, entry, share, options, book):
     entry["ratios"] = ratios_of(name, entry)
 
 
-def measure_ceilings(peer, setup, options, book):
-    """Once, by the first process that can."""
-    if options.rehearse or "device" in (book.figures["ceilings"] or {}):
-        return
+def prepare_peer(peer, setup, seconds, options, book):
+    """What all modes share: the network, and once the ceilings, by the first process that can. Where it fails, each mode
+    tries again."""
+    has_ceilings = options.rehearse or "device" in (book.figures["ceilings"] or {})
     try:
-        setup(options.timeout)
-        book.figures["ceilings"] = peer.ask({"do": "ceilings"}, options.timeout)
+        setup(seconds)
+        if not has_ceilings:
+            book.figures["ceilings"] = peer.ask({"do": "ceilings"}, seconds)
     except (Refused, PeerLost) as failure:
-        book.figures["ceilings"] = {"failed": str(failure)}
+        if not has_ceilings:
+            book.figures["ceilings"] = {"failed": str(failure)}
     book.write()
 
 
@@ -277,6 +275,8 @@ def obstacle(options):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go; else scripts/results/")
+    parser.add_argument("--peer-log", type=pathlib.Path, default=ROOT / "build" / "bench_gpu_peer.log",
+                        help="where what PyTorch's side says goes")
     parser.add_argument("--trainer", default=os.environ.get("TRAINER") or str(ROOT / "build" / "release" / "trainer"),
                         help="the binary; else $TRAINER, else that of scripts/trainer")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds for all of it; no bound if not given")
@@ -325,14 +325,19 @@ def main():
     if options.rehearse:
         print("A rehearsal: its figures mean nothing.")
     failed = False
+    options.peer_log.parent.mkdir(parents=True, exist_ok=True)
+    options.peer_log.write_bytes(b"")
+
+    def left():
+        return options.budget - (time.monotonic() - begin)
+
     for number, name in enumerate(options.networks):
-        left = options.budget - (time.monotonic() - begin)
         entry = figures["networks"][name] = {}
         try:
-            if left < MODEST_SECONDS:
+            if left() < MODEST_SECONDS:
                 raise Failed("no time was left for it")
             weights = [NETWORKS[other].get("weight", 1) for other in options.networks[number:]]
-            measure(name, entry, Share(left * weights[0] / sum(weights)), options, book)
+            measure(name, entry, lambda weights=weights: left() * weights[0] / sum(weights), options, book)
         except (Failed, Refused, PeerLost, OSError, ValueError, KeyError) as failure:  # the others' figures are not lost
             entry["failed"] = f"{type(failure).__name__}: {failure}"
         failed = report(name, entry, figures["ceilings"], options) or failed

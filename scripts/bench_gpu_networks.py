@@ -5,7 +5,7 @@ import random
 import struct
 import tempfile
 
-from bench_peer import Failed, run_process
+from child_process import Failed, run_process
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NUM_COMPARED = 20  # first losses, which are not timed

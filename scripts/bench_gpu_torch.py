@@ -20,8 +20,8 @@ import sys
 import time
 
 from bench_gpu_ceilings import ceilings, used_of_device
-from bench_gpu_models import MODELS, trainer_names
-from bench_peer import serve, with_trouble
+from bench_models import MODELS, trainer_names
+from bench_peer import Broken, serve, with_trouble
 
 import torch
 from torch import nn
@@ -241,6 +241,14 @@ class Sessions:
         torch._dynamo.config.recompile_limit = 64
 
     def answer(self, request):
+        try:
+            return self.answer_once(request)
+        except Exception as error:
+            if is_cuda_broken():
+                raise Broken(f"{type(error).__name__}: {error}") from error
+            raise
+
+    def answer_once(self, request):
         if request["do"] == "ceilings":
             return ceilings()
         if request["do"] == "open":
@@ -325,6 +333,17 @@ class Sessions:
             self.asleep.discard(key)
             self.all[key].wake()
             self.all[key].run(NUM_WARM)
+
+
+def is_cuda_broken():
+    """Whether an error stays: after a fault in a kernel every call of the process fails."""
+    if not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def process_bytes():

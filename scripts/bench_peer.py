@@ -1,71 +1,32 @@
 """A process that stays and answers: one JSON object a line to its stdin, one a line back. Both of its sides.
 
-Answers come through a pipe of their own, so that what libraries print on stdout goes to its log. It dies with the process that started it, and whoever waits
-too long for an answer ends it together with all that it started.
+Answers come through a pipe of their own, so that what libraries print on stdout goes to its log. It dies with the process
+that started it, and whoever waits too long for an answer ends it together with all that it started.
 """
-import ctypes
 import json
 import os
 import pathlib
 import selectors
-import signal
 import subprocess
 import sys
 import time
 import traceback
 
+from child_process import end_group, start
 
 ANSWERS_VARIABLE = "BENCH_PEER_ANSWERS"  # the number of the pipe that the process answers through
-LIBC = ctypes.CDLL(None)
 
 
 class PeerLost(Exception):
-    """The process is gone: it ended, or was ended for lack of an answer."""
+    """The process is gone: it ended, or was ended for lack of an answer or because it could give no more."""
 
 
 class Refused(Exception):
     """The process answered that it could not."""
 
 
-class Failed(Exception):
-    """A run that gave no result; the text is the end of what it said."""
-
-
-def die_with_parent():
-    """In a child before it becomes the program: its group is its own, so whoever kills ours would not reach it."""
-    pr_set_pdeathsig = 1
-    LIBC.prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-def start(command, **options):
-    return subprocess.Popen([str(word) for word in command], start_new_session=True, preexec_fn=die_with_parent,
-                            **options)
-
-
-def end_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-
-
-def run_process(command, seconds, folder, environment=None):
-    """stdout of a command that ends well and in time; `environment` has more variables. Failed otherwise, and then nothing
-    that it started is left."""
-    with start(command, cwd=folder, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
-               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
-        try:
-            output, errors = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            end_group(process)
-            raise Failed(f"no end within {seconds:.0f} s: {' '.join(map(str, command))}") from None
-        except BaseException:
-            end_group(process)
-            raise
-    if process.returncode != 0:
-        raise Failed(f"ended with {process.returncode}: " + "\n".join((errors or output).strip().splitlines()[-4:]))
-    return output
+class Broken(Exception):
+    """Raised by an answer: it and all behind it fail in this process, and another may do better."""
 
 
 class Peer:
@@ -96,9 +57,12 @@ class Peer:
             code = self.end()
             raise PeerLost(f"ended with {code}: {self._last_words()}")
         answer = json.loads(line)
-        if not answer.pop("ok"):
-            raise Refused(answer["error"])
-        return answer
+        if answer.pop("ok"):
+            return answer
+        if answer["broken"]:
+            self.end()
+            raise PeerLost(answer["error"])
+        raise Refused(answer["error"])
 
     def end(self):
         """Its exit status, or minus the signal that ended it."""
@@ -157,7 +121,7 @@ def serve(answer):
             reply = {"ok": True, **answer(json.loads(line))}
         except Exception as error:  # whatever it is, the next question may be answered
             traceback.print_exc()
-            reply = {"ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}
+            reply = {"ok": False, "broken": isinstance(error, Broken), "error": f"{type(error).__name__}: {error}"[:2000]}
         channel.write(json.dumps(reply) + "\n")
         channel.flush()
 

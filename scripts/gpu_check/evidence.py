@@ -3,8 +3,10 @@ import concurrent.futures
 import json
 import sys
 
+from losses import largest_difference
+
 from .machine import DRIVER_NOISE_MIB, MIB, ROOT, OutOfTime, Skipped, used_mib
-from .training import events_of, largest_difference, losses_of
+from .training import events_of, losses_of
 
 NUM_LOSSES = 20
 LOSS_TOLERANCE = 1e-4  # of the larger of 1 and the loss
@@ -224,9 +226,13 @@ def script_ended(result):
     return ("passed", "") if result.code == 0 else ("FAILED", result.how())
 
 
-def finds_torch(machine, condition="True"):
-    """Whether a Python process imports PyTorch and the condition of it holds."""
-    return machine.run(sys.executable, "-c", f"import torch; raise SystemExit(not ({condition}))", own=False).code == 0
+def require_torch(machine, condition="True", otherwise=""):
+    """Skips where no Python process imports PyTorch and finds the condition of it to hold."""
+    result = machine.run(sys.executable, "-c", f"import torch; raise SystemExit(not ({condition}))", own=False)
+    if result.ended != "itself":
+        raise Skipped(f"PyTorch does not answer: {result.how()}")
+    if result.code != 0:
+        raise Skipped(f"PyTorch is not installed{otherwise}")
 
 
 def check_bench(machine, _):
@@ -235,14 +241,15 @@ def check_bench(machine, _):
     script = ROOT / "scripts" / "bench_gpu.py"
     if not script.exists():
         raise Skipped("scripts/bench_gpu.py is not there")
-    if machine.rehearse and not finds_torch(machine):
-        raise Skipped("PyTorch is not installed")
-    path = machine.output.path("bench.json")
+    if machine.rehearse:
+        require_torch(machine)
+    path, log = machine.output.path("bench.json"), machine.output.path("bench_peer.log")
     path.unlink(missing_ok=True)
     # Told its time, it leaves out what does not fit; it is ended only where it does not keep to it.
-    result = machine.run(sys.executable, script, "--json", path, "--trainer", wrapper_of(machine),
+    result = machine.run(sys.executable, script, "--json", path, "--peer-log", log, "--trainer", wrapper_of(machine),
                          "--budget", max(10, int(machine.left()) - 10),
                          *(["--rehearse"] if machine.rehearse else []), own=False)
+    machine.output.keep_log(log)
     status, reason = script_ended(result)
     lines = (result.stdout if result.code == 0 else result.stderr or result.stdout).strip().splitlines()
     text = "; ".join(filter(None, [reason, *lines[-6:]]))
@@ -257,8 +264,7 @@ def check_traces(machine, _):
     machine.require_device()
     if machine.rehearse:
         raise Skipped("PyTorch's allocator is recorded on a GPU")
-    if not finds_torch(machine, "torch.cuda.is_available()"):
-        raise Skipped("PyTorch is not installed, or finds no GPU")
+    require_torch(machine, "torch.cuda.is_available()", ", or finds no GPU")
     folder = machine.folder("traces")
     result = machine.run(sys.executable, ROOT / "scripts" / "record_allocator_trace.py", "--out", folder, own=False)
     files = sorted(folder.glob("*.json.gz"))

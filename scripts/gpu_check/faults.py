@@ -1,10 +1,12 @@
 """The plan `faults`: what is wrong, and what is slow?"""
 import json
 
+from losses import largest_difference
+
 from . import profiler, sanitizer
 from .machine import OutOfTime, Skipped
 from .test_cases import list_cases, run_case
-from .training import events_of, largest_difference, losses_of, speed_of
+from .training import events_of, losses_of, speed_of
 
 TAG = "[sanitizer]"
 GOAL = 0.85  # of the rate of a copy, for kernels that only move bytes

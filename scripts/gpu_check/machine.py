@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import time
 
+from child_process import Failed, run_process
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 # What the driver counts for a process or a device moves by itself; two counts that are this near are the same.
@@ -41,11 +43,10 @@ def find_tree(build):
 
 
 def ask(*command, seconds=20):
-    """stdout of a program that may not be there."""
+    """stdout of a program that may not be there, nor answer."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True, cwd=ROOT,
-                              start_new_session=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
+        return run_process(command, seconds, ROOT).strip()
+    except (OSError, subprocess.SubprocessError, Failed):
         return ""
 
 

@@ -5,6 +5,7 @@
     running.log     what the part that runs now has said so far
     logs.tar.xz     the parts' logs and the files they made, replaced after each part
     bench.json      the benchmark's figures, as it writes them
+    bench_peer.log  what its other side has said, while it runs
 """
 import io
 import json
@@ -61,6 +62,12 @@ class Output:
         """A file that goes into the archive with the part's log."""
         with self._lock:
             self._files[f"{self.plan}/{name}"] = content
+
+    def keep_log(self, path):
+        """A log of a part in this folder, where there is one, moves into the archive."""
+        if path.exists():
+            self.keep(path.name, shortened(path.read_bytes()))
+            path.unlink()
 
     def finish(self, row):
         """A part is over: its row, its log, and what it kept."""

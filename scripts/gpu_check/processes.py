@@ -1,12 +1,13 @@
-"""Processes that cannot outlive their time: each in a session of its own, killed with all that it started."""
+"""Processes whose output is passed on while they run, each within its time."""
 import os
 import pathlib
-import signal
 import subprocess
 import tempfile
 import threading
 import time
 from dataclasses import dataclass
+
+from child_process import kill_group
 
 LARGEST_OUTPUT = 12 << 20  # of one process; one that says more is ended
 
@@ -96,10 +97,3 @@ class Processes:
         with self._lock:
             for group in self._groups:
                 kill_group(group)
-
-
-def kill_group(group):
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass

@@ -1,10 +1,13 @@
 """The plan `runs`: does it run?"""
 import pathlib
 import sys
+import sysconfig
+
+from losses import largest_difference
 
 from .machine import DRIVER_NOISE_MIB, MIB, OutOfTime, Skipped, ask
 from .test_cases import describe, list_cases, run_cases
-from .training import events_of, largest_difference, losses_of, speed_of
+from .training import events_of, losses_of, speed_of
 
 QUICKSTART = "configs/quickstart.yaml"
 TELL_TORCH = ("import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version(), "

@@ -1,5 +1,4 @@
 """Runs of trainer whose losses, speed or memory are compared."""
-import math
 import statistics
 
 from .machine import ROOT
@@ -18,17 +17,6 @@ def events_of(machine, config, *overrides, name, weights=None, flags=(), device=
 
 def losses_of(events):
     return [event["loss"] for event in events if event["event"] == "step"]
-
-
-def largest_difference(losses, expected):
-    """Of the larger of 1 and the loss; infinite where there are none, or not as many, or one is no number."""
-    if len(losses) != len(expected) or not losses or not all(map(is_number, losses)):
-        return math.inf
-    return max(abs(a - b) / max(1, abs(b)) for a, b in zip(losses, expected))
-
-
-def is_number(loss):
-    return isinstance(loss, (int, float)) and math.isfinite(loss)
 
 
 def speed_of(events):

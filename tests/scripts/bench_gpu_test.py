@@ -18,8 +18,9 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 import bench_gpu  # noqa: E402
 import bench_gpu_report  # noqa: E402
-from bench_gpu_networks import Failed, figures_of, write_data  # noqa: E402
-from bench_peer import Peer, PeerLost, Refused, run_process  # noqa: E402
+from bench_gpu_networks import figures_of, write_data  # noqa: E402
+from bench_peer import Peer, PeerLost, Refused  # noqa: E402
+from child_process import Failed, run_process  # noqa: E402
 
 # Both write what they run to the file `calls` beside them. A step takes 5 ms, of PyTorch 10.
 TRAINER = textwrap.dedent("""\
@@ -54,13 +55,14 @@ TRAINER = textwrap.dedent("""\
 PEER = textwrap.dedent("""\
     import json, os, pathlib, sys, time
     sys.path.insert(0, {scripts!r})
-    from bench_peer import serve, with_trouble
+    from bench_peer import Broken, serve, with_trouble
     here = pathlib.Path(__file__).parent
-    print("a library says something")  # not an answer
+    print("a library says something", flush=True)  # not an answer
 
     def answer(request):
         wrong = json.loads((here / "wrong").read_text())
         if request["do"] == "open":
+            time.sleep(wrong.get("slow_open", 0))
             return dict(torch="pretended", device=request["device"])
         if request["do"] == "ceilings":
             return dict(flops_per_second=dict(f32=1e9, bf16=1e10), bytes_per_second=1e9, node_seconds=1e-3, device="pretended")
@@ -71,6 +73,7 @@ PEER = textwrap.dedent("""\
             return dict(losses=[2 - step / 100 + (step == 19 and off) for step in range(request["compared"])], parameters=10,
                         step_seconds=0.01, memory=dict(reserved=1000 << 20, reserved_steady=600 << 20, driver=1600 << 20))
         if wrong.get("dies") == request["mode"]: os._exit(7)
+        if wrong.get("breaks") == request["mode"]: raise Broken("an illegal access")
         if wrong.get("waits") == request["mode"]: time.sleep(1000)
         time.sleep(wrong.get("slow_runs", 0))
         return dict(step_seconds=0.01, samples_per_second=400.0)
@@ -96,7 +99,8 @@ class Pretended(unittest.TestCase):
 
     def words(self, *words):
         return ["bench_gpu.py", "--rehearse", "--trainer", str(self.trainer), "--peer", sys.executable, str(self.peer),
-                "--json", str(self.result), "--precisions", "f32", "bf16", *words, "--", "mlp_small"]
+                "--json", str(self.result), "--peer-log", str(self.folder / "peer.log"), "--precisions", "f32", "bf16",
+                *words, "--", "mlp_small"]
 
     def bench(self, *words):
         """(exit code, what is printed, the figures of the network) of the whole script."""
@@ -174,6 +178,32 @@ class Pretended(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("ended with 7", entry["precisions"]["f32"]["eager"]["failed"])
         self.assertEqual(len(entry["precisions"]["f32"]["compile"]["runs"]), 2)
+
+    def test_after_a_fault_that_stays_the_others_go_on_in_another_process(self):
+        self.wrong(breaks="eager")
+        code, _, entry = self.bench("--modes", "eager", "compile", "--precisions", "f32")
+        self.assertEqual(code, 1)
+        self.assertIn("an illegal access", entry["precisions"]["f32"]["eager"]["failed"])
+        self.assertEqual(len(entry["precisions"]["f32"]["compile"]["runs"]), 2)
+        self.assertEqual(self.calls().count("compile f32 prepare"), 2)
+
+    def test_what_the_other_side_says_is_kept(self):
+        self.bench("--modes", "eager")
+        self.assertIn("a library says something", (self.folder / "peer.log").read_text())
+
+    def test_what_comes_before_the_first_timing_is_not_paid_by_the_networks_share(self):
+        self.wrong(slow_open=2)
+        shares = []
+
+        def share(seconds):
+            shares.append(seconds)
+            return Share(seconds)
+
+        Share = bench_gpu.Share
+        with mock.patch.object(bench_gpu, "Share", share):
+            self.bench("--modes", "eager", "--budget", "100", "--repetitions", "1")
+        self.assertEqual(len(shares), 1)
+        self.assertLess(shares[0], 98)
 
     def test_a_process_that_is_not_there_leaves_trainers_figures(self):
         self.peer.write_text("raise SystemExit('No module named torch')")

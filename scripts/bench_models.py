@@ -1,4 +1,4 @@
-"""The networks of bench_gpu.py in PyTorch, as their YAML files describe them."""
+"""The networks of bench_cpu.py and bench_gpu.py in PyTorch, as their YAML files describe them."""
 import torch
 from torch import nn
 
@@ -25,6 +25,11 @@ def make_mlp(width, depth):
     return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
+def make_cnn():
+    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(True), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(True),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 14 * 14, 128), nn.ReLU(True), nn.Linear(128, 10))
+
+
 def make_resnet18():
     layers = [nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(True)]
     channels = 64
@@ -36,6 +41,7 @@ def make_resnet18():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
+# By the names of bench_gpu.py.
 MODELS = {"mlp_small": lambda: make_mlp(256, 2), "mlp_wide": lambda: make_mlp(2000, 2), "resnet18": make_resnet18,
           "mlp_deep": lambda: make_mlp(5000, 5)}
 
