@@ -1,5 +1,6 @@
 """The command line: one plan, its head, its parts, its table."""
 import argparse
+import contextlib
 import datetime
 import os
 import pathlib
@@ -86,18 +87,18 @@ def main(words=None):
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-    with Watchdog(plan.ceiling - 3, end_now):
-        machine = Machine(options.build, options.rehearse, output, processes,
-                          options.previous or output.path("summary.json"))
-        output.start(describe(machine))
+    output.start({})
+    with Watchdog(plan.ceiling - 3, end_now), contextlib.ExitStack() as closing:
         try:
+            machine = Machine(options.build, options.rehearse, output, processes,
+                              options.previous or output.path("summary.json"))
+            closing.callback(machine.close)
+            output.start(describe(machine))
             for row in run_parts(machine, plan, options.only or list(plan.parts), begin, say):
                 output.finish(row)
                 rows.append(row)
         except Ended as signal_name:
             processes.kill_all()
             rows.append({"part": "plan", "status": "FAILED", "seconds": 0.0, "text": f"ended by {signal_name}"})
-        finally:
-            machine.close()
         finish()
     return 1 if any(row["status"] == "FAILED" for row in rows) else 0

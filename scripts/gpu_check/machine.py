@@ -93,8 +93,9 @@ class Machine:
         return self.trainer.parent / "libtrainer_cuda.so"
 
     def environment(self, own, more):
-        """Of a process. The library path is for `own` programs alone: PyTorch loads the libraries it came with."""
+        """Of a process; what is None in `more` is unset. The library path is for `own` programs alone: PyTorch loads the libraries it came with."""
         environment = {**os.environ, "TRAINER_SOURCE_DIR": str(ROOT), **more}
+        environment = {name: value for name, value in environment.items() if value is not None}
         if self.rehearse:  # beside other tests: threads that wait must not take the cores of those that work
             environment.setdefault("OMP_WAIT_POLICY", "passive")
         if own:

@@ -1,5 +1,7 @@
 """The plan `runs`: does it run?"""
+import os
 import pathlib
+import shutil
 import sys
 import sysconfig
 
@@ -12,6 +14,7 @@ from .training import events_of, losses_of, speed_of
 QUICKSTART = "configs/quickstart.yaml"
 TELL_TORCH = ("import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version(), "
               "torch.cuda.is_available())")
+TORCH_SECONDS = 30
 NUM_COMPARED = 20  # losses
 # f32: other orders of summation, under AdamW's first steps. 16 bit: activations of 8 bits of precision or 11.
 TOLERANCES = {"f32": 2e-3, "16 bit": 0.1}
@@ -28,11 +31,26 @@ MODES = {
 DEVICE_PROGRAMS = ("test_cuda_device", "test_gpu")
 
 
+def torch_of(machine):
+    """Its versions, or why they are not told."""
+    result = machine.run(sys.executable, "-c", TELL_TORCH, seconds=TORCH_SECONDS, own=False)
+    if result.ended != "itself":
+        return f"does not answer: {result.how()}"
+    return result.stdout.strip() if result.code == 0 else "not there"
+
+
+def what_torch_compile_lacks():
+    """It builds what it launches kernels with."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+    header = pathlib.Path(sysconfig.get_paths()["include"]) / "Python.h"
+    return [name for name, is_there in (("a C compiler", compiler), ("Python.h", header.exists())) if not is_there]
+
+
 def check_devices(machine, _):
     """What is there: the GPU, the driver, PyTorch, the libraries; and trainer's own view of them."""
     machine.require_device()
     details = {"nvidia_smi": ask("nvidia-smi"), "library_path": machine.library_path.split(":"),
-               "torch": ask(sys.executable, "-c", TELL_TORCH, seconds=30)}
+               "torch": torch_of(machine), "compile_lacks": what_torch_compile_lacks()}
     linked = machine.run("ldd", machine.module if machine.module.exists() else machine.trainer, seconds=10)
     details["linked"] = linked.stdout.splitlines()
     details["doctor"] = machine.doctor()
@@ -41,7 +59,9 @@ def check_devices(machine, _):
     text = f"{device['name']}, {device['total'] / MIB:.0f} MiB"
     cuda = details["doctor"].get("cuda") or {}
     text += f"; driver {cuda.get('driver') or 'none'}, cuBLASLt {cuda.get('cublas')}, cuDNN {cuda.get('cudnn')}, " \
-            f"kernels for {cuda.get('architectures')}; torch {details['torch'] or 'not there'}"
+            f"kernels for {cuda.get('architectures')}; torch {details['torch']}"
+    if details["compile_lacks"]:
+        text += f"; torch.compile lacks {' and '.join(details['compile_lacks'])}"
     missing = [line.split()[0] for line in details["linked"] if "not found" in line]
     if missing:
         text += f"; not found: {', '.join(missing)}"
@@ -125,10 +145,9 @@ def check_loading(machine, part):
     configs, steps = machine.pick(([QUICKSTART], 2), ([QUICKSTART], 6), (["configs/bench/mlp.yaml", QUICKSTART], 6))
     for config in configs:
         for loading in ("", "LAZY", "EAGER"):
-            environment = {"CUDA_MODULE_LOADING": loading} if loading else {}
             try:
                 events = events_of(machine, config, f"train.steps={steps}", "train.batch_size=64", name="loading",
-                                   **environment)
+                                   CUDA_MODULE_LOADING=loading or None)
             except (OSError, RuntimeError, KeyError, ValueError) as error:
                 errors.append(f"{pathlib.PurePath(config).stem} {loading or 'unset'}: {error}")
                 machine.output.result(part, {"config": config, "loading": loading or "unset", "error": str(error)})

@@ -272,7 +272,7 @@ class Parts(PretendedTree):
             machine.pick.side_effect = lambda short, long, real: real
             with mock.patch.object(runs, "events_of", return_value=events) as asked:
                 self.assertEqual(runs.check_loading(machine, "loading")[0], status, growth)
-            self.assertEqual([call.kwargs.get("CUDA_MODULE_LOADING") for call in asked.call_args_list],
+            self.assertEqual([call.kwargs["CUDA_MODULE_LOADING"] for call in asked.call_args_list],
                              2 * [None, "LAZY", "EAGER"])
 
     def test_memory_that_forced_failures_leave_on_the_device_fails(self):
@@ -284,6 +284,39 @@ class Parts(PretendedTree):
             with mock.patch.object(evidence, "events_of", return_value=[{"event": "oom"}]), \
                     mock.patch.object(evidence, "used_mib", side_effect=[400, after]):
                 self.assertEqual(evidence.check_oom(machine, "oom")[0], status, after)
+
+
+class Machine(PretendedTree):
+    def machine(self):
+        output = command.Output(self.out, "runs")
+        made = command.Machine(self.tree, "short", output, processes.Processes(output.log))
+        self.addCleanup(made.close)
+        return made
+
+    def test_a_variable_that_is_to_be_unset_is_not_inherited(self):
+        with mock.patch.dict(os.environ, {"CUDA_MODULE_LOADING": "EAGER"}):
+            machine = self.machine()
+            self.assertEqual(machine.run("printenv", "CUDA_MODULE_LOADING").stdout, "EAGER\n")
+            self.assertEqual(machine.run("printenv", "CUDA_MODULE_LOADING", CUDA_MODULE_LOADING=None).code, 1)
+
+    def test_a_pytorch_that_does_not_answer_is_not_taken_for_one_that_is_not_there(self):
+        machine = self.machine()
+        for code, seconds, told in (("import time; time.sleep(60)", 1, "does not answer: no end within 1 s"),
+                                    ("import no_such_module", 30, "not there"), ("print('9.9 of it')", 30, "9.9 of it")):
+            with mock.patch.object(runs, "TELL_TORCH", code), mock.patch.object(runs, "TORCH_SECONDS", seconds):
+                self.assertEqual(runs.torch_of(machine), told)
+        with mock.patch.object(machine, "run", return_value=processes.Finished(None, "", "", 9, "late")), \
+                self.assertRaisesRegex(plans.Skipped, "PyTorch does not answer: no end within 9 s"):
+            evidence.require_torch(machine)
+
+    def test_what_torch_compile_lacks_is_told(self):
+        paths = {"include": str(self.folder)}
+        with mock.patch("shutil.which", return_value=None), mock.patch.dict(os.environ, {"CC": ""}), \
+                mock.patch("sysconfig.get_paths", return_value=paths):
+            _, printed, _ = self.check("runs", "--only", "devices")
+            self.assertIn("torch.compile lacks a C compiler and Python.h", printed)
+            (self.folder / "Python.h").touch()
+            self.assertEqual(runs.what_torch_compile_lacks(), ["a C compiler"])
 
 
 class Cases(PretendedTree):
@@ -417,6 +450,24 @@ class Time(PretendedTree):
         self.assertEqual(process.returncode, 1)
         self.assertRegex(printed, r"devices +passed[^\n]*\nplan +FAILED .*ended by SIGTERM")
 
+    def test_a_check_that_is_asked_to_end_while_it_describes_the_machine_leaves_nothing_running(self):
+        (self.tools / "git").write_text(f"#!/bin/sh\nsleep 600 & echo $! > '{self.folder}/child'; wait\n")
+        (self.tools / "git").chmod(0o755)
+        with subprocess.Popen([sys.executable, ROOT / "scripts" / "gpu_check", *self.words("runs", "--only", "devices")],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            end = time.monotonic() + 30
+            while time.monotonic() < end and not (self.folder / "child").exists():
+                time.sleep(0.05)
+            time.sleep(0.1)
+            process.terminate()
+            printed, _ = process.communicate(timeout=30)
+        self.assertRegex(printed, r"plan +FAILED .*ended by SIGTERM")
+        child = int((self.folder / "child").read_text())
+        end = time.monotonic() + 10
+        while pathlib.Path(f"/proc/{child}/exe").exists():
+            self.assertLess(time.monotonic(), end, "the sleeping child lives on")
+            time.sleep(0.05)
+
     def test_a_process_that_says_too_much_is_ended(self):
         said = []
         with mock.patch.object(processes, "LARGEST_OUTPUT", 1 << 16):
@@ -467,6 +518,26 @@ class Files(PretendedTree):
         self.check("runs", "--only", "devices")
         self.assertEqual((self.out / "summary.unreadable.json").read_text(), "{ half")
         self.assertTrue((self.out / "logs.unreadable.tar.xz").exists())
+
+    def test_every_family_is_compared_before_any_is_again(self):
+        every = list(evidence.configurations(None))
+        ordered = evidence.each_once_first(every)
+        self.assertCountEqual(map(str, ordered), map(str, every))
+        self.assertEqual(ordered, evidence.each_once_first(every))
+        families = {word for file, overrides in every for word in (file, *overrides)}
+        self.assertEqual({word for file, overrides in ordered[:12] for word in (file, *overrides)}, families)
+
+    def test_a_log_beside_the_archive_moves_into_it(self):
+        output = command.Output(self.out, "evidence")
+        output.start({})
+        log = output.path("bench_peer.log")
+        output.keep_log(log)
+        log.write_bytes(b"Traceback" + bytes(3 << 20))
+        output.keep_log(log)
+        output.finish({"part": "bench", "status": "passed", "seconds": 1, "text": "", "details": None})
+        self.assertFalse(log.exists())
+        self.assertTrue(self.archived()["evidence/bench_peer.log"].startswith(b"Traceback"))
+        self.assertLess(len(self.archived()["evidence/bench_peer.log"]), (1 << 20) + 100)
 
     def test_at_least_forty_different_configurations_are_compared(self):
         every = [(file, tuple(overrides)) for file, overrides in evidence.configurations(None)]
