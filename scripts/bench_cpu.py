@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs trainer and PyTorch (eager, and torch.compile where it works) in turn; see bench_cpu.sh.
+"""Runs trainer and PyTorch (eager, and torch.compile where it works), or two builds of trainer, in turn; see bench_cpu.sh.
 
 One repetition is one process of its own, warmed up, then timed for some seconds. Repetitions alternate between the
-programs, because identical runs differ by up to 1.5× on a shared machine; the best one is shown beside the median.
+programs, every second time in the other order, because identical runs differ by up to 1.5× on a shared machine; the best
+one is shown beside the median.
 """
 import argparse
 import datetime
@@ -17,11 +18,14 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "scripts" / "results"
 PYTHON = ROOT / ".venv" / "bin" / "python"
+TRAINER = ROOT / "scripts" / "trainer"
 NUM_THREADS = 2
 # Batch size, warm-up steps and the goal: trainer's speed over the faster PyTorch. The networks: configs/bench/.
 NETWORKS = {"mlp": (128, 10, 1.5), "cnn": (64, 10, 1.3), "resnet18": (64, 3, 1.2)}
 MEMORY_GOAL = 0.5
+OTHER = "other build"
 MIB = 1024 * 1024
 
 
@@ -44,10 +48,8 @@ def run_process(command, environment):
 
 
 class Trainer:
-    name = "trainer"
-
-    def __init__(self, network):
-        self.network = network
+    def __init__(self, network, name="trainer", binary=None):
+        self.network, self.name, self.binary = network, name, binary or TRAINER
         self.batch, self.warmup, _ = NETWORKS[network]
         # Long enough to be past the first steps, whose time would misjudge the rest.
         self.step_seconds = self.run(self.warmup + 5)["step_seconds"]
@@ -55,13 +57,13 @@ class Trainer:
     def run(self, num_steps):
         with tempfile.TemporaryDirectory() as folder:
             output, peak = run_process(
-                [str(ROOT / "scripts" / "trainer"), "run", f"configs/bench/{self.network}.yaml", "--json",
+                [str(self.binary), "run", f"configs/bench/{self.network}.yaml", "--json",
                  f"device.threads={NUM_THREADS}", f"train.steps={num_steps}", f"output={folder}/run"],
                 {"OMP_NUM_THREADS": str(NUM_THREADS)})
         events = [json.loads(line) for line in output.splitlines()]
         steps = [event for event in events if event["event"] == "step"][self.warmup:]
         if not steps:
-            raise RunFailed(f"trainer printed no step event after the {self.warmup} of the warm-up")
+            raise RunFailed(f"{self.name} printed no step event after the {self.warmup} of the warm-up")
         seconds = [event["step_seconds"] for event in steps]
         return {"samples_per_second": sum(event["samples"] for event in steps) / sum(seconds),
                 "step_seconds": sum(seconds) / len(seconds), "best_step_seconds": min(seconds), "peak_bytes": peak,
@@ -115,11 +117,10 @@ def summary_of(runs):
     return result
 
 
-def measure(network, repetitions, seconds):
-    competitors = make_competitors(network)
+def measure(network, competitors, repetitions, seconds):
     runs = {competitor.name: [] for competitor in competitors}
     for number in range(repetitions):
-        for competitor in competitors:
+        for competitor in competitors if number % 2 == 0 else reversed(competitors):
             print(f"{network}: repetition {number + 1} of {repetitions}, {competitor.name}     ", end="\r",
                   file=sys.stderr, flush=True)
             runs[competitor.name].append(competitor.repetition(seconds))
@@ -149,7 +150,24 @@ def ratios_of(network, results):
             "memory_goal": MEMORY_GOAL}
 
 
-def print_network(network, results, ratios):
+def ratios_of_builds(results):
+    """This build over the other: of the runs that stood beside each other, the median of their ratios; and of the best."""
+    new, old = results["trainer"], results[OTHER]
+
+    def pairs(key):
+        return statistics.median(a[key] / b[key] for a, b in zip(new["runs"], old["runs"]))
+
+    return {"speed_median_of_pairs": pairs("samples_per_second"), "memory_median_of_pairs": pairs("peak_bytes"),
+            "speed_best": new["samples_per_second_best"] / old["samples_per_second_best"]}
+
+
+def print_builds(network, results, ratios):
+    print_network(network, results)
+    print(f"  speed {ratios['speed_median_of_pairs']:.3f}x of the other build by the median of pairs, "
+          f"{ratios['speed_best']:.3f}x by the best of each; memory {ratios['memory_median_of_pairs']:.3f}x")
+
+
+def print_network(network, results):
     print(f"\n{network}, batch {NETWORKS[network][0]}")
     print(f"  {'':14}{'samples/s':>11}{'best':>10}{'ms/step':>10}{'best':>9}{'peak MiB':>10}{'above import':>14}")
     for name, result in results.items():
@@ -157,6 +175,10 @@ def print_network(network, results, ratios):
         print(f"  {name:14}{result['samples_per_second_median']:11.1f}{result['samples_per_second_best']:10.1f}"
               f"{result['step_seconds_median'] * 1e3:10.2f}{result['step_seconds_best'] * 1e3:9.2f}"
               f"{result['peak_bytes'] / MIB:10.0f}" + (f"{above / MIB:14.0f}" if above is not None else ""))
+
+
+def print_goals(network, results, ratios):
+    print_network(network, results)
     print(f"  speed {ratios['speed_median']:.2f}x (best {ratios['speed_best']:.2f}x) of the faster PyTorch, "
           f"goal >= {ratios['speed_goal']}x: {'met' if ratios['speed_median'] >= ratios['speed_goal'] else 'not met'}")
     print(f"  memory {ratios['memory']:.2f}x of the smaller PyTorch, goal <= {MEMORY_GOAL}x: "
@@ -175,41 +197,57 @@ def environment():
         cpu = re.search(r"^model name\s*:\s*(.*)$", file.read(), re.MULTILINE)
     with open("/etc/os-release", encoding="utf-8") as file:
         system = re.search(r'^PRETTY_NAME="?([^"\n]*)', file.read(), re.MULTILINE)
-    torch = first_line([str(PYTHON), "-c", "import torch; print(torch.__version__)"])
+    torch = first_line([str(PYTHON), "-c", "import torch; print(torch.__version__)"]) if PYTHON.exists() else ""
     onednn = first_line(["dpkg-query", "-W", "-f", "${Version}", "libdnnl-dev"])
     changed = first_line(["git", "status", "--porcelain", "--untracked-files=no"])
     return {"cpu": cpu.group(1) if cpu else platform.machine(), "num_cpus": len(os.sched_getaffinity(0)),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "system": system.group(1) if system else "", "trainer": first_line(["scripts/trainer", "--version"]),
+            "system": system.group(1) if system else "", "trainer": first_line([str(TRAINER), "--version"]),
             "commit": first_line(["git", "rev-parse", "--short", "HEAD"]) + ("+changes" if changed else ""),
             "compiler": first_line(["g++", "--version"]), "libdnnl": onednn, "torch": torch, "threads": NUM_THREADS}
+
+
+def write(report, name):
+    path = pathlib.Path(name) if "/" in name else RESULTS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten to {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="timed part of one repetition")
+    parser.add_argument("--against", type=pathlib.Path, metavar="BINARY",
+                        help="in PyTorch's place another build of trainer: has this one become slower?")
+    parser.add_argument("--keep", metavar="FILE",
+                        help="with --against: where the figures go, in scripts/results/ if it names no folder; else nowhere")
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help="mlp, cnn, resnet18; all where none is named")
     arguments = parser.parse_args()
     unknown = set(arguments.networks) - set(NETWORKS)
     if unknown:
         parser.error(f"unknown network {sorted(unknown)[0]}; there are {', '.join(NETWORKS)}")
+    other = arguments.against and arguments.against.resolve()
+    if other and not os.access(other, os.X_OK):
+        parser.error(f"--against: {arguments.against} is no program")
+    if arguments.keep and not other:
+        parser.error("--keep is for --against; figures beside PyTorch's are always kept")
 
     report = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "environment": environment(), "networks": {}}
+    if other:
+        report["against"] = first_line([str(other), "--version"])
     try:
         for network in arguments.networks or NETWORKS:
-            results = measure(network, arguments.repetitions, arguments.seconds)
-            ratios = ratios_of(network, results)
-            print_network(network, results, ratios)
+            competitors = [Trainer(network), Trainer(network, OTHER, other)] if other else make_competitors(network)
+            results = measure(network, competitors, arguments.repetitions, arguments.seconds)
+            ratios = ratios_of_builds(results) if other else ratios_of(network, results)
+            (print_builds if other else print_goals)(network, results, ratios)
             report["networks"][network] = {"results": results, "ratios": ratios}
     except RunFailed as failure:
         sys.exit(str(failure))
-    folder = ROOT / "scripts" / "results"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"cpu_{report['date'][:10]}.json"
-    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(f"\nwritten to {path.relative_to(ROOT)}")
+    if not other or arguments.keep:
+        write(report, arguments.keep or f"cpu_{report['date'][:10]}.json")
 
 
 if __name__ == "__main__":

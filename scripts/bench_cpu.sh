@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# scripts/bench_cpu.sh [--repetitions N] [--seconds S] [mlp|cnn|resnet18 …]: trainer against PyTorch on the CPU, two
-# threads each, alternating. Prints samples/s, peak resident memory, their ratios and the goals, and keeps the figures in
-# scripts/results/cpu_<date>.json. All three networks take about ten minutes; leave the machine alone meanwhile.
+# scripts/bench_cpu.sh [--repetitions N] [--seconds S] [--against BINARY [--keep FILE]] [mlp|cnn|resnet18 …]: trainer
+# against PyTorch on the CPU, two threads each, alternating. Prints samples/s, peak resident memory, their ratios and the
+# goals, and keeps the figures in scripts/results/cpu_<date>.json. All three networks take about ten minutes; leave the
+# machine alone meanwhile.
+#   --against BINARY  another build of trainer in PyTorch's place, to see whether this one has become slower: prints the
+#                     ratio of the speeds by the median of pairs and by the best; kept only in FILE of --keep, which is in
+#                     scripts/results/ if it names no folder
 set -euo pipefail
 scripts=$(cd "${BASH_SOURCE[0]%/*}" && pwd -P)
-"$scripts/python_env.sh" >&2
+[[ " $* " == *" --against"* ]] || "$scripts/python_env.sh" >&2
 "$scripts/trainer" --version >&2
 exec python3 "$scripts/bench_cpu.py" "$@"
