@@ -23,6 +23,7 @@ MODES = {
     "debug-sync": ([], "", ["--debug-sync"], "f32", True),
     "no graph": ([], ", cuda_graph: false", [], "f32", True),
     "graph": ([], "", [], "f32", True),
+    "no branches": ([], ", branches: false", [], "f32", True),
     "planned": (["memory.allocator=planned"], "", [], "f32", True),
     "expandable": (["memory.expandable_segments=true"], "", [], "f32", True),
     "bf16": (["train.amp=bf16"], "", [], "16 bit", False),
@@ -186,12 +187,13 @@ def check_tests(machine, part):
 
 
 def check_speeds(machine, part):
-    """A first figure for each network and precision."""
+    """A first figure for each network and precision, with and without branches."""
     machine.require_device()
     networks = [("configs/bench/mlp.yaml", 1024, 200), ("configs/bench/cnn.yaml", 256, 200),
                 ("configs/bench/resnet18.yaml", 256, 60)]
     precisions = {"f32": ("", ""), "tf32": (", tf32: true", ""), "bf16": ("", "train.amp=bf16"),
-                  "fp16": ("", "train.amp=fp16")}
+                  "fp16": ("", "train.amp=fp16"), "f32 without branches": (", branches: false", ""),
+                  "bf16 without branches": (", branches: false", "train.amp=bf16")}
     rows, wrong, late = [], [], False
     for config, batch, steps in machine.pick(networks[:1], networks[:2], networks):
         for precision, (keys, override) in precisions.items():
