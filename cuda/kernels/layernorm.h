@@ -43,16 +43,26 @@ struct LayerNormBackward {
   void* workspace = nullptr;
 };
 
+/// Up to 4096 columns dx and the sums over the rows come of one pass over dy and x, by blocks whose 256 threads keep up
+/// to 16 columns each. Above that, both are read once for dx and once for the sums.
+constexpr bool layernorm_backward_is_one_pass(const LayerNormShape& shape) { return shape.columns <= 4096; }
+
+constexpr RowParts layernorm_row_parts(const LayerNormShape& shape) {
+  return layernorm_backward_is_one_pass(shape) ? whole_row_parts(shape.rows, shape.columns)
+                                               : row_parts(shape.rows, shape.columns);
+}
+
 /// A pair of f32 for each part of the rows and each column, where there are several parts.
 constexpr std::int64_t layernorm_gradient_workspace_bytes(const LayerNormShape& shape) {
-  const RowParts parts = row_parts(shape.rows, shape.columns);
+  const RowParts parts = layernorm_row_parts(shape);
   return parts.num_parts > 1 ? 8 * parts.num_parts * shape.columns : 0;
 }
 
 /// dx = rstd · (g − Σg / columns − x̂ · Σ(g·x̂) / columns) with x̂ = (x − mean) · rstd, g = dy · weight and sums over the
-/// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch for dx, one or two more for the others.
-/// Bytes: dy and x twice, dx and what is added to it once; without weights each once; long rows as in the forward pass.
-/// FLOPs: 17 an element.
+/// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch where it is one pass or without weights, else two;
+/// and one more for the sums of several parts.
+/// Bytes: dy, x, dx and what is added to it once, and the workspace twice; above 4096 columns dy and x twice, or
+/// without weights once, with long rows as in the forward pass. FLOPs: 17 an element.
 void layernorm_backward(DType type, const LayerNormBackward& operands, const LayerNormShape& shape, Stream stream);
 
 }  // namespace trainer::cuda

@@ -18,10 +18,11 @@ struct Case {
   double eps = 1e-5;
 };
 
-// A warp for each row and a block for each; columns in registers and, from 1024 · packs on, past them; rows below, at
-// and past what a block and what a part of the sums over rows take.
-constexpr LayerNormShape shapes[] = {{1, 1},   {1, 2},    {9, 7},    {5, 33},    {8, 64},   {301, 3},
-                                     {6, 129}, {65, 512}, {11, 516}, {131, 260}, {3, 1031}, {2, 4100}};
+// A warp for each row, two, four and a block; columns in registers and past them, from 1024 · packs on forward and from
+// 4096 on back; rows below, at and past what a block and what a part of the sums over rows take.
+constexpr LayerNormShape shapes[] = {{1, 1},    {1, 2},    {9, 7},     {5, 33},   {8, 64},    {301, 3},
+                                     {6, 129},  {65, 512}, {11, 516},  {33, 768}, {131, 260}, {3, 1031},
+                                     {5, 1032}, {2, 2049}, {17, 2056}, {2, 4100}};
 
 std::int64_t num_elements(const LayerNormShape& shape) { return shape.rows * shape.columns; }
 
@@ -281,9 +282,24 @@ TEST_CASE("a gradient from elsewhere is added to that of layer norm, in its plac
 }
 
 TEST_CASE("the gradient of layer norm combines many parts of the rows, aligned or not") {
-  // 64 rows a part: 34 parts, more than are combined at once.
-  check_backward({.shape = {2115, 128}});
+  // 16 rows a part: 34 parts, more than are combined at once.
+  check_backward({.shape = {531, 128}});
   check_backward({.shape = {200, 128}, .type = DType::bf16}, 1);
+  // Two parts of tiles of columns.
+  check_backward({.shape = {66, 4104}});
+}
+
+TEST_CASE("the sums of layer norm's gradient take half a byte for each element at most, and 256 rows of pairs") {
+  CHECK(layernorm_gradient_workspace_bytes({16, 768}) == 0);
+  CHECK(layernorm_gradient_workspace_bytes({17, 768}) == 2 * 8 * 768);
+  CHECK(layernorm_gradient_workspace_bytes({512, 128}) == 512 * 128 / 2);
+  CHECK(layernorm_gradient_workspace_bytes({4096, 768}) == 4096 * 768 / 2);
+  CHECK(layernorm_gradient_workspace_bytes({8192, 768}) == 256 * 8 * 768);
+  CHECK(layernorm_gradient_workspace_bytes({1 << 20, 4096}) == 256 * 8 * 4096);
+  // 1024 blocks fill a GPU where a row is short.
+  CHECK(layernorm_gradient_workspace_bytes({1 << 20, 128}) == 1024 * 8 * 128);
+  // Above 4096 columns parts are of 64 rows.
+  CHECK(layernorm_gradient_workspace_bytes({128, 4097}) == 2 * 8 * 4097);
 }
 
 }  // namespace

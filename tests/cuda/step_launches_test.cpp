@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "datasets/dataset.h"
@@ -72,6 +73,14 @@ TEST_CASE("Convolutions are calls into cuDNN, batch norm and what stands beside 
   CHECK(num_library_calls(counted, OpKind::batchnorm2d) == 0);
   CHECK(num_kernels(counted, OpKind::batchnorm2d) >= 1);
   CHECK(num_kernels(counted, OpKind::batchnorm2d_backward) >= 1);
+}
+
+TEST_CASE("A layer norm's gradients come of one kernel, and of one more for the sums of several parts of the rows") {
+  const std::string layers = "flatten, {linear: {out: 64}}, layernorm, {linear: {out: 10}}";
+  for (const auto& [batch, num] : {std::pair{"16", 1}, std::pair{"40", 2}}) {
+    const StepOfConfig step = compile_text(layers, std::string("batch_size: ") + batch);
+    CHECK(num_kernels(count_step_launches(step.program, step.schedule, false), OpKind::layernorm_backward) == num);
+  }
 }
 
 // For scripts/predict_gpu.py: TRAINER_STEP_LAUNCHES names a config and its overrides, a word a line.

@@ -183,7 +183,7 @@ void add_batchnorm(KernelCases& cases, DType type, const BatchNormLauncher& laun
                    }});
 }
 
-constexpr std::int64_t layernorm_columns[] = {768, 1024, 4096};
+constexpr std::int64_t layernorm_columns[] = {768, 1024, 4096, 8192};
 // More than one part of the rows whatever the columns.
 constexpr std::int64_t some_rows = 70;
 
@@ -216,38 +216,43 @@ void add_layernorm(KernelCases& cases, DType type, std::int64_t columns, bool ad
                      };
                      return sized;
                    }});
-  cases.push_back(
-      {.name = case_name("layernorm_backward", type, variant),
-       .kernels = {"layernorm_gradient_sums_kernel", "layernorm_settle_gradients_kernel", "layernorm_backward_kernel"},
-       .units = 16384,
-       .least_units = some_rows,
-       .sized = [=](std::int64_t rows, Library&) {
-         const LayerNormShape shape{rows, columns};
-         SizedCase sized{.shape = fmt::format("{}x{}", rows, columns),
-                         .bytes = pass_bytes(type, {rows, columns}, adds ? 6 : 5)};
-         const auto dy = sized.input(type, rows * columns), x = sized.input(type, rows * columns);
-         const auto dx = sized.output(type, rows * columns);
-         const auto mean = sized.input(DType::f32, rows), rstd = sized.input(DType::f32, rows, 0.5, 2);
-         const auto weight = sized.input(DType::f32, columns);
-         const auto dweight = sized.output(DType::f32, columns), dbias = sized.output(DType::f32, columns);
-         const auto workspace = sized.scratch(layernorm_gradient_workspace_bytes(shape));
-         const auto added = adds ? sized.input(type, rows * columns) : 0;
-         sized.launch = [=](const OperandAddresses& at, Stream stream) {
-           layernorm_backward(type,
-                              {.dy = at[dy],
-                               .x = at[x],
-                               .mean = at.as<const float>(mean),
-                               .rstd = at.as<const float>(rstd),
-                               .weight = at.as<const float>(weight),
-                               .added_gradient = given(at, added, adds),
-                               .dx = at[dx],
-                               .dweight = at.as<float>(dweight),
-                               .dbias = at.as<float>(dbias),
-                               .workspace = at[workspace]},
-                              shape, stream);
-         };
-         return sized;
-       }});
+  const bool is_one_pass = layernorm_backward_is_one_pass({some_rows, columns});
+  const std::vector<std::string> one_pass = {"layernorm_backward_at_once_kernel", "layernorm_settle_gradients_kernel"};
+  const std::vector<std::string> two_passes = {"layernorm_gradient_sums_kernel", "layernorm_settle_gradients_kernel",
+                                               "layernorm_backward_kernel"};
+  cases.push_back({.name = case_name("layernorm_backward", type, variant),
+                   .kernels = is_one_pass ? one_pass : two_passes,
+                   .units = 16384,
+                   .least_units = some_rows,
+                   .sized = [=](std::int64_t rows, Library&) {
+                     const LayerNormShape shape{rows, columns};
+                     const std::int64_t workspace_bytes = layernorm_gradient_workspace_bytes(shape);
+                     const std::int64_t passes = (is_one_pass ? 3 : 5) + (adds ? 1 : 0);
+                     SizedCase sized{.shape = fmt::format("{}x{}", rows, columns),
+                                     .bytes = pass_bytes(type, {rows, columns}, passes) + 2 * workspace_bytes};
+                     const auto dy = sized.input(type, rows * columns), x = sized.input(type, rows * columns);
+                     const auto dx = sized.output(type, rows * columns);
+                     const auto mean = sized.input(DType::f32, rows), rstd = sized.input(DType::f32, rows, 0.5, 2);
+                     const auto weight = sized.input(DType::f32, columns);
+                     const auto dweight = sized.output(DType::f32, columns), dbias = sized.output(DType::f32, columns);
+                     const auto workspace = sized.scratch(workspace_bytes);
+                     const auto added = adds ? sized.input(type, rows * columns) : 0;
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       layernorm_backward(type,
+                                          {.dy = at[dy],
+                                           .x = at[x],
+                                           .mean = at.as<const float>(mean),
+                                           .rstd = at.as<const float>(rstd),
+                                           .weight = at.as<const float>(weight),
+                                           .added_gradient = given(at, added, adds),
+                                           .dx = at[dx],
+                                           .dweight = at.as<float>(dweight),
+                                           .dbias = at.as<float>(dbias),
+                                           .workspace = at[workspace]},
+                                          shape, stream);
+                     };
+                     return sized;
+                   }});
 }
 
 void add_bias_gradient(KernelCases& cases, DType type, const BiasGradientOptions& options, const char* variant) {

@@ -69,7 +69,7 @@ PACKED = [
     (r"batchnorm2d_(moments|gradient_sums|combine)_kernel", 80),
     (r"batchnorm2d_(forward|backward)_at_once_kernel", 128),
     (r"layernorm_forward_kernel", 80),
-    (r"layernorm_(backward|gradient_sums)_kernel", 128),
+    (r"layernorm_(backward|backward_at_once|gradient_sums)_kernel", 128),
     (r"global_avgpool_(forward|backward)_kernel", 64),
     (r"(max|avg)pool2d_(forward|backward)_kernel", 64),
     (r"elementwise_kernel", 64),
@@ -176,6 +176,14 @@ class Kernels(unittest.TestCase):
             for kernel in filter(lambda k: packed(k.name), self.matching(pattern)):
                 with self.subTest(kernel.name):
                     self.assertEqual(kernel.count("LDG.32", "LDG.16"), 0)
+
+    def test_the_gradient_of_layer_norm_reads_its_operands_once(self):
+        for kernel in self.matching(r"layernorm_backward_at_once_kernel<\w+, [48], "):
+            width, num_packs = (int(re.search(r"<\w+, (\d+), \d+, (\d+)>", kernel.name)[i]) for i in (1, 2))
+            # dy and x stand in the code twice where the next row is loaded ahead; the weights are f32.
+            operands = 2 * (2 if num_packs * 4 <= 8 else 1) + 1 + width // 4
+            with self.subTest(kernel.name):
+                self.assertEqual(kernel.count("LDG.128"), operands * num_packs)
 
     def test_pools_divide_no_64_bit_numbers(self):
         for kernel in self.matching(r"(maxpool2d|avgpool2d|global_avgpool)_"):
