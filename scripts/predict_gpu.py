@@ -76,9 +76,12 @@ def moved_bytes(op):
     num_bytes, kind = op["input_bytes"] + op["output_bytes"], op["op"]
     if kind in ("sgd_update", "adam_update"):
         return num_bytes * 5 / 3  # writes what it reads, but for the gradients
-    if kind.startswith("batchnorm2d") and "normalize" not in kind and "inference" not in kind:
-        # Sums first: forward reads x again, which is as large as the output, backward all of its inputs.
-        return num_bytes + op["input_bytes" if "backward" in kind else "output_bytes"]
+    # Batch norm takes sums first. Forward then reads x again, which is as large as the output.
+    if kind == "batchnorm2d":
+        return num_bytes + op["output_bytes"]
+    # Backward reads two again, x and dy or the addend's gradient. It has one input of their size more than outputs.
+    if kind == "batchnorm2d_backward":
+        return num_bytes + 2 * (op["input_bytes"] - op["output_bytes"])
     return num_bytes
 
 

@@ -89,7 +89,7 @@ struct BatchNorm2dBackward {
   const float* bias = nullptr;    ///< null: 0; only read with relu and no y
   const void* y = nullptr;        ///< where there was an addend: the output, which then tells what passed ReLU
   void* dx = nullptr;             ///< may be dy where daddend is not, or y
-  void* daddend = nullptr;        ///< g, the gradient of the addend; may be dy where dx is not; null: not wanted
+  void* daddend = nullptr;        ///< with y: g, the gradient of the addend; may be dy where dx is not; else null
   float* dweight = nullptr;       ///< null: not wanted
   float* dbias = nullptr;         ///< null: not wanted
   void* workspace = nullptr;
@@ -98,7 +98,8 @@ struct BatchNorm2dBackward {
 
 /// dx = weight · rstd · (g − Σg / rows − x̂ · Σ(g·x̂) / rows), dweight = Σ(g·x̂), dbias = Σg, with x̂ = (x − mean) · rstd
 /// and g = dy where it counts. A null y is computed anew (Note [Normalised again] in batchnorm2d_line.cuh).
-/// Bytes: dy, x and with ReLU y twice, dx and daddend once. FLOPs: 10 an element, 16 with ReLU and no y.
+/// Bytes: dy and x twice and dx once; with y: dy once, daddend twice and, with ReLU, y once.
+/// FLOPs: 10 an element, 16 with ReLU and no y.
 void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
                           Stream stream);
 

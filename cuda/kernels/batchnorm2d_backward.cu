@@ -2,6 +2,7 @@
 #include "cuda/kernels/batchnorm2d_line.cuh"
 #include "cuda/kernels/column_sums.cuh"
 #include "cuda/kernels/pack.h"
+#include "engine/errors.h"
 
 namespace trainer::cuda {
 
@@ -18,7 +19,7 @@ struct GradientOperands {
   const T* x;
   const T* y;  ///< null: computed anew where it is asked for
   T* dx;       ///< may be dy where daddend is not, or y: a thread reads a place before it writes there
-  T* daddend;  ///< may be dy; null: not wanted
+  T* daddend;  ///< may be dy; null where y is
   const float* mean;
   const float* rstd;
   const float* weight;
@@ -32,24 +33,33 @@ struct GradientOperands {
   __device__ __forceinline__ Normalization<n> normalization(std::int64_t channel) const {
     return normalization_of<n>(mean, rstd, weight, bias, channel);
   }
+  /// For what comes after the sums: g is read where it was stored.
+  __device__ __host__ __forceinline__ GradientOperands after_sums() const {
+    GradientOperands result = *this;
+    if (daddend != nullptr) {
+      result.dy = daddend;
+      result.relu = false;
+    }
+    return result;
+  }
 };
 
 /// Some rows of dy and x. They stay as they are stored, and which of dy count is a bit for each: packs of floats would
-/// take twice the registers.
+/// take twice the registers. A null y is computed anew.
 template <typename T, int n, int num_rows>
 struct LoadedRows {
   Pack<T, n> dy[num_rows], x[num_rows];
   unsigned counts[num_rows];
 
-  __device__ __forceinline__ LoadedRows(const GradientOperands<T>& operands, const Normalization<n>& line,
-                                        std::int64_t at, std::int64_t step) {
+  __device__ __forceinline__ LoadedRows(const GradientOperands<T>& operands, const T* all_y,
+                                        const Normalization<n>& line, std::int64_t at, std::int64_t step) {
     for (int u = 0; u < num_rows; ++u) {
       dy[u] = load_pack<n>(operands.dy + at + u * step);
       x[u] = load_pack<n>(operands.x + at + u * step);
       counts[u] = ~0u;
     }
     if (!operands.relu) return;
-    if (operands.y == nullptr) {
+    if (all_y == nullptr) {
       for (int u = 0; u < num_rows; ++u) {
         counts[u] = 0;
         for (int i = 0; i < n; ++i) counts[u] |= line(to_float(x[u].values[i]), i) > 0 ? 1u << i : 0u;
@@ -57,7 +67,7 @@ struct LoadedRows {
       return;
     }
     Pack<T, n> y[num_rows];
-    for (int u = 0; u < num_rows; ++u) y[u] = load_pack<n>(operands.y + at + u * step);
+    for (int u = 0; u < num_rows; ++u) y[u] = load_pack<n>(all_y + at + u * step);
     for (int u = 0; u < num_rows; ++u) {
       counts[u] = 0;
       for (int i = 0; i < n; ++i) counts[u] |= to_float(y[u].values[i]) > 0 ? 1u << i : 0u;
@@ -69,7 +79,7 @@ struct LoadedRows {
   }
 };
 
-/// Σg and Σ g·(x − mean) of rows begin + threadIdx.y, then every blockDim.y-th, below end.
+/// Σg and Σ g·(x − mean) of rows begin + threadIdx.y, then every blockDim.y-th, below end. Stores g as daddend.
 template <int n, typename T>
 __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>& operands, const TilePosition& position,
                                                       std::int64_t begin, std::int64_t end) {
@@ -79,7 +89,14 @@ __device__ __forceinline__ ColumnSums<n> sums_of_rows(const GradientOperands<T>&
   visit_rows<backward_rows_at_once>(begin, end, position.channel, operands.channels,
                                     [&](std::int64_t at, std::int64_t step, auto rows) {
                                       constexpr int num_rows = decltype(rows)::value;
-                                      const LoadedRows<T, n, num_rows> loaded(operands, line, at, step);
+                                      const LoadedRows<T, n, num_rows> loaded(operands, operands.y, line, at, step);
+                                      if (operands.daddend != nullptr) {
+                                        for (int u = 0; u < num_rows; ++u) {
+                                          Pack<float, n> g;
+                                          for (int i = 0; i < n; ++i) g.values[i] = loaded.g(u, i);
+                                          store_floats(operands.daddend + at + u * step, g);
+                                        }
+                                      }
                                       for (int i = 0; i < n; ++i) {
                                         float first = 0, second = 0;
                                         for (int u = 0; u < num_rows; ++u) {
@@ -107,7 +124,7 @@ __device__ __forceinline__ SumPair settle_channel(const GradientOperands<T>& ope
 }
 
 /// dx = slope · (g − constant − (x − mean) · factor) for n channels, whose constants and factors are `pairs`, aligned
-/// to all of them.
+/// to all of them; of operands after the sums.
 template <int n, typename T>
 __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands, const SumPair* pairs,
                                              std::int64_t channel, std::int64_t begin, std::int64_t end) {
@@ -116,13 +133,8 @@ __device__ __forceinline__ void combine_rows(const GradientOperands<T>& operands
   visit_rows<backward_rows_at_once>(
       begin, end, channel, operands.channels, [&](std::int64_t at, std::int64_t step, auto rows) {
         constexpr int num_rows = decltype(rows)::value;
-        const LoadedRows<T, n, num_rows> loaded(operands, line, at, step);
+        const LoadedRows<T, n, num_rows> loaded(operands, nullptr, line, at, step);
         for (int u = 0; u < num_rows; ++u) {
-          if (operands.daddend != nullptr) {
-            Pack<float, n> g;
-            for (int i = 0; i < n; ++i) g.values[i] = loaded.g(u, i);
-            store_floats(operands.daddend + at + u * step, g);
-          }
           Pack<float, n> dx;
           for (int i = 0; i < n; ++i) {
             const float centred = to_float(loaded.x[u].values[i]) - line.mean.values[i];
@@ -162,7 +174,7 @@ __global__ void __launch_bounds__(tile_threads)
   }
   __syncthreads();
   if (!at.active) return;
-  combine_rows<n>(operands, pairs + threadIdx.x * n, at.channel, 0, operands.rows);
+  combine_rows<n>(operands.after_sums(), pairs + threadIdx.x * n, at.channel, 0, operands.rows);
 }
 
 template <typename T, int n>
@@ -206,6 +218,8 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
 
 void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
                           Stream stream) {
+  require_internal((operands.y == nullptr) == (operands.daddend == nullptr),
+                   "batch norm reads its output where it makes the gradient of an addend");
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const GradientOperands<T> typed = {.dy = static_cast<const T*>(operands.dy),
@@ -244,7 +258,7 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
                                 combining_block(), stream, typed, pairs, parts.num_parts, settled);
                          const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
                          launch(batchnorm2d_combine_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)),
-                                tiles.block(), stream, typed, settled, rows_per_block, tiles.num_tiles);
+                                tiles.block(), stream, typed.after_sums(), settled, rows_per_block, tiles.num_tiles);
                        });
   });
 }

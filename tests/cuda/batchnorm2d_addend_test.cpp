@@ -135,23 +135,25 @@ struct SplitGradients {
   KernelTensor dx, daddend, dweight, dbias;
   friend bool operator==(const SplitGradients&, const SplitGradients&) = default;
 };
-/// Of a batch norm with an addend; dx (first) or daddend (second) is where dy is.
+enum class GradientPlaces { apart, dx_over_dy, daddend_over_dy, both_over_inputs };
+
+/// Of a batch norm with an addend; with both over inputs dx is where y is, and daddend where dy is.
 SplitGradients run_backward_with_addend(const Case& c, const Operands& o, const Numbers& dy, const AddedTo& forward,
-                                        int poison, Alias alias) {
-  const KernelTensor apart(c.type, dy);
-  SplitGradients g{KernelTensor(c.type, dy), KernelTensor(c.type, dy), KernelTensor(DType::f32, c.shape.channels),
-                   KernelTensor(DType::f32, c.shape.channels)};
+                                        int poison, GradientPlaces places) {
+  using enum GradientPlaces;
+  const KernelTensor apart_dy(c.type, dy), apart_y(c.type, forward.y.values());
+  const bool dx_is_y = places == both_over_inputs;
+  SplitGradients g{KernelTensor(c.type, dx_is_y ? forward.y.values() : dy), KernelTensor(c.type, dy),
+                   KernelTensor(DType::f32, c.shape.channels), KernelTensor(DType::f32, c.shape.channels)};
   std::vector<std::byte> workspace(at(batchnorm2d_backward_workspace_bytes(c.shape)), static_cast<std::byte>(poison));
-  const void* const from = alias == Alias::first    ? g.dx.data()
-                           : alias == Alias::second ? g.daddend.data()
-                                                    : apart.data();
+  const void* const from = places == apart ? apart_dy.data() : places == dx_over_dy ? g.dx.data() : g.daddend.data();
   batchnorm2d_backward(c.type,
                        {.dy = from,
                         .x = o.x.data(),
                         .mean = forward.mean.data<float>(),
                         .rstd = forward.rstd.data<float>(),
                         .weight = o.weight.data<float>(),
-                        .y = forward.y.data(),
+                        .y = dx_is_y ? g.dx.data() : apart_y.data(),
                         .dx = g.dx.data(),
                         .daddend = g.daddend.data(),
                         .dweight = g.dweight.data<float>(),
@@ -172,10 +174,12 @@ TEST_CASE("the gradients of batch norm with an addend pass where the output says
       const Numbers addend = random_numbers(num_elements(shape), 11);
       const Numbers dy = KernelTensor(type, random_numbers(num_elements(shape), 9)).values();
       const AddedTo forward = run_with_addend(c, o, addend, Alias::none);
-      const SplitGradients g = run_backward_with_addend(c, o, dy, forward, 0xFF, Alias::none);
-      CHECK(run_backward_with_addend(c, o, dy, forward, 0x3D, Alias::none) == g);
-      CHECK(run_backward_with_addend(c, o, dy, forward, 0xFF, Alias::first) == g);
-      CHECK(run_backward_with_addend(c, o, dy, forward, 0xFF, Alias::second) == g);
+      using enum GradientPlaces;
+      const SplitGradients g = run_backward_with_addend(c, o, dy, forward, 0xFF, apart);
+      CHECK(run_backward_with_addend(c, o, dy, forward, 0x3D, apart) == g);
+      for (const GradientPlaces places : {dx_over_dy, daddend_over_dy, both_over_inputs}) {
+        CHECK(run_backward_with_addend(c, o, dy, forward, 0xFF, places) == g);
+      }
 
       const Numbers y = forward.y.values();
       Numbers masked = dy;

@@ -111,7 +111,7 @@ SizedCase inference_of(DType type, const BatchNorm2dShape& shape, bool adds) {
 }
 
 SizedCase backward_of(DType type, const BatchNorm2dShape& shape, bool adds) {
-  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, adds ? 8 : 5)};
+  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, adds ? 7 : 5)};
   const auto dy = sized.input(type, shape.rows * shape.channels), x = sized.input(type, shape.rows * shape.channels);
   const auto dx = sized.output(type, shape.rows * shape.channels);
   const auto mean = sized.input(DType::f32, shape.channels), rstd = sized.input(DType::f32, shape.channels, 0.5, 2);

@@ -91,7 +91,7 @@ SINGLE_STORES = r"at_once|layernorm_forward|layernorm_gradient_sums|maxpool2d_fo
 # Local accesses that are allowed, and why.
 LOCAL = [
     (r"batchnorm2d_moments_kernel<\w+, 8>", 8, "addresses, before and after the loop over 16 rows"),
-    (r"batchnorm2d_combine_kernel<\w+, 8>", 4, "one number of 80 registers' worth and one more"),
+    (r"batchnorm2d_gradient_sums_kernel<\w+, 8>", 2, "one number of 80 registers' worth and one more"),
     (r"batchnorm2d_statistics_kernel", 2, "around the square root's subroutine, once a channel"),
     (r"avgpool2d_backward_kernel<\w+, 8>", 40, "around the subroutine for the reciprocal of a window's size"),
 ]
@@ -184,6 +184,14 @@ class Kernels(unittest.TestCase):
             operands = 2 * (2 if num_packs * 4 <= 8 else 1) + 1 + width // 4
             with self.subTest(kernel.name):
                 self.assertEqual(kernel.count("LDG.128"), operands * num_packs)
+
+    def test_batch_norm_combines_two_tensors_to_one(self):
+        for kernel in self.matching(r"batchnorm2d_combine_kernel<\w+, [48]>"):
+            words = int(re.search(r", (\d)>", kernel.name)[1]) // 4
+            with self.subTest(kernel.name):
+                # Four numbers and a pair for each channel; of two rows at once and of one.
+                self.assertEqual(kernel.count("LDG.128"), 6 * words + 2 * 3)
+                self.assertEqual(kernel.count("STG.128"), 3)
 
     def test_pools_divide_no_64_bit_numbers(self):
         for kernel in self.matching(r"(maxpool2d|avgpool2d|global_avgpool)_"):
