@@ -76,8 +76,8 @@ def moved_bytes(op):
     num_bytes, kind = op["input_bytes"] + op["output_bytes"], op["op"]
     if kind in ("sgd_update", "adam_update"):
         return num_bytes * 5 / 3  # writes what it reads, but for the gradients
-    # Batch norm takes sums first. Forward then reads x again, which is as large as the output.
-    if kind == "batchnorm2d":
+    # Batch norm takes sums first, unless they are given. Forward then reads x again, which is as large as the output.
+    if kind == "batchnorm2d" and not op["statistics"]:
         return num_bytes + op["output_bytes"]
     # Backward reads two again, x and dy or the addend's gradient. It has one input of their size more than outputs.
     if kind == "batchnorm2d_backward":

@@ -112,6 +112,10 @@ std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
   return num_bytes;
 }
 
+bool CudaDevice::convolution_statistics(const Op& conv2d) const {
+  return conv2d_statistics_pay(conv2d, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
+}
+
 Kernel& CudaDevice::prepare(const Op& op) {
   use_device(index_);
   const auto known = kernels_.find(op);

@@ -34,6 +34,7 @@ class CudaDevice final : public Device {
   std::int64_t workspace_bytes(const Op& op) const override;
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(context_.tf32); }
+  bool convolution_statistics(const Op& conv2d) const override;
   bool runs_ahead() const override { return true; }
   std::vector<NamedBytes> outside_allocator() const override { return outside_; }
 

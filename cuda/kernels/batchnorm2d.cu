@@ -1,5 +1,7 @@
 #include "cuda/kernels/batchnorm2d.h"
 
+#include <limits>
+
 #include "cuda/kernels/batchnorm2d_line.cuh"
 #include "cuda/kernels/column_moments.cuh"
 #include "cuda/kernels/pack.h"
@@ -31,6 +33,36 @@ __device__ __forceinline__ void settle_channel(const StatisticsOperands& out, st
   const double old_var = static_cast<double>(out.running_var[channel]);
   out.running_mean[channel] = static_cast<float>((1 - out.momentum) * old_mean + out.momentum * mean);
   out.running_var[channel] = static_cast<float>((1 - out.momentum) * old_var + out.momentum * unbiased);
+}
+
+/// Σx and Σx² of each channel; null: not known.
+struct GivenSums {
+  const float* sums;
+  const float* square_sums;
+};
+
+/// Whether a channel's moments follow from its sums: batchnorm2d_forward. In f32 without a sum that a compiler may
+/// contract in one kernel and not in another, which must answer alike.
+__device__ __forceinline__ bool serve(float sum, float square_sum, float per_row) {
+  constexpr float most_squared_means = 256;
+  const float mean = sum * per_row;
+  const float variance = fmaf(-mean, mean, square_sum * per_row);
+  return variance > 0 && variance <= std::numeric_limits<float>::max() && mean * mean <= most_squared_means * variance;
+}
+
+/// Whether all sums of the block's channels serve: the same for all of its threads, as the lanes of a tile stand side
+/// by side in each warp.
+template <int n>
+__device__ __forceinline__ bool all_serve(const GivenSums& given, const TilePosition& at, float per_row) {
+  if (given.sums == nullptr) return false;
+  int num_others = 0;
+  if (at.active) {
+    const Pack<float, n> sums = load_floats<n>(given.sums + at.channel);
+    const Pack<float, n> square_sums = load_floats<n>(given.square_sums + at.channel);
+    for (int i = 0; i < n; ++i) num_others += serve(sums.values[i], square_sums.values[i], per_row) ? 0 : 1;
+  }
+  for (int mask = warp_size / 2; mask > 0; mask /= 2) num_others += shuffle_xor(num_others, mask);
+  return num_others == 0;
 }
 
 /// What a pass over the elements reads and writes; y may be x or the addend, so nothing here promises otherwise.
@@ -107,10 +139,11 @@ __global__ void __launch_bounds__(tile_threads)
 
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
-    batchnorm2d_moments_kernel(const T* x, SumPair* pairs, RowParts parts, std::int64_t rows, std::int64_t channels,
-                               std::int64_t num_tiles) {
+    batchnorm2d_moments_kernel(const T* x, GivenSums given, SumPair* pairs, RowParts parts, std::int64_t rows,
+                               std::int64_t channels, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
+  if (all_serve<n>(given, at, 1.0f / static_cast<float>(rows))) return;
   const std::int64_t begin = at.row_group * parts.rows_per_part;
   const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
   Moments<n> moments = moments_of_rows<n>(x, at, channels, begin, end);
@@ -121,14 +154,16 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
 
 template <typename T>
 __global__ void __launch_bounds__(combined_channels* combining_threads)
-    batchnorm2d_statistics_kernel(const T* x, const SumPair* pairs, RowParts parts, StatisticsOperands out,
-                                  std::int64_t rows, std::int64_t channels) {
+    batchnorm2d_statistics_kernel(const T* x, GivenSums given, const SumPair* pairs, RowParts parts,
+                                  StatisticsOperands out, std::int64_t rows, std::int64_t channels) {
   wait_for_earlier_kernels();
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
+  const bool sums_serve = given.sums != nullptr && channel < channels &&
+                          serve(given.sums[channel], given.square_sums[channel], 1.0f / static_cast<float>(rows));
   // With count · mean and squares + count · mean², moments add up. In f64 their difference keeps its digits, the more
   // so as the means are those of x − shift.
   DoubleSums sums{0, 0};
-  if (channel < channels) {
+  if (channel < channels && !sums_serve) {
     for (std::int64_t part = threadIdx.y; part < parts.num_parts; part += combining_threads) {
       const std::int64_t rest = rows - part * parts.rows_per_part;
       const double count = static_cast<double>(rest < parts.rows_per_part ? rest : parts.rows_per_part);
@@ -140,9 +175,16 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
   }
   combine_over_parts(sums);
   if (threadIdx.y != 0 || channel >= channels) return;
+  // Those of a convolution are of x itself.
+  float shift = 0;
+  if (sums_serve) {
+    sums = {static_cast<double>(given.sums[channel]), static_cast<double>(given.square_sums[channel])};
+  } else {
+    shift = to_float(x[channel]);
+  }
   const double mean = sums.first / static_cast<double>(rows);
   const double variance = sums.second / static_cast<double>(rows) - mean * mean;
-  settle_channel(out, channel, rows, to_float(x[channel]), mean, variance < 0 ? 0 : variance);
+  settle_channel(out, channel, rows, shift, mean, variance < 0 ? 0 : variance);
 }
 
 template <typename T, int n>
@@ -185,10 +227,9 @@ NormalizedRows<T> rows_of(const Operands& operands) {
 
 /// Calls function(std::integral_constant<int, n>{}) with the width in which everything can be read and written.
 template <typename T, typename Operands, typename Function>
-void with_operand_width(const Operands& operands, const float* mean, const float* scale, const void* workspace,
-                        std::int64_t channels, Function&& function) {
-  with_pack_width<T>(channels,
-                     {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale, workspace},
+void with_operand_width(const Operands& operands, const float* mean, const float* scale, std::int64_t channels,
+                        Function&& function) {
+  with_pack_width<T>(channels, {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale},
                      function);
 }
 
@@ -206,10 +247,11 @@ void launch_normalize(const BatchNorm2dNormalize& operands, const BatchNorm2dSha
 void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream) {
   const StatisticsOperands out = {operands.running_mean, operands.running_var, operands.mean,
                                   operands.rstd,         operands.eps,         operands.momentum};
+  const GivenSums given = {operands.sums, operands.square_sums};
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const T* const x = static_cast<const T*>(operands.x);
-    with_operand_width<T>(operands, operands.mean, operands.rstd, operands.workspace, shape.channels, [&](auto width) {
+    const auto run = [&](auto width) {
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
@@ -220,10 +262,10 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
       const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
       const RowParts parts = row_parts(shape.rows, shape.channels);
       SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
-      launch(batchnorm2d_moments_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(), stream, x, pairs, parts,
-             shape.rows, shape.channels, tiles.num_tiles);
-      launch(batchnorm2d_statistics_kernel<T>, combining_grid(shape.channels), combining_block(), stream, x, pairs,
-             parts, out, shape.rows, shape.channels);
+      launch(batchnorm2d_moments_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(), stream, x, given, pairs,
+             parts, shape.rows, shape.channels, tiles.num_tiles);
+      launch(batchnorm2d_statistics_kernel<T>, combining_grid(shape.channels), combining_block(), stream, x, given,
+             pairs, parts, out, shape.rows, shape.channels);
       launch_normalize<T, n>({.x = operands.x,
                               .y = operands.y,
                               .addend = operands.addend,
@@ -233,7 +275,11 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
                               .bias = operands.bias,
                               .relu = operands.relu},
                              shape, stream);
-    });
+    };
+    with_pack_width<T>(shape.channels,
+                       {operands.x, operands.y, operands.addend, operands.weight, operands.bias, operands.sums,
+                        operands.square_sums, operands.mean, operands.rstd, operands.workspace},
+                       run);
   });
 }
 
@@ -241,7 +287,7 @@ void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_operand_width<T>(operands, operands.mean, operands.rstd, nullptr, shape.channels,
+    with_operand_width<T>(operands, operands.mean, operands.rstd, shape.channels,
                           [&](auto width) { launch_normalize<T, decltype(width)::value>(operands, shape, stream); });
   });
 }
@@ -250,16 +296,14 @@ void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, con
                            Stream stream) {
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
-    with_operand_width<T>(
-        operands, operands.running_mean, operands.running_var, nullptr, shape.channels, [&](auto width) {
-          constexpr int n = decltype(width)::value;
-          const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
-          const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
-          launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
-                 stream, rows_of<T>(operands), operands.running_mean, operands.running_var, operands.weight,
-                 operands.bias, static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels,
-                 tiles.num_tiles);
-        });
+    with_operand_width<T>(operands, operands.running_mean, operands.running_var, shape.channels, [&](auto width) {
+      constexpr int n = decltype(width)::value;
+      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+      const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+      launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
+             stream, rows_of<T>(operands), operands.running_mean, operands.running_var, operands.weight, operands.bias,
+             static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
+    });
   });
 }
 

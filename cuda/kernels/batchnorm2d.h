@@ -35,6 +35,8 @@ struct BatchNorm2dForward {
   float* running_var = nullptr;
   const float* weight = nullptr;  ///< null: 1
   const float* bias = nullptr;    ///< null: 0
+  const float* sums = nullptr;    ///< of x over the rows, and of x²; null: not known
+  const float* square_sums = nullptr;
   float* mean = nullptr;
   float* rstd = nullptr;
   void* workspace = nullptr;
@@ -44,8 +46,11 @@ struct BatchNorm2dForward {
 
 /// mean and biased variance over the rows; y = (x − mean) · rstd · weight + bias + addend, then ReLU; the running
 /// statistics take in the mean and the unbiased variance (the biased one of a single row). NaN passes.
-/// Bytes: x twice (above 1024 rows the second time from the cache only where it fits there), y and the addend once.
-/// FLOPs: 11 an element, 12 with an addend.
+/// With sums, above 1024 rows, the moments of a channel follow from them where they are as good as those of x (Note
+/// [Statistics of a convolution] in cuda/library/convolution.h): where the variance is finite and above 0, and mean² at
+/// most 256 times as large. The others are found in x, to the same bits as without sums.
+/// Bytes: x twice (above 1024 rows the second time from the cache only where it fits there), once where the sums serve
+/// all channels; y and the addend once. FLOPs: 11 an element, 12 with an addend.
 void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream);
 
 struct BatchNorm2dNormalize {

@@ -5,6 +5,7 @@
 
 #include "cuda/launch/stream.h"
 #include "engine/dtype.h"
+#include "engine/errors.h"
 
 namespace trainer::cuda {
 
@@ -13,7 +14,9 @@ namespace trainer::cuda {
 // cuDNN can add up y and y² of each channel while it computes y, so that the batch norm behind it need not read y for
 // its moments. Version 9.19 plans that for described devices from sm_80 to sm_90, in f16, without a note that the sums
 // would differ from run to run, in 0.1 to 0.5 MiB of scratch for ResNet-18 on CIFAR at 256 (1.6 to 12.8 MB for
-// ImageNet's 56×56). It refuses bf16, f32, the three channels of an image, and sm_75 and sm_100.
+// ImageNet's 56×56). It refuses bf16, f32, the three channels of an image, and sm_75 and sm_100. The engine is another
+// than without statistics (on sm_90 eng2 for eng62), so y may differ in its last bit; what that does to the
+// convolution's time is for tests/bench_kernels to tell, by the cases convolution_statistics and convolution_forward.
 //
 // Batch norm's own moments are those of x less its first pixel, merged in f64: exact to 1e-8 whatever the mean. A
 // variance of plain f32 sums, Σy²/n − (Σy/n)², loses the digits that mean² has above it. Against exact arithmetic over
@@ -23,7 +26,8 @@ namespace trainer::cuda {
 //   error of variance  5e-7  3e-7  2e-5   6e-5   2.4e-4  8e-3   2e-2   > 1
 //
 // f16 itself rounds to 5e-4, so up to a mean of 16 standard deviations the sums are as good as own moments, and beyond
-// it they are not: who takes them computes such channels' moments anew from y. No op takes them yet.
+// it they are not: batchnorm2d_forward, which takes them (Note [Given sums] in engine/program/statistics_fusion.h),
+// computes such channels' moments anew from y.
 
 enum class ConvolutionDirection : std::uint8_t { forward, input_gradient, weight_gradient };
 
@@ -66,6 +70,14 @@ class ConvolutionPlanner {
   virtual ~ConvolutionPlanner() = default;
   /// Throws DeviceError where nothing serves the call.
   virtual std::int64_t workspace_bytes(const ConvolutionCall& call) = 0;
+  /// Whether something serves the call within its limit.
+  virtual bool serves(const ConvolutionCall& call) {
+    try {
+      return workspace_bytes(call) <= call.workspace_limit;
+    } catch (const DeviceError&) {
+      return false;
+    }
+  }
   /// Of the calls asked about, those whose engines the device will time (device.autotune) or has timed without its
   /// choice being known here: what they run there may need less scratch than was answered.
   virtual std::int64_t num_untuned() const { return 0; }

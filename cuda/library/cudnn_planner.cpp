@@ -26,6 +26,19 @@ const CudnnPlan& CudnnPlanner::plan_to_run(const ConvolutionCall& call) {
   return *choice.running;
 }
 
+bool CudnnPlanner::serves(const ConvolutionCall& call) {
+  const std::string key = text_key(call);
+  if (refused_.count(key) != 0) return false;
+  if (ConvolutionPlanner::serves(call)) return true;
+  refused_.insert(key);
+  // What was planned beyond the limit is not going to run.
+  if (const auto planned = chosen_.find(key); planned != chosen_.end()) {
+    if (choices_ && !planned->second.is_timed) --num_untuned_;
+    chosen_.erase(planned);
+  }
+  return false;
+}
+
 CudnnPlanner::Choice& CudnnPlanner::choice_of(const ConvolutionCall& call) {
   const std::string key = text_key(call);
   const auto known = chosen_.find(key);
@@ -40,8 +53,9 @@ CudnnPlanner::Choice CudnnPlanner::choose(const ConvolutionCall& call) {
                                      [&](const CudnnPlan& plan) { return plan.engine == *engine; });
     if (chosen != candidates.end()) return {.plan = std::move(*chosen), .is_timed = true};
   }
+  Choice choice{.plan = plans_.find(call, 1).front()};
   ++num_untuned_;
-  return {.plan = plans_.find(call, 1).front()};
+  return choice;
 }
 
 CudnnPlan CudnnPlanner::choose_by_time(const ConvolutionCall& call, const CudnnPlan& planned) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cuda/library/cudnn_plans.h"
@@ -33,6 +34,7 @@ class CudnnPlanner final : public ConvolutionPlanner {
   /// EngineChoices::note.
   std::string note() const { return choices_ ? choices_->note() : std::string(); }
   std::int64_t workspace_bytes(const ConvolutionCall& call) override { return plan(call).workspace_bytes; }
+  bool serves(const ConvolutionCall& call) override;
   std::int64_t num_untuned() const override { return num_untuned_; }
 
  private:
@@ -50,6 +52,7 @@ class CudnnPlanner final : public ConvolutionPlanner {
   std::optional<EngineChoices> choices_;  ///< where engines are timed
   PlanTimer timer_;
   std::unordered_map<std::string, Choice> chosen_;  ///< by text_key
+  std::unordered_set<std::string> refused_;         ///< the same, of what nothing serves
   std::int64_t num_untuned_ = 0;                    ///< of chosen_: to be timed, and not timed before
 };
 

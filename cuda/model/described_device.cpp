@@ -91,6 +91,10 @@ std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
   return compute_workspace_bytes(op, {convolutions_.get(), tf32_, matmuls_.get()});
 }
 
+bool DescribedDevice::convolution_statistics(const Op& conv2d) const {
+  return conv2d_statistics_pay(conv2d, {convolutions_.get(), tf32_, matmuls_.get()});
+}
+
 std::string DescribedDevice::workspace_bound() const {
   const auto have = [](std::int64_t count, const char* what) {
     return count == 1 ? fmt::format("1 {} has", what) : fmt::format("{} {}s have", count, what);

@@ -33,6 +33,7 @@ class DescribedDevice final : public DeviceModel {
   std::string workspace_bound() const override;
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(tf32_); }
+  bool convolution_statistics(const Op& conv2d) const override;
   std::vector<NamedBytes> outside_allocator() const override { return outside_allocator_; }
 
  private:

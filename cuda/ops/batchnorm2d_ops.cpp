@@ -6,9 +6,9 @@ namespace trainer::cuda {
 
 namespace {
 
-/// The last operand where the op adds; null: nothing is added.
+/// Of a forward op; null: nothing is added.
 const void* addend_of(const BatchNorm2dAttributes& attributes, const OperandAddresses& addresses) {
-  return attributes.adds ? addresses.inputs.back() : nullptr;
+  return attributes.adds ? input(addresses, addend_position(attributes)) : nullptr;
 }
 
 }  // namespace
@@ -16,6 +16,7 @@ const void* addend_of(const BatchNorm2dAttributes& attributes, const OperandAddr
 std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
                       shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
+    const int sums = sums_position(attributes);
     batchnorm2d_forward(type,
                         {.x = input(addresses, 0),
                          .y = output(addresses, 0),
@@ -24,6 +25,8 @@ std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& conte
                          .running_var = modified_input<float>(addresses, 2),
                          .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
                          .bias = attributes.affine ? input<float>(addresses, 4) : nullptr,
+                         .sums = attributes.given_sums ? input<float>(addresses, sums) : nullptr,
+                         .square_sums = attributes.given_sums ? input<float>(addresses, sums + 1) : nullptr,
                          .mean = output<float>(addresses, 1),
                          .rstd = output<float>(addresses, 2),
                          .workspace = addresses.workspace,

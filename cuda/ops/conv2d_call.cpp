@@ -1,5 +1,6 @@
 #include "cuda/ops/conv2d_call.h"
 
+#include "cuda/kernels/batchnorm2d.h"
 #include "cuda/kernels/bias_gradient.h"
 #include "cuda/ops/kernels.h"
 
@@ -52,6 +53,7 @@ ConvolutionCall convolution_call(const Op& op, bool tf32) {
           .groups = attributes.groups,
           .bias = is_forward && attributes.bias,
           .relu = is_forward && attributes.bias && attributes.relu,
+          .statistics = is_forward && attributes.statistics,
           .tf32 = tf32 && images.x.dtype == DType::f32,
           .workspace_limit = attributes.workspace_limit};
 }
@@ -66,6 +68,12 @@ Conv2dWorkspace conv2d_workspace(const Op& op, std::int64_t library_bytes) {
   workspace.bias_gradient = (library_bytes + 511) / 512 * 512;
   workspace.num_bytes = workspace.bias_gradient + partial_bytes;
   return workspace;
+}
+
+bool conv2d_statistics_pay(const Op& op, const WorkspaceModel& model) {
+  const TensorType& y = op.outputs[0];
+  if (y.dtype != DType::f16 || batchnorm2d_is_one_launch({y.num_elements() / y.shape[3], y.shape[3]})) return false;
+  return model.convolutions->serves(convolution_call(op, model.tf32));
 }
 
 std::int64_t conv2d_workspace_bytes(const Op& op, const WorkspaceModel& model) {

@@ -42,12 +42,14 @@ class PreparedConvolution {
 std::unique_ptr<Kernel> make_conv2d_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<Conv2dAttributes>(op);
   return make_kernel([convolution = PreparedConvolution(op, context), has_bias = attributes.bias,
-                      relu_behind = attributes.relu && !attributes.bias,
+                      has_statistics = attributes.statistics, relu_behind = attributes.relu && !attributes.bias,
                       y = op.outputs[0]](const OperandAddresses& addresses) {
     convolution.run(addresses, {.x = modified_input(addresses, 0),
                                 .weights = modified_input(addresses, 1),
                                 .bias = has_bias ? input(addresses, 2) : nullptr,
-                                .y = output(addresses, 0)});
+                                .y = output(addresses, 0),
+                                .sums = has_statistics ? output<float>(addresses, 1) : nullptr,
+                                .square_sums = has_statistics ? output<float>(addresses, 2) : nullptr});
     if (relu_behind)
       activation_forward(y.dtype, {.function = Activation::relu}, output(addresses, 0), output(addresses, 0),
                          y.num_elements(), convolution.stream());

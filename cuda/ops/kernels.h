@@ -42,6 +42,10 @@ struct WorkspaceModel {
 /// DeviceModel::workspace_bytes.
 std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
 
+/// DeviceModel::convolution_statistics. cuDNN has them for f16 alone, and a batch norm of one launch reads its input
+/// again from the cache.
+bool conv2d_statistics_pay(const Op& op, const WorkspaceModel& model);
+
 // The families that need workspace, each for forward and backward alike.
 std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model);
 std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model);

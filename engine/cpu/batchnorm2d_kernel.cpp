@@ -151,7 +151,8 @@ void scale_all_rows(const CpuContext& context, const ImageRows& shape, DType typ
 
 /// Of an op's operands.
 LastPass last_pass(const BatchNorm2dAttributes& attributes, const OperandAddresses& addresses) {
-  return {addresses.inputs[0], attributes.adds ? addresses.inputs.back() : nullptr, addresses.outputs[0],
+  const auto addend = static_cast<std::size_t>(addend_position(attributes));
+  return {addresses.inputs[0], attributes.adds ? addresses.inputs[addend] : nullptr, addresses.outputs[0],
           attributes.relu};
 }
 

@@ -258,8 +258,12 @@ class ConvolutionKernel final : public CpuKernel {
       bindings_.push_back(std::move(binding));
     }
     convolution_.add_argument(DNNL_ARG_SCRATCHPAD, plan.description.scratchpad_desc().data, context);
-    if (op.kind == OpKind::conv2d && attributes_of<Conv2dAttributes>(op).relu)
-      relu_elements_ = op.outputs[0].num_elements();
+    if (op.kind == OpKind::conv2d) {
+      const auto& attributes = attributes_of<Conv2dAttributes>(op);
+      const std::int64_t num_elements = op.outputs[0].num_elements();
+      if (attributes.relu) relu_elements_ = num_elements;
+      if (attributes.statistics) statistics_of_ = {num_elements / attributes.out, attributes.out};
+    }
   }
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
@@ -281,9 +285,28 @@ class ConvolutionKernel final : public CpuKernel {
       if (binding.offset >= 0 && !binding.is_input) binding.reorder.execute(context_);
     if (relu_elements_ > 0)
       relu_in_place(static_cast<float*>(addresses.outputs[0]), relu_elements_, context_.num_threads);
+    if (statistics_of_.rows > 0) find_statistics(addresses);
   }
 
  private:
+  /// For programs that were made for other devices: the CPU's own have no statistics.
+  void find_statistics(const OperandAddresses& addresses) const {
+    const auto* const y = static_cast<const float*>(addresses.outputs[0]);
+    for (std::int64_t c = 0; c < statistics_of_.channels; ++c) {
+      double sum = 0, squares = 0;
+      for (std::int64_t row = 0; row < statistics_of_.rows; ++row) {
+        const auto value = static_cast<double>(y[row * statistics_of_.channels + c]);
+        sum += value;
+        squares += value * value;
+      }
+      static_cast<float*>(addresses.outputs[1])[c] = static_cast<float>(sum);
+      static_cast<float*>(addresses.outputs[2])[c] = static_cast<float>(squares);
+    }
+  }
+
+  struct Rows {
+    std::int64_t rows = 0, channels = 0;
+  };
   struct Binding {
     bool is_input;
     std::size_t position;
@@ -295,6 +318,7 @@ class ConvolutionKernel final : public CpuKernel {
   DnnlCall convolution_;
   std::vector<Binding> bindings_;
   std::int64_t relu_elements_ = 0;
+  Rows statistics_of_;  ///< no rows: none are wanted
 };
 
 std::unique_ptr<CpuKernel> make_convolution_kernel(const Op& op, const CpuContext& context) {

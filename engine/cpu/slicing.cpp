@@ -32,9 +32,12 @@ Slicing parts_of(const Op& op) {
   };
   switch (op.kind) {
     case OpKind::linear:
-    case OpKind::conv2d:
-    case OpKind::layernorm:
-      return all(parts(num_inputs, 1, Part::rows, Part::whole), Part::rows);
+    case OpKind::conv2d:  // behind y may stand its statistics
+    case OpKind::layernorm: {
+      const bool has_statistics = op.kind == OpKind::conv2d && num_outputs > 1;
+      return {1, 1, parts(num_inputs, 1, Part::rows, Part::whole),
+              parts(num_outputs, has_statistics ? 1 : num_outputs, Part::rows, Part::sum)};
+    }
     case OpKind::linear_backward_input:
     case OpKind::conv2d_backward_input: {
       std::vector<Part> inputs(num_inputs, Part::rows);

@@ -37,6 +37,9 @@ class DeviceModel {
   virtual bool copies_ahead() const { return false; }
   /// What the programs for it do at linear layers: engine/program/linear_fusion.h.
   virtual LinearFusions linear_fusions() const { return {}; }
+  /// Whether a conv2d with statistics pays, for the batch norm behind it: engine/program/statistics_fusion.h. The same
+  /// for equal ops, on every call.
+  virtual bool convolution_statistics([[maybe_unused]] const Op& conv2d) const { return false; }
   /// What this process holds of the device besides the allocator's segments (a context, handles, modules), measured
   /// when the device was made, or estimated for a described one. The sum is what `used` shows before the first segment.
   virtual std::vector<NamedBytes> outside_allocator() const = 0;

@@ -12,6 +12,7 @@ Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes) 
   Op op{OpKind::batchnorm2d, attributes, {x, channels, channels}, {x, channels, channels}};
   if (attributes.affine) op.inputs.insert(op.inputs.end(), {channels, channels});
   if (attributes.adds) op.inputs.push_back(x);
+  if (attributes.given_sums) op.inputs.insert(op.inputs.end(), {channels, channels});
   return op;
 }
 
@@ -23,7 +24,8 @@ Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& at
 }
 
 Op batchnorm2d_normalize_op(const Op& batchnorm2d) {
-  const auto& attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  auto attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  attributes.given_sums = false;
   const TensorType& x = batchnorm2d.inputs[0];
   const TensorType& channels = batchnorm2d.inputs[1];
   Op op{OpKind::batchnorm2d_normalize, attributes, {x, channels, channels}, {x}};
@@ -35,15 +37,23 @@ Op batchnorm2d_normalize_op(const Op& batchnorm2d) {
 Op batchnorm2d_adding_op(const Op& forward, bool relu) {
   Op op = forward;
   auto& attributes = std::get<BatchNorm2dAttributes>(op.attributes);
-  require_internal(!attributes.relu && !attributes.adds, "nothing stands between a batch norm and its sum");
+  require_internal(!attributes.relu && !attributes.adds && !attributes.given_sums,
+                   "nothing stands between a batch norm and its sum, and sums of x come last");
   attributes.relu = relu;
   attributes.adds = true;
   op.inputs.push_back(op.inputs[0]);
   return op;
 }
 
+Op batchnorm2d_given_sums_op(const Op& batchnorm2d) {
+  auto attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  attributes.given_sums = true;
+  return batchnorm2d_op(batchnorm2d.inputs[0], attributes);
+}
+
 Op batchnorm2d_backward_op(const Op& batchnorm2d) {
   auto attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
+  attributes.given_sums = false;
   attributes.adds = attributes.adds && attributes.relu;
   const TensorType& x = batchnorm2d.inputs[0];
   const TensorType& channels = batchnorm2d.inputs[1];
@@ -79,7 +89,8 @@ void differentiate_batchnorm2d(GradientScope& scope) {
 
 Rerun rerun_batchnorm2d(const Op& op) {
   Rerun rerun{.op = batchnorm2d_normalize_op(op), .reads = {0, -2, -3}, .makes = {0}};
-  for (std::size_t i = 3; i < op.inputs.size(); ++i) rerun.reads.push_back(static_cast<int>(i));
+  const int num_inputs = static_cast<int>(rerun.op.inputs.size());
+  for (int i = 3; i < num_inputs; ++i) rerun.reads.push_back(i);
   return rerun;
 }
 

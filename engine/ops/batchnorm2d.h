@@ -15,12 +15,20 @@ struct BatchNorm2dAttributes {
   bool affine = true;
   bool relu = false;
   bool adds = false;
+  bool given_sums = false;  ///< training only (set by engine/program/statistics_fusion.cpp)
   friend bool operator==(const BatchNorm2dAttributes&, const BatchNorm2dAttributes&) = default;
 };
 
+/// Where a forward op has its addend among its inputs; behind it stand the given sums.
+constexpr int addend_position(const BatchNorm2dAttributes& attributes) { return attributes.affine ? 5 : 3; }
+constexpr int sums_position(const BatchNorm2dAttributes& attributes) {
+  return addend_position(attributes) + (attributes.adds ? 1 : 0);
+}
+
 /// Training. inputs: x (N, H, W, C), running_mean (C), running_var (C) [both modified][, weight (C), bias (C)][,
-/// addend]; outputs: y, mean (C), reciprocal standard deviation (C). y may be stored over the addend, and over x where
-/// no gradient reads x.
+/// addend][, Σx (C), Σx² (C)]; outputs: y, mean (C), reciprocal standard deviation (C). y may be stored over the
+/// addend, and over x where no gradient reads x. Given sums stand for those over x, which a device may take instead
+/// where they are as good: Note [Given sums] in engine/program/statistics_fusion.h.
 Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
 /// y of `batchnorm2d` once more, bit for bit, from the mean and the deviation it found: running statistics stay as they
 /// are. inputs: x, mean, rstd[, weight, bias][, addend]; outputs: y, which may be stored over x or the addend.
@@ -36,5 +44,7 @@ Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& at
 Op batchnorm2d_backward_op(const Op& batchnorm2d);
 /// A forward op without ReLU, with an addend, and with ReLU behind the sum where `relu`.
 Op batchnorm2d_adding_op(const Op& forward, bool relu);
+/// `batchnorm2d` with given sums.
+Op batchnorm2d_given_sums_op(const Op& batchnorm2d);
 
 }  // namespace trainer

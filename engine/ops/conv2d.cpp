@@ -30,7 +30,23 @@ Op conv2d_op(const TensorType& x, const Conv2dAttributes& attributes) {
   const Shape weight{attributes.out, attributes.kernel[0], attributes.kernel[1], channels / attributes.groups};
   Op op{OpKind::conv2d, attributes, {x, {x.dtype, weight}}, {{x.dtype, y}}};
   if (attributes.bias) op.inputs.push_back({x.dtype, {attributes.out}});
+  if (attributes.statistics) {
+    require_internal(!attributes.bias && !attributes.relu, "a convolution's statistics are those of its sums alone");
+    op.outputs.insert(op.outputs.end(), 2, {DType::f32, {attributes.out}});
+  }
   return op;
+}
+
+Op conv2d_with_statistics_op(const Op& conv2d) {
+  Conv2dAttributes attributes = attributes_of<Conv2dAttributes>(conv2d);
+  attributes.statistics = true;
+  return conv2d_op(conv2d.inputs[0], attributes);
+}
+
+bool may_have_statistics(const Op& op) {
+  if (op.kind != OpKind::conv2d) return false;
+  const auto& attributes = attributes_of<Conv2dAttributes>(op);
+  return !attributes.bias && !attributes.relu;
 }
 
 Op conv2d_backward_input_op(const Op& conv2d) {

@@ -98,7 +98,7 @@ class SizedFamily final : public BatchFamily {
       }
     }
     if (choice_) num_walked_ += choice_->num_nodes();
-    return choice_ && !choice_->is_alike(batch_size);
+    return (choice_ && !choice_->is_alike(batch_size)) || !program_.has_statistics_alike(device_, batch_size);
   }
 
   std::int64_t work() const override { return work_ + num_walked_ / walked_per_compiled; }

@@ -12,9 +12,10 @@ namespace trainer {
 // The programs of neighbouring batch sizes are the same instructions over buffers of other sizes. So two are compiled,
 // of a low and of a high batch size, and where they agree the instructions of one in between are known without
 // compiling it: each dimension is the same, or the same multiple of the batch size, at both ends. What else may differ
-// in between is decided by sizes, in four places:
+// in between is decided by sizes, in five places:
 //
 // - Scratch is the device's to say: it is asked for every op of every batch size.
+// - So are statistics of convolutions. No answer is given where they are not those of the two programs.
 // - Whether an output takes over an input's memory is an equality of two sizes that are linear in the batch size. It
 //   cannot turn where their difference has the same sign at both ends.
 // - What is offloaded, and whether the loss is computed in chunks, are thresholds: the same at both ends, the same in

@@ -8,4 +8,9 @@ std::int64_t RememberedWorkspaces::workspace_bytes(const Op& op) const {
   return answers_.emplace(op, device_.workspace_bytes(op)).first->second;
 }
 
+bool RememberedWorkspaces::convolution_statistics(const Op& conv2d) const {
+  if (const auto answer = statistics_.find(conv2d); answer != statistics_.end()) return answer->second;
+  return statistics_.emplace(conv2d, device_.convolution_statistics(conv2d)).first->second;
+}
+
 }  // namespace trainer

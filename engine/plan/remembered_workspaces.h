@@ -9,7 +9,8 @@
 
 namespace trainer {
 
-/// A device that is asked only once for the scratch of each convolution: a library may take milliseconds to tell.
+/// A device that is asked only once for each convolution's scratch and statistics: a library may take milliseconds to
+/// tell.
 class RememberedWorkspaces final : public DeviceModel {
  public:
   /// The device must outlive it.
@@ -21,6 +22,7 @@ class RememberedWorkspaces final : public DeviceModel {
   std::string workspace_bound() const override { return device_.workspace_bound(); }
   bool copies_ahead() const override { return device_.copies_ahead(); }
   LinearFusions linear_fusions() const override { return device_.linear_fusions(); }
+  bool convolution_statistics(const Op& conv2d) const override;
   std::vector<NamedBytes> outside_allocator() const override { return device_.outside_allocator(); }
 
   /// Different convolutions that were asked about.
@@ -29,6 +31,7 @@ class RememberedWorkspaces final : public DeviceModel {
  private:
   const DeviceModel& device_;
   mutable std::unordered_map<Op, std::int64_t, OpHash> answers_;
+  mutable std::unordered_map<Op, bool, OpHash> statistics_;
 };
 
 }  // namespace trainer

@@ -1,5 +1,6 @@
 #include "engine/plan/sized_program.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/ops/op_definition.h"
@@ -145,16 +146,30 @@ bool SizedProgram::takes_over_alike(const Op& at_low, const Op& at_high) {
   return true;
 }
 
-const std::vector<std::int64_t>& SizedProgram::workspaces(const DeviceModel& device, std::int64_t batch_size) {
-  workspaces_.resize(ops_.size());
-  for (std::size_t i = 0; i < ops_.size(); ++i) {
-    SizedOp& sized = ops_[i];
-    if (sized.dimensions.empty() && knows_fixed_) continue;
+void SizedProgram::resize_ops(std::int64_t batch_size) {
+  for (SizedOp& sized : ops_) {
     for (const Dimension& dimension : sized.dimensions) {
       std::vector<TensorType>& operands = dimension.is_output ? sized.op.outputs : sized.op.inputs;
       operands[dimension.operand].shape[dimension.axis] = dimension.per_sample * batch_size;
     }
-    workspaces_[i] = device.workspace_bytes(sized.op);
+  }
+}
+
+bool SizedProgram::has_statistics_alike(const DeviceModel& device, std::int64_t batch_size) {
+  resize_ops(batch_size);
+  return std::all_of(ops_.begin(), ops_.end(), [&](const SizedOp& sized) {
+    if (!may_have_statistics(sized.op)) return true;
+    return device.convolution_statistics(conv2d_with_statistics_op(sized.op)) ==
+           attributes_of<Conv2dAttributes>(sized.op).statistics;
+  });
+}
+
+const std::vector<std::int64_t>& SizedProgram::workspaces(const DeviceModel& device, std::int64_t batch_size) {
+  resize_ops(batch_size);
+  workspaces_.resize(ops_.size());
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    if (ops_[i].dimensions.empty() && knows_fixed_) continue;
+    workspaces_[i] = device.workspace_bytes(ops_[i].op);
   }
   knows_fixed_ = true;
   return workspaces_;

@@ -41,6 +41,8 @@ class SizedProgram {
   std::int64_t num_instructions() const;
   /// Scratch of each op at this batch size. Throws what the device throws.
   const std::vector<std::int64_t>& workspaces(const DeviceModel& device, std::int64_t batch_size);
+  /// Whether the device has statistics for the same convolutions at this batch size, whoever reads them.
+  bool has_statistics_alike(const DeviceModel& device, std::int64_t batch_size);
 
  private:
   /// A dimension that is a multiple of the batch size.
@@ -61,6 +63,7 @@ class SizedProgram {
     std::vector<std::int32_t> buffers;  ///< the number here, by buffer of the program; -1: not met yet
   };
 
+  void resize_ops(std::int64_t batch_size);
   static Side side_of(const Program& program);
   bool add_routine(Side& low, const Routine& at_low, Side& high, const Routine& at_high,
                    std::vector<Instruction>& instructions);

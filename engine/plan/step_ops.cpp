@@ -15,10 +15,16 @@ std::int64_t total_bytes(const std::vector<TensorType>& operands) {
   return num_bytes;
 }
 
+bool has_statistics(const Op& op) {
+  if (op.kind == OpKind::conv2d) return attributes_of<Conv2dAttributes>(op).statistics;
+  return op.kind == OpKind::batchnorm2d && attributes_of<BatchNorm2dAttributes>(op).given_sums;
+}
+
 StepOp describe(const Program& program, const OpCall& call, const MachineRates& rates) {
   return {.kind = call.op.kind,
           .phase = call.phase,
           .in_half = has_half_operand(call.op),
+          .statistics = has_statistics(call.op),
           .flops = static_cast<double>(definition_of(call.op.kind).flops(call.op)),
           .input_bytes = total_bytes(call.op.inputs),
           .output_bytes = total_bytes(call.op.outputs),
@@ -27,9 +33,9 @@ StepOp describe(const Program& program, const OpCall& call, const MachineRates& 
 }
 
 bool are_alike(const StepOp& a, const StepOp& b) {
-  return a.kind == b.kind && a.phase == b.phase && a.in_half == b.in_half && a.flops == b.flops &&
-         a.input_bytes == b.input_bytes && a.output_bytes == b.output_bytes && a.workspace_bytes == b.workspace_bytes &&
-         a.predicted_seconds == b.predicted_seconds;
+  return a.kind == b.kind && a.phase == b.phase && a.in_half == b.in_half && a.statistics == b.statistics &&
+         a.flops == b.flops && a.input_bytes == b.input_bytes && a.output_bytes == b.output_bytes &&
+         a.workspace_bytes == b.workspace_bytes && a.predicted_seconds == b.predicted_seconds;
 }
 
 }  // namespace

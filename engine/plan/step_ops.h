@@ -14,6 +14,7 @@ struct StepOp {
   OpKind kind{};
   Phase phase = Phase::forward;
   bool in_half = false;           ///< an operand is of 16 bits
+  bool statistics = false;        ///< a convolution's, which it makes or, as a batch norm, is given
   double num_calls = 0;           ///< in a step
   double flops = 0;               ///< of one call, as is all that follows
   std::int64_t input_bytes = 0;   ///< of the operands that it reads; some ops write into them

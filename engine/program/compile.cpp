@@ -13,6 +13,7 @@
 #include "engine/program/relu_fusion.h"
 #include "engine/program/residual_fusion.h"
 #include "engine/program/schedule.h"
+#include "engine/program/statistics_fusion.h"
 #include "engine/program/update_routine.h"
 
 namespace trainer {
@@ -28,7 +29,7 @@ PrecisionOptions precision_options(const Experiment& experiment) {
 }
 
 Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode,
-                 LinearFusions fusions) {
+                 const DeviceModel& device) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
   if (experiment.train.amp != Amp::off) apply_precision(graph, precision_options(experiment));
   fuse_relu_into_pooling(graph, experiment.memory.in_place);
@@ -39,8 +40,9 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
   }
   chunk_loss(graph, experiment.memory.chunked_loss);
   if (mode == GraphMode::training) fuse_loss_gradient(graph);
-  fuse_linear_gradients(graph, fusions);
+  if (mode == GraphMode::training) fuse_linear_gradients(graph, device.linear_fusions());
   fuse_sums_into_batchnorms(graph);
+  if (mode == GraphMode::training) take_statistics_from_convolutions(graph, device);
   return graph;
 }
 
@@ -121,7 +123,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   std::vector<std::int64_t> batch_sizes = {schedule.batch_size()};
   if (schedule.odd_batch_size() > 0) batch_sizes.push_back(schedule.odd_batch_size());
   for (std::int64_t batch_size : batch_sizes) {
-    Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device.linear_fusions());
+    Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device);
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead()) {
@@ -155,7 +157,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   if (schedule.num_whole_eval_batches() > 0) eval_sizes.push_back(schedule.eval_batch_size());
   if (schedule.odd_eval_batch_size() > 0) eval_sizes.push_back(schedule.odd_eval_batch_size());
   for (std::int64_t batch_size : eval_sizes) {
-    Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, {});
+    Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, device);
     fuse_residuals(graph, experiment.memory.in_place);
     const bool is_whole = batch_size == schedule.eval_batch_size();
     program.evaluations.push_back(
@@ -168,7 +170,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data,
                                   const DeviceModel& device) {
   const std::int64_t batch_size = RunSchedule(experiment, data).batch_size();
-  Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device.linear_fusions());
+  Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device);
   Program program;
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);

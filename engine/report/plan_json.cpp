@@ -36,6 +36,7 @@ Json ops_of(const std::vector<StepOp>& ops) {
     json.push_back({{"op", trainer::name_of(op.kind)},
                     {"phase", trainer::name_of(op.phase)},
                     {"half", op.in_half},
+                    {"statistics", op.statistics},
                     {"calls", op.num_calls},
                     {"flops", op.flops},
                     {"input_bytes", op.input_bytes},

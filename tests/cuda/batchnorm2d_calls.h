@@ -67,7 +67,21 @@ struct Result {
   KernelTensor y, mean, rstd, running_mean, running_var;
   friend bool operator==(const Result&, const Result&) = default;
 };
-inline Result run_forward(const Case& c, const Operands& o, int poison = 0xFF, bool in_place = false) {
+/// Σx and Σx², as a convolution may have made them.
+struct Sums {
+  KernelTensor of_x, of_squares;
+};
+inline Sums sums_of(const BatchNorm2dShape& shape, const Numbers& x) {
+  Numbers sums(at(shape.channels)), squares(at(shape.channels));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    sums[i % sums.size()] += x[i];
+    squares[i % sums.size()] += x[i] * x[i];
+  }
+  return {KernelTensor(DType::f32, sums), KernelTensor(DType::f32, squares)};
+}
+
+inline Result run_forward(const Case& c, const Operands& o, int poison = 0xFF, bool in_place = false,
+                          const Sums* sums = nullptr) {
   const std::int64_t channels = c.shape.channels;
   Result r{KernelTensor(c.type, o.x.values()), KernelTensor(DType::f32, channels), KernelTensor(DType::f32, channels),
            KernelTensor(DType::f32, o.running_mean.values()), KernelTensor(DType::f32, o.running_var.values())};
@@ -79,6 +93,8 @@ inline Result run_forward(const Case& c, const Operands& o, int poison = 0xFF, b
                        .running_var = r.running_var.data<float>(),
                        .weight = c.affine ? o.weight.data<float>() : nullptr,
                        .bias = c.affine ? o.bias.data<float>() : nullptr,
+                       .sums = sums == nullptr ? nullptr : sums->of_x.data<float>(),
+                       .square_sums = sums == nullptr ? nullptr : sums->of_squares.data<float>(),
                        .mean = r.mean.data<float>(),
                        .rstd = r.rstd.data<float>(),
                        .workspace = workspace.data(),

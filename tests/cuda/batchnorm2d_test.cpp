@@ -2,6 +2,7 @@
 
 #include "tests/cuda/emulated_device.h"
 #include "tests/op_cases/normalized_again.h"
+#include "tests/op_cases/statistics_checks.h"
 #include "tests/op_cases/sum_checks.h"
 
 namespace trainer::cuda {
@@ -16,6 +17,10 @@ TEST_CASE("the gradient of a CUDA device's batch norm passes ReLU exactly where 
 
 TEST_CASE("a CUDA device's norms with a sum give the numbers of two ops") {
   check_sums_equal_two_ops(*make_emulated_device());
+}
+
+TEST_CASE("a CUDA device's convolution with statistics gives the sums of what it computes") {
+  CHECK(check_statistics_of_convolutions(*make_emulated_device()) == 3);
 }
 
 }  // namespace trainer::cuda

@@ -57,6 +57,27 @@ std::int64_t largest_workspace(const Program& program) {
 
 }  // namespace
 
+TEST_CASE("a described device has statistics of f16 convolutions where they are planned and a batch norm gains") {
+  std::vector<ConvolutionCall> calls;
+  const DescribedDevice device(small_gpu(), false, std::make_unique<CountingPlanner>(100, calls), "");
+  const auto has_statistics = [&](DType type, std::int64_t images, std::int64_t limit) {
+    const Op op =
+        conv2d_op({type, {images, 16, 16, 8}}, {.out = 8, .bias = false, .statistics = true, .workspace_limit = limit});
+    return device.convolution_statistics(op);
+  };
+  CHECK(has_statistics(DType::f16, 8, 100));
+  REQUIRE(calls.size() == 1);
+  CHECK(calls[0].statistics);
+  CHECK(calls[0].direction == ConvolutionDirection::forward);
+  CHECK_FALSE(has_statistics(DType::f16, 8, 99));
+  CHECK(calls.size() == 2);
+  // Nobody is asked about what is known.
+  CHECK_FALSE(has_statistics(DType::bf16, 8, 100));
+  CHECK_FALSE(has_statistics(DType::f32, 8, 100));
+  CHECK_FALSE(has_statistics(DType::f16, 4, 100));  // 1024 rows are one launch
+  CHECK(calls.size() == 2);
+}
+
 TEST_CASE("a described device is a CUDA device that names what it will hold outside the allocator") {
   const auto device = make_described_device(small_gpu(), {}, 96 << 20);
   CHECK(device->kind() == "cuda");

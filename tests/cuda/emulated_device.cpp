@@ -153,6 +153,9 @@ class EmulatedDevice final : public Device {
   }
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(context_.tf32); }
+  bool convolution_statistics(const Op& conv2d) const override {
+    return conv2d_statistics_pay(conv2d, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
+  }
   std::vector<NamedBytes> outside_allocator() const override { return {{"this process", resident_bytes()}}; }
 
   Kernel& prepare(const Op& op) override {

@@ -62,6 +62,25 @@ TEST_CASE("a call is planned as cuDNN's heuristics say where nothing is timed") 
   CHECK(planner.num_untuned() == 0);
 }
 
+TEST_CASE("what nothing serves within its limit is told, again and again, and is no error") {
+  const Folder folder;
+  CudnnPlanner planner(h200_plans(), folder.file(), {});
+  CHECK(planner.serves(call));
+  ConvolutionCall refused = call;
+  refused.statistics = true;  // of f32
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(planner.serves(refused));
+  CHECK_THROWS_AS(planner.workspace_bytes(refused), DeviceError);
+  ConvolutionCall limited = refused;
+  limited.type = DType::f16;
+  const std::int64_t num_bytes = planner.workspace_bytes(limited);
+  CHECK(planner.serves(limited));
+  REQUIRE(num_bytes > 0);
+  CHECK(planner.num_untuned() == 2);
+  limited.workspace_limit = 0;  // every engine has some scratch
+  CHECK_FALSE(planner.serves(limited));
+  CHECK(planner.num_untuned() == 2);
+}
+
 TEST_CASE("planning times nothing, also where engines are to be timed") {
   const Folder folder;
   CudnnPlanner planner(h200_plans(), folder.file(), [](const ConvolutionCall&, const std::vector<CudnnPlan>&) {

@@ -294,6 +294,70 @@ TEST_CASE("cuDNN refuses the sums for a batch norm in other types, of an image's
     CHECK_THROWS_AS(CudnnPlans(properties_of(gpu)).find(calls_with_statistics(DType::f16)[0], 1), DeviceError);
 }
 
+/// A GPU that is known to cuDNN by its properties.
+class PlannedDevice final : public DeviceModel {
+ public:
+  explicit PlannedDevice(const std::string& gpu) : planner_(make_cudnn_planner(properties_of(gpu), {})) {}
+  std::string kind() const override { return "cuda"; }
+  std::string name() const override { return "described"; }
+  std::vector<NamedBytes> outside_allocator() const override { return {}; }
+  std::int64_t workspace_bytes(const Op& op) const override {
+    return compute_workspace_bytes(op, {.convolutions = planner_.get()});
+  }
+  bool convolution_statistics(const Op& conv2d) const override {
+    return conv2d_statistics_pay(conv2d, {.convolutions = planner_.get()});
+  }
+
+ private:
+  std::unique_ptr<ConvolutionPlanner> planner_;
+};
+
+struct StatisticsOfProgram {
+  int num_convolutions = 0, num_with_statistics = 0, num_given = 0;
+  std::int64_t largest_workspace = 0;
+};
+
+/// Of a micro-batch of ResNet-18 on CIFAR at 256.
+StatisticsOfProgram statistics_of_resnet18(const std::string& gpu, const std::string& precision) {
+  const Experiment experiment = load_experiment((configs / "bench" / "resnet18.yaml").string(),
+                                                {"train.amp=" + precision, "train.batch_size=256"});
+  const Program program = compile(experiment, describe_data(experiment.data, experiment.seed), PlannedDevice(gpu));
+  StatisticsOfProgram found;
+  for (const Instruction& instruction : program.micro_batches[0].first.instructions) {
+    if (instruction.kind != Instruction::Kind::run) continue;
+    const OpCall& call = program.calls[static_cast<std::size_t>(instruction.index)];
+    if (call.op.kind == OpKind::batchnorm2d)
+      found.num_given += attributes_of<BatchNorm2dAttributes>(call.op).given_sums ? 1 : 0;
+    if (call.op.kind != OpKind::conv2d) continue;
+    ++found.num_convolutions;
+    if (!attributes_of<Conv2dAttributes>(call.op).statistics) continue;
+    ++found.num_with_statistics;
+    if (call.workspace >= 0)
+      found.largest_workspace =
+          std::max(found.largest_workspace, program.buffers[static_cast<std::size_t>(call.workspace)].num_bytes);
+  }
+  return found;
+}
+
+TEST_CASE("every batch norm of ResNet-18 in fp16 takes its convolution's statistics but that behind the image") {
+  for (const std::string gpu : {"h100", "h200", "a100-80gb", "rtx4090"}) {
+    INFO(gpu);
+    const StatisticsOfProgram found = statistics_of_resnet18(gpu, "fp16");
+    CHECK(found.num_convolutions == 20);
+    CHECK(found.num_with_statistics == 19);
+    CHECK(found.num_given == 19);
+    CHECK(found.largest_workspace > 0);
+    CHECK(found.largest_workspace <= std::int64_t{1} << 20);
+  }
+  for (const auto& [gpu, precision] : {std::pair("h100", "bf16"), {"h100", "off"}, {"b200", "fp16"}, {"t4", "fp16"}}) {
+    INFO(gpu << " in " << precision);
+    const StatisticsOfProgram found = statistics_of_resnet18(gpu, precision);
+    CHECK(found.num_convolutions == 20);
+    CHECK(found.num_with_statistics == 0);
+    CHECK(found.num_given == 0);
+  }
+}
+
 TEST_CASE("images of more elements than 32 bits count are planned too") {
   const CudnnPlans plans(properties_of("h200"));
   for (const bool tf32 : {false, true}) {

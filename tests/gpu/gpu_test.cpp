@@ -8,9 +8,11 @@
 #include "engine/errors.h"
 #include "tests/op_cases/half_cases.h"
 #include "tests/op_cases/op_checks.h"
+#include "tests/op_cases/statistics_checks.h"
 #include "tests/op_cases/update_checks.h"
 #include "tests/source_folder.h"
 #include "tests/whole_runs/device_checks.h"
+#include "tests/whole_runs/statistics_run_checks.h"
 
 using namespace trainer;
 
@@ -71,9 +73,18 @@ TEST_CASE("Every op on 16-bit operands on the GPU computes what the CPU's does, 
       check_against_device(*device, *make_cpu_device(0), larger_half_cases(type));
 }
 
+TEST_CASE("A convolution with statistics on the GPU gives the sums of what it computes", "[ops]") {
+  if (const auto device = gpu())
+    if (check_statistics_of_convolutions(*device) == 0) std::cout << "SKIPPED: cuDNN has no statistics for this GPU\n";
+}
+
 TEST_CASE("Workspace on the GPU is a function of the op", "[ops]") {
   const auto device = gpu(), other = gpu();
   if (device && other) check_workspace_and_sharing(*device, *other);
+}
+
+TEST_CASE("Batch norms of fp16 runs on the GPU take the statistics of the convolutions in front of them") {
+  if (const auto device = gpu()) check_runs_with_statistics(*device);
 }
 
 TEST_CASE("Whole runs on the GPU end in PyTorch's losses and weights") {

@@ -38,8 +38,10 @@ const void* given(const OperandAddresses& at, std::size_t operand, bool is_given
   return is_given ? at[operand] : nullptr;
 }
 
-SizedCase forward_of(DType type, const BatchNorm2dShape& shape, bool adds) {
-  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, adds ? 4 : 3)};
+/// Given sums serve: of a mean between −1 and 1 and a variance of about 1, whatever x is.
+SizedCase forward_of(DType type, const BatchNorm2dShape& shape, bool adds, bool given_sums) {
+  const int passes = 3 + (adds ? 1 : 0) - (given_sums ? 1 : 0);
+  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, passes)};
   const auto x = sized.input(type, shape.rows * shape.channels), y = sized.output(type, shape.rows * shape.channels);
   const auto running_mean = sized.modified(DType::f32, shape.channels);
   const auto running_var = sized.modified(DType::f32, shape.channels, 0.5, 2);
@@ -47,6 +49,9 @@ SizedCase forward_of(DType type, const BatchNorm2dShape& shape, bool adds) {
   const auto mean = sized.output(DType::f32, shape.channels), rstd = sized.output(DType::f32, shape.channels);
   const auto workspace = sized.scratch(batchnorm2d_forward_workspace_bytes(shape));
   const auto addend = adds ? sized.input(type, shape.rows * shape.channels) : 0;
+  const auto rows = static_cast<double>(shape.rows);
+  const auto sums = given_sums ? sized.input(DType::f32, shape.channels, -rows, rows) : 0;
+  const auto square_sums = given_sums ? sized.input(DType::f32, shape.channels, 2 * rows, 3 * rows) : 0;
   sized.launch = [=](const OperandAddresses& at, Stream stream) {
     batchnorm2d_forward(type,
                         {.x = at[x],
@@ -56,6 +61,8 @@ SizedCase forward_of(DType type, const BatchNorm2dShape& shape, bool adds) {
                          .running_var = at.as<float>(running_var),
                          .weight = at.as<const float>(weight),
                          .bias = at.as<const float>(bias),
+                         .sums = given_sums ? at.as<const float>(sums) : nullptr,
+                         .square_sums = given_sums ? at.as<const float>(square_sums) : nullptr,
                          .mean = at.as<float>(mean),
                          .rstd = at.as<float>(rstd),
                          .workspace = at[workspace],
@@ -65,6 +72,13 @@ SizedCase forward_of(DType type, const BatchNorm2dShape& shape, bool adds) {
                         shape, stream);
   };
   return sized;
+}
+
+SizedCase forward_by_x(DType type, const BatchNorm2dShape& shape, bool adds) {
+  return forward_of(type, shape, adds, false);
+}
+SizedCase forward_by_sums(DType type, const BatchNorm2dShape& shape, bool adds) {
+  return forward_of(type, shape, adds, true);
 }
 
 SizedCase normalize_of(DType type, const BatchNorm2dShape& shape, bool adds) {
@@ -147,10 +161,10 @@ struct BatchNormLauncher {
 };
 
 std::vector<BatchNormLauncher> batchnorm_launchers() {
-  return {{"batchnorm2d_forward",
-           forward_of,
-           {"batchnorm2d_moments_kernel", "batchnorm2d_statistics_kernel", "batchnorm2d_normalize_kernel"},
-           {"batchnorm2d_forward_at_once_kernel"}},
+  const std::vector<std::string> forward_kernels = {"batchnorm2d_moments_kernel", "batchnorm2d_statistics_kernel",
+                                                    "batchnorm2d_normalize_kernel"};
+  return {{"batchnorm2d_forward", forward_by_x, forward_kernels, {"batchnorm2d_forward_at_once_kernel"}},
+          {"batchnorm2d_forward_given_sums", forward_by_sums, forward_kernels, {}},
           {"batchnorm2d_normalize", normalize_of, {"batchnorm2d_normalize_kernel"}, {}},
           {"batchnorm2d_inference", inference_of, {"batchnorm2d_inference_kernel"}, {}},
           {"batchnorm2d_backward",

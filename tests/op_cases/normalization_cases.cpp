@@ -50,9 +50,31 @@ std::vector<BatchNormCase> batchnorm_cases() {
   };
 }
 
+/// For the forward op alone: a mean near 0 and at 1000 deviations, of few rows and of many.
+std::vector<BatchNormCase> batchnorm_cases_with_sums() {
+  const DType f32 = DType::f32;
+  return {
+      {"sums", {f32, {3, 5, 7, 3}}, {.given_sums = true}},
+      {"sums, many rows", {f32, {5, 29, 17, 2}}, {.relu = true, .given_sums = true}},
+      {"sums, no weight, many rows", {f32, {5, 23, 11, 16}}, {.affine = false, .given_sums = true}},
+      {"sums, addend, many rows", {f32, {2, 29, 37, 8}}, {.relu = true, .adds = true, .given_sums = true}},
+      {"sums, addend, no weight", {f32, {2, 31, 33, 3}}, {.affine = false, .adds = true, .given_sums = true}},
+      {"sums, mean large against the deviation", {f32, {5, 29, 17, 2}}, {.given_sums = true}, 1000},
+  };
+}
+
 Op forward_op(const BatchNormCase& c) { return batchnorm2d_op(c.x, c.attributes); }
 
-/// x, running mean, running variance[, weight, bias][, addend]
+/// Of each channel, f(x), as f32.
+template <typename Function>
+Values sums_of(const TensorType& type, const Values& x, Function&& f) {
+  Values sums(at(type.shape[3]));
+  for (std::size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += f(x[i]);
+  for (double& sum : sums) sum = static_cast<double>(static_cast<float>(sum));
+  return sums;
+}
+
+/// x, running mean, running variance[, weight, bias][, addend][, Σx, Σx²]
 std::vector<Values> inputs_of(const BatchNormCase& c) {
   std::vector<Values> inputs = {random_values(c.x, 1)};
   for (double& value : inputs[0]) value = static_cast<double>(static_cast<float>(value + c.offset));
@@ -63,6 +85,10 @@ std::vector<Values> inputs_of(const BatchNormCase& c) {
     inputs.push_back(random_values(c.x.shape[3], 5));
   }
   if (c.attributes.adds) inputs.push_back(random_values(c.x, 6));
+  if (c.attributes.given_sums) {
+    inputs.push_back(sums_of(c.x, inputs[0], [](double x) { return x; }));
+    inputs.push_back(sums_of(c.x, inputs[0], [](double x) { return x * x; }));
+  }
   return inputs;
 }
 
@@ -75,7 +101,7 @@ Values apply_batchnorm(const BatchNormCase& c, const std::vector<Values>& inputs
     const std::size_t channel = i % at(channels);
     double value = (inputs[0][i] - moments[channel].mean) / std::sqrt(moments[channel].variance + c.attributes.eps);
     if (c.attributes.affine) value = value * inputs[3][channel] + inputs[4][channel];
-    if (c.attributes.adds) value += inputs.back()[i];
+    if (c.attributes.adds) value += inputs[at(addend_position(c.attributes))][i];
     y.push_back(c.attributes.relu && value < 0 ? 0 : value);
   }
   return y;
@@ -177,7 +203,9 @@ Values rounded(Values values) {
 
 std::vector<OpCase> batchnorm2d_cases() {
   std::vector<OpCase> cases;
-  for (const BatchNormCase& c : batchnorm_cases()) {
+  std::vector<BatchNormCase> all = batchnorm_cases();
+  for (const BatchNormCase& c : batchnorm_cases_with_sums()) all.push_back(c);
+  for (const BatchNormCase& c : all) {
     const auto inputs = inputs_of(c);
     const auto moments = batch_moments(c, inputs[0]);
     Expected expected{{training_reference(c)(inputs), means_of(moments), rstds_of(moments, c.attributes.eps)}};

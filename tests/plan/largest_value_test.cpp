@@ -327,6 +327,32 @@ TEST_CASE("what a family says of a batch size between two is what is compiled an
   CHECK(num_passed >= 100);
 }
 
+TEST_CASE("a family says nothing of batch sizes whose convolutions have statistics where those at its ends have none") {
+  /// Forward convolutions need no scratch with statistics, which there are for multiples of 8, and much without.
+  class StatisticsDevice : public DescribedDevice {
+   public:
+    std::int64_t workspace_bytes(const Op& op) const override {
+      const bool needs_scratch = op.kind == OpKind::conv2d && !attributes_of<Conv2dAttributes>(op).statistics;
+      return needs_scratch ? std::int64_t{64} << 20 : 0;
+    }
+    bool convolution_statistics(const Op& conv2d) const override { return conv2d.inputs[0].shape[0] % 8 == 0; }
+  };
+  const SearchedNetwork network = {"",
+                                   "[conv2d: {out: 16, kernel: 3, padding: 1, bias: false}, batchnorm2d, relu, "
+                                   "global_avgpool, linear: {out: 10}]",
+                                   "train.batch_size", 61, Shape{16, 16, 3}};
+  const std::vector<std::optional<Candidate>> candidates = candidates_of(network, {"data.drop_last=true"});
+  const StatisticsDevice device;
+  const std::unique_ptr<BatchFamily> family = BatchFamily::make(*candidates[9], *candidates[21], device);
+  REQUIRE(family);
+  for (std::int64_t value = 9; value <= 21; ++value) {
+    INFO("batch size " << value);
+    const std::int64_t peak = plan_one(device, *candidates[value], unlimited_capacity).peak_reserved;
+    CHECK(family->may_fit(*candidates[value], peak));
+    CHECK(family->may_fit(*candidates[value], peak / 4) == (value % 8 == 0));
+  }
+}
+
 TEST_CASE("where nothing is proven and the values are too many, the result says how many were left out") {
   // A batch for evaluation of up to a billion samples, of which there are 31: all of them fit or none.
   const DescribedDevice device;

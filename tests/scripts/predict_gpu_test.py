@@ -54,7 +54,10 @@ class PyTorch(unittest.TestCase):
 class Trainer(unittest.TestCase):
     PLAN = {"peak_reserved": 60, "ops": [
         {"op": "linear", "calls": 2.0, "predicted_seconds": 5e-6, "input_bytes": 1e9, "output_bytes": 1e9},
-        {"op": "batchnorm2d", "calls": 1.0, "predicted_seconds": 1, "input_bytes": 3000, "output_bytes": 2000},
+        {"op": "batchnorm2d", "statistics": False, "calls": 1.0, "predicted_seconds": 1, "input_bytes": 3000,
+         "output_bytes": 2000},
+        {"op": "batchnorm2d", "statistics": True, "calls": 1.0, "predicted_seconds": 1, "input_bytes": 3500,
+         "output_bytes": 2500},
         {"op": "batchnorm2d_backward", "calls": 1.0, "predicted_seconds": 1, "input_bytes": 5000, "output_bytes": 2500},
         {"op": "sgd_update", "calls": 1.0, "predicted_seconds": 1, "input_bytes": 3000, "output_bytes": 0}]}
 
@@ -62,8 +65,8 @@ class Trainer(unittest.TestCase):
         launches = {"linear": {"kernels": 0, "library_calls": 2}, "batchnorm2d": {"kernels": 3, "library_calls": 0}}
         found = predict_gpu.predict_trainer(self.PLAN, launches, 1e9)
         self.assertAlmostEqual(found["product_seconds"], 2 * (5e-6 - 2e-6))
-        self.assertEqual(found["other_bytes"], 7000 + 12500 + 5000)
-        self.assertAlmostEqual(found["seconds"], 6e-6 + 24.5e-6 + (3 + 2 + 1) * 2e-6)
+        self.assertEqual(found["other_bytes"], 7000 + 6000 + 12500 + 5000)
+        self.assertAlmostEqual(found["seconds"], 6e-6 + 30.5e-6 + (3 + 2 + 1) * 2e-6)
 
     def test_batch_norm_moves_five_tensors_for_its_gradient_and_seven_with_that_of_an_addend(self):
         for inputs, outputs, moved in ((2, 1, 5), (3, 2, 7)):

@@ -64,6 +64,7 @@ class WrappedDevice final : public Device {
   bool copies_ahead() const override { return is_asynchronous || records; }
   bool runs_ahead() const override { return is_asynchronous || records; }
   LinearFusions linear_fusions() const override { return inner_->linear_fusions(); }
+  bool convolution_statistics(const Op& op) const override { return inner_->convolution_statistics(op); }
   std::int64_t set_mark() override {
     if (!records) return 0;
     ++num_marks;
