@@ -209,8 +209,10 @@ std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue
 std::vector<std::string> CudaDevice::notes() const {
   std::vector<std::string> notes = library_.notes();
   if (!branches_.obstacle().empty())
-    notes.push_back("CUDA records no step with branches, so weights' gradients hold back what follows them: " +
-                    branches_.obstacle());
+    notes.push_back(
+        "CUDA refused to record a step with branches, so from then on weights' gradients hold back what follows "
+        "them: " +
+        branches_.obstacle());
   return notes;
 }
 

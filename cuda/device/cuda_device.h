@@ -20,8 +20,8 @@
 
 namespace trainer::cuda {
 
-/// A GPU: kernels on one stream, the next batch and activations that wait on the host on others. Used by one thread at
-/// a time; a thread begins with begin_pass, prepare, or what makes memory.
+/// A GPU: kernels on one stream, in recordings on two, the next batch and activations that wait on the host on others.
+/// Used by one thread at a time; a thread begins with begin_pass, prepare, or what makes memory.
 class CudaDevice final : public Device {
  public:
   /// `usage` was made before this process used the device; `scalars` is where its kernels read the step's numbers.

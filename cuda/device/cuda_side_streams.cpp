@@ -41,13 +41,11 @@ void CudaSideStreams::copy(StreamKind stream, void* destination, const void* sou
 void CudaSideStreams::synchronize() {
   require_cuda(cudaStreamSynchronize(to_host_.get()), "wait for activations on their way to the host");
   require_cuda(cudaStreamSynchronize(to_device_.get()), "wait for activations on their way back");
-  require_cuda(cudaStreamSynchronize(branch_.get()), "wait for its kernels");
 }
 
 void CudaSideStreams::settle() noexcept {
   cudaStreamSynchronize(to_host_.get());
   cudaStreamSynchronize(to_device_.get());
-  cudaStreamSynchronize(branch_.get());
 }
 
 }  // namespace trainer::cuda

@@ -21,7 +21,7 @@ class CudaSideStreams final : public SideStreams {
   void wait(StreamKind stream, std::int32_t event) override;
   void copy(StreamKind stream, void* destination, const void* source, std::int64_t num_bytes) override;
 
-  /// The host waits for all but the stream of kernels; throws DeviceError for a fault.
+  /// The host waits for the copies; throws DeviceError for a fault. Branches are joined to the stream of kernels.
   void synchronize();
   /// The same without a word of what failed.
   void settle() noexcept;

@@ -44,8 +44,13 @@ struct LayerNormBackward {
 };
 
 /// Up to 4096 columns dx and the sums over the rows come of one pass over dy and x, by blocks whose 256 threads keep up
-/// to 16 columns each. Above that, both are read once for dx and once for the sums.
-constexpr bool layernorm_backward_is_one_pass(const LayerNormShape& shape) { return shape.columns <= 4096; }
+/// to 16 columns each. Above that, and where much is in so few rows that their blocks would leave most of a GPU idle,
+/// both are read once for dx and once for the sums.
+constexpr bool layernorm_backward_is_one_pass(const LayerNormShape& shape) {
+  constexpr std::int64_t fewest_blocks = 64, few_elements = std::int64_t{1} << 17;
+  const bool fills = whole_row_parts(shape.rows, shape.columns).num_parts >= fewest_blocks;
+  return shape.columns <= 4096 && (fills || shape.rows * shape.columns <= few_elements);
+}
 
 constexpr RowParts layernorm_row_parts(const LayerNormShape& shape) {
   return layernorm_backward_is_one_pass(shape) ? whole_row_parts(shape.rows, shape.columns)
@@ -61,7 +66,7 @@ constexpr std::int64_t layernorm_gradient_workspace_bytes(const LayerNormShape& 
 /// dx = rstd · (g − Σg / columns − x̂ · Σ(g·x̂) / columns) with x̂ = (x − mean) · rstd, g = dy · weight and sums over the
 /// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch where it is one pass or without weights, else two;
 /// and one more for the sums of several parts.
-/// Bytes: dy, x, dx and what is added to it once, and the workspace twice; above 4096 columns dy and x twice, or
+/// Bytes: dy, x, dx and what is added to it once, and the workspace twice; where it is not one pass dy and x twice, or
 /// without weights once, with long rows as in the forward pass. FLOPs: 17 an element.
 void layernorm_backward(DType type, const LayerNormBackward& operands, const LayerNormShape& shape, Stream stream);
 

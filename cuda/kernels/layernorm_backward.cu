@@ -199,8 +199,8 @@ __global__ void __launch_bounds__(row_block_threads, layernorm_blocks_at_once)
   }
 }
 
-/// Calls function(row_threads, num_packs), both std::integral_constant<int, …>, with the fewest packs of n for a thread
-/// and then the fewest threads that hold a row.
+/// Calls function(row_threads, num_packs), both std::integral_constant<int, …>, with the fewest threads that hold a row
+/// and then the fewest packs of n for each.
 template <int n, int row_threads = warp_size, int num_packs = (n < 4 ? 4 / n : 1), typename Function>
 void with_threads_and_packs(std::int64_t columns, Function&& function) {
   if (columns <= row_threads * num_packs * n) {

@@ -33,7 +33,8 @@
 // and what it wrote can be seen. It is the first line of every kernel, in front of any access to memory but arguments
 // and of any return, because a kernel may only count on the one directly in front of it: that this one has ended must
 // mean that all before it have, so each of its threads has waited. Then it lets the kernel behind it start, so two
-// kernels are on the device at most, and what all blocks of the first leave free is what the second takes.
+// kernels of a stream are on the device at most, and what all blocks of the first leave free is what the second takes.
+// A kernel behind a wait for another stream has two in front of it, and waits for both.
 //
 // Kernels of libraries are started without this, and wait for everything in front of them as ever; so do copies, fills
 // and events of other streams. One of ours behind a library's kernel waits for its end, whenever the library lets it

@@ -89,7 +89,7 @@ struct DeviceProcess {
   std::int64_t num_bytes = 0;
 };
 
-/// A machine that runs programs. One thread uses it at a time. "Queues" means: in order, on the device's one stream of
+/// A machine that runs programs. One thread uses it at a time. "Queues" means: in order, on the device's stream of
 /// kernels, without waiting; a device may as well have finished when the call returns.
 class Device : public DeviceModel {
  public:

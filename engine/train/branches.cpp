@@ -8,19 +8,21 @@ namespace trainer {
 
 namespace {
 
-/// Whether the call makes or takes in nothing but gradients of parameters.
-bool is_of_parameters(const OpCall& call, const Program& program) {
+Branching branching_of(const OpCall& call, const Program& program) {
   switch (call.op.kind) {
     case OpKind::linear_backward_weight:
     case OpKind::conv2d_backward_weight:
+      return Branching::begins;
     case OpKind::sgd_update:
     case OpKind::adam_update:
-      return true;
+      return Branching::follows;
     default:
-      return !call.outputs.empty() && std::all_of(call.outputs.begin(), call.outputs.end(), [&](BufferId output) {
-        return program.buffers[output].category == Category::gradient;
-      });
+      break;
   }
+  const bool makes_gradients = std::all_of(call.outputs.begin(), call.outputs.end(), [&](BufferId output) {
+    return program.buffers[output].category == Category::gradient;
+  });
+  return !call.outputs.empty() && makes_gradients ? Branching::follows : Branching::none;
 }
 
 bool overlap(const MemoryRange& one, const MemoryRange& other) {
@@ -39,7 +41,7 @@ bool conflict(const CallMemory& one, const CallMemory& other) {
 }
 
 /// Whether the first call behind `position` that is not in a branch itself may run beside it.
-bool has_company(std::span<const CallMemory> calls, std::span<const BranchedCall> later, std::size_t position) {
+bool can_overlap(std::span<const CallMemory> calls, std::span<const BranchedCall> later, std::size_t position) {
   for (std::size_t next = position + 1; next < calls.size(); ++next)
     if (!later[next].is_branch) return !conflict(calls[position], calls[next]);
   return false;
@@ -48,7 +50,7 @@ bool has_company(std::span<const CallMemory> calls, std::span<const BranchedCall
 }  // namespace
 
 CallMemory memory_of(const OpCall& call, const void* const* operands, const Program& program) {
-  CallMemory memory{.reads = {}, .writes = {}, .may_branch = is_of_parameters(call, program)};
+  CallMemory memory{.reads = {}, .writes = {}, .branching = branching_of(call, program)};
   const auto next_range = [&](BufferId buffer) {
     return MemoryRange{static_cast<const std::byte*>(*operands++), program.buffers[buffer].num_bytes};
   };
@@ -63,15 +65,16 @@ CallMemory memory_of(const OpCall& call, const void* const* operands, const Prog
 std::vector<BranchedCall> find_branches(std::span<const CallMemory> calls) {
   std::vector<BranchedCall> result(calls.size());
   for (std::size_t i = calls.size(); i-- > 0;)
-    result[i].is_branch = calls[i].may_branch && has_company(calls, result, i);
+    result[i].is_branch = calls[i].branching != Branching::none && can_overlap(calls, result, i);
   std::vector<std::size_t> running;
   for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto last = std::find_if(running.rbegin(), running.rend(),
+                                   [&](std::size_t branch) { return conflict(calls[branch], calls[i]); });
+    if (calls[i].branching == Branching::follows && last == running.rend()) result[i].is_branch = false;
     if (result[i].is_branch) {
       running.push_back(i);
       continue;
     }
-    const auto last = std::find_if(running.rbegin(), running.rend(),
-                                   [&](std::size_t branch) { return conflict(calls[branch], calls[i]); });
     if (last == running.rend()) continue;
     result[i].joins = static_cast<std::int32_t>(*last);
     running.erase(running.begin(), last.base());

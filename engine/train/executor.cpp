@@ -193,7 +193,7 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
     return queue_calls(first, count);
   }
   if (!pass.recording) {
-    pass.recording = device_.record([&] { queue_branched_calls(first, count); }, pass_counts_.obstacle);
+    pass.recording = record([&] { queue_branched_calls(first, count); }, pass_counts_.obstacle);
     if (!pass.recording) {
       pass_counts_.can_replay = !pass_counts_.obstacle.empty();
       return queue_calls(first, count);
@@ -248,10 +248,8 @@ void Executor::queue_calls(std::size_t first, std::size_t count) {
 
 /// Within a recording.
 void Executor::queue_branched_calls(std::size_t first, std::size_t count) {
-  if (!options_.branches || !device_.has_branches()) {
-    pass_counts_.branches = 0;
-    return queue_calls(first, count);
-  }
+  num_recorded_branches_ = 0;
+  if (!options_.branches || !device_.has_branches()) return queue_calls(first, count);
   std::vector<CallMemory> memory;
   for_every_call(first, count, [&](std::int32_t index, const void* const* operands) {
     memory.push_back(memory_of(program_.calls[index], operands, program_));
@@ -269,7 +267,13 @@ void Executor::queue_branched_calls(std::size_t first, std::size_t count) {
   });
   // What follows may write where no call does: the next batch, the numbers of the next step.
   if (num_branches > 0) device_.join(last_branch);
-  pass_counts_.branches = std::max(pass_counts_.branches, num_branches);
+  num_recorded_branches_ = num_branches;
+}
+
+std::unique_ptr<Recording> Executor::record(const std::function<void()>& queue, std::string& obstacle) {
+  std::unique_ptr<Recording> recording = device_.record(queue, obstacle);
+  if (recording) pass_counts_.branches = std::max(pass_counts_.branches, num_recorded_branches_);
+  return recording;
 }
 
 void Executor::run_call(std::int32_t index, const void* const* operands) {

@@ -51,11 +51,12 @@ struct ExecutorOptions {
 /// Note [Layout before work]
 /// A step is walked through the allocator before any of its kernels is queued: lay_out() carries out every allocate and
 /// release, and notes the addresses of each call; queue() then starts the kernels at those addresses. Kernels run in
-/// the order of the walk on one stream, so a buffer that takes over released memory is written after the last read of
-/// what was there. In this way memory that runs out is known while nothing of the step has been computed, and the state
-/// of the step before can be saved; and a step whose addresses are those of an earlier one is replayed as one
-/// recording. The price: a segment that the step has used cannot go back to the device before the step has run, so the
-/// allocator keeps it even where a later allocation of the same step needs its memory (Allocator::begin_layout).
+/// the order of the walk, but for branches, which keep to it wherever memory is shared (Note [Branches] in branches.h),
+/// so a buffer that takes over released memory is written after the last read of what was there. In this way memory
+/// that runs out is known while nothing of the step has been computed, and the state of the step before can be saved;
+/// and a step whose addresses are those of an earlier one is replayed as one recording. The price: a segment that the
+/// step has used cannot go back to the device before the step has run, so the allocator keeps it even where a later
+/// allocation of the same step needs its memory (Allocator::begin_layout).
 ///
 /// Where the buffers of a program have places (memory.allocator: planned), routines that leave the memory as they found
 /// it have the same addresses and peaks every time. So their layout is kept, and from their second time on a step asks
@@ -200,6 +201,7 @@ class Executor {
   void for_every_call(std::size_t first, std::size_t count, Function visit) const;
   void queue_calls(std::size_t first, std::size_t count);
   void queue_branched_calls(std::size_t first, std::size_t count);
+  std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle);
   void run_call(std::int32_t index, const void* const* operands);
   Pass& find_pass(std::size_t first, std::size_t count, bool& has_same_addresses);
   void allocate(std::int32_t buffer);
@@ -222,7 +224,8 @@ class Executor {
   std::vector<Pass> passes_;
   bool is_staged_ = false;
   FedSteps fed_;
-  bool layout_keeps_segments_ = false;  ///< the last layout took none and gave none back
+  std::int64_t num_recorded_branches_ = 0;  ///< of the pass that was queued for a recording last
+  bool layout_keeps_segments_ = false;      ///< the last layout took none and gave none back
   PassCounts pass_counts_;
 
   std::int64_t step_ = 0;

@@ -48,7 +48,7 @@ std::int64_t Executor::feed(const StepScalars& scalars, const HostBatch& batch) 
   FedLayout& layout = find_fed(sequence, has_same_addresses);
   if (!has_same_addresses) return -1;
   if (!layout.one) {
-    layout.one = device_.record([&] { queue_fed_step(layout); }, pass_counts_.obstacle);
+    layout.one = record([&] { queue_fed_step(layout); }, pass_counts_.obstacle);
     if (!layout.one) {
       pass_counts_.can_replay = !pass_counts_.obstacle.empty();
       return -1;
@@ -118,7 +118,7 @@ void Executor::start_fed() {
     const auto queue_all = [&] {
       for (int i = 0; i < steps_at_once; ++i) queue_fed_step(layout);
     };
-    layout.several = device_.record(queue_all, obstacle);
+    layout.several = record(queue_all, obstacle);
     layout.is_recorded_alone = !layout.several;
   }
   if (num_steps == steps_at_once && layout.several) return layout.several->replay();

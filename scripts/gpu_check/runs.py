@@ -108,6 +108,7 @@ def check_quickstart(machine, part):
                 row["same_bits"] = losses == losses_of(runs.get("debug-sync", runs[name]))
             if name == "graph" and not machine.rehearse:
                 row["replays"] = runs[name][-1]["passes"]["replayed"] > 0
+                row["branches"] = runs[name][-1]["passes"]["branches"]
         rows.append(row)
         machine.output.result(part, {key: value for key, value in row.items() if key != "losses"})
     wrong = [f"{row['mode']}: {row.get('error') or explained(row)}" for row in [cpu, *rows]
@@ -191,9 +192,9 @@ def check_speeds(machine, part):
     machine.require_device()
     networks = [("configs/bench/mlp.yaml", 1024, 200), ("configs/bench/cnn.yaml", 256, 200),
                 ("configs/bench/resnet18.yaml", 256, 60)]
-    precisions = {"f32": ("", ""), "tf32": (", tf32: true", ""), "bf16": ("", "train.amp=bf16"),
-                  "fp16": ("", "train.amp=fp16"), "f32 without branches": (", branches: false", ""),
-                  "bf16 without branches": (", branches: false", "train.amp=bf16")}
+    precisions = {"f32": ("", ""), "f32 without branches": (", branches: false", ""), "bf16": ("", "train.amp=bf16"),
+                  "bf16 without branches": (", branches: false", "train.amp=bf16"), "tf32": (", tf32: true", ""),
+                  "fp16": ("", "train.amp=fp16")}
     rows, wrong, late = [], [], False
     for config, batch, steps in machine.pick(networks[:1], networks[:2], networks):
         for precision, (keys, override) in precisions.items():

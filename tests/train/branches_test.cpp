@@ -4,7 +4,18 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <random>
+
+#include "datasets/dataset.h"
+#include "engine/config/load_experiment.h"
+#include "engine/memory/simulated_source.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/live_buffers.h"
+#include "engine/plan/make_allocator.h"
+#include "engine/program/compile.h"
+#include "tests/device/described_device.h"
+#include "tests/source_folder.h"
 
 using namespace trainer;
 
@@ -17,7 +28,8 @@ const Memory origin{};
 MemoryRange range(std::int64_t begin, std::int64_t num_bytes) { return {origin.data() + begin, num_bytes}; }
 
 CallMemory random_call(std::mt19937& random) {
-  CallMemory call{.reads = {}, .writes = {}, .may_branch = random() % 2 == 0};
+  constexpr std::array<Branching, 4> kinds = {Branching::none, Branching::none, Branching::begins, Branching::follows};
+  CallMemory call{.reads = {}, .writes = {}, .branching = kinds[random() % kinds.size()]};
   const auto random_range = [&] {
     const auto begin = static_cast<std::int64_t>(random() % 20);
     return range(begin, 1 + static_cast<std::int64_t>(random() % 4));
@@ -63,6 +75,44 @@ std::vector<std::uint64_t> run_branched(const std::vector<CallMemory>& calls, co
   return memory;
 }
 
+/// Of the weights' gradients of a steady step, how many branch, and how many there are.
+std::pair<int, int> branching_weights(const char* file) {
+  const Experiment experiment = load_experiment(source_folder() + "/configs/bench/" + file, {});
+  const LoadedData data = load_data(experiment.data, experiment.seed);
+  const Program program = compile(experiment, data.description, DescribedDevice());
+  SimulatedSource source(std::int64_t{1} << 40);
+  const std::unique_ptr<Allocator> allocator = make_allocator(program, source, allocator_options(experiment));
+  LiveBuffers live(program, *allocator);
+  std::vector<CallMemory> memory;
+  const auto walk = [&](const Routine& routine) {
+    for (const Instruction& instruction : routine.instructions) {
+      if (instruction.kind == Instruction::Kind::allocate) live.allocate(instruction.index);
+      if (instruction.kind == Instruction::Kind::release) live.release(instruction.index);
+      if (instruction.kind != Instruction::Kind::run) continue;
+      const OpCall& call = program.calls[static_cast<std::size_t>(instruction.index)];
+      std::vector<const void*> operands;
+      for (const BufferId input : call.inputs) operands.push_back(live.address(input));
+      for (const BufferId output : call.outputs) operands.push_back(live.address(output));
+      operands.push_back(call.workspace >= 0 ? live.address(call.workspace) : nullptr);
+      memory.push_back(memory_of(call, operands.data(), program));
+    }
+  };
+  walk(program.load);
+  for (int step = 0; step < 3; ++step) {
+    memory.clear();
+    walk(program.micro_batches.front().first);
+    walk(program.update);
+  }
+  const std::vector<BranchedCall> branched = find_branches(memory);
+  std::pair<int, int> result{0, 0};
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (memory[i].branching != Branching::begins) continue;
+    result.first += branched[i].is_branch ? 1 : 0;
+    ++result.second;
+  }
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("Branches leave the memory as one queue does, in whatever order two queues run") {
@@ -78,7 +128,7 @@ TEST_CASE("Branches leave the memory as one queue does, in whatever order two qu
       run(calls[i], i, expected);
       num_branches += branched[i].is_branch ? 1 : 0;
       num_joins += branched[i].joins >= 0 ? 1 : 0;
-      if (branched[i].is_branch) CHECK(calls[i].may_branch);
+      if (branched[i].is_branch) CHECK(calls[i].branching != Branching::none);
     }
     for (int order = 0; order < 5; ++order) {
       const bool same = run_branched(calls, branched, random) == expected;
@@ -90,7 +140,8 @@ TEST_CASE("Branches leave the memory as one queue does, in whatever order two qu
 }
 
 TEST_CASE("A call branches where the next one may run beside it, and is joined by the first that may not") {
-  const CallMemory weight_gradient{.reads = {range(0, 4), range(4, 4)}, .writes = {range(8, 4)}, .may_branch = true};
+  const CallMemory weight_gradient{
+      .reads = {range(0, 4), range(4, 4)}, .writes = {range(8, 4)}, .branching = Branching::begins};
   const CallMemory reads_the_same{.reads = {range(0, 4), range(12, 2)}, .writes = {range(14, 2)}};
   const CallMemory overwrites_what_it_reads{.reads = {range(14, 2)}, .writes = {range(7, 1)}};
   const CallMemory reads_the_result{.reads = {range(11, 1)}, .writes = {range(20, 1)}};
@@ -108,4 +159,30 @@ TEST_CASE("A call branches where the next one may run beside it, and is joined b
   other_gradient.writes = {range(16, 4)};
   CHECK(joins({weight_gradient, other_gradient, reads_the_same, reads_the_result}) ==
         std::vector<int>{100, 100, -1, 0});
+}
+
+TEST_CASE("What works on a weight's gradient branches behind it, and never alone") {
+  const CallMemory gradient{.reads = {range(0, 4)}, .writes = {range(8, 4)}, .branching = Branching::begins};
+  const CallMemory cast{.reads = {range(8, 4)}, .writes = {range(16, 4)}, .branching = Branching::follows};
+  const CallMemory next{.reads = {range(0, 4)}, .writes = {range(12, 2)}, .branching = Branching::none};
+  const CallMemory overwrites{.reads = {}, .writes = {range(0, 1)}, .branching = Branching::none};
+  const auto branches = [](const std::vector<CallMemory>& calls) {
+    std::vector<bool> result;
+    for (const BranchedCall& call : find_branches(calls)) result.push_back(call.is_branch);
+    return result;
+  };
+  CHECK(branches({gradient, cast, next}) == std::vector<bool>{true, true, false});
+  CHECK(branches({gradient, cast, overwrites, next}) == std::vector<bool>{false, false, false, false});
+  CHECK(branches({cast, next}) == std::vector<bool>{false, false});
+  CHECK(branches({gradient, next, cast, next}) == std::vector<bool>{true, false, true, false});
+}
+
+TEST_CASE("Half of a residual network's weights branch without a byte more, and few of linear layers in a row") {
+  const auto [branches, weights] = branching_weights("resnet18.yaml");
+  CHECK(weights == 21);
+  CHECK(branches >= 8);
+  CHECK(branches <= 13);
+  const auto [few, linear] = branching_weights("mlp.yaml");
+  CHECK(linear == 3);
+  CHECK(few <= 1);
 }

@@ -151,6 +151,7 @@ void check_replays(Device& device) {
   CHECK(passes.obstacle.empty());
   CHECK(passes.replayed >= 8);
   CHECK(passes.replayed + passes.moved == passes.total);
+  CHECK((passes.branches > 0) == device.has_branches());
   CHECK(queued.events.ends.at(0).passes.replayed == 0);
   CHECK_FALSE(queued.events.ends.at(0).passes.obstacle.empty());
   REQUIRE(replayed.events.steps.size() == queued.events.steps.size());
