@@ -14,9 +14,10 @@ namespace trainer::cuda {
 // cuDNN can add up y and y² of each channel while it computes y, so that the batch norm behind it need not read y for
 // its moments. Version 9.19 plans that for described devices from sm_80 to sm_90, in f16, without a note that the sums
 // would differ from run to run, in 0.1 to 0.5 MiB of scratch for ResNet-18 on CIFAR at 256 (1.6 to 12.8 MB for
-// ImageNet's 56×56). It refuses bf16, f32, the three channels of an image, and sm_75 and sm_100. The engine is another
-// than without statistics (on sm_90 eng2 for eng62), so y may differ in its last bit; what that does to the
-// convolution's time is for tests/bench_kernels to tell, by the cases convolution_statistics and convolution_forward.
+// ImageNet's 56×56). It refuses bf16, f32, input channels that are no multiple of 8 (on sm_90 output channels too), and
+// sm_75 and sm_100. The engine is another than without statistics (on sm_90 eng2 for eng62), so y may differ in its
+// last bit; what that does to the convolution's time is for tests/bench_kernels to tell, by the cases
+// convolution_statistics and convolution_forward.
 //
 // Batch norm's own moments are those of x less its first pixel, merged in f64: exact to 1e-8 whatever the mean. A
 // variance of plain f32 sums, Σy²/n − (Σy/n)², loses the digits that mean² has above it. Against exact arithmetic over

@@ -1,7 +1,10 @@
 #include "cuda/library/cudnn_planner.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+
+#include "engine/errors.h"
 
 namespace trainer::cuda {
 
@@ -26,7 +29,27 @@ const CudnnPlan& CudnnPlanner::plan_to_run(const ConvolutionCall& call) {
   return *choice.running;
 }
 
+/// Whether the device has engines with statistics at all, so that one without is not asked about every call.
+bool CudnnPlanner::has_statistics() {
+  if (has_statistics_) return *has_statistics_;
+  constexpr std::array<std::int64_t, 4> image = {64, 16, 16, 64};
+  const ConvolutionCall usual{.type = DType::f16,
+                              .x = image,
+                              .y = image,
+                              .kernel = {3, 3},
+                              .padding = {1, 1},
+                              .statistics = true,
+                              .workspace_limit = std::int64_t{96} << 20};
+  try {
+    has_statistics_ = !plans_.find(usual, 1).empty();
+  } catch (const DeviceError&) {
+    has_statistics_ = false;
+  }
+  return *has_statistics_;
+}
+
 bool CudnnPlanner::serves(const ConvolutionCall& call) {
+  if (call.statistics && !has_statistics()) return false;
   const std::string key = text_key(call);
   if (refused_.count(key) != 0) return false;
   if (ConvolutionPlanner::serves(call)) return true;

@@ -44,6 +44,7 @@ class CudnnPlanner final : public ConvolutionPlanner {
     std::optional<CudnnPlan> running = {};  ///< once it is settled
   };
 
+  bool has_statistics();
   Choice& choice_of(const ConvolutionCall& call);
   Choice choose(const ConvolutionCall& call);
   CudnnPlan choose_by_time(const ConvolutionCall& call, const CudnnPlan& planned);
@@ -53,7 +54,8 @@ class CudnnPlanner final : public ConvolutionPlanner {
   PlanTimer timer_;
   std::unordered_map<std::string, Choice> chosen_;  ///< by text_key
   std::unordered_set<std::string> refused_;         ///< the same, of what nothing serves
-  std::int64_t num_untuned_ = 0;                    ///< of chosen_: to be timed, and not timed before
+  std::optional<bool> has_statistics_;
+  std::int64_t num_untuned_ = 0;  ///< of chosen_: to be timed, and not timed before
 };
 
 }  // namespace trainer::cuda

@@ -71,8 +71,9 @@ Conv2dWorkspace conv2d_workspace(const Op& op, std::int64_t library_bytes) {
 }
 
 bool conv2d_statistics_pay(const Op& op, const WorkspaceModel& model) {
-  const TensorType& y = op.outputs[0];
-  if (y.dtype != DType::f16 || batchnorm2d_is_one_launch({y.num_elements() / y.shape[3], y.shape[3]})) return false;
+  const TensorType &x = op.inputs[0], &y = op.outputs[0];
+  if (y.dtype != DType::f16 || x.shape[3] % 8 != 0) return false;
+  if (batchnorm2d_is_one_launch({y.num_elements() / y.shape[3], y.shape[3]})) return false;
   return model.convolutions->serves(convolution_call(op, model.tf32));
 }
 

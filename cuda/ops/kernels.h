@@ -42,8 +42,8 @@ struct WorkspaceModel {
 /// DeviceModel::workspace_bytes.
 std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
 
-/// DeviceModel::convolution_statistics. cuDNN has them for f16 alone, and a batch norm of one launch reads its input
-/// again from the cache.
+/// DeviceModel::convolution_statistics. cuDNN has them for f16 and input channels in multiples of 8 alone, and a batch
+/// norm of one launch reads its input again from the cache.
 bool conv2d_statistics_pay(const Op& op, const WorkspaceModel& model);
 
 // The families that need workspace, each for forward and backward alike.

@@ -60,9 +60,9 @@ std::int64_t largest_workspace(const Program& program) {
 TEST_CASE("a described device has statistics of f16 convolutions where they are planned and a batch norm gains") {
   std::vector<ConvolutionCall> calls;
   const DescribedDevice device(small_gpu(), false, std::make_unique<CountingPlanner>(100, calls), "");
-  const auto has_statistics = [&](DType type, std::int64_t images, std::int64_t limit) {
-    const Op op =
-        conv2d_op({type, {images, 16, 16, 8}}, {.out = 8, .bias = false, .statistics = true, .workspace_limit = limit});
+  const auto has_statistics = [&](DType type, std::int64_t images, std::int64_t limit, std::int64_t channels = 8) {
+    const Op op = conv2d_op({type, {images, 16, 16, channels}},
+                            {.out = 8, .bias = false, .statistics = true, .workspace_limit = limit});
     return device.convolution_statistics(op);
   };
   CHECK(has_statistics(DType::f16, 8, 100));
@@ -75,6 +75,8 @@ TEST_CASE("a described device has statistics of f16 convolutions where they are 
   CHECK_FALSE(has_statistics(DType::bf16, 8, 100));
   CHECK_FALSE(has_statistics(DType::f32, 8, 100));
   CHECK_FALSE(has_statistics(DType::f16, 4, 100));  // 1024 rows are one launch
+  CHECK_FALSE(has_statistics(DType::f16, 8, 100, 3));
+  CHECK_FALSE(has_statistics(DType::f16, 8, 100, 12));
   CHECK(calls.size() == 2);
 }
 

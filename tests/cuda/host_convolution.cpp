@@ -160,8 +160,4 @@ std::unique_ptr<Convolution> make_host_convolution(const ConvolutionCall& call) 
 
 std::int64_t HostConvolutionPlanner::workspace_bytes(const ConvolutionCall& call) { return host_workspace_bytes(call); }
 
-bool HostConvolutionPlanner::serves(const ConvolutionCall& call) {
-  return !call.statistics || (call.type == DType::f16 && call.x[3] > 3);
-}
-
 }  // namespace trainer::cuda

@@ -15,8 +15,6 @@ std::unique_ptr<Convolution> make_host_convolution(const ConvolutionCall& call);
 class HostConvolutionPlanner final : public ConvolutionPlanner {
  public:
   std::int64_t workspace_bytes(const ConvolutionCall& call) override;
-  /// Statistics as cuDNN has them: of f16 alone, and not of an image's few channels.
-  bool serves(const ConvolutionCall& call) override;
 };
 
 }  // namespace trainer::cuda

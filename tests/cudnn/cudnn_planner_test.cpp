@@ -67,7 +67,7 @@ TEST_CASE("what nothing serves within its limit is told, again and again, and is
   CudnnPlanner planner(h200_plans(), folder.file(), {});
   CHECK(planner.serves(call));
   ConvolutionCall refused = call;
-  refused.statistics = true;  // of f32
+  refused.statistics = true;  // of f32, on a GPU that has statistics of f16
   for (int i = 0; i < 3; ++i) CHECK_FALSE(planner.serves(refused));
   CHECK_THROWS_AS(planner.workspace_bytes(refused), DeviceError);
   ConvolutionCall limited = refused;

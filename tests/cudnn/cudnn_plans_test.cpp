@@ -281,15 +281,19 @@ TEST_CASE("cuDNN plans the sums for a batch norm with f16 convolutions, in littl
   }
 }
 
-TEST_CASE("cuDNN refuses the sums for a batch norm in other types, of an image's channels, and on other GPUs") {
+TEST_CASE(
+    "cuDNN refuses the sums for a batch norm in other types, of other channels than multiples of 8, and on other "
+    "GPUs") {
   const CudnnPlans plans(properties_of("h200"));
   for (const DType type : {DType::bf16, DType::f32})
     for (const ConvolutionCall& call : calls_with_statistics(type))
       CHECK_THROWS_WITH(plans.find(call, 1), Catch::Contains("no engine for a convolution with statistics"));
-  ConvolutionCall of_image = call_of({256, 32, 32, 3}, 64, 3, 1, 1, 1);
-  of_image.type = DType::f16;
-  of_image.statistics = true;
-  CHECK_THROWS_AS(plans.find(of_image, 1), DeviceError);
+  for (const std::int64_t channels : {3, 12}) {
+    ConvolutionCall call = call_of({256, 32, 32, channels}, 64, 3, 1, 1, 1);
+    call.type = DType::f16;
+    call.statistics = true;
+    CHECK_THROWS_AS(plans.find(call, 1), DeviceError);
+  }
   for (const std::string gpu : {"t4", "b200"})
     CHECK_THROWS_AS(CudnnPlans(properties_of(gpu)).find(calls_with_statistics(DType::f16)[0], 1), DeviceError);
 }
