@@ -59,7 +59,7 @@ std::int64_t largest_workspace(const Program& program) {
 
 TEST_CASE("a described device has statistics of f16 convolutions where they are planned and a batch norm gains") {
   std::vector<ConvolutionCall> calls;
-  const DescribedDevice device(small_gpu(), false, std::make_unique<CountingPlanner>(100, calls), "");
+  const DescribedDevice device(small_gpu(), false, std::make_unique<CountingPlanner>(100, calls), {});
   const auto has_statistics = [&](DType type, std::int64_t images, std::int64_t limit, std::int64_t channels = 8) {
     const Op op = conv2d_op({type, {images, 16, 16, channels}},
                             {.out = 8, .bias = false, .statistics = true, .workspace_limit = limit});
