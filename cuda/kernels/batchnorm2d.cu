@@ -35,10 +35,11 @@ __device__ __forceinline__ void settle_channel(const StatisticsOperands& out, st
   out.running_var[channel] = static_cast<float>((1 - out.momentum) * old_var + out.momentum * unbiased);
 }
 
-/// Σx and Σx² of each channel; null: not known.
+/// Σx and Σx² of each channel, null where they are not known; and 1 / rows.
 struct GivenSums {
   const float* sums;
   const float* square_sums;
+  float per_row;
 };
 
 /// Whether a channel's moments follow from its sums: batchnorm2d_forward. In f32 without a sum that a compiler may
@@ -53,13 +54,13 @@ __device__ __forceinline__ bool serve(float sum, float square_sum, float per_row
 /// Whether all sums of the block's channels serve: the same for all of its threads, as the lanes of a tile stand side
 /// by side in each warp.
 template <int n>
-__device__ __forceinline__ bool all_serve(const GivenSums& given, const TilePosition& at, float per_row) {
+__device__ __forceinline__ bool all_serve(const GivenSums& given, const TilePosition& at) {
   if (given.sums == nullptr) return false;
   int num_others = 0;
   if (at.active) {
     const Pack<float, n> sums = load_floats<n>(given.sums + at.channel);
     const Pack<float, n> square_sums = load_floats<n>(given.square_sums + at.channel);
-    for (int i = 0; i < n; ++i) num_others += serve(sums.values[i], square_sums.values[i], per_row) ? 0 : 1;
+    for (int i = 0; i < n; ++i) num_others += serve(sums.values[i], square_sums.values[i], given.per_row) ? 0 : 1;
   }
   for (int mask = warp_size / 2; mask > 0; mask /= 2) num_others += shuffle_xor(num_others, mask);
   return num_others == 0;
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
                                std::int64_t channels, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
-  if (all_serve<n>(given, at, 1.0f / static_cast<float>(rows))) return;
+  if (all_serve<n>(given, at)) return;
   const std::int64_t begin = at.row_group * parts.rows_per_part;
   const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
   Moments<n> moments = moments_of_rows<n>(x, at, channels, begin, end);
@@ -159,7 +160,7 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
   wait_for_earlier_kernels();
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
   const bool sums_serve = given.sums != nullptr && channel < channels &&
-                          serve(given.sums[channel], given.square_sums[channel], 1.0f / static_cast<float>(rows));
+                          serve(given.sums[channel], given.square_sums[channel], given.per_row);
   // With count · mean and squares + count · mean², moments add up. In f64 their difference keeps its digits, the more
   // so as the means are those of x − shift.
   DoubleSums sums{0, 0};
@@ -247,7 +248,7 @@ void launch_normalize(const BatchNorm2dNormalize& operands, const BatchNorm2dSha
 void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const BatchNorm2dShape& shape, Stream stream) {
   const StatisticsOperands out = {operands.running_mean, operands.running_var, operands.mean,
                                   operands.rstd,         operands.eps,         operands.momentum};
-  const GivenSums given = {operands.sums, operands.square_sums};
+  const GivenSums given = {operands.sums, operands.square_sums, 1.0f / static_cast<float>(shape.rows)};
   if (shape.rows == 0 || shape.channels == 0) return;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
     const T* const x = static_cast<const T*>(operands.x);

@@ -49,7 +49,7 @@ PRETENDER = textwrap.dedent("""\
                                   memory=dict(device_used=5 << 20, reserved=2 << 20))))
         if wrong == "peaks" and "mnist_cnn" in words[1]: peaks["peak_reserved"] += 1
         print(json.dumps(dict(event="end", peak_used=5 << 20, outside_allocator=dict(bytes=2 << 20, parts=[]), accuracy=0.9,
-                              samples_per_second=16, passes=dict(replayed=3, obstacle=""), **peaks)))
+                              samples_per_second=16, passes=dict(replayed=3, branches=1, obstacle=""), **peaks)))
     """)
 
 # A Catch2 program of two cases with a name that needs quoting.

@@ -75,11 +75,16 @@ std::vector<std::uint64_t> run_branched(const std::vector<CallMemory>& calls, co
   return memory;
 }
 
+class FusingDevice final : public DescribedDevice {
+ public:
+  LinearFusions linear_fusions() const override { return {.relu_gradients = true, .gelu = true}; }
+};
+
 /// Of the weights' gradients of a steady step, how many branch, and how many there are.
 std::pair<int, int> branching_weights(const char* file) {
   const Experiment experiment = load_experiment(source_folder() + "/configs/bench/" + file, {});
   const LoadedData data = load_data(experiment.data, experiment.seed);
-  const Program program = compile(experiment, data.description, DescribedDevice());
+  const Program program = compile(experiment, data.description, FusingDevice());
   SimulatedSource source(std::int64_t{1} << 40);
   const std::unique_ptr<Allocator> allocator = make_allocator(program, source, allocator_options(experiment));
   LiveBuffers live(program, *allocator);
