@@ -8,6 +8,9 @@
 #                     scripts/results/ if it names no folder
 set -euo pipefail
 scripts=$(cd "${BASH_SOURCE[0]%/*}" && pwd -P)
+if [[ ${1-} == -h || ${1-} == --help ]]; then
+  exec python3 "$scripts/bench_cpu.py" --help
+fi
 [[ " $* " == *" --against"* ]] || "$scripts/python_env.sh" >&2
 "$scripts/trainer" --version >&2
 exec python3 "$scripts/bench_cpu.py" "$@"

@@ -35,7 +35,7 @@ void add_device_fields(Fields& fields) {
                       "CUDA: replay a step that repeats itself as one launch; false shows each layer to a profiler"));
   fields.push_back(
       of(&Experiment::device, &DeviceConfig::branches, "device.branches", boolean(),
-         "CUDA: in such a launch, compute weights' gradients beside what follows where the plan's memory allows it"));
+         "CUDA: in a replayed step, compute weights' gradients beside what follows where the plan's memory allows it"));
 }
 
 namespace {
