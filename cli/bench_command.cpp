@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "cli/bounded_spin.h"
 #include "cli/commands.h"
 #include "cli/device_factory.h"
 #include "cli/device_rates.h"
@@ -70,7 +71,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   const Experiment asked = arguments.experiment.load();
   const std::unique_ptr<Device> device = make_device(asked);
   const LoadedData data = load_data(asked.data, asked.seed);
-  const std::int64_t capacity = run_capacity(asked, *device);
+  const std::int64_t capacity = run_capacity(asked, data.description, *device, /*dataset_is_loaded=*/true);
   const Experiment experiment = settle_experiment(asked, data.description, *device, capacity);
   const Program program = compile(experiment, data.description, *device);
   const RunSchedule schedule(experiment, data.description);
@@ -105,6 +106,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
 }
 
 ExitCode bench(const BenchArguments& arguments) {
+  bound_spinning();
   const bool has_config = !arguments.experiment.config_path.empty();
   try {
     return has_config ? bench_experiment(arguments) : calibrate_machine(arguments);

@@ -34,9 +34,9 @@ ExitCode check(const CheckArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   require_data_files(experiment.data);
   const std::unique_ptr<Device> device = make_device(experiment);
-  const Capacity capacity = capacity_of(experiment, *device);
-  const CompiledExperiment compiled = compile_experiment(experiment, *device, capacity.num_bytes);
-  const DataDescription& data = compiled.data;
+  const DataDescription data = describe_data(experiment.data, experiment.seed);
+  const Capacity capacity = capacity_of(experiment, data, *device);
+  const CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
   load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
   const RunSchedule schedule(compiled.experiment, data);
   const MemoryPlan plan =

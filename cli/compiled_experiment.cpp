@@ -1,14 +1,14 @@
 #include "cli/compiled_experiment.h"
 
-#include "datasets/dataset.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 
 namespace trainer {
 
-CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device, std::int64_t capacity) {
+CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
+                                      const DeviceModel& device, std::int64_t capacity) {
   CompiledExperiment compiled;
-  compiled.data = describe_data(experiment.data, experiment.seed);
+  compiled.data = data;
   compiled.experiment = settle_experiment(experiment, compiled.data, device, capacity);
   compiled.program = compile(compiled.experiment, compiled.data, device);
   return compiled;

@@ -17,9 +17,10 @@ struct CompiledExperiment {
   Program program;
 };
 
-/// For a device that is here or only described; `auto` is settled for `capacity`. Throws ConfigError,
-/// DataError, DeviceError.
-CompiledExperiment compile_experiment(const Experiment& experiment, const DeviceModel& device, std::int64_t capacity);
+/// For a device that is here or only described; `data` is the experiment's, and `auto` is settled for `capacity`. Throws
+/// ConfigError, DeviceError.
+CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
+                                      const DeviceModel& device, std::int64_t capacity);
 
 /// What reports call each layer, by layer.
 std::vector<std::string> layer_labels(const Program& program);

@@ -6,6 +6,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
+#include "engine/graph/data_description.h"
 
 namespace trainer {
 
@@ -20,7 +21,8 @@ struct Capacity {
   std::string origin;  ///< "memory.limit", "available on this machine"
 };
 
-/// The device's free memory now, or memory.limit if lower.
-Capacity capacity_of(const Experiment& experiment, const Device& device);
+/// The device's free memory now, less what the process needs of it beside the allocator, or memory.limit if lower. The
+/// dataset is not loaded.
+Capacity capacity_of(const Experiment& experiment, const DataDescription& data, const Device& device);
 
 }  // namespace trainer

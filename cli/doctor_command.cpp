@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/bounded_spin.h"
 #include "cli/commands.h"
 #include "cuda/model/load_module.h"
 #include "engine/bytes.h"
@@ -120,6 +121,7 @@ std::vector<Fact> facts_of(const cuda::CudaDeviceInfo& device) {
 }
 
 ExitCode examine(bool json) {
+  bound_spinning();  // as the commands that compute
   const std::unique_ptr<Device> device = make_cpu_device(0);
   const cuda::CudaFacts cuda = cuda_facts();
   if (json) {
@@ -131,7 +133,8 @@ ExitCode examine(bool json) {
                                  {"name", device->name()},
                                  {"capacity", device->available_bytes()},
                                  {"total", device->total_bytes()},
-                                 {"used", device->used_bytes()}});
+                                 {"used", device->used_bytes()},
+                                 {"waiting_threads", waiting_of_threads()}});
     for (const cuda::CudaDeviceInfo& info : cuda.devices) report["devices"].push_back(to_json(info));
     report["cuda"] = {{"toolkit", cuda.toolkit},
                       {"cublas", cuda.cublas},
@@ -147,7 +150,8 @@ ExitCode examine(bool json) {
   print_facts("\nDevices", {{device->kind(), device->name()},
                             {"  total", format_bytes(device->total_bytes())},
                             {"  capacity", format_bytes(device->available_bytes()) + " available now"},
-                            {"  used", format_bytes(device->used_bytes()) + " by this process"}});
+                            {"  used", format_bytes(device->used_bytes()) + " by this process"},
+                            {"  threads", fmt::format("that wait {}", waiting_of_threads())}});
   for (const cuda::CudaDeviceInfo& info : cuda.devices)
     for (const Fact& fact : facts_of(info)) fmt::print("  {} {}\n", pad_right(fact.name, 15), fact.value);
   print_facts("\nCUDA", facts_of(cuda));

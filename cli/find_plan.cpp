@@ -35,12 +35,12 @@ std::optional<EvaluationCut> cut_evaluation(Planner& planner, const Experiment& 
 }
 
 /// The device that is measured: this machine's, also where --gpu names the same one.
-PlanTarget target_of(const Experiment& experiment, const PlanArguments& arguments) {
+PlanTarget target_of(const Experiment& experiment, const DataDescription& data, const PlanArguments& arguments) {
   const std::string gpu = only(arguments.gpus);
   const std::string capacity = only(arguments.capacities);
-  if (!arguments.verify || gpu.empty()) return find_plan_target(experiment, gpu, capacity);
+  if (!arguments.verify || gpu.empty()) return find_plan_target(experiment, data, gpu, capacity);
   const GpuProfile profile = find_gpu_profile(gpu);
-  PlanTarget here = find_plan_target(experiment, "", capacity);
+  PlanTarget here = find_plan_target(experiment, data, "", capacity);
   if (here.device->name() != profile.name) {
     throw ConfigError(
         fmt::format("--verify runs steps on this machine's device, {}, and --gpu {} describes another one, {}; leave "
@@ -107,11 +107,12 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 
 PlanFindings find_plan(const PlanArguments& arguments) {
   const Experiment asked = arguments.experiment.load();
-  const PlanTarget target = target_of(asked, arguments);
+  const DataDescription data = describe_data(asked.data, asked.seed);
+  const PlanTarget target = target_of(asked, data, arguments);
   RatesWarnings().tell(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
-  const CompiledExperiment compiled = compile_experiment(asked, device, capacity);
+  const CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
   const Experiment& experiment = compiled.experiment;
   const RunSchedule schedule(experiment, compiled.data);
   PlanFindings findings;
@@ -126,6 +127,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
   findings.total_steps = schedule.total_steps();
   findings.outside_allocator = device.outside_allocator();
+  findings.process = process_memory(experiment, compiled.program, compiled.data, device);
   findings.offload_bytes = offload_bytes(compiled.program);
   findings.profile = target.profile;
   findings.workspace_bound = device.workspace_bound();
@@ -177,7 +179,7 @@ PlanComparison compare_targets(const PlanArguments& arguments) {
     for (const std::string& capacity : or_none(arguments.capacities)) {
       PlannedTarget row;
       try {
-        const PlanTarget target = find_plan_target(experiment, gpu, capacity);
+        const PlanTarget target = find_plan_target(experiment, data, gpu, capacity);
         warnings.tell(target.rates_problem);
         row = plan_target(experiment, data, target);
       } catch (const DeviceError& error) {

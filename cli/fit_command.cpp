@@ -140,9 +140,9 @@ FitFindings find_fit(const FitArguments& arguments, const Experiment& experiment
 
 ExitCode fit(const FitArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
-  const PlanTarget target = find_plan_target(experiment, arguments.gpu, arguments.capacity);
-  RatesWarnings().tell(target.rates_problem);
   const DataDescription data = describe_data(experiment.data, experiment.seed);
+  const PlanTarget target = find_plan_target(experiment, data, arguments.gpu, arguments.capacity);
+  RatesWarnings().tell(target.rates_problem);
   const FitFindings findings = find_fit(arguments, experiment, data, target);
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());
   if (!findings.maximum && num_choices > 0 && arguments.pick > num_choices)

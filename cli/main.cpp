@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/usage_error.h"
 #include "engine/errors.h"
+#include "engine/report/process_report.h"
 #include "engine/report/style.h"
 
 namespace trainer {
@@ -109,11 +110,15 @@ int main(int argc, char** argv) {
   } catch (const trainer::ConfigError& error) {
     trainer::print_config_error(error.what());
     code = error.exit_code();
+  } catch (const trainer::HostOutOfMemory& error) {
+    trainer::print_error(trainer::host_out_of_memory_message(error));
+    code = error.exit_code();
   } catch (const trainer::Error& error) {
     trainer::print_error(error.what());
     code = error.exit_code();
   } catch (const std::bad_alloc&) {
-    trainer::print_error("this machine has no memory left for trainer itself (outside the allocator)");
+    trainer::print_error(trainer::host_out_of_memory_message({"trainer itself", 0}));
+    code = ExitCode::out_of_memory;
   } catch (const std::system_error& error) {
     trainer::print_error(error.what());  // a full disk behind stdout, for one
     code = ExitCode::data;

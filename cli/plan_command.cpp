@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/bounded_spin.h"
 #include "cli/commands.h"
 #include "cli/find_plan.h"
 #include "cli/gpu_profile.h"
@@ -68,6 +69,7 @@ ExitCode compare(const PlanArguments& arguments) {
 }
 
 ExitCode plan_one(const PlanArguments& arguments) {
+  if (arguments.verify) bound_spinning();
   PlanFindings findings;
   try {
     findings = find_plan(arguments);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "cuda/model/described_device.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
+#include "engine/plan/process_memory.h"
 
 namespace trainer {
 namespace {
@@ -22,7 +24,7 @@ std::int64_t parse_capacity(const std::string& text) {
   return *num_bytes;
 }
 
-PlanTarget this_machine(const Experiment& experiment, const std::string& capacity) {
+PlanTarget this_machine(const Experiment& experiment, const DataDescription& data, const std::string& capacity) {
   std::unique_ptr<Device> device;
   try {
     device = make_device(experiment);
@@ -31,13 +33,13 @@ PlanTarget this_machine(const Experiment& experiment, const std::string& capacit
         fmt::format("{}\n--gpu PROFILE plans for a GPU that is not here; --gpu list lists profiles", error.what()));
   }
   PlanTarget target;
-  target.available_bytes = device->available_bytes();
-  target.capacity =
-      capacity.empty() ? capacity_of(experiment, *device) : Capacity{parse_capacity(capacity), "--capacity"};
-  const std::int64_t of_a_run = capacity_of(experiment, *device).num_bytes;
-  if (target.capacity.num_bytes > of_a_run)
+  const std::int64_t reserve = host_reserve(experiment, data, *device, /*dataset_is_loaded=*/false);
+  target.available_bytes = std::max<std::int64_t>(device->available_bytes() - reserve, 0);
+  const Capacity of_a_run = capacity_of(experiment, data, *device);
+  target.capacity = capacity.empty() ? of_a_run : Capacity{parse_capacity(capacity), "--capacity"};
+  if (target.capacity.num_bytes > of_a_run.num_bytes)
     target.notes.push_back(fmt::format("A run on this machine would have {} now ({}), less than --capacity.",
-                                       format_bytes(of_a_run), capacity_of(experiment, *device).origin));
+                                       format_bytes(of_a_run.num_bytes), of_a_run.origin));
   KnownRates known = rates_of(*device, experiment.device);
   target.rates = std::move(known.rates);
   target.rates_problem = std::move(known.problem);
@@ -81,8 +83,9 @@ PlanTarget described_gpu(const Experiment& experiment, const std::string& gpu, c
 
 }  // namespace
 
-PlanTarget find_plan_target(const Experiment& experiment, const std::string& gpu, const std::string& capacity) {
-  PlanTarget target = gpu.empty() ? this_machine(experiment, capacity) : described_gpu(experiment, gpu, capacity);
+PlanTarget find_plan_target(const Experiment& experiment, const DataDescription& data, const std::string& gpu,
+                            const std::string& capacity) {
+  PlanTarget target = gpu.empty() ? this_machine(experiment, data, capacity) : described_gpu(experiment, gpu, capacity);
   target.capacity_given = !capacity.empty();
   return target;
 }

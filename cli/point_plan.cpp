@@ -6,9 +6,11 @@
 #include <new>
 
 #include "cli/compiled_experiment.h"
+#include "datasets/dataset.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/process_memory.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
@@ -21,10 +23,10 @@ std::string device_key(const Experiment& experiment) {
                      device.autotune, experiment.memory.expandable_segments, experiment.memory.workspace_limit);
 }
 
-void fill_in(const Experiment& asked, const PlanTarget& target, SweepRow& row) {
+void fill_in(const Experiment& asked, const DataDescription& data, const PlanTarget& target, SweepRow& row) {
   const std::int64_t capacity = target.capacity.num_bytes;
   row.capacity = capacity;
-  const CompiledExperiment compiled = compile_experiment(asked, *target.device, capacity);
+  const CompiledExperiment compiled = compile_experiment(asked, data, *target.device, capacity);
   const RunSchedule schedule(compiled.experiment, compiled.data);
   const CachingAllocatorOptions options = allocator_options(compiled.experiment);
   MemoryPlan plan = make_memory_plan(compiled.program, schedule, capacity, options);
@@ -40,19 +42,27 @@ void fill_in(const Experiment& asked, const PlanTarget& target, SweepRow& row) {
 
 }  // namespace
 
-const PlanTarget& PointPlanner::target_for(const Experiment& experiment) {
+const PlanTarget& PointPlanner::target_for(const Experiment& experiment, const DataDescription& data) {
   // A described GPU costs little, and what it takes of an experiment is checked where it is made.
-  if (!gpu_.empty()) return target_ = find_plan_target(experiment, gpu_, capacity_);
+  if (!gpu_.empty()) return target_ = find_plan_target(experiment, data, gpu_, capacity_);
   const std::string device = device_key(experiment);
   if (device != device_) {
-    target_ = find_plan_target(experiment, "", capacity_);
+    target_ = find_plan_target(experiment, data, "", capacity_);
     warnings_.tell(target_.rates_problem);
-    if (device_.empty()) available_bytes_ = target_.available_bytes;
+    const std::int64_t reserve = host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);
+    if (device_.empty()) available_bytes_ = target_.available_bytes + reserve;
     device_ = device;
   }
-  if (!target_.capacity_given)
-    target_.capacity.num_bytes = std::min(available_bytes_, experiment.memory.limit.value_or(available_bytes_));
+  if (!target_.capacity_given) {
+    const std::int64_t reserve = host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);
+    const std::int64_t available = std::max<std::int64_t>(available_bytes_ - reserve, 0);
+    target_.capacity.num_bytes = std::min(available, experiment.memory.limit.value_or(available));
+  }
   return target_;
+}
+
+const PlanTarget& PointPlanner::target_for(const Experiment& experiment) {
+  return target_for(experiment, describe_data(experiment.data, experiment.seed));
 }
 
 void PointPlanner::plan(const Experiment& experiment, SweepRow& row) {
@@ -62,7 +72,8 @@ void PointPlanner::plan(const Experiment& experiment, SweepRow& row) {
     row.error = why;
   };
   try {
-    fill_in(experiment, target_for(experiment), row);
+    const DataDescription data = describe_data(experiment.data, experiment.seed);
+    fill_in(experiment, data, target_for(experiment, data), row);
   } catch (const Error& error) {
     fail(error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {

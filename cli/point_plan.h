@@ -18,15 +18,17 @@ class PointPlanner {
 
   /// Fills in what a plan tells. What cannot be planned is a failed row with the reason.
   void plan(const Experiment& experiment, SweepRow& row);
-  /// What plan() plans the experiment for, until it is asked again. Throws ConfigError, DeviceError.
+  /// What plan() plans the experiment for, until it is asked again. Throws ConfigError, DataError, DeviceError.
   const PlanTarget& target_for(const Experiment& experiment);
 
  private:
+  const PlanTarget& target_for(const Experiment& experiment, const DataDescription& data);
+
   std::string gpu_, capacity_;
   RatesWarnings warnings_;
   PlanTarget target_;
   std::string device_;  ///< what target_ was made for
-  std::int64_t available_bytes_ = 0;
+  std::int64_t available_bytes_ = 0;  ///< for whole processes
 };
 
 }  // namespace trainer

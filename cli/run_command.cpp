@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "cli/bounded_spin.h"
 #include "cli/commands.h"
 #include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
@@ -66,6 +67,7 @@ Experiment with_any_batch(Experiment experiment) {
 }
 
 ExitCode run(const RunArguments& arguments) {
+  bound_spinning();
   DiagnosticLog log(arguments.verbose);
   const Experiment experiment = arguments.experiment.load();
   log.info(fmt::format("read {}", arguments.experiment.config_path));

@@ -21,8 +21,9 @@ struct SummaryArguments {
 ExitCode summarize(const SummaryArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   const std::unique_ptr<Device> device = make_device(experiment);
+  const DataDescription data = describe_data(experiment.data, experiment.seed);
   const CompiledExperiment compiled =
-      compile_experiment(experiment, *device, capacity_of(experiment, *device).num_bytes);
+      compile_experiment(experiment, data, *device, capacity_of(experiment, data, *device).num_bytes);
   if (arguments.json) {
     fmt::print("{}\n", summary_json(compiled.program));
     return ExitCode::done;

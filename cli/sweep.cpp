@@ -221,7 +221,8 @@ class Sweep {
       header.device = target.device->name();
       header.rates = text_of(target.rates);
     } catch (const DeviceError&) {
-      // The device may be what is swept: each point tells in its row.
+      // The device may be what is swept, or the data: each point tells in its row.
+    } catch (const DataError&) {
     }
     return header;
   }
@@ -237,6 +238,8 @@ class Sweep {
       return former.status == PointStatus::fits && former.peak_reserved && *former.peak_reserved <= capacity;
     } catch (const DeviceError&) {
       return false;  // planned again, its row says why it cannot be
+    } catch (const DataError&) {
+      return false;
     }
   }
 

@@ -1,6 +1,7 @@
 #include "datasets/batch_reader.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/device/aligned_memory.h"
 
@@ -8,14 +9,18 @@ namespace trainer {
 
 BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options)
     : dataset_(dataset), sampler_(sampler), options_(options), buffers_(options.num_buffers) {
-  require_internal(options.num_buffers >= 2, "a reader has a buffer to fill while one is used");
+  require_internal(options.num_buffers >= 1, "a reader has a buffer to fill");
   require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
   require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
   const std::int64_t batch_size = sampler.batch_size();
   const auto make_memory = [&](std::int64_t num_bytes) -> std::unique_ptr<HostMemory> {
     num_bytes = std::max<std::int64_t>(1, num_bytes);
-    if (options.make_memory) return options.make_memory(num_bytes);
-    return std::make_unique<AlignedMemory>(num_bytes);
+    try {
+      if (options.make_memory) return options.make_memory(num_bytes);
+      return std::make_unique<AlignedMemory>(num_bytes);
+    } catch (const std::bad_alloc&) {
+      throw HostOutOfMemory("a batch of samples that is read ahead", num_bytes);
+    }
   };
   for (Buffer& buffer : buffers_) {
     buffer.samples = make_memory(batch_size * dataset.sample_type().num_bytes());
@@ -46,6 +51,12 @@ const HostBatch* BatchReader::next() {
   }
   if (error_) std::rethrow_exception(error_);
   return nullptr;
+}
+
+void BatchReader::release() {
+  const std::lock_guard lock(mutex_);
+  num_released_ = num_taken_;
+  freed_.notify_one();
 }
 
 BatchReader::Buffer* BatchReader::wait_for_free() {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <new>
 
 #include "datasets/dataset_format.h"
 #include "datasets/dataset_list.h"
@@ -162,6 +163,16 @@ void check_unchanged(const DatasetHeader& header, const DatasetContents& content
   throw DataError(fmt::format("{}: the data was changed while it was read; start again", header.source));
 }
 
+DatasetContents load_contents(const DatasetFormat& format, const DataConfig& config, std::uint64_t seed,
+                              const DataDescription& description) {
+  try {
+    return format.load(config, seed);
+  } catch (const std::bad_alloc&) {
+    const std::int64_t sample_bytes = description.sample.num_bytes() + description.target().num_bytes();
+    throw HostOutOfMemory("the dataset", (description.num_train + description.num_validation) * sample_bytes);
+  }
+}
+
 }  // namespace
 
 ConfigError data_config_error(const DataConfig& config, const std::string& message, const std::string& expectation) {
@@ -208,7 +219,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   LoadedData data;
   data.description = describe(config, format, header, num_aside);
 
-  DatasetContents contents = format.load(config, seed);
+  DatasetContents contents = load_contents(format, config, seed, data.description);
   check_unchanged(header, contents);
   if (num_aside == 0) {
     data.train = std::move(contents.train);

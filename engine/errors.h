@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -45,6 +46,23 @@ class DataError : public Error {
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message) : Error(ExitCode::device, message) {}
+};
+
+/// The system has no memory left that this process asked for beside a device's allocator. (Memory that an allocator
+/// cannot serve is an OutOfMemory.)
+class HostOutOfMemory : public Error {
+ public:
+  /// `purpose` follows "for": "a batch of samples". 0 bytes: it is not known how much was asked for.
+  HostOutOfMemory(const std::string& purpose, std::int64_t num_bytes)
+      : Error(ExitCode::out_of_memory, "the system has no memory left for " + purpose),
+        purpose_(purpose),
+        num_bytes_(num_bytes) {}
+  const std::string& purpose() const noexcept { return purpose_; }
+  std::int64_t num_bytes() const noexcept { return num_bytes_; }
+
+ private:
+  std::string purpose_;
+  std::int64_t num_bytes_ = 0;
 };
 
 /// A broken promise inside trainer; always a bug.

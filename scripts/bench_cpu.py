@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Runs trainer and PyTorch (eager, and torch.compile where it works), or two builds of trainer, in turn; see bench_cpu.sh.
+With --busy beside processes that keep a core busy each.
 
 One repetition is one process of its own, warmed up, then timed for some seconds. Repetitions alternate between the
 programs, every second time in the other order, because identical runs differ by up to 1.5× on a shared machine; the best
 one is shown beside the median.
 """
 import argparse
+import copy
 import datetime
 import json
 import os
@@ -17,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+from child_process import end_group, start
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "scripts" / "results"
 PYTHON = ROOT / ".venv" / "bin" / "python"
@@ -25,6 +29,10 @@ NUM_THREADS = 2
 # Batch size, warm-up steps and the goal: trainer's speed over the faster PyTorch. The networks: configs/bench/.
 NETWORKS = {"mlp": (128, 10, 1.5), "cnn": (64, 10, 1.3), "resnet18": (64, 3, 1.2)}
 MEMORY_GOAL = 0.5
+# Beside busy processes: trainer's speed over the faster PyTorch's; its time over its own on an idle machine, with one
+# busy process beside its two threads on two cores.
+BUSY_SPEED_GOAL, BUSY_SLOWDOWN_GOAL = 1.0, 2.2
+IDLE = "trainer, idle"
 OTHER = "other build"
 MIB = 1024 * 1024
 
@@ -95,6 +103,29 @@ class PyTorch:
         return self.run(seconds, self.options)
 
 
+class Beside:
+    """A competitor that runs while `num_busy` other processes keep a core busy each."""
+    def __init__(self, competitor, num_busy):
+        self.competitor, self.name, self.num_busy = competitor, competitor.name, num_busy
+        self.options = getattr(competitor, "options", None)
+
+    def repetition(self, seconds):
+        busy = [start([sys.executable, "-IS", "-c", "while True: pass"]) for _ in range(self.num_busy)]
+        try:
+            return self.competitor.repetition(seconds)
+        finally:
+            for process in busy:
+                end_group(process)
+
+
+def make_busy_competitors(network, num_busy):
+    """trainer as it is idle, and everyone beside the busy processes."""
+    competitors = make_competitors(network)
+    idle = copy.copy(competitors[0])
+    idle.name = IDLE
+    return [idle] + [Beside(competitor, num_busy) for competitor in competitors]
+
+
 def make_competitors(network):
     competitors = [Trainer(network), PyTorch(network, "eager")]
     try:
@@ -161,6 +192,30 @@ def ratios_of_builds(results):
             "speed_best": new["samples_per_second_best"] / old["samples_per_second_best"]}
 
 
+def ratios_of_busy(results):
+    """Beside busy processes: the speed over the faster PyTorch's, and the time a step over that of the idle run beside
+    it, the median of both over the repetitions."""
+    trainer, idle = results["trainer"]["runs"], results[IDLE]["runs"]
+    peers = [result["runs"] for name, result in results.items() if name not in ("trainer", IDLE)]
+    speeds = [run["samples_per_second"] / max(peer["samples_per_second"] for peer in others)
+              for run, *others in zip(trainer, *peers)]
+    return {"speed_median_of_turns": statistics.median(speeds), "speed_goal": BUSY_SPEED_GOAL,
+            "slowdown_median_of_turns": statistics.median(a["step_seconds"] / b["step_seconds"]
+                                                          for a, b in zip(trainer, idle)),
+            "slowdown_goal": BUSY_SLOWDOWN_GOAL}
+
+
+def print_busy(network, results, ratios, num_busy):
+    print_network(network, results)
+    speed, slowdown = ratios["speed_median_of_turns"], ratios["slowdown_median_of_turns"]
+    print(f"  beside {num_busy} busy: speed {speed:.2f}x of the faster PyTorch beside as many, goal >= {BUSY_SPEED_GOAL}x: "
+          f"{'met' if speed >= BUSY_SPEED_GOAL else 'not met'}")
+    # The goal is for as many threads as cores, and one of them shared.
+    judged = num_busy == 1 and len(os.sched_getaffinity(0)) == NUM_THREADS
+    verdict = ("met" if slowdown <= BUSY_SLOWDOWN_GOAL else "not met") if judged else "for one busy process on two cores"
+    print(f"  time a step {slowdown:.2f}x of its own idle, goal <= {BUSY_SLOWDOWN_GOAL}x: {verdict}")
+
+
 def print_builds(network, results, ratios):
     print_network(network, results)
     print(f"  speed {ratios['speed_median_of_pairs']:.3f}x of the other build by the median of pairs, "
@@ -218,6 +273,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="timed part of one repetition")
+    parser.add_argument("--busy", type=int, default=0, metavar="N",
+                        help="beside N processes that keep a core busy each; trainer idle stands beside it")
     parser.add_argument("--against", type=pathlib.Path, metavar="BINARY",
                         help="in PyTorch's place another build of trainer: has this one become slower?")
     parser.add_argument("--keep", metavar="FILE",
@@ -230,24 +287,38 @@ def main():
     other = arguments.against and arguments.against.resolve()
     if other and not os.access(other, os.X_OK):
         parser.error(f"--against: {arguments.against} is no program")
+    if arguments.busy < 0 or (arguments.busy and other):
+        parser.error("--busy takes a number of processes, and not --against")
     if arguments.keep and not other:
         parser.error("--keep is for --against; figures beside PyTorch's are always kept")
 
     report = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "environment": environment(), "networks": {}}
+    if arguments.busy:
+        report["busy"] = arguments.busy
     if other:
         report["against"] = first_line([str(other), "--version"])
     try:
         for network in arguments.networks or NETWORKS:
-            competitors = [Trainer(network), Trainer(network, OTHER, other)] if other else make_competitors(network)
+            if arguments.busy:
+                competitors = make_busy_competitors(network, arguments.busy)
+            elif other:
+                competitors = [Trainer(network), Trainer(network, OTHER, other)]
+            else:
+                competitors = make_competitors(network)
             results = measure(network, competitors, arguments.repetitions, arguments.seconds)
-            ratios = ratios_of_builds(results) if other else ratios_of(network, results)
-            (print_builds if other else print_goals)(network, results, ratios)
+            if arguments.busy:
+                ratios = ratios_of_busy(results)
+                print_busy(network, results, ratios, arguments.busy)
+            else:
+                ratios = ratios_of_builds(results) if other else ratios_of(network, results)
+                (print_builds if other else print_goals)(network, results, ratios)
             report["networks"][network] = {"results": results, "ratios": ratios}
     except RunFailed as failure:
         sys.exit(str(failure))
     if not other or arguments.keep:
-        write(report, arguments.keep or f"cpu_{report['date'][:10]}.json")
+        load = f"_busy{arguments.busy}" if arguments.busy else ""
+        write(report, arguments.keep or f"cpu{load}_{report['date'][:10]}.json")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# scripts/bench_cpu.sh [--repetitions N] [--seconds S] [--against BINARY [--keep FILE]] [mlp|cnn|resnet18 …]: trainer
+# scripts/bench_cpu.sh [--repetitions N] [--seconds S] [--busy N | --against BINARY [--keep FILE]] [mlp|cnn|resnet18 …]: trainer
 # against PyTorch on the CPU, two threads each, alternating. Prints samples/s, peak resident memory, their ratios and the
 # goals, and keeps the figures in scripts/results/cpu_<date>.json. All three networks take about ten minutes; leave the
 # machine alone meanwhile.
+#   --busy N          both beside N processes that keep a core busy each, and trainer without them: kept in
+#                     scripts/results/cpu_busy<N>_<date>.json
 #   --against BINARY  another build of trainer in PyTorch's place, to see whether this one has become slower: prints the
 #                     ratio of the speeds by the median of pairs and by the best; kept only in FILE of --keep, which is in
 #                     scripts/results/ if it names no folder

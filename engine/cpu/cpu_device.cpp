@@ -8,6 +8,7 @@
 
 #include "engine/cpu/dnnl_call.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/packing_memory.h"
 #include "engine/cpu/processor.h"
 #include "engine/device/aligned_memory.h"
 #include "engine/memory/host_source.h"
@@ -54,6 +55,9 @@ class CpuDevice final : public Device {
     outside_bytes_ = resident_bytes();
   }
 
+  bool copies_at_once() const override { return true; }
+  std::int64_t library_bytes(const Op& op) const override { return packing_bytes(op, context_.num_threads); }
+
   std::string kind() const override { return "cpu"; }
   std::string name() const override { return name_; }
 
@@ -79,7 +83,7 @@ class CpuDevice final : public Device {
   std::int64_t available_bytes() const override { return machine_memory().available; }
   std::int64_t used_bytes() const override { return resident_bytes(); }
   std::int64_t total_bytes() const override { return machine_memory().total; }
-  std::vector<NamedBytes> outside_allocator() const override { return {{"this process", outside_bytes_}}; }
+  std::vector<NamedBytes> outside_allocator() const override { return {{"program and libraries", outside_bytes_}}; }
 
   std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) override {
     return std::make_unique<AlignedMemory>(num_bytes);

@@ -26,6 +26,7 @@ const char* meaning_of(dnnl_status_t status) {
 }  // namespace
 
 void require_dnnl(dnnl_status_t status, const char* what) {
+  if (status == dnnl_out_of_memory) throw HostOutOfMemory(std::string("oneDNN, to ") + what, 0);
   if (status != dnnl_success)
     throw DeviceError("oneDNN: " + std::string(what) + ": " + meaning_of(status) + ", status " +
                       std::to_string(status));

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include "engine/memory/control_groups.h"
 
@@ -17,10 +18,13 @@ namespace {
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
 int affinity_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1U, std::thread::hardware_concurrency());
+  // The kernel refuses a set that is smaller than its own, of which nobody tells the size.
+  for (std::size_t num_cpus = CPU_SETSIZE; num_cpus <= std::size_t{1} << 20; num_cpus *= 2) {
+    std::vector<unsigned char> set(CPU_ALLOC_SIZE(num_cpus));
+    auto* const cpus = reinterpret_cast<cpu_set_t*>(set.data());
+    if (sched_getaffinity(0, set.size(), cpus) == 0) return std::max(1, CPU_COUNT_S(set.size(), cpus));
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 double ratio(double quota, double period) { return quota > 0 && period > 0 ? quota / period : unlimited; }
@@ -38,9 +42,9 @@ double group_quota(const std::filesystem::path& folder) {
 }
 
 /// The tightest quota on the way from the process's groups up to the root.
-double control_group_quota() {
+double control_group_quota(const std::filesystem::path& root) {
   double lowest = unlimited;
-  for (const ControlGroupFolder& folder : control_group_folders("cpu"))
+  for (const ControlGroupFolder& folder : control_group_folders("cpu", root))
     lowest = std::min(lowest, group_quota(folder.path));
   return lowest;
 }
@@ -59,9 +63,9 @@ std::string processor_name() {
   return "unknown CPU";
 }
 
-int usable_threads() {
+int usable_threads(const std::filesystem::path& root) {
   const int threads = affinity_threads();
-  const double quota = control_group_quota();
+  const double quota = control_group_quota(root);
   return quota < threads ? std::max(1, static_cast<int>(std::ceil(quota))) : threads;
 }
 

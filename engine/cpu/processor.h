@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace trainer {
@@ -8,7 +9,7 @@ namespace trainer {
 std::string processor_name();
 
 /// Threads that this process may keep busy: the CPUs of its affinity mask, or what the CPU quota of its control groups
-/// (version 1 or 2) amounts to, rounded up, if fewer. At least 1.
-int usable_threads();
+/// (version 1 or 2, looked for under `root`) amounts to, rounded up, if fewer. At least 1.
+int usable_threads(const std::filesystem::path& root = "/");
 
 }  // namespace trainer

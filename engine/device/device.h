@@ -31,10 +31,14 @@ class DeviceModel {
   virtual std::string name() const = 0;  ///< "AMD EPYC, 2 threads"
   /// Scratch that `op` needs while it runs; 0 for most. The same for equal ops, on every call.
   virtual std::int64_t workspace_bytes(const Op& op) const = 0;
+  /// Host memory that a library takes for itself while `op` runs, beside the workspace; an estimate, 0 for most.
+  virtual std::int64_t library_bytes([[maybe_unused]] const Op& op) const { return 0; }
   /// Empty where workspace_bytes is exact; else a sentence that says of what it is an upper bound.
   virtual std::string workspace_bound() const { return {}; }
   /// Whether the next batch is copied in while a step runs. The program then holds a staging buffer for it.
   virtual bool copies_ahead() const { return false; }
+  /// Whether a copy from host memory is done when the call for it returns.
+  virtual bool copies_at_once() const { return false; }
   /// What the programs for it do at linear layers: engine/program/linear_fusion.h.
   virtual LinearFusions linear_fusions() const { return {}; }
   /// Whether a conv2d with statistics pays, for the batch norm behind it: engine/program/statistics_fusion.h. The same

@@ -33,8 +33,9 @@ std::optional<std::int64_t> read_number(const fs::path& path) {
 std::optional<std::int64_t> read_field(const fs::path& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key) || line.size() == key.size() || line[key.size()] != ' ') continue;
-    const std::size_t start = line.find_first_not_of(' ', key.size());
+    const std::string_view blanks = " \t";
+    if (!line.starts_with(key) || line.size() == key.size() || blanks.find(line[key.size()]) == blanks.npos) continue;
+    const std::size_t start = line.find_first_not_of(blanks, key.size());
     std::int64_t value = 0;
     if (start != std::string::npos &&
         std::from_chars(line.data() + start, line.data() + line.size(), value).ec == std::errc())
@@ -93,6 +94,10 @@ std::int64_t resident_bytes() noexcept {
   std::int64_t pages = 0;
   if (resident >= end || std::from_chars(resident, end, pages).ec != std::errc()) return 0;
   return pages * sysconf(_SC_PAGESIZE);
+}
+
+std::int64_t peak_resident_bytes() {
+  return read_field("/proc/self/status", "VmHWM:").value_or(0) * 1024;
 }
 
 }  // namespace trainer

@@ -21,4 +21,8 @@ MachineMemory machine_memory(const std::filesystem::path& root = "/");
 /// tell. Cheap, and does not touch the heap: it is called every step.
 std::int64_t resident_bytes() noexcept;
 
+/// The most bytes of this process that were in memory at once (VmHWM of /proc/self/status); 0 where the system does not
+/// tell.
+std::int64_t peak_resident_bytes();
+
 }  // namespace trainer

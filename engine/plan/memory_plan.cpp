@@ -8,6 +8,7 @@
 #include "engine/memory/simulated_source.h"
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/step_routines.h"
+#include "engine/plan/touched_pages.h"
 
 namespace trainer {
 
@@ -36,7 +37,8 @@ class Simulation {
              CachingAllocatorOptions options)
       : program_(program),
         schedule_(schedule),
-        source_(capacity),
+        memory_(capacity),
+        source_(memory_),
         allocator_(make_allocator(program, source_, options)),
         live_(program, *allocator_) {
     plan_.capacity = capacity;
@@ -51,6 +53,7 @@ class Simulation {
     } catch (const Stopped&) {
     }
     plan_.num_alloc_retries = num_retries();
+    plan_.peak_touched = source_.peak_touched_bytes();
   }
 
   /// Leaves out what is told of a failure.
@@ -176,7 +179,9 @@ class Simulation {
       } catch (const OutOfMemory& error) {
         fail(routine, i, error);
       }
-      by_category_[category_of(instruction)] += live_.block(instruction.index).size;
+      const Block& block = live_.block(instruction.index);
+      by_category_[category_of(instruction)] += block.size;
+      if (!is_brief_) source_.touch(block.address, block.size);
       if (is_watched_) watch_allocation(routine, i);
     }
   }
@@ -223,7 +228,8 @@ class Simulation {
 
   const Program& program_;
   const RunSchedule& schedule_;
-  SimulatedSource source_;
+  SimulatedSource memory_;
+  TouchedPages source_;
   std::unique_ptr<Allocator> allocator_;
   LiveBuffers live_;
   MemoryPlan plan_;

@@ -46,6 +46,7 @@ struct MemoryPlan {
   bool fits = true;
   std::int64_t capacity = 0;
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;  ///< over the run
+  std::int64_t peak_touched = 0;  ///< of reserved, what blocks have reached: Note [Touched pages] in touched_pages.h
   std::int64_t num_alloc_retries = 0;
   StepMemory first_step, steady_step;  ///< the first step, and the last one of whole batches (any, if there is none)
   /// Run-length list over load, steps and evaluations, in order, without the cycles below.

@@ -21,6 +21,8 @@ class RememberedWorkspaces final : public DeviceModel {
   std::int64_t workspace_bytes(const Op& op) const override;
   std::string workspace_bound() const override { return device_.workspace_bound(); }
   bool copies_ahead() const override { return device_.copies_ahead(); }
+  bool copies_at_once() const override { return device_.copies_at_once(); }
+  std::int64_t library_bytes(const Op& op) const override { return device_.library_bytes(op); }
   LinearFusions linear_fusions() const override { return device_.linear_fusions(); }
   bool convolution_statistics(const Op& conv2d) const override;
   std::vector<NamedBytes> outside_allocator() const override { return device_.outside_allocator(); }

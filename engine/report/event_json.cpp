@@ -1,4 +1,5 @@
 #include "engine/report/event_json.h"
+#include "engine/report/process_report.h"
 
 #include <fmt/compile.h>
 
@@ -63,7 +64,8 @@ std::string start_json(const StartEvent& event, std::string_view version) {
                   {"steps_per_epoch", event.steps_per_epoch},
                   {"first_step", event.first_step},
                   {"adapted", event.adapted},
-                  {"outside_allocator", outside_allocator_of(event.outside_allocator)}});
+                  {"outside_allocator", outside_allocator_of(event.outside_allocator)},
+                  {"process", process_memory_json(event.process, event.planned_touched)}});
 }
 
 std::string step_json(const StepEvent& event) {
@@ -194,6 +196,8 @@ std::string end_json(const EndEvent& event) {
                  {"obstacle", event.passes.obstacle}}},
                {"peak_by_category", by_category_of(event.peak_by_category)},
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},
+               {"process", process_memory_json(event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved)},
+               {"peak_resident", event.peak_resident},
                {"output", event.output},
                {"checkpoint", event.last_checkpoint}};
   json["adaptations"] = Json::array();

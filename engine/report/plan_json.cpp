@@ -4,6 +4,7 @@
 
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/memory_json.h"
+#include "engine/report/process_report.h"
 
 namespace trainer {
 namespace {
@@ -106,6 +107,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"timeline", timeline_of(plan.peak.timeline, findings.layer_labels)},
       {"top", top_of(plan.peak.live.top)},
       {"outside_allocator", outside_allocator_of(findings.outside_allocator)},
+      {"process", process_memory_json(findings.process, findings.shown().peak_touched)},
       {"offload_bytes", findings.offload_bytes},
       {"eval_batch_size", findings.eval_batch_size},
       {"step_seconds", findings.time.seconds},

@@ -6,6 +6,7 @@
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/fix_list.h"
 #include "engine/report/outside_allocator.h"
+#include "engine/report/process_report.h"
 #include "engine/report/plan_peak.h"
 #include "engine/report/plan_stages.h"
 #include "engine/report/step_time_text.h"
@@ -62,10 +63,17 @@ std::string offload_sentence(const PlanFindings& findings) {
 /// What the verdict rests on: bytes that it does not count, and whether scratch is exact.
 std::string premises(const PlanFindings& findings, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
-  std::string text =
-      wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
-           width) +
-      '\n';
+  std::string text;
+  if (!findings.process.includes_allocator)
+    text += wrap(fmt::format("Outside the allocator, not counted here: {}.",
+                             named_bytes_text(findings.outside_allocator)),
+                 width) +
+            '\n';
+  else
+    text += wrap(fmt::format("The process as a whole will hold about {}.",
+                             format_bytes(findings.process.expected_peak(findings.shown().peak_touched))),
+                 width) +
+            '\n';
   if (findings.offload_bytes > 0) text += wrap(offload_sentence(findings), width) + '\n';
   if (!findings.workspace_bound.empty())
     text += wrap(findings.workspace_bound, width) + '\n';
@@ -113,7 +121,12 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
             '\n';
   text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style);
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
-  text += stages_report(findings, style) + peak_report(findings, style);
+  text += stages_report(findings, style);
+  if (const std::string process = process_memory_table(findings.process, findings.shown().peak_touched, style);
+      !process.empty())
+    text += heading(style, findings.process.includes_allocator ? "What the process holds" : "What the host holds") +
+            process;
+  text += peak_report(findings, style);
   if (!findings.plan.fits) text += changes(findings, style);
   if (findings.verification)
     text += heading(style, "Predicted against measured") + verification_report(*findings.verification, style);

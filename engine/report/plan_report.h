@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/plan/process_memory.h"
 #include "engine/plan/change.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/diagnosis.h"
@@ -39,6 +40,7 @@ struct PlanFindings {
   std::int64_t largest_batch_size = 0;  ///< that fits, where it does not fit; 0: none
   std::int64_t total_steps = 0;
   std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
+  ProcessMemory process;                      ///< what this process will hold beside the allocator
   std::int64_t offload_bytes = 0;             ///< of host memory, in which activations wait
   std::string profile;                        ///< the file that describes the device; empty: it is one of this machine
   std::string workspace_bound;                ///< DeviceModel::workspace_bound

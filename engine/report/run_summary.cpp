@@ -6,6 +6,7 @@
 #include "engine/report/memory_table.h"
 #include "engine/report/numbers_text.h"
 #include "engine/report/outside_allocator.h"
+#include "engine/report/process_report.h"
 #include "engine/report/shell_words.h"
 
 namespace trainer {
@@ -74,7 +75,12 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
     if (event.peak_used > 0) peaks += fmt::format(", used {}", format_bytes(event.peak_used));
     text += line("peak memory", peaks, style);
     text += line("held by", category_list(event.peak_by_category), style);
-    if (!event.outside_allocator.empty())
+    if (event.process.includes_allocator)
+      text += line("process", process_memory_text(event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved,
+                                         event.peak_resident), style);
+    else if (!event.process.parts.empty())
+      text += line("host", process_memory_text(event.process, 0, 0), style);
+    if (!event.process.includes_allocator && !event.outside_allocator.empty())
       text += line("outside", named_bytes_text(event.outside_allocator) + " when the run began", style);
   }
   const std::string replay = replay_text(event.passes);

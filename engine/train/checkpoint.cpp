@@ -30,27 +30,24 @@ constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* state_file = "state.json";
 constexpr std::size_t max_state_bytes = 256 << 20;
 
-std::vector<std::byte> staging_for(std::span<const SavedTensor> buffers) {
-  std::int64_t largest = 0;
-  for (const SavedTensor& saved : buffers) largest = std::max(largest, saved.tensor.type.num_bytes());
-  return std::vector<std::byte>(static_cast<std::size_t>(largest));
-}
-
-/// Writes the buffers to one file; the description for state.json, or the parameter that is not finite.
+/// Writes the buffers to one file, a piece at a time through `memory`; the description for state.json, or the parameter
+/// that is not finite.
 Json write_buffers(const std::string& path, std::span<const SavedTensor> buffers, const SavedTensors::Read& read,
-                   std::int32_t& non_finite_parameter) {
+                   PieceMemory& memory, std::int32_t& non_finite_parameter) {
   std::vector<NamedTensor> tensors;
   for (const SavedTensor& saved : buffers) tensors.push_back(saved.tensor);
   SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
-  std::vector<std::byte> staging = staging_for(buffers);
   for (const SavedTensor& saved : buffers) {
-    read(saved, staging.data());
-    if (saved.trainable_parameter >= 0 && !all_finite(saved.tensor.type, staging.data())) {
-      non_finite_parameter = saved.trainable_parameter;
-      return {};
+    for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
+      require_internal(piece.kept.num_bytes() <= memory.num_bytes(), "there is room for the largest piece");
+      read(saved, piece, memory.data());
+      if (saved.trainable_parameter >= 0 && !all_finite(piece.kept, memory.data())) {
+        non_finite_parameter = saved.trainable_parameter;
+        return {};
+      }
+      to_file_order(piece.order, piece.kept, memory.data());
+      writer.append(memory.data(), piece.kept.num_bytes());
     }
-    to_file_order(saved.order, saved.kept, staging.data());
-    writer.append(staging.data());
   }
   writer.finish();
   return {{"bytes", writer.file_bytes()}, {"crc32", fmt::format("{:08x}", writer.checksum())}};
@@ -148,6 +145,45 @@ FoundTensor find_tensor(const SafetensorsFile& file, const SavedTensor& wanted, 
   return {static_cast<std::size_t>(position), is_former};
 }
 
+std::int64_t largest_piece(std::span<const SavedTensor> buffers) {
+  std::int64_t largest = 0;
+  for (const SavedTensor& saved : buffers) largest = std::max(largest, largest_piece_bytes(saved.order, saved.kept));
+  return largest;
+}
+
+/// Coded anew, which takes it whole.
+void read_former(const SafetensorsFile& file, std::size_t position, const FormerMoment& former, BufferId buffer,
+                 Executor& executor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.tensors()[position].type.num_bytes()));
+  file.read(position, bytes.data());
+  to_device_order(former, bytes.data());
+  executor.write(buffer, bytes.data());
+}
+
+/// Fills a buffer, converted to its type where the file has another.
+void read_in_pieces(const SafetensorsFile& file, std::size_t position, const SavedTensor& saved, PieceMemory& memory,
+                    Executor& executor) {
+  const DType found = file.tensors()[position].type.dtype, wanted = saved.kept.dtype;
+  std::vector<float> wide;
+  std::vector<std::byte> raw;
+  for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
+    const std::int64_t count = piece.kept.num_elements(), num_bytes = piece.kept.num_bytes();
+    if (found == wanted) {
+      file.read(position, piece.offset, num_bytes, memory.data());
+    } else {
+      const auto found_bytes = static_cast<std::int64_t>(size_of(found));
+      wide.resize(static_cast<std::size_t>(count));
+      raw.resize(static_cast<std::size_t>(count * found_bytes));
+      file.read(position, piece.offset / static_cast<std::int64_t>(size_of(wanted)) * found_bytes, count * found_bytes,
+                raw.data());
+      widen(found, raw.data(), wide.data(), count);
+      narrow(wanted, wide.data(), memory.data(), count);
+    }
+    to_device_order(piece.order, piece.kept, memory.data());
+    executor.write(saved.buffer, piece.offset, num_bytes, memory.data());
+  }
+}
+
 /// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows).
 void read_buffers(const std::string& path, std::span<const SavedTensor> buffers, Executor& executor,
                   bool (*may_be_ignored)(std::string_view), bool converts = false) {
@@ -164,27 +200,13 @@ void read_buffers(const std::string& path, std::span<const SavedTensor> buffers,
       throw DataError(fmt::format("{} has a tensor '{}' that the model has not", path, name));
     }
   }
-  std::vector<std::byte> staging = staging_for(buffers);
-  std::vector<float> wide;
-  std::vector<std::byte> raw;
+  PieceMemory memory(largest_piece(buffers));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const auto [position, is_former] = all_found[i];
-    const TensorType& type = buffers[i].tensor.type;
-    if (file.tensors()[position].type == type) {
-      file.read(position, staging.data());
-    } else {
-      const TensorType& found = file.tensors()[position].type;
-      wide.resize(static_cast<std::size_t>(type.num_elements()));
-      raw.resize(static_cast<std::size_t>(found.num_bytes()));
-      file.read(position, raw.data());
-      widen(found.dtype, raw.data(), wide.data(), type.num_elements());
-      narrow(type.dtype, wide.data(), staging.data(), type.num_elements());
-    }
     if (is_former)
-      to_device_order(*buffers[i].former, staging.data());
+      read_former(file, position, *buffers[i].former, buffers[i].buffer, executor);
     else
-      to_device_order(buffers[i].order, buffers[i].kept, staging.data());
-    executor.write(buffers[i].buffer, staging.data());
+      read_in_pieces(file, position, buffers[i], memory, executor);
   }
 }
 
@@ -210,7 +232,8 @@ class TemporaryDirectory {
 }  // namespace
 
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
-                                const std::string& trainer_version, const SavedTensors& tensors) try {
+                                const std::string& trainer_version, const SavedTensors& tensors,
+                                PieceMemory& memory) try {
   const std::string name = fmt::format("step-{:08}", state.step);
   make_directories_durably(directory);
   const TemporaryDirectory temporary(fmt::format("{}/.{}.{}.tmp", directory, name, getpid()));
@@ -222,10 +245,10 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
   json["trainer_version"] = trainer_version;
   json["config"] = Json::parse(resolved_json(experiment));
   json["files"][model_file] = write_buffers(fmt::format("{}/{}", temporary.path(), model_file), tensors.model,
-                                            tensors.read, saved.non_finite_parameter);
+                                            tensors.read, memory, saved.non_finite_parameter);
   if (saved.non_finite_parameter >= 0) return saved;
   json["files"][optimizer_file] = write_buffers(fmt::format("{}/{}", temporary.path(), optimizer_file),
-                                                tensors.optimizer, tensors.read, saved.non_finite_parameter);
+                                                tensors.optimizer, tensors.read, memory, saved.non_finite_parameter);
   json["crc32"] = checksum_of(json.dump());
   write_file_durably(fmt::format("{}/{}", temporary.path(), state_file), json.dump(2) + "\n");
   sync_directory(temporary.path());

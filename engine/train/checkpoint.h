@@ -60,9 +60,10 @@ struct SavedCheckpoint {
 };
 
 /// Saves under `directory` (made where missing) as step-<state.step>, see Note [Checkpoints]. Parameters that are not
-/// finite are refused. Throws DataError where the disk refuses.
+/// finite are refused. Tensors go through `memory`, which has room for the largest piece (Note [Pieces] in
+/// tensor_pieces.h). Throws DataError where the disk refuses.
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
-                                const std::string& trainer_version, const SavedTensors& tensors);
+                                const std::string& trainer_version, const SavedTensors& tensors, PieceMemory& memory);
 
 /// Reads and checks a checkpoint directory. Throws DataError that says what is damaged or foreign.
 Checkpoint read_checkpoint(const std::string& path);

@@ -54,8 +54,8 @@ bool TrainingLoop::evaluate() {
     executor_.lay_out(routine);
     look_for_leaks(state_.step);
     if (samples == 0) executor_.clear(program_.loss_statistics);
-    executor_.queue(0, 1, scalars, batch);
     samples += batch->num_samples;
+    executor_.queue(0, 1, scalars, batch, [&] { reader.release(); });
     if (program_.staged_batch >= 0)
       executor_.finish_staging();
     else

@@ -9,6 +9,7 @@
 #include "engine/plan/change.h"
 #include "engine/plan/diagnosis.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/process_memory.h"
 #include "engine/train/pass_counts.h"
 
 namespace trainer {
@@ -24,6 +25,8 @@ struct StartEvent {
   /// Overrides beside `experiment` that the run goes on with, since the one it resumes was adapted to them.
   std::vector<std::string> adapted{};
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
+  ProcessMemory process{};
+  std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)
 };
 
 struct DeviceMemory {
@@ -105,6 +108,9 @@ struct EndEvent {
   CategoryBytes peak_by_category{};  ///< at the highest allocated value
   PassCounts passes{};
   std::vector<NamedBytes> outside_allocator{};
+  ProcessMemory process{};           ///< of the program that ran last
+  std::int64_t planned_touched = 0;  ///< of that; 0 where it was not planned
+  std::int64_t peak_resident = 0;  ///< measured: peak_resident_bytes() of engine/memory/machine_memory.h
   std::string output, last_checkpoint, error;
   /// What an AdaptEvent told, in short.
   struct Adaptation {

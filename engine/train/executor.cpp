@@ -176,13 +176,15 @@ void Executor::begin_pass(const Layout& layout, const StepScalars& scalars, cons
   }
 }
 
-void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch) {
+void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch,
+                     const std::function<void()>& on_copied) {
   require_internal(!sequences_.empty() && first + count <= sequences_[laid_out_].layouts.size(),
                    "routines are laid out before they are queued");
   start_fed();
   const std::vector<Layout>& layouts = sequences_[laid_out_].layouts;
   if (layouts[first].operands_begin == layouts[first + count - 1].operands_end) return;  // only allocations
   begin_pass(layouts[first], scalars, batch);
+  if (on_copied && device_.copies_at_once()) on_copied();
   ++pass_counts_.total;
   if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty()) return queue_calls(first, count);
 
@@ -389,14 +391,22 @@ void Executor::read(BufferId buffer, void* to) {
   device_.synchronize();
 }
 
+void Executor::read(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, void* to) {
+  start_fed();
+  device_.copy_to_host(to, static_cast<const std::byte*>(live_.address(buffer)) + offset, num_bytes);
+  device_.synchronize();
+}
+
 void Executor::queue_read(BufferId buffer, void* to) {
   start_fed();
   device_.copy_to_host(to, live_.address(buffer), program_.buffers[buffer].num_bytes);
 }
 
-void Executor::write(BufferId buffer, const void* from) {
+void Executor::write(BufferId buffer, const void* from) { write(buffer, 0, program_.buffers[buffer].num_bytes, from); }
+
+void Executor::write(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, const void* from) {
   start_fed();
-  device_.copy_to_device(live_.address(buffer), from, program_.buffers[buffer].num_bytes);
+  device_.copy_to_device(static_cast<std::byte*>(live_.address(buffer)) + offset, from, num_bytes);
   device_.synchronize();
 }
 

@@ -97,9 +97,10 @@ class Executor {
   }
 
   /// Queues `count` laid-out routines from number `first` on, as one pass under `scalars`. The batch of routine `first`
-  /// is the staged one, or else copied from `batch`, which must stay until the device has been waited for. Throws
-  /// DeviceError.
-  void queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch = nullptr);
+  /// is the staged one, or else copied from `batch`, which must stay until the device has been waited for, or, where
+  /// the device copies at once, until `on_copied` is called, before anything is computed. Throws DeviceError.
+  void queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch = nullptr,
+             const std::function<void()>& on_copied = {});
 
   /// Lets steps of one small micro-batch be fed: Note [Steps at once]. Each ends with the contents of `results`, of
   /// which there are at most two. Nothing changes where the device, or this executor, records nothing.
@@ -130,10 +131,12 @@ class Executor {
   /// Releases everything and gives the allocator's cache back.
   void release_all() noexcept;
 
-  /// Copies whole buffers and waits for the copy; queue_read() and clear() only queue.
+  /// Copies whole buffers, or `num_bytes` from `offset` on, and waits for the copy; queue_read() and clear() only queue.
   void read(BufferId buffer, void* to);
+  void read(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, void* to);
   void queue_read(BufferId buffer, void* to);
   void write(BufferId buffer, const void* from);
+  void write(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, const void* from);
   void clear(BufferId buffer);
 
   /// Of the step or evaluation that begin_step started.

@@ -1,14 +1,18 @@
 #include "engine/train/non_finite_search.h"
 
 #include "engine/train/float_tensor.h"
+#include "engine/graph/tensor_pieces.h"
 
 namespace trainer {
 
 bool NonFiniteSearch::holds_non_finite(BufferId id) {
   const Buffer& buffer = executor_.program().buffers[id];
-  staging_.resize(static_cast<std::size_t>(buffer.num_bytes));
-  executor_.read(id, staging_.data());
-  return !all_finite(buffer.type, staging_.data());
+  for (const TensorPiece& piece : tensor_pieces(FileOrder::same, buffer.type)) {
+    staging_.resize(static_cast<std::size_t>(piece.kept.num_bytes()));
+    executor_.read(id, piece.offset, piece.kept.num_bytes(), staging_.data());
+    if (!all_finite(piece.kept, staging_.data())) return true;
+  }
+  return false;
 }
 
 bool NonFiniteSearch::search_parameters() {

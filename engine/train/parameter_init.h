@@ -11,7 +11,7 @@ namespace trainer {
 /// Philox stream of parameter i is parameter_stream + i: apart from those of ops, which count from 0.
 inline constexpr std::uint32_t parameter_stream = 0x1A170000;
 
-/// The value that a parameter starts with, a pure function of (seed, index of the parameter, element in the order of
+/// The values that a parameter starts with, from element `first` on, a pure function of (seed, index of the parameter, element in the order of
 /// files).
 ///
 ///   pytorch          weights and biases uniform in ±1/√fan_in (torch.nn: kaiming_uniform_ with a = √5)
@@ -20,7 +20,8 @@ inline constexpr std::uint32_t parameter_stream = 0x1A170000;
 ///   normal           deviation 0.02               zeros           0
 ///
 /// Biases start at zero but for `pytorch`. Norm weights start at one, running means at zero, variances at one.
-void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t index, std::span<float> values);
+void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t index, std::span<float> values,
+                  std::int64_t first = 0);
 
 /// Fills every parameter on the device; `executor` has run its program's load.
 void initialize_parameters(Executor& executor, std::uint64_t seed);

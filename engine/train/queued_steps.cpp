@@ -33,6 +33,10 @@ bool TrainingLoop::train_next_step() {
   return finish_step();
 }
 
+void TrainingLoop::finish_queued_steps() {
+  while (!queued_.empty() && finish_step()) continue;
+}
+
 /// See Note [Running ahead].
 bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
   return executor_.device().runs_ahead() && queued_.size() < most_queued() && !must_be_finished(queued) &&
@@ -72,22 +76,26 @@ void TrainingLoop::queue_step(std::int64_t number) {
                                         schedule_.steps_per_epoch());
   scalars.update = number;
   queued.first_scalars = scalars;
+  queued_.reserve(queued_.size() + 1);
+  is_within_step_ = true;
   if (step.num_micro_batches == 1) queued.fed_number = feed_step(step, scalars);
   if (queued.fed_number >= 0) {
     queued_.push_back(queued);
+    is_within_step_ = false;
     if (must_be_finished(queued) || !are_steps_short()) executor_.start_fed();
     return mark_started_steps();
   }
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch& batch = next_batch(step, i);
     const bool is_last = i + 1 == step.num_micro_batches;
-    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch);
+    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch, [&] { reader_->release(); });
     stage_next_batch(number, step, i);
   }
   executor_.queue_read(program_.loss_statistics, result_slot(number) + offsetof(StepResult, statistics));
   if (program_.loss_scale >= 0)
     executor_.queue_read(program_.loss_scale, result_slot(number) + offsetof(StepResult, loss_scale));
   queued_.push_back(queued);
+  is_within_step_ = false;
   mark_started_steps();
 }
 

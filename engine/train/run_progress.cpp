@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "engine/plan/process_memory.h"
+
 namespace trainer {
 
 void RunProgress::resume(const TrainingState& loaded) {
@@ -29,18 +31,21 @@ void RunProgress::fill(EndEvent& event) const {
   event.num_warnings = num_warnings;
 }
 
-std::int32_t save_progress(RunProgress& progress, const RunDirectory& directory, const Experiment& experiment,
-                           const std::string& trainer_version, const SavedTensors& tensors, EventSink& events) {
+ProgressSaver::ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version)
+    : directory_(directory), trainer_version_(trainer_version), memory_(largest_saved_piece(program)) {}
+
+std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
+                                 EventSink& events) {
   const auto begin = std::chrono::steady_clock::now();
   const TrainingState& state = progress.state;
   const SavedCheckpoint saved =
-      save_checkpoint(directory.checkpoints_path(), state, experiment, trainer_version, tensors);
+      save_checkpoint(directory_.checkpoints_path(), state, experiment, trainer_version_, tensors, memory_);
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
   if (!progress.wrote_config) {
-    directory.write_config(progress.config_yaml);
+    directory_.write_config(progress.config_yaml);
     progress.wrote_config = true;
   }
-  directory.settle(state.step, state.best_value ? state.best_step : -1, experiment.checkpoint.keep);
+  directory_.settle(state.step, state.best_value ? state.best_step : -1, experiment.checkpoint.keep);
   progress.saved_step = state.step;
   progress.saved_evaluated = state.evaluated;
   progress.last_checkpoint = saved.path;

@@ -42,9 +42,22 @@ struct RunProgress {
   void fill(EndEvent& event) const;
 };
 
-/// Saves what a run has reached as a checkpoint of its folder, and tells of it. Where a parameter is not finite nothing
-/// is saved, and its number is returned; else -1. Throws DataError where the disk refuses.
-std::int32_t save_progress(RunProgress& progress, const RunDirectory& directory, const Experiment& experiment,
-                           const std::string& trainer_version, const SavedTensors& tensors, EventSink& events);
+/// Saves what a run has reached as checkpoints of its folder. Has all the memory it needs from the start, but for some
+/// kilobytes: a run that finds no memory left can still be saved.
+class ProgressSaver {
+ public:
+  /// For runs of programs with the tensors of `program`. `directory` must outlive it. Throws HostOutOfMemory.
+  ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version);
+
+  /// Writes a checkpoint and tells of it. Where a parameter is not finite nothing is saved, and its number is returned;
+  /// else -1. Throws DataError where the disk refuses.
+  std::int32_t save(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
+                    EventSink& events);
+
+ private:
+  const RunDirectory& directory_;
+  const std::string trainer_version_;
+  PieceMemory memory_;
+};
 
 }  // namespace trainer

@@ -169,18 +169,19 @@ TensorType type_of(const Entry& entry, const std::string& path) {
 
 SafetensorsWriter::SafetensorsWriter(const std::string& path, std::span<const NamedTensor> tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : path_(path), tensors_(tensors.begin(), tensors.end()), file_(std::fopen(path.c_str(), "wb")) {
+    : path_(path), file_(std::fopen(path.c_str(), "wb")) {
   if (!file_) throw write_error(path_);
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::int64_t offset = 0;
-  for (const NamedTensor& tensor : tensors_) {
+  for (const NamedTensor& tensor : tensors) {
     const std::int64_t end = offset + tensor.type.num_bytes();
     header[tensor.name] = {{"dtype", file_name_of(tensor.type.dtype)},
                            {"shape", std::vector<std::int64_t>(tensor.type.shape.begin(), tensor.type.shape.end())},
                            {"data_offsets", {offset, end}}};
     offset = end;
   }
+  bytes_to_come_ = offset;
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   const std::uint64_t length = text.size();
@@ -190,13 +191,14 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::span<const Na
   write(text.data(), length);
 }
 
-void SafetensorsWriter::append(const void* bytes) {
-  require_internal(next_ < tensors_.size(), "no more tensors are written than were announced");
-  write(bytes, static_cast<std::uint64_t>(tensors_[next_++].type.num_bytes()));
+void SafetensorsWriter::append(const void* bytes, std::int64_t num_bytes) {
+  require_internal(num_bytes <= bytes_to_come_, "no more is written than was announced");
+  bytes_to_come_ -= num_bytes;
+  write(bytes, static_cast<std::uint64_t>(num_bytes));
 }
 
 void SafetensorsWriter::finish() {
-  require_internal(next_ == tensors_.size(), "every announced tensor is written");
+  require_internal(bytes_to_come_ == 0, "every announced tensor is written");
   if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) throw write_error(path_);
   std::FILE* file = file_.release();
   if (std::fclose(file) != 0) throw write_error(path_);
@@ -268,10 +270,14 @@ std::ptrdiff_t SafetensorsFile::find(std::string_view name) const {
 }
 
 void SafetensorsFile::read(std::size_t position, void* to) const {
-  const auto num_bytes = static_cast<std::size_t>(tensors_[position].type.num_bytes());
+  read(position, 0, tensors_[position].type.num_bytes(), to);
+}
+
+void SafetensorsFile::read(std::size_t position, std::int64_t offset, std::int64_t num_bytes, void* to) const {
   if (num_bytes == 0) return;
-  if (fseeko(file_.get(), static_cast<off_t>(offsets_[position]), SEEK_SET) != 0 ||
-      std::fread(to, 1, num_bytes, file_.get()) != num_bytes) {
+  const auto begin = static_cast<off_t>(offsets_[position]) + static_cast<off_t>(offset);
+  const auto count = static_cast<std::size_t>(num_bytes);
+  if (fseeko(file_.get(), begin, SEEK_SET) != 0 || std::fread(to, 1, count, file_.get()) != count) {
     throw damaged_tensors(path_, fmt::format("tensor '{}' cannot be read", tensors_[position].name));
   }
 }

@@ -19,7 +19,7 @@ struct NamedTensor {
   TensorType type;
 };
 
-/// Writes a safetensors file tensor by tensor, so that no more than one of them is ever in host memory.
+/// Writes a safetensors file tensor by tensor, and each in pieces, so that little of it is ever in host memory.
 /// Layout: u64 header length, JSON header padded with spaces to 8 bytes, then the tensors in the order given, without
 /// gaps (github.com/huggingface/safetensors). Throws DataError, with the path, where the file cannot be written.
 class SafetensorsWriter {
@@ -28,8 +28,8 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::string& path, std::span<const NamedTensor> tensors,
                     const std::map<std::string, std::string>& metadata = {});
 
-  /// The next tensor's bytes, tensors[i].type.num_bytes() of them.
-  void append(const void* bytes);
+  /// The bytes that come next, of one tensor after the other.
+  void append(const void* bytes, std::int64_t num_bytes);
   /// Flushes the file to the disk. Every tensor has been appended.
   void finish();
 
@@ -43,8 +43,7 @@ class SafetensorsWriter {
   void write(const void* bytes, std::uint64_t num_bytes);
 
   std::string path_;
-  std::vector<NamedTensor> tensors_;
-  std::size_t next_ = 0;
+  std::int64_t bytes_to_come_ = 0;  ///< of the tensors
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::uint64_t file_bytes_ = 0;
   std::uint32_t checksum_ = 0;
@@ -66,8 +65,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Position in tensors(), or -1.
   std::ptrdiff_t find(std::string_view name) const;
-  /// Reads one tensor: tensors()[position].type.num_bytes() bytes.
+  /// Reads one tensor: tensors()[position].type.num_bytes() bytes; or a range of it.
   void read(std::size_t position, void* to) const;
+  void read(std::size_t position, std::int64_t offset, std::int64_t num_bytes, void* to) const;
 
  private:
   struct CloseFile {

@@ -65,7 +65,9 @@ std::vector<SavedTensor> optimizer_tensors(const Program& program) {
 
 SavedTensors saved_tensors_of(Executor& executor) {
   return {model_tensors(executor.program()), optimizer_tensors(executor.program()),
-          [&executor](const SavedTensor& saved, std::byte* to) { executor.read(saved.buffer, to); }};
+          [&executor](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
+            executor.read(saved.buffer, piece.offset, piece.kept.num_bytes(), to);
+          }};
 }
 
 HeldTensors::HeldTensors(Executor& executor)
@@ -90,9 +92,8 @@ void HeldTensors::restore(Executor& executor) const {
 }
 
 SavedTensors HeldTensors::saved_tensors() const {
-  return {model_, optimizer_, [this](const SavedTensor& saved, std::byte* to) {
-            const std::vector<std::byte>& bytes = bytes_of(saved);
-            std::memcpy(to, bytes.data(), bytes.size());
+  return {model_, optimizer_, [this](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
+            std::memcpy(to, bytes_of(saved).data() + piece.offset, static_cast<std::size_t>(piece.kept.num_bytes()));
           }};
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/train/executor.h"
 #include "engine/train/safetensors.h"
+#include "engine/graph/tensor_pieces.h"
 
 namespace trainer {
 
@@ -51,7 +52,8 @@ std::vector<SavedTensor> optimizer_tensors(const Program& program);
 
 /// All that a run between two steps is beside its TrainingState, and where to read it, as on the device.
 struct SavedTensors {
-  using Read = std::function<void(const SavedTensor& saved, std::byte* to)>;
+  /// Reads a piece of a tensor.
+  using Read = std::function<void(const SavedTensor& saved, const TensorPiece& piece, std::byte* to)>;
   std::vector<SavedTensor> model, optimizer;
   Read read;
 };

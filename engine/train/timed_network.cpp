@@ -11,7 +11,7 @@ TimedNetwork time_network(std::string_view yaml, const std::string& name, const 
                           Device& device, const TimingOptions& options) {
   const Experiment asked = parse_experiment(yaml, name, overrides);
   const LoadedData data = load_data(asked.data, asked.seed);
-  const std::int64_t capacity = run_capacity(asked, device);
+  const std::int64_t capacity = run_capacity(asked, data.description, device, /*dataset_is_loaded=*/true);
   const Experiment experiment = settle_experiment(asked, data.description, device, capacity);
   TimedNetwork timed{compile(experiment, data.description, device), RunSchedule(experiment, data.description), {}};
   timed.timing = time_steps(experiment, data, timed.program, timed.schedule, device, capacity, options);

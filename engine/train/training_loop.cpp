@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/plan/process_memory.h"
 #include "engine/train/non_finite_search.h"
 
 namespace trainer {
@@ -23,7 +24,8 @@ SamplerOptions sampler_options(const Experiment& experiment, const LoadedData& d
 
 TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule,
                            Executor& executor, const RunDirectory& directory, const TrainingOptions& options,
-                           const Interruption& interruption, EventSink& events, RunProgress& progress)
+                           const Interruption& interruption, EventSink& events, RunProgress& progress,
+                           ProgressSaver& saver)
     : experiment_(experiment),
       data_(data),
       schedule_(schedule),
@@ -36,6 +38,7 @@ TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data,
       sampler_(sampler_options(experiment, data, schedule)),
       progress_(progress),
       state_(progress.state),
+      saver_(saver),
       device_total_(executor.device().total_bytes()) {
   if (experiment.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
@@ -99,7 +102,9 @@ bool TrainingLoop::settle_step() {
 
 BatchReaderOptions TrainingLoop::reader_options() const {
   Device& device = executor_.device();
-  return {.make_memory = [&device](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }};
+  // Where a batch is copied before anything is computed, its memory is filled anew meanwhile.
+  return {.num_buffers = static_cast<std::size_t>(num_staged_batches(device)),
+          .make_memory = [&device](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }};
 }
 
 bool TrainingLoop::stops_early() const {
@@ -123,8 +128,7 @@ bool TrainingLoop::save() {
 }
 
 std::int32_t TrainingLoop::write_checkpoint() {
-  const std::int32_t non_finite =
-      save_progress(progress_, directory_, experiment_, options_.trainer_version, saved_tensors_of(executor_), events_);
+  const std::int32_t non_finite = saver_.save(progress_, experiment_, saved_tensors_of(executor_), events_);
   last_finish_ = Clock::now();
   return non_finite;
 }

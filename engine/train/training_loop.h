@@ -41,7 +41,7 @@ class TrainingLoop {
  public:
   TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,
                const RunDirectory& directory, const TrainingOptions& options, const Interruption& interruption,
-               EventSink& events, RunProgress& progress);
+               EventSink& events, RunProgress& progress, ProgressSaver& saver);
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
@@ -53,6 +53,12 @@ class TrainingLoop {
 
   /// After ProgramOutOfMemory: saves what was trained since the last checkpoint.
   void save_after_failure();
+
+  // After the host ran out of memory.
+  /// Whether that was while a step was being queued, which then may have changed some of the parameters.
+  bool is_within_step() const { return is_within_step_; }
+  /// Those that were queued before count, as far as they do not diverge.
+  void finish_queued_steps();
 
  private:
   using Statistics = std::array<double, num_loss_statistics>;
@@ -143,8 +149,10 @@ class TrainingLoop {
   std::optional<LeakWatch> leak_watch_;  ///< from the start of run()
   RunProgress& progress_;
   TrainingState& state_;  ///< of the progress
+  ProgressSaver& saver_;
 
   std::vector<QueuedStep> queued_;              ///< oldest first
+  bool is_within_step_ = false;                 ///< the newest step is queued in part
   std::vector<const Routine*> routines_;        ///< of the step that is being queued
   const HostBatch* staged_batch_ = nullptr;     ///< fetched and on its way to the device
   std::unique_ptr<HostMemory> results_memory_;  ///< num_result_slots of StepResult

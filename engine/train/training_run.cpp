@@ -7,13 +7,16 @@
 #include <optional>
 
 #include "engine/config/load_experiment.h"
+#include "engine/memory/machine_memory.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/fixes.h"
 #include "engine/plan/make_allocator.h"
+#include "engine/plan/process_memory.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/fresh_state.h"
+#include "engine/train/heap_reserve.h"
 #include "engine/train/run_lock.h"
 #include "engine/train/run_start.h"
 #include "engine/train/training_loop.h"
@@ -77,7 +80,7 @@ class TrainingRun {
       emit_end(status);
       return status;
     } catch (const std::exception& error) {
-      end_.status = "failed";
+      end_.status = dynamic_cast<const HostOutOfMemory*>(&error) != nullptr ? "oom" : "failed";
       end_.error = error.what();
       finish_end();
       throw;
@@ -108,7 +111,13 @@ class TrainingRun {
     if (start_.checkpoint) start.skipped_checkpoint = start_.checkpoint->skipped;
     start.first_step = progress_.state.step + 1;
     start.outside_allocator = device_.outside_allocator();
+    start.process = process_of_program();
+    start.planned_touched = planned_touched_;
     events_.on_start(start);
+  }
+
+  ProcessMemory process_of_program() const {
+    return process_memory(compiled_->experiment, compiled_->program, data_.description, device_);
   }
 
   /// Where the plan shows that the run does not fit.
@@ -120,6 +129,7 @@ class TrainingRun {
     require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
     if (plan.fits) {
       planned_capacity_ = capacity_;
+      planned_touched_ = plan.peak_touched;
       return std::nullopt;
     }
     plan.failure->planned = true;
@@ -144,6 +154,7 @@ class TrainingRun {
         settle_experiment(change.experiment, data_.description, device_, change.capacity), data_.description, device_);
     require_internal(compiled_->schedule.total_steps() == num_steps, "an adapted run has the steps it had");
     capacity_ = planned_capacity_ = change.capacity;
+    planned_touched_ = 0;
     if (change.set.empty()) return;
     if (state.adapted.empty()) state.given_config = resolved_json(given_);
     state.adapted = joined_overrides(state.adapted, change.set);
@@ -154,7 +165,9 @@ class TrainingRun {
     OutOfMemoryEvent event{
         std::move(context), {}, device_.outside_allocator(), device_.other_processes(), device_.total_bytes()};
     Planner planner(device_, options_.rates);
-    Advice advice = find_advice(planner, given_, data_.description, capacity, device_.available_bytes());
+    const std::int64_t reserve = host_reserve(given_, data_.description, device_, /*dataset_is_loaded=*/true);
+    const std::int64_t available = std::max<std::int64_t>(device_.available_bytes() - reserve, 0);
+    Advice advice = find_advice(planner, given_, data_.description, capacity, available);
     std::int64_t held_by_others = 0;
     for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
     event.diagnosis =
@@ -189,7 +202,9 @@ class TrainingRun {
                       {.replays = experiment.device.cuda_graph,
                        .branches = experiment.device.branches,
                        .synchronous = options_.debug_sync});
-    TrainingLoop loop(experiment, data_, schedule, executor, directory_, options_, interruption_, events_, progress_);
+    if (!saver_) saver_.emplace(program, directory_, options_.trainer_version);
+    TrainingLoop loop(experiment, data_, schedule, executor, directory_, options_, interruption_, events_, progress_,
+                      *saver_);
     Outcome outcome;
     std::optional<std::int64_t> refused_capacity;
     try {
@@ -204,6 +219,12 @@ class TrainingRun {
         if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
         outcome.context =
             program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
+      } catch (const HostOutOfMemory&) {
+        save_without_memory(is_loaded ? &loop : nullptr);
+        throw;
+      } catch (const std::bad_alloc&) {
+        save_without_memory(is_loaded ? &loop : nullptr);
+        throw HostOutOfMemory("this run", 0);
       }
     } catch (const std::exception&) {
       try_to_tell_notes();
@@ -228,13 +249,26 @@ class TrainingRun {
     }
   }
 
+  /// Where the host has no memory left.
+  void save_without_memory(TrainingLoop* loop) {
+    heap_reserve_.give_back();
+    if (loop == nullptr || loop->is_within_step()) return;  // a step that was begun cannot be taken back
+    try {
+      loop->finish_queued_steps();
+    } catch (const HostOutOfMemory&) {
+      return;
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    save_after_failure(loop);
+  }
+
   /// Saves what was trained since the last checkpoint, from the device or from where it was held.
   void save_after_failure(TrainingLoop* loop) {
     try {
       if (loop != nullptr) return loop->save_after_failure();
       if (!held_ || progress_.state.step == 0 || progress_.is_saved()) return;
-      save_progress(progress_, directory_, compiled_->experiment, options_.trainer_version, held_->saved_tensors(),
-                    events_);
+      saver_->save(progress_, compiled_->experiment, held_->saved_tensors(), events_);
     } catch (const DataError& disk) {
       end_.error = disk.what();  // the report matters more
     }
@@ -316,6 +350,9 @@ class TrainingRun {
   }
 
   void finish_end() {
+    end_.process = process_of_program();
+    end_.planned_touched = planned_touched_;
+    end_.peak_resident = peak_resident_bytes();
     end_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     events_.on_end(end_);
   }
@@ -333,7 +370,10 @@ class TrainingRun {
   std::int64_t capacity_;
   /// The least for which a plan showed that the run fits.
   std::int64_t planned_capacity_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t planned_touched_ = 0;  ///< by what is compiled; 0: not planned
   std::unique_ptr<const CompiledRun> compiled_;
+  std::optional<ProgressSaver> saver_;  ///< once there is something to train
+  HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them
   RunProgress progress_;
   EndEvent end_;
@@ -342,8 +382,10 @@ class TrainingRun {
 
 }  // namespace
 
-std::int64_t run_capacity(const Experiment& experiment, const Device& device) {
-  const std::int64_t available = device.available_bytes();
+std::int64_t run_capacity(const Experiment& experiment, const DataDescription& data, const Device& device,
+                          bool dataset_is_loaded) {
+  const std::int64_t reserve = host_reserve(experiment, data, device, dataset_is_loaded);
+  const std::int64_t available = std::max<std::int64_t>(device.available_bytes() - reserve, 0);
   return experiment.memory.limit ? std::min(*experiment.memory.limit, available) : available;
 }
 
@@ -352,7 +394,7 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   const RunStart start = choose_start(RunDirectory(experiment.output), experiment.config_path, options);
   RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data)
                                           : RunExperiment{experiment, experiment, {}};
-  const std::int64_t capacity = run_capacity(experiment, device);
+  const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
   chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
   if (chosen.adapted.empty()) chosen.given = chosen.experiment;
   return TrainingRun(start, std::move(chosen), experiment.train.batch_size_rule, capacity, data, device, options,

@@ -30,14 +30,17 @@ struct TrainingOptions {
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
 };
 
-/// What the allocator of a run may reserve: what the device has available, or memory.limit if lower.
-std::int64_t run_capacity(const Experiment& experiment, const Device& device);
+/// What the allocator of a run may reserve: what the device has available, but for what the process needs beside it
+/// (host_reserve in engine/plan/process_memory.h), or memory.limit if lower. `dataset_is_loaded`: no room is left for it.
+std::int64_t run_capacity(const Experiment& experiment, const DataDescription& data, const Device& device,
+                          bool dataset_is_loaded);
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence
 /// and interruption are results, not exceptions; after any of them everything allocated has been given back and the
 /// last checkpoint is readable. A step that failed for lack of memory loses nothing: what was trained before it is
 /// saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless memory.preflight is
-/// off); a run that `overwrite` was to replace stays then. With memory.on_oom: adapt they come only where nothing fits
+/// off); a run that `overwrite` was to replace stays then. Where the host has no memory left, what was trained is saved
+/// too, unless that came in the middle of a step, the end event says "oom", and HostOutOfMemory is thrown. With memory.on_oom: adapt they come only where nothing fits
 /// that trains on the same samples: see Note [Adapting a run] in engine/train/adaptation.h. The output folder is made
 /// before the start event, config.yaml in it, as given, with the first completed step. Throws ConfigError, DataError,
 /// DeviceError; DataError too where the output folder holds another run, or the experiment's own file as config.yaml.

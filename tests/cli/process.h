@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,11 +46,14 @@ class ScratchFolder {
 struct ProcessResult {
   int exit_code = -1;  ///< -signal where a signal ended it
   std::string out, err;
+  std::int64_t peak_resident = 0;  ///< ru_maxrss; of a process that replaced itself, also of what it was before
 };
 
 struct ProcessOptions {
   std::string folder = TRAINER_SOURCE_DIR;                         ///< to run in
   std::vector<std::pair<std::string, std::string>> environment{};  ///< added
+  std::vector<std::string> without{};                              ///< variables that are not inherited
+  std::int64_t address_space = 0;                                  ///< RLIMIT_AS; 0: as here
   int terminal_columns = 0;                                        ///< > 0: stdout and stderr are a terminal (in `out`)
   std::function<void(pid_t, const std::string& out)> on_output{};  ///< after each piece of stdout
 };
@@ -78,7 +82,13 @@ inline ProcessResult run_trainer(const std::vector<std::string>& arguments, cons
     unsetenv("NO_COLOR");
     setenv("TERM", "xterm", 1);
     setenv("OMP_NUM_THREADS", "2", 1);
+    for (const std::string& name : options.without) unsetenv(name.c_str());
     for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+    if (options.address_space > 0) {
+      const auto limit = static_cast<rlim_t>(options.address_space);
+      const rlimit both{limit, limit};
+      setrlimit(RLIMIT_AS, &both);
+    }
     if (chdir(options.folder.c_str()) != 0) _exit(126);
     std::vector<char*> words = {const_cast<char*>(TRAINER_BINARY)};
     for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
@@ -110,7 +120,9 @@ inline ProcessResult run_trainer(const std::vector<std::string>& arguments, cons
     }
   }
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage usage{};
+  wait4(child, &status, 0, &usage);
+  result.peak_resident = std::int64_t{usage.ru_maxrss} * 1024;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   return result;
 }

@@ -96,6 +96,21 @@ TEST_CASE("Reading can start at any batch of any epoch") {
   }
 }
 
+TEST_CASE("With one buffer, a batch is read once the one before is released, and all come in order") {
+  const CountingDataset dataset(10);
+  const Sampler sampler({10, 4, true, false, 9});
+  BatchReaderOptions options;
+  options.num_buffers = 1;
+  BatchReader reader(dataset, sampler, options);
+  BatchReader other(dataset, sampler, {});
+  for (int i = 0; i < 20; ++i) {
+    const HostBatch* batch = reader.next();
+    std::this_thread::sleep_for(std::chrono::milliseconds(i % 3));  // until it is released, nobody writes to it
+    CHECK(classes_of(*batch) == classes_of(*other.next()));
+    if (i % 4 != 3) reader.release();  // else next() does
+  }
+}
+
 TEST_CASE("A single pass ends after its last batch, and stays ended") {
   const CountingDataset dataset(10);
   BatchReader reader(dataset, Sampler({10, 4, false, false, 0}), {false});

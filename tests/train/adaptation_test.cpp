@@ -107,7 +107,9 @@ std::vector<StepEvent> steps_from(const RatedRun& run, const std::string& from, 
   if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
   progress.resume(checkpoint.state);
   progress.state.pass = micro_batches_of(experiment, data.num_train, step);
-  TrainingLoop loop(experiment, run.data, schedule, executor, directory, options, interruption, events, progress);
+  ProgressSaver saver(program, directory, "test");
+  TrainingLoop loop(experiment, run.data, schedule, executor, directory, options, interruption, events, progress,
+                    saver);
   REQUIRE(loop.run() == RunStatus::done);
   executor.release_all();
   return events.steps;

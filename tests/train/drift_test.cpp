@@ -37,8 +37,9 @@ struct OpenRun {
     executor = std::make_unique<Executor>(program, *device, allocator);
     load_fresh_state(*executor, run.experiment);
     RunProgress progress;
+    ProgressSaver saver(program, directory, "test");
     TrainingLoop loop(run.experiment, run.data, schedule, *executor, directory, run.options, run.interruption, events,
-                      progress);
+                      progress, saver);
     return loop.run();
   }
 };

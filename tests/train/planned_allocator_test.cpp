@@ -60,7 +60,7 @@ void check_plan(const TestRun& run) {
   const Program program = compile(run.experiment, run.data.description, *device);
   REQUIRE(program.placement);
   const MemoryPlan plan = make_memory_plan(program, RunSchedule(run.experiment, run.data.description),
-                                           run_capacity(run.experiment, *device));
+                                           run_capacity(run.experiment, run.data.description, *device, true));
   for (const StepEvent& event : run.events.steps) {
     INFO("step " << event.step);
     const StepMemory* planned = plan.find(event.step, false);

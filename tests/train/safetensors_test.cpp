@@ -45,7 +45,7 @@ TEST_CASE("Tensors come back from a safetensors file as they were written") {
     contents.push_back(bytes);
   }
   SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
-  for (const std::string& bytes : contents) writer.append(bytes.data());
+  for (const std::string& bytes : contents) writer.append(bytes.data(), static_cast<std::int64_t>(bytes.size()));
   writer.finish();
   CHECK(writer.file_bytes() == std::filesystem::file_size(path));
 

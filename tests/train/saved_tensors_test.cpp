@@ -67,7 +67,8 @@ struct LoadedProgram {
     return bytes;
   }
   std::string save(const OutputFolder& folder) {
-    return save_checkpoint(folder.path("saved"), {}, experiment, "test", saved_tensors_of(*executor)).path;
+    PieceMemory memory(largest_saved_piece(program));
+    return save_checkpoint(folder.path("saved"), {}, experiment, "test", saved_tensors_of(*executor), memory).path;
   }
 };
 

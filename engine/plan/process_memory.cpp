@@ -1,0 +1,92 @@
+#include "engine/plan/process_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/graph/tensor_pieces.h"
+#include "engine/program/offload.h"
+
+namespace trainer {
+namespace {
+
+/// What the libraries' code, kernels compiled at run time and threads take, once a few steps have run, beyond what the
+/// process has when the device is made. Measured: 6 to 9 MiB over networks of all kinds (tests/runs/test_process.cpp).
+constexpr std::int64_t kernel_bytes = std::int64_t{8} << 20;
+
+std::int64_t sample_bytes(const DataDescription& data) { return data.sample.num_bytes() + data.target().num_bytes(); }
+
+/// With the order of the samples, four bytes each.
+std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
+  const std::int64_t batch = std::min(experiment.train.batch_size, data.num_train);
+  const std::int64_t asked = experiment.train.eval_batch_size;
+  const std::int64_t eval_batch = std::min(asked > 0 ? asked : experiment.train.batch_size, data.num_validation);
+  const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
+  return num_staged_batches(device) * (batch + eval_batch) * sample_bytes(data) +
+         (data.num_train + data.num_validation) * order_bytes;
+}
+
+/// The most of what a library takes at once: it gives it back behind each op.
+std::int64_t packed_bytes(const Program& program, const DeviceModel& device) {
+  std::int64_t most = 0;
+  for (const OpCall& call : program.calls) most = std::max(most, device.library_bytes(call.op));
+  return most;
+}
+
+bool shares_memory(const DeviceModel& device) { return device.kind() == "cpu"; }
+
+}  // namespace
+
+std::int64_t ProcessMemory::beside_allocator() const {
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                         [](std::int64_t sum, const NamedBytes& part) { return sum + part.num_bytes; });
+}
+
+std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data) {
+  if (config.type == DataType::synthetic) return 0;
+  return (data.num_train + data.num_validation) * sample_bytes(data);
+}
+
+std::int64_t largest_saved_piece(const Program& program) {
+  std::int64_t largest = 0;
+  const auto raise = [&](FileOrder order, const TensorType& kept) {
+    largest = std::max(largest, largest_piece_bytes(kept.dtype == DType::u8 ? FileOrder::same : order, kept));
+  };
+  for (const Parameter& parameter : program.parameters) raise(parameter.file_order, parameter.type);
+  for (std::size_t i = 0; i < program.optimizer_buffers.size(); ++i) {
+    for (const BufferId buffer : {program.optimizer_buffers[i].first, program.optimizer_buffers[i].second})
+      if (buffer >= 0) raise(program.parameters[i].file_order, program.buffers[buffer].type);
+  }
+  if (program.loss_scale >= 0) raise(FileOrder::same, program.buffers[program.loss_scale].type);
+  return largest;
+}
+
+ProcessMemory process_memory(const Experiment& experiment, const Program& program, const DataDescription& data,
+                             const DeviceModel& device) {
+  ProcessMemory memory;
+  memory.includes_allocator = shares_memory(device);
+  const auto add = [&](const char* name, std::int64_t num_bytes) {
+    if (num_bytes > 0) memory.parts.push_back({name, num_bytes});
+  };
+  if (memory.includes_allocator) {
+    memory.parts = device.outside_allocator();
+    add("kernels (estimated)", kernel_bytes);
+  }
+  memory.dataset_bytes = dataset_bytes(experiment.data, data);
+  add("dataset", memory.dataset_bytes);
+  add("staged batches", staged_bytes(experiment, data, device));
+  add("offloaded activations", offload_bytes(program));
+  add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
+  add("checkpoint writing", largest_saved_piece(program));
+  return memory;
+}
+
+std::int64_t host_reserve(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                          bool dataset_is_loaded) {
+  if (!shares_memory(device)) return 0;
+  Experiment counted = experiment;
+  if (counted.train.batch_size_rule == BatchSizeRule::automatic) counted.train.batch_size = 1;
+  return kernel_bytes + staged_bytes(counted, data, device) + most_piece_bytes +
+         (dataset_is_loaded ? 0 : dataset_bytes(experiment.data, data));
+}
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/config/experiment.h"
+#include "engine/device/device.h"
+#include "engine/graph/data_description.h"
+#include "engine/program/program.h"
+
+namespace trainer {
+
+/// Note [The process]
+/// What a run's process holds of the host's memory beside what its allocator holds, each above 1 MiB with its name:
+///
+///   program and libraries    when the device was made: measured
+///   kernels                  code and threads that the first steps bring in: estimated, see kernel_bytes
+///   dataset                  samples and targets, unless they are computed as they are read
+///   staged batches           read ahead: Note [Staged batches]; in an evaluation its batches too; the order of samples
+///   offloaded activations    memory.offload
+///   packed operands          of products, in oneDNN: DeviceModel::library_bytes, estimated
+///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h
+///
+/// On the CPU, whose allocator's memory is the host's too, these and what is reserved and was ever written (Note
+/// [Touched pages] in touched_pages.h) are together the most that is resident: VmHWM of /proc/self/status. On a GPU the driver's and CUDA's own memory on the host comes in addition,
+/// which nobody tells beforehand.
+struct ProcessMemory {
+  std::vector<NamedBytes> parts;     ///< none of 0 bytes
+  bool includes_allocator = false;   ///< the allocator's memory is the host's
+  std::int64_t dataset_bytes = 0;    ///< of the parts, the dataset's
+
+  /// Sum of the parts.
+  std::int64_t beside_allocator() const;
+  /// The most that is resident, where the allocator's memory is, of which `touched` bytes are.
+  std::int64_t expected_peak(std::int64_t touched) const { return beside_allocator() + touched; }
+};
+
+ProcessMemory process_memory(const Experiment& experiment, const Program& program, const DataDescription& data,
+                             const DeviceModel& device);
+
+/// Note [Staged batches]
+/// Batches lie in host memory from when they are read until they are copied to the device. Where the copy is done at
+/// once, one is enough: it is filled anew while the device computes. Else one is being copied, the next one waits, and
+/// a third is filled.
+inline int num_staged_batches(const DeviceModel& device) { return device.copies_at_once() ? 1 : 3; }
+
+/// Bytes of the largest piece (Note [Pieces] in engine/graph/tensor_pieces.h) in which a program's tensors are saved.
+std::int64_t largest_saved_piece(const Program& program);
+
+/// What a loaded dataset holds.
+std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data);
+
+/// The host memory to leave for a process where the device's memory is the host's: all parts but those that it holds
+/// already. `dataset_is_loaded`: the dataset is one of them. For an experiment with `batch_size: auto`, as it is for
+/// batches of one sample.
+std::int64_t host_reserve(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                          bool dataset_is_loaded);
+
+}  // namespace trainer
