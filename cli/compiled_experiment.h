@@ -17,8 +17,8 @@ struct CompiledExperiment {
   Program program;
 };
 
-/// For a device that is here or only described; `data` is the experiment's, and `auto` is settled for `capacity`. Throws
-/// ConfigError, DeviceError.
+/// For a device that is here or only described; `data` is the experiment's, and `auto` is settled for `capacity`.
+/// Throws ConfigError, DeviceError.
 CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
                                       const DeviceModel& device, std::int64_t capacity);
 

@@ -22,7 +22,8 @@ struct PlanTarget {
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
 };
 
-/// `gpu` and `capacity` as --gpu and --capacity take them, empty: not given; `data` is the experiment's. Throws ConfigError, DeviceError.
+/// `gpu` and `capacity` as --gpu and --capacity take them, empty: not given; `data` is the experiment's. Throws
+/// ConfigError, DeviceError.
 PlanTarget find_plan_target(const Experiment& experiment, const DataDescription& data, const std::string& gpu,
                             const std::string& capacity);
 

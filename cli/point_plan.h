@@ -27,7 +27,7 @@ class PointPlanner {
   std::string gpu_, capacity_;
   RatesWarnings warnings_;
   PlanTarget target_;
-  std::string device_;  ///< what target_ was made for
+  std::string device_;                ///< what target_ was made for
   std::int64_t available_bytes_ = 0;  ///< for whole processes
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <system_error>
 
 #include "engine/device/aligned_memory.h"
 
@@ -26,7 +27,11 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
     buffer.samples = make_memory(batch_size * dataset.sample_type().num_bytes());
     buffer.targets = make_memory(batch_size * dataset.target_type().num_bytes());
   }
-  thread_ = std::thread([this] { read_ahead(); });
+  try {
+    thread_ = std::thread([this] { read_ahead(); });
+  } catch (const std::system_error&) {
+    throw HostOutOfMemory("a thread that reads batches ahead", 0);
+  }
 }
 
 BatchReader::~BatchReader() {

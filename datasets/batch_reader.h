@@ -32,8 +32,8 @@ struct BatchPosition {
 };
 
 struct BatchReaderOptions {
-  bool endless = true;          ///< go on with the next epoch; else end after the first
-  BatchPosition start = {};     ///< the first batch to hand out
+  bool endless = true;       ///< go on with the next epoch; else end after the first
+  BatchPosition start = {};  ///< the first batch to hand out
   /// Of these one is with the consumer, until next() or release(), and the others are filled ahead. With one alone
   /// nothing is read ahead but between release() and next().
   std::size_t num_buffers = 3;
@@ -50,8 +50,8 @@ class BatchReader {
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// The next batch, valid until the following call of this or release(); null after the last of a single pass. Waits only where the thread
-  /// is behind. Rethrows what reading threw, after the batches before it.
+  /// The next batch, valid until the following call of this or release(); null after the last of a single pass. Waits
+  /// only where the thread is behind. Rethrows what reading threw, after the batches before it.
   const HostBatch* next();
   /// The batch that was handed out last is done with: its memory may be filled anew.
   void release();

@@ -29,7 +29,8 @@ std::vector<TensorPiece> tensor_pieces(FileOrder order, const TensorType& kept, 
   const std::int64_t rows = rows_of_piece(type, most_bytes);
   const std::int64_t row_bytes = type.num_bytes() / type.shape[0];
   for (std::int64_t row = 0; row < type.shape[0]; row += rows)
-    pieces.push_back({row * row_bytes, {type.dtype, type.shape.with_batch(std::min(rows, type.shape[0] - row))}, whole.order});
+    pieces.push_back(
+        {row * row_bytes, {type.dtype, type.shape.with_batch(std::min(rows, type.shape[0] - row))}, whole.order});
   return pieces;
 }
 

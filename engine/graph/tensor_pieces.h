@@ -19,8 +19,8 @@ inline constexpr std::int64_t most_piece_bytes = std::int64_t{16} << 20;
 
 /// A range of a tensor.
 struct TensorPiece {
-  std::int64_t offset = 0;  ///< bytes, on the device and in files
-  TensorType kept;          ///< as on the device
+  std::int64_t offset = 0;            ///< bytes, on the device and in files
+  TensorType kept;                    ///< as on the device
   FileOrder order = FileOrder::same;  ///< in which files have it
 };
 

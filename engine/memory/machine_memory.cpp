@@ -96,8 +96,6 @@ std::int64_t resident_bytes() noexcept {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-std::int64_t peak_resident_bytes() {
-  return read_field("/proc/self/status", "VmHWM:").value_or(0) * 1024;
-}
+std::int64_t peak_resident_bytes() { return read_field("/proc/self/status", "VmHWM:").value_or(0) * 1024; }
 
 }  // namespace trainer

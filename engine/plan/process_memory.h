@@ -22,12 +22,12 @@ namespace trainer {
 ///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h
 ///
 /// On the CPU, whose allocator's memory is the host's too, these and what is reserved and was ever written (Note
-/// [Touched pages] in touched_pages.h) are together the most that is resident: VmHWM of /proc/self/status. On a GPU the driver's and CUDA's own memory on the host comes in addition,
-/// which nobody tells beforehand.
+/// [Touched pages] in touched_pages.h) are together the most that is resident: VmHWM of /proc/self/status. On a GPU the
+/// driver's and CUDA's own memory on the host comes in addition, which nobody tells beforehand.
 struct ProcessMemory {
-  std::vector<NamedBytes> parts;     ///< none of 0 bytes
-  bool includes_allocator = false;   ///< the allocator's memory is the host's
-  std::int64_t dataset_bytes = 0;    ///< of the parts, the dataset's
+  std::vector<NamedBytes> parts;    ///< none of 0 bytes
+  bool includes_allocator = false;  ///< the allocator's memory is the host's
+  std::int64_t dataset_bytes = 0;   ///< of the parts, the dataset's
 
   /// Sum of the parts.
   std::int64_t beside_allocator() const;

@@ -196,7 +196,8 @@ std::string end_json(const EndEvent& event) {
                  {"obstacle", event.passes.obstacle}}},
                {"peak_by_category", by_category_of(event.peak_by_category)},
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},
-               {"process", process_memory_json(event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved)},
+               {"process", process_memory_json(
+                               event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved)},
                {"peak_resident", event.peak_resident},
                {"output", event.output},
                {"checkpoint", event.last_checkpoint}};

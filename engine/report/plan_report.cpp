@@ -6,9 +6,9 @@
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/fix_list.h"
 #include "engine/report/outside_allocator.h"
-#include "engine/report/process_report.h"
 #include "engine/report/plan_peak.h"
 #include "engine/report/plan_stages.h"
+#include "engine/report/process_report.h"
 #include "engine/report/step_time_text.h"
 
 namespace trainer {
@@ -65,10 +65,10 @@ std::string premises(const PlanFindings& findings, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text;
   if (!findings.process.includes_allocator)
-    text += wrap(fmt::format("Outside the allocator, not counted here: {}.",
-                             named_bytes_text(findings.outside_allocator)),
-                 width) +
-            '\n';
+    text +=
+        wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
+             width) +
+        '\n';
   else
     text += wrap(fmt::format("The process as a whole will hold about {}.",
                              format_bytes(findings.process.expected_peak(findings.shown().peak_touched))),

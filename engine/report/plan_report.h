@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "engine/device/device.h"
-#include "engine/plan/process_memory.h"
 #include "engine/plan/change.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/diagnosis.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/process_memory.h"
 #include "engine/plan/step_flops.h"
 #include "engine/plan/step_ops.h"
 #include "engine/report/plan_verification.h"

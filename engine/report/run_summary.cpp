@@ -76,8 +76,11 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
     text += line("peak memory", peaks, style);
     text += line("held by", category_list(event.peak_by_category), style);
     if (event.process.includes_allocator)
-      text += line("process", process_memory_text(event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved,
-                                         event.peak_resident), style);
+      text += line(
+          "process",
+          process_memory_text(event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved,
+                              event.peak_resident),
+          style);
     else if (!event.process.parts.empty())
       text += line("host", process_memory_text(event.process, 0, 0), style);
     if (!event.process.includes_allocator && !event.outside_allocator.empty())

@@ -110,7 +110,7 @@ struct EndEvent {
   std::vector<NamedBytes> outside_allocator{};
   ProcessMemory process{};           ///< of the program that ran last
   std::int64_t planned_touched = 0;  ///< of that; 0 where it was not planned
-  std::int64_t peak_resident = 0;  ///< measured: peak_resident_bytes() of engine/memory/machine_memory.h
+  std::int64_t peak_resident = 0;    ///< measured: peak_resident_bytes() of engine/memory/machine_memory.h
   std::string output, last_checkpoint, error;
   /// What an AdaptEvent told, in short.
   struct Adaptation {

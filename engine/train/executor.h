@@ -131,7 +131,8 @@ class Executor {
   /// Releases everything and gives the allocator's cache back.
   void release_all() noexcept;
 
-  /// Copies whole buffers, or `num_bytes` from `offset` on, and waits for the copy; queue_read() and clear() only queue.
+  /// Copies whole buffers, or `num_bytes` from `offset` on, and waits for the copy; queue_read() and clear() only
+  /// queue.
   void read(BufferId buffer, void* to);
   void read(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, void* to);
   void queue_read(BufferId buffer, void* to);

@@ -5,9 +5,9 @@
 #include <numbers>
 #include <vector>
 
+#include "engine/graph/tensor_pieces.h"
 #include "engine/half.h"
 #include "engine/philox.h"
-#include "engine/graph/tensor_pieces.h"
 
 namespace trainer {
 namespace {
@@ -24,9 +24,8 @@ void fill_from(const PhiloxStream& stream, std::int64_t first, std::span<float> 
 }
 
 void fill_uniform(const PhiloxStream& stream, double bound, std::int64_t first, std::span<float> values) {
-  fill_from(stream, first, values, [&](const auto& words, std::size_t i) {
-    return (2 * ((words[i] >> 8) * (1.0 / 16777216.0)) - 1) * bound;
-  });
+  fill_from(stream, first, values,
+            [&](const auto& words, std::size_t i) { return (2 * ((words[i] >> 8) * (1.0 / 16777216.0)) - 1) * bound; });
 }
 
 /// Box and Muller, 1958: two words make two numbers.

@@ -11,8 +11,8 @@ namespace trainer {
 /// Philox stream of parameter i is parameter_stream + i: apart from those of ops, which count from 0.
 inline constexpr std::uint32_t parameter_stream = 0x1A170000;
 
-/// The values that a parameter starts with, from element `first` on, a pure function of (seed, index of the parameter, element in the order of
-/// files).
+/// The values that a parameter starts with, from element `first` on, a pure function of (seed, index of the parameter,
+/// element in the order of files).
 ///
 ///   pytorch          weights and biases uniform in ±1/√fan_in (torch.nn: kaiming_uniform_ with a = √5)
 ///   kaiming_uniform  ±√(6 / fan_in)               kaiming_normal  deviation √(2 / fan_in)

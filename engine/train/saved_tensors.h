@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/graph/tensor_pieces.h"
 #include "engine/train/executor.h"
 #include "engine/train/safetensors.h"
-#include "engine/graph/tensor_pieces.h"
 
 namespace trainer {
 

@@ -24,9 +24,8 @@ std::string told_spin_count(const std::vector<std::string>& arguments,
 }
 
 std::string told_by_doctor(std::vector<std::pair<std::string, std::string>> environment) {
-  const ProcessResult result =
-      run_trainer({"doctor", "--json"},
-                  {.environment = std::move(environment), .without = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}});
+  const ProcessResult result = run_trainer(
+      {"doctor", "--json"}, {.environment = std::move(environment), .without = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}});
   return nlohmann::json::parse(result.out)["devices"][0]["waiting_threads"];
 }
 
@@ -57,13 +56,13 @@ TEST_CASE("A process that replaced itself keeps its words, its terminal and its 
   REQUIRE(result.exit_code == 0);
   CHECK(events_of(result.out).front()["config"]["name"] == "two words");
   std::string name;
-  const ProcessResult slow = run_trainer(
-      {"run", "configs/quickstart.yaml", "output=" + folder / "named", "--log-every", "1"},
-      {.without = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}, .on_output = [&](pid_t id, const std::string&) {
-         if (!name.empty()) return;
-         std::ifstream file("/proc/" + std::to_string(id) + "/comm");
-         std::getline(file, name);
-       }});
+  const ProcessResult slow =
+      run_trainer({"run", "configs/quickstart.yaml", "output=" + folder / "named", "--log-every", "1"},
+                  {.without = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}, .on_output = [&](pid_t id, const std::string&) {
+                     if (!name.empty()) return;
+                     std::ifstream file("/proc/" + std::to_string(id) + "/comm");
+                     std::getline(file, name);
+                   }});
   CHECK(slow.exit_code == 0);
   CHECK(name == "trainer");
 }

@@ -8,9 +8,9 @@ using namespace trainer;
 
 TEST_CASE("Pieces follow each other without a gap, and none is larger than asked for") {
   const std::int64_t most = GENERATE(4, 64, 100, 1000, 1 << 20);
-  const TensorType kept = GENERATE(TensorType{DType::f32, Shape{}}, TensorType{DType::f32, Shape{1}},
-                                   TensorType{DType::f32, Shape{37, 5}}, TensorType{DType::u8, Shape{1001}},
-                                   TensorType{DType::bf16, Shape{3, 3, 3, 7}});
+  const TensorType kept =
+      GENERATE(TensorType{DType::f32, Shape{}}, TensorType{DType::f32, Shape{1}}, TensorType{DType::f32, Shape{37, 5}},
+               TensorType{DType::u8, Shape{1001}}, TensorType{DType::bf16, Shape{3, 3, 3, 7}});
   std::int64_t end = 0;
   for (const TensorPiece& piece : tensor_pieces(FileOrder::same, kept, most)) {
     CHECK(piece.offset == end);

@@ -44,7 +44,9 @@ struct Segment {
 
 TEST_CASE("Touched pages are those that blocks have reached, until their segment goes") {
   std::mt19937 random(GENERATE(1, 2, 3));
-  const auto below = [&](std::int64_t end) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(end)); };
+  const auto below = [&](std::int64_t end) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(end));
+  };
   SimulatedSource source(std::int64_t{1} << 40);
   TouchedPages pages(source);
   CountedPages counted;

@@ -1,6 +1,5 @@
 // Note [The process] in engine/plan/process_memory.h: what is said of a process, against what the system counts.
 
-
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -16,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t resident_mebibyte = std::int64_t{1} << 20;
 
 void write_number(std::ofstream& file, std::uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(value >> shift));
@@ -86,8 +85,11 @@ class Configurations {
     const int choice = pick({0, 1, 2, 2});
     if (choice < 2) return {{"type", "idx"}, {"root", folder_ / (choice == 0 ? "small" : "large")}};
     const int side = pick({16, 28, 32});
-    const json shape = has_images ? json({side, side, pick({1, 3})}) : json({pick({64, 500, 2000})});
-    return {{"type", "synthetic"}, {"shape", shape}, {"classes", 10}, {"samples", 6000},
+    const json shape = has_images ? json::array({side, side, pick({1, 3})}) : json::array({pick({64, 500, 2000})});
+    return {{"type", "synthetic"},
+            {"shape", shape},
+            {"classes", 10},
+            {"samples", 6000},
             {"validation_samples", pick({0, 1000})}};
   }
   json table() {
@@ -97,14 +99,20 @@ class Configurations {
 
   json image_layers() {
     const int channels = pick({8, 32});
-    const auto conv = [](int out) {
-      return json{{"conv2d", {{"out", out}, {"kernel", 3}, {"padding", 1}}}};
-    };
+    const auto conv = [](int out) { return json{{"conv2d", {{"out", out}, {"kernel", 3}, {"padding", 1}}}}; };
     if (pick({true, false}))
-      return {conv(channels), "batchnorm2d", "relu", {{"maxpool2d", {{"kernel", 2}}}}, conv(2 * channels), "relu",
-              "flatten", {{"linear", {{"out", 128}}}}, "relu"};
-    const json block = {{"residual", {{"layers", {conv(channels), "batchnorm2d", "relu", conv(channels)}}}}};
-    return {conv(channels), block, "relu", block, "relu", "global_avgpool"};
+      return json::array({conv(channels),
+                          "batchnorm2d",
+                          "relu",
+                          {{"maxpool2d", {{"kernel", 2}}}},
+                          conv(2 * channels),
+                          "relu",
+                          "flatten",
+                          {{"linear", {{"out", 128}}}},
+                          "relu"});
+    const json block = {
+        {"residual", {{"layers", json::array({conv(channels), "batchnorm2d", "relu", conv(channels)})}}}};
+    return json::array({conv(channels), block, "relu", block, "relu", "global_avgpool"});
   }
   json flat_layers(bool flattens) {
     const int width = pick({64, 512, 2000});
@@ -130,7 +138,7 @@ std::int64_t sum_of_parts(const json& process) {
 }
 
 /// 2 %, or 8 MiB where that is more.
-std::int64_t tolerance(std::int64_t num_bytes) { return std::max(num_bytes / 50, 8 * mebibyte); }
+std::int64_t tolerance(std::int64_t num_bytes) { return std::max(num_bytes / 50, 8 * resident_mebibyte); }
 
 }  // namespace
 
@@ -152,10 +160,10 @@ TEST_CASE("The resident peak of a process is what plan and report say it will be
     const std::int64_t resident = end["peak_resident"];
     CHECK(std::abs(resident - expected) <= tolerance(expected));
     // What the process says of itself is what the system says of it, to whoever waited for it.
-    CHECK(std::abs(resident - result.peak_resident) <= mebibyte);
+    CHECK(std::abs(resident - result.peak_resident) <= resident_mebibyte);
 
     const json process = json::parse(planned.out)["process"];
-    CHECK(std::abs(process["expected_resident_peak"].get<std::int64_t>() - expected) <= 2 * mebibyte);
+    CHECK(std::abs(process["expected_resident_peak"].get<std::int64_t>() - expected) <= 2 * resident_mebibyte);
     CHECK(sum_of_parts(process) == process["beside_allocator"]);
     std::filesystem::remove_all(folder / ("run" + std::to_string(i)));
   }

@@ -52,7 +52,8 @@ RunStatus run_on(TestRun& run, Device& device) { return run(device); }
 void check_steps(const TestRun& run, Device& device) {
   const Program program = compile(run.experiment, run.data.description, device);
   const RunSchedule schedule(run.experiment, run.data.description);
-  const MemoryPlan plan = make_memory_plan(program, schedule, run_capacity(run.experiment, run.data.description, device, true));
+  const MemoryPlan plan =
+      make_memory_plan(program, schedule, run_capacity(run.experiment, run.data.description, device, true));
   REQUIRE(plan.fits);
   for (const StepEvent& event : run.events.steps) {
     INFO("step " << event.step);

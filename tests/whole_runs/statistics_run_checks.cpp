@@ -43,7 +43,8 @@ std::unique_ptr<TestRun> train(Device& device, const OutputFolder& folder, const
 void check_plan(const TestRun& run, Device& device) {
   const DataDescription& data = run.data.description;
   const MemoryPlan plan = make_memory_plan(compile(run.experiment, data, device), RunSchedule(run.experiment, data),
-                                           run_capacity(run.experiment, run.data.description, device, true), allocator_options(run.experiment));
+                                           run_capacity(run.experiment, run.data.description, device, true),
+                                           allocator_options(run.experiment));
   REQUIRE(plan.fits);
   for (const StepEvent& event : run.events.steps) {
     const StepMemory* const planned = plan.find(event.step, false);
