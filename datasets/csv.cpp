@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "datasets/csv_records.h"
 #include "datasets/dataset_format.h"
@@ -19,7 +21,8 @@
 // Note [Standardised features]
 // Each feature becomes (x − mean) / std with the mean and the population standard deviation of the training samples
 // (those left after a split); validation uses the same two numbers. A column that is constant in training becomes 0.
-// Numeric targets are left as they are.
+// All of it is done in f64, on differences to the column's first value: only the result is rounded to f32, so that
+// numbers far from zero, such as timestamps, keep what tells them apart. Numeric targets are left as they are.
 
 namespace trainer {
 namespace {
@@ -252,15 +255,34 @@ DatasetHeader inspect_csv(const DataConfig& config) {
   return header;
 }
 
+/// Numbers that are appended one by one and later taken block by block, each block's memory given back behind it: no
+/// more is held on the way to f32 than these 8 bytes a number.
+class NumberBlocks {
+ public:
+  static constexpr std::size_t block_size = 1 << 16;
+
+  void append(double value) {
+    if (blocks_.empty() || blocks_.back().size() == block_size) blocks_.emplace_back().reserve(block_size);
+    blocks_.back().push_back(value);
+  }
+  std::size_t size() const { return blocks_.empty() ? 0 : (blocks_.size() - 1) * block_size + blocks_.back().size(); }
+  double operator[](std::size_t i) const { return blocks_[i / block_size][i % block_size]; }
+  std::size_t num_blocks() const { return blocks_.size(); }
+  std::vector<double> take_block(std::size_t block) { return std::exchange(blocks_[block], {}); }
+
+ private:
+  std::vector<std::vector<double>> blocks_;  ///< all but the last one full
+};
+
 /// The columns of one file as numbers.
 struct CsvValues {
-  std::vector<float> features;  ///< (rows, features)
+  NumberBlocks features;  ///< (rows, features)
   std::vector<std::byte> targets;
 };
 
-void append_features(const CsvTable& table, std::vector<float>& features) {
+void append_features(const CsvTable& table, NumberBlocks& features) {
   for (std::size_t column = 0; column < table.columns().count; ++column)
-    if (column != table.columns().target) features.push_back(static_cast<float>(table.number(column)));
+    if (column != table.columns().target) features.append(table.number(column));
 }
 
 template <typename Value>
@@ -271,38 +293,48 @@ void append_target(Value value, std::vector<std::byte>& targets) {
 }
 
 struct Standard {
-  std::vector<double> mean, std;  ///< by feature
+  std::vector<double> origin;     ///< by feature: the first value
+  std::vector<double> mean, std;  ///< by feature, of the differences to the origin
 };
 
 /// Mean and standard deviation over the given rows; see Note [Standardised features].
-Standard standard_of(const std::vector<float>& features, std::size_t num_features,
-                     const std::vector<std::uint32_t>& rows) {
-  Standard standard{std::vector<double>(num_features), std::vector<double>(num_features)};
+Standard standard_of(const NumberBlocks& features, std::size_t num_features, const std::vector<std::uint32_t>& rows) {
+  Standard standard{std::vector<double>(num_features), std::vector<double>(num_features),
+                    std::vector<double>(num_features)};
   const auto num_rows = static_cast<double>(rows.size());
+  for (std::size_t i = 0; i < num_features; ++i) standard.origin[i] = features[rows.front() * num_features + i];
   for (const std::size_t row : rows)
-    for (std::size_t i = 0; i < num_features; ++i) standard.mean[i] += features[row * num_features + i];
+    for (std::size_t i = 0; i < num_features; ++i)
+      standard.mean[i] += features[row * num_features + i] - standard.origin[i];
   for (double& mean : standard.mean) mean /= num_rows;
   for (const std::size_t row : rows) {
     for (std::size_t i = 0; i < num_features; ++i) {
-      const double difference = features[row * num_features + i] - standard.mean[i];
+      const double difference = features[row * num_features + i] - standard.origin[i] - standard.mean[i];
       standard.std[i] += difference * difference;
     }
   }
-  for (std::size_t i = 0; i < num_features; ++i) {
-    standard.std[i] = std::sqrt(standard.std[i] / num_rows);
-    // What is left of a constant column is rounding.
-    if (standard.std[i] <= 1e-12 * std::abs(standard.mean[i]) || standard.std[i] == 0) standard.std[i] = 1;
+  for (double& std : standard.std) {
+    std = std::sqrt(std / num_rows);
+    if (std == 0) std = 1;
   }
   return standard;
 }
 
 std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& standard, bool categorical) {
   const std::size_t num_features = standard.mean.size();
-  std::vector<std::byte> samples(values.features.size() * sizeof(float));
-  for (std::size_t i = 0; i < values.features.size(); ++i) {
-    const std::size_t feature = i % num_features;
-    const auto value = static_cast<float>((values.features[i] - standard.mean[feature]) / standard.std[feature]);
-    std::memcpy(samples.data() + i * sizeof(value), &value, sizeof(value));
+  std::vector<std::byte> samples;
+  samples.reserve(values.features.size() * sizeof(float));  // filled as blocks go, so both are never held whole
+  std::vector<float> standardised;
+  std::size_t feature = 0;
+  for (std::size_t block = 0; block < values.features.num_blocks(); ++block) {
+    standardised.clear();
+    for (const double number : values.features.take_block(block)) {
+      standardised.push_back(
+          static_cast<float>((number - standard.origin[feature] - standard.mean[feature]) / standard.std[feature]));
+      feature = feature + 1 == num_features ? 0 : feature + 1;
+    }
+    const auto bytes = std::as_bytes(std::span(standardised));
+    samples.insert(samples.end(), bytes.begin(), bytes.end());
   }
   const TensorType target = categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{1}};
   return std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{static_cast<std::int64_t>(num_features)}}, target,
