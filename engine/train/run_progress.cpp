@@ -33,6 +33,7 @@ std::int32_t save_progress(RunProgress& progress, const RunDirectory& directory,
                            const std::string& trainer_version, const SavedTensors& tensors, EventSink& events) {
   const auto begin = std::chrono::steady_clock::now();
   const TrainingState& state = progress.state;
+  events.make_durable();  // a run that resumes from the checkpoint does not tell them again
   const SavedCheckpoint saved =
       save_checkpoint(directory.checkpoints_path(), state, experiment, trainer_version, tensors);
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;

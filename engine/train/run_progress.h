@@ -42,8 +42,9 @@ struct RunProgress {
   void fill(EndEvent& event) const;
 };
 
-/// Saves what a run has reached as a checkpoint of its folder, and tells of it. Where a parameter is not finite nothing
-/// is saved, and its number is returned; else -1. Throws DataError where the disk refuses.
+/// Saves what a run has reached as a checkpoint of its folder, the events before it first, and tells of it. Where a
+/// parameter is not finite nothing is saved, and its number is returned; else -1. Throws DataError where the disk
+/// refuses.
 std::int32_t save_progress(RunProgress& progress, const RunDirectory& directory, const Experiment& experiment,
                            const std::string& trainer_version, const SavedTensors& tensors, EventSink& events);
 

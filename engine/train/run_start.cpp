@@ -23,18 +23,17 @@ bool is_inside(const std::string& path, const std::string& folder) {
 
 RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options) {
   RunStart start;
-  bool continues_own = false;
   if (!options.resume_from.empty()) {
     std::error_code ignored;
     const RunDirectory other(options.resume_from);
     const bool is_run = !fs::exists(options.resume_from + "/state.json", ignored) && !other.checkpoint_steps().empty();
     start.checkpoint = is_run ? other.newest(options.accept_previous) : read_checkpoint(options.resume_from);
-    continues_own = is_inside(start.checkpoint->path, directory.path());
+    start.continues_own = is_inside(start.checkpoint->path, directory.path());
   } else if (options.resume) {
     start.checkpoint = directory.newest(options.accept_previous);
-    continues_own = true;
+    start.continues_own = true;
   }
-  if (continues_own) return start;
+  if (start.continues_own) return start;
   std::error_code ignored;
   if (fs::equivalent(config_path, directory.path() + "/config.yaml", ignored)) {
     throw DataError(

@@ -12,6 +12,7 @@ namespace trainer {
 /// Where a run starts.
 struct RunStart {
   std::optional<Checkpoint> checkpoint;  ///< to continue from
+  bool continues_own = false;            ///< it is one of the output folder
   bool replaces_run = false;             ///< the run that the output folder holds goes
 };
 

@@ -66,7 +66,8 @@ class TrainingRun {
     const bool can_train = !failure || change;
     if (start_.replaces_run && can_train) directory_.remove_run();
     directory_.prepare();
-    emit_start(start_.replaces_run && !can_train);
+    if (start_.continues_own && can_train) drop_later_checkpoints();
+    emit_start(can_train);
     end_.output = directory_.path();
     end_.outside_allocator = device_.outside_allocator();
     end_.steps = progress_.state.step;
@@ -92,7 +93,15 @@ class TrainingRun {
     OutOfMemoryContext context;
   };
 
-  void emit_start(bool leaves_former_run) {
+  /// Where the run goes on from an older one than the newest. Before the events of their steps go: what is resumed
+  /// after a kill in between has all events of its steps.
+  void drop_later_checkpoints() const {
+    const TrainingState& state = progress_.state;
+    if (directory_.checkpoint_steps().back() <= state.step) return;
+    directory_.settle(state.step, state.best_value ? state.best_step : -1, given_.checkpoint.keep);
+  }
+
+  void emit_start(bool can_train) {
     StartEvent start;
     start.experiment = &given_;
     start.adapted = adapted_;
@@ -104,8 +113,11 @@ class TrainingRun {
     }
     start.total_steps = compiled_->schedule.total_steps();
     start.steps_per_epoch = compiled_->schedule.steps_per_epoch();
-    start.leaves_former_run = leaves_former_run;
-    if (start_.checkpoint) start.skipped_checkpoint = start_.checkpoint->skipped;
+    start.leaves_former_run = start_.replaces_run && !can_train;
+    if (start_.checkpoint) {
+      start.skipped_checkpoint = start_.checkpoint->skipped;
+      start.resumption = {progress_.state.step, progress_.state.evaluated, can_train};
+    }
     start.first_step = progress_.state.step + 1;
     start.outside_allocator = device_.outside_allocator();
     events_.on_start(start);
