@@ -20,9 +20,10 @@
 //
 // Note [Standardised features]
 // Each feature becomes (x − mean) / std with the mean and the population standard deviation of the training samples
-// (those left after a split); validation uses the same two numbers. A column that is constant in training becomes 0.
-// All of it is done in f64, on differences to the column's first value: only the result is rounded to f32, so that
-// numbers far from zero, such as timestamps, keep what tells them apart. Numeric targets are left as they are.
+// (those left after a split and by data.samples); validation uses the same two numbers. A column that is constant in
+// training becomes 0. All of it is done in f64, on differences to the column's first value: only the result is rounded
+// to f32, so that numbers far from zero, such as timestamps, keep what tells them apart. Numeric targets are left as
+// they are.
 
 namespace trainer {
 namespace {
@@ -193,6 +194,11 @@ class CsvTable {
     if (text.empty()) throw missing_value(columns_.target);
     return text;
   }
+  DataError no_probability(double value) const {
+    return records_.error(target(), fmt::format("{} in {}, expected a target from 0 to 1: loss bce_with_logits takes "
+                                                "probabilities",
+                                                value, columns_.name_of(columns_.target)));
+  }
   DataError unknown_label(std::string_view label, const std::string& train) const {
     return records_.error(target(), fmt::format("class '{}' in {} does not occur in {}", shortened(label),
                                                 columns_.name_of(columns_.target), train));
@@ -292,6 +298,12 @@ void append_target(Value value, std::vector<std::byte>& targets) {
   std::memcpy(targets.data() + at, &value, sizeof(value));
 }
 
+double numeric_target(const CsvTable& table, const DataConfig& config) {
+  const double value = table.number(table.columns().target);
+  if (config.targets_are_probabilities && (value < 0 || value > 1)) throw table.no_probability(value);
+  return value;
+}
+
 struct Standard {
   std::vector<double> origin;     ///< by feature: the first value
   std::vector<double> mean, std;  ///< by feature, of the differences to the origin
@@ -341,6 +353,14 @@ std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& st
                                          std::move(samples), std::move(values.targets));
 }
 
+/// Those that load_data takes for training.
+std::vector<std::uint32_t> training_rows(const DataConfig& config, std::int64_t num_rows, std::int64_t num_aside,
+                                         std::uint64_t seed) {
+  std::optional<std::int64_t> num_train;
+  if (config.samples > 0 && config.samples < num_rows - num_aside) num_train = config.samples;
+  return split_samples(num_rows, num_aside, seed, num_train).train;
+}
+
 DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
   const std::vector<std::string> files = csv_files(config);
   const bool categorical = is_categorical(config);
@@ -352,7 +372,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
     if (categorical) {
       labels.add(table.label());
     } else {
-      append_target(static_cast<float>(table.number(table.columns().target)), train.targets);
+      append_target(static_cast<float>(numeric_target(table, config)), train.targets);
     }
   }
   const ClassTable classes(labels.labels());
@@ -370,8 +390,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
     while (validation_table.next()) {
       append_features(validation_table, validation->features);
       if (!categorical) {
-        append_target(static_cast<float>(validation_table.number(validation_table.columns().target)),
-                      validation->targets);
+        append_target(static_cast<float>(numeric_target(validation_table, config)), validation->targets);
         continue;
       }
       label.assign(validation_table.label());
@@ -383,7 +402,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
 
   const std::int64_t num_aside = validation ? 0 : num_set_aside(config, table.num_rows());
   const Standard standard =
-      standard_of(train.features, table.columns().count - 1, split_samples(table.num_rows(), num_aside, seed).train);
+      standard_of(train.features, table.columns().count - 1, training_rows(config, table.num_rows(), num_aside, seed));
   DatasetContents contents;
   contents.train = make_dataset(std::move(train), standard, categorical);
   if (validation) contents.validation = make_dataset(std::move(*validation), standard, categorical);

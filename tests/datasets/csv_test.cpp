@@ -224,3 +224,36 @@ TEST_CASE("A delimiter is one character") {
   config.delimiter = "::";
   CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("data.delimiter '::'"));
 }
+
+TEST_CASE("A numeric target that is no probability is refused for bce_with_logits, with its row") {
+  const DataFolder folder;
+  DataConfig config = csv_config(folder, "x,y\n0,0\n1,1\n2,0.25\n3,1.5\n");
+  config.target_type = TaskTarget::numeric;
+  CHECK_NOTHROW(load_data(config, 1));
+  config.targets_are_probabilities = true;
+  CHECK_THAT(load_error(config), Contains("train.csv:5:3: 1.5 in column 'y', expected a target from 0 to 1"));
+  config.train = folder.write("train.csv", "x,y\n0,0\n1,1\n2,0.25\n");
+  CHECK_NOTHROW(load_data(config, 1));
+  config.validation = folder.write("validation.csv", "x,y\n0,-1e-9\n");
+  CHECK_THAT(load_error(config), Contains("validation.csv:2:3: -1e-09 in column 'y'"));
+}
+
+TEST_CASE("A part of a csv is standardised by its training samples alone") {
+  const DataFolder folder;
+  std::string text = "x,y\n";
+  for (int i = 0; i < 40; ++i) text += std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  DataConfig config = csv_config(folder, text);
+  config.split = 0.25;
+  config.samples = 11;
+  const LoadedData data = load_data(config, 5);
+  REQUIRE(data.train->size() == 11);
+  REQUIRE(data.validation->size() == 10);
+  double sum = 0, square = 0;
+  for (int i = 0; i < 11; ++i) {
+    const double x = floats_of(*data.train, i)[0];
+    sum += x;
+    square += x * x;
+  }
+  CHECK(sum == Approx(0).margin(1e-5));
+  CHECK(square / 11 == Approx(1).epsilon(1e-5));
+}
