@@ -12,7 +12,9 @@
 #include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/program/run_checks.h"
 #include "engine/report/style.h"
+#include "engine/train/data_checks.h"
 
 namespace trainer {
 namespace {
@@ -37,7 +39,8 @@ ExitCode check(const CheckArguments& arguments) {
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   const Capacity capacity = capacity_of(experiment, data, *device);
   const CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
-  load_data(experiment.data, experiment.seed);  // reads every sample: a file can be damaged behind its header
+  // Reads every sample: a file can be damaged behind its header.
+  check_data(experiment, load_data(experiment.data, experiment.seed));
   const RunSchedule schedule(compiled.experiment, data);
   const MemoryPlan plan =
       make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(compiled.experiment));
@@ -62,6 +65,8 @@ ExitCode check(const CheckArguments& arguments) {
   else
     fmt::print("  memory    {} {} ({}); see 'trainer plan {}'\n", paint(style, Ink::red, "does not fit"),
                format_bytes(capacity.num_bytes), capacity.origin, arguments.experiment.pasted());
+  for (const std::string& warning : run_warnings(compiled.experiment, schedule))
+    fmt::print("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
   return ExitCode::done;
 }
 

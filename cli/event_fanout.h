@@ -20,6 +20,9 @@ class EventFanout final : public EventSink {
   void on_warning(const WarningEvent& event) override { each(&EventSink::on_warning, event); }
   void on_diverged(const DivergedEvent& event) override { each(&EventSink::on_diverged, event); }
   void on_end(const EndEvent& event) override { each(&EventSink::on_end, event); }
+  void make_durable() override {
+    for (EventSink* sink : sinks_) sink->make_durable();
+  }
 
  private:
   template <typename Event>

@@ -58,11 +58,11 @@ ExitCode exit_code_of(RunStatus status) {
   return ExitCode::unexpected;
 }
 
-/// Layers are the same for every batch size, and `auto` names none.
+/// Layers are the same for every batch size, and `auto` names none; one sample is too few for some batch norms.
 Experiment with_any_batch(Experiment experiment) {
   if (experiment.train.batch_size_rule != BatchSizeRule::automatic) return experiment;
   experiment.train.batch_size_rule = BatchSizeRule::given;
-  experiment.train.batch_size = 1;
+  experiment.train.batch_size = 2;
   return experiment;
 }
 

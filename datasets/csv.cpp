@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "datasets/csv_records.h"
 #include "datasets/dataset_format.h"
@@ -18,8 +20,10 @@
 //
 // Note [Standardised features]
 // Each feature becomes (x − mean) / std with the mean and the population standard deviation of the training samples
-// (those left after a split); validation uses the same two numbers. A column that is constant in training becomes 0.
-// Numeric targets are left as they are.
+// (those left after a split and by data.samples); validation uses the same two numbers. A column that is constant in
+// training becomes 0. All of it is done in f64, on differences to the column's first value: only the result is rounded
+// to f32, so that numbers far from zero, such as timestamps, keep what tells them apart. Numeric targets are left as
+// they are.
 
 namespace trainer {
 namespace {
@@ -190,6 +194,11 @@ class CsvTable {
     if (text.empty()) throw missing_value(columns_.target);
     return text;
   }
+  DataError no_probability(double value) const {
+    return records_.error(target(), fmt::format("{} in {}, expected a target from 0 to 1: loss bce_with_logits takes "
+                                                "probabilities",
+                                                value, columns_.name_of(columns_.target)));
+  }
   DataError unknown_label(std::string_view label, const std::string& train) const {
     return records_.error(target(), fmt::format("class '{}' in {} does not occur in {}", shortened(label),
                                                 columns_.name_of(columns_.target), train));
@@ -252,15 +261,34 @@ DatasetHeader inspect_csv(const DataConfig& config) {
   return header;
 }
 
+/// Numbers that are appended one by one and later taken block by block, each block's memory given back behind it: no
+/// more is held on the way to f32 than these 8 bytes a number.
+class NumberBlocks {
+ public:
+  static constexpr std::size_t block_size = 1 << 16;
+
+  void append(double value) {
+    if (blocks_.empty() || blocks_.back().size() == block_size) blocks_.emplace_back().reserve(block_size);
+    blocks_.back().push_back(value);
+  }
+  std::size_t size() const { return blocks_.empty() ? 0 : (blocks_.size() - 1) * block_size + blocks_.back().size(); }
+  double operator[](std::size_t i) const { return blocks_[i / block_size][i % block_size]; }
+  std::size_t num_blocks() const { return blocks_.size(); }
+  std::vector<double> take_block(std::size_t block) { return std::exchange(blocks_[block], {}); }
+
+ private:
+  std::vector<std::vector<double>> blocks_;  ///< all but the last one full
+};
+
 /// The columns of one file as numbers.
 struct CsvValues {
-  std::vector<float> features;  ///< (rows, features)
+  NumberBlocks features;  ///< (rows, features)
   std::vector<std::byte> targets;
 };
 
-void append_features(const CsvTable& table, std::vector<float>& features) {
+void append_features(const CsvTable& table, NumberBlocks& features) {
   for (std::size_t column = 0; column < table.columns().count; ++column)
-    if (column != table.columns().target) features.push_back(static_cast<float>(table.number(column)));
+    if (column != table.columns().target) features.append(table.number(column));
 }
 
 template <typename Value>
@@ -270,43 +298,67 @@ void append_target(Value value, std::vector<std::byte>& targets) {
   std::memcpy(targets.data() + at, &value, sizeof(value));
 }
 
+double numeric_target(const CsvTable& table, const DataConfig& config) {
+  const double value = table.number(table.columns().target);
+  if (config.targets_are_probabilities && (value < 0 || value > 1)) throw table.no_probability(value);
+  return value;
+}
+
 struct Standard {
-  std::vector<double> mean, std;  ///< by feature
+  std::vector<double> origin;     ///< by feature: the first value
+  std::vector<double> mean, std;  ///< by feature, of the differences to the origin
 };
 
 /// Mean and standard deviation over the given rows; see Note [Standardised features].
-Standard standard_of(const std::vector<float>& features, std::size_t num_features,
-                     const std::vector<std::uint32_t>& rows) {
-  Standard standard{std::vector<double>(num_features), std::vector<double>(num_features)};
+Standard standard_of(const NumberBlocks& features, std::size_t num_features, const std::vector<std::uint32_t>& rows) {
+  Standard standard{std::vector<double>(num_features), std::vector<double>(num_features),
+                    std::vector<double>(num_features)};
   const auto num_rows = static_cast<double>(rows.size());
+  for (std::size_t i = 0; i < num_features; ++i) standard.origin[i] = features[rows.front() * num_features + i];
   for (const std::size_t row : rows)
-    for (std::size_t i = 0; i < num_features; ++i) standard.mean[i] += features[row * num_features + i];
+    for (std::size_t i = 0; i < num_features; ++i)
+      standard.mean[i] += features[row * num_features + i] - standard.origin[i];
   for (double& mean : standard.mean) mean /= num_rows;
   for (const std::size_t row : rows) {
     for (std::size_t i = 0; i < num_features; ++i) {
-      const double difference = features[row * num_features + i] - standard.mean[i];
+      const double difference = features[row * num_features + i] - standard.origin[i] - standard.mean[i];
       standard.std[i] += difference * difference;
     }
   }
-  for (std::size_t i = 0; i < num_features; ++i) {
-    standard.std[i] = std::sqrt(standard.std[i] / num_rows);
-    // What is left of a constant column is rounding.
-    if (standard.std[i] <= 1e-12 * std::abs(standard.mean[i]) || standard.std[i] == 0) standard.std[i] = 1;
+  for (double& std : standard.std) {
+    std = std::sqrt(std / num_rows);
+    if (std == 0) std = 1;
   }
   return standard;
 }
 
 std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& standard, bool categorical) {
   const std::size_t num_features = standard.mean.size();
-  std::vector<std::byte> samples(values.features.size() * sizeof(float));
-  for (std::size_t i = 0; i < values.features.size(); ++i) {
-    const std::size_t feature = i % num_features;
-    const auto value = static_cast<float>((values.features[i] - standard.mean[feature]) / standard.std[feature]);
-    std::memcpy(samples.data() + i * sizeof(value), &value, sizeof(value));
+  std::vector<std::byte> samples;
+  samples.reserve(values.features.size() * sizeof(float));  // filled as blocks go, so both are never held whole
+  std::vector<float> standardised;
+  std::size_t feature = 0;
+  for (std::size_t block = 0; block < values.features.num_blocks(); ++block) {
+    standardised.clear();
+    for (const double number : values.features.take_block(block)) {
+      standardised.push_back(
+          static_cast<float>((number - standard.origin[feature] - standard.mean[feature]) / standard.std[feature]));
+      feature = feature + 1 == num_features ? 0 : feature + 1;
+    }
+    const auto bytes = std::as_bytes(std::span(standardised));
+    samples.insert(samples.end(), bytes.begin(), bytes.end());
   }
   const TensorType target = categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{1}};
   return std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{static_cast<std::int64_t>(num_features)}}, target,
                                          std::move(samples), std::move(values.targets));
+}
+
+/// Those that load_data takes for training.
+std::vector<std::uint32_t> training_rows(const DataConfig& config, std::int64_t num_rows, std::int64_t num_aside,
+                                         std::uint64_t seed) {
+  std::optional<std::int64_t> num_train;
+  if (config.samples > 0 && config.samples < num_rows - num_aside) num_train = config.samples;
+  return split_samples(num_rows, num_aside, seed, num_train).train;
 }
 
 DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
@@ -320,7 +372,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
     if (categorical) {
       labels.add(table.label());
     } else {
-      append_target(static_cast<float>(table.number(table.columns().target)), train.targets);
+      append_target(static_cast<float>(numeric_target(table, config)), train.targets);
     }
   }
   const ClassTable classes(labels.labels());
@@ -338,8 +390,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
     while (validation_table.next()) {
       append_features(validation_table, validation->features);
       if (!categorical) {
-        append_target(static_cast<float>(validation_table.number(validation_table.columns().target)),
-                      validation->targets);
+        append_target(static_cast<float>(numeric_target(validation_table, config)), validation->targets);
         continue;
       }
       label.assign(validation_table.label());
@@ -351,7 +402,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
 
   const std::int64_t num_aside = validation ? 0 : num_set_aside(config, table.num_rows());
   const Standard standard =
-      standard_of(train.features, table.columns().count - 1, split_samples(table.num_rows(), num_aside, seed).train);
+      standard_of(train.features, table.columns().count - 1, training_rows(config, table.num_rows(), num_aside, seed));
   DatasetContents contents;
   contents.train = make_dataset(std::move(train), standard, categorical);
   if (validation) contents.validation = make_dataset(std::move(*validation), standard, categorical);

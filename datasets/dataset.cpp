@@ -60,6 +60,13 @@ void check_declared(const std::string& source, const char* key, const Value& dec
     throw DataError(fmt::format("{}: data.{} declares {}, but the data has {}", source, key, declared, found));
 }
 
+/// Puts the number of samples that a key asks for in the place of that which the data has, which must be as many or
+/// more.
+void take_part(const std::string& source, const char* key, std::int64_t asked, std::int64_t& found) {
+  if (asked > found) check_declared(source, key, asked, found);
+  if (asked > 0) found = asked;
+}
+
 /// The header from the declared keys alone; nothing where they leave something open.
 /// Its counts are those after a split.
 bool declared_header(const DataConfig& config, const DatasetFormat& format, DatasetHeader& header) {
@@ -138,9 +145,8 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
     check_declared(header.source, "shape", Shape(config.shape).to_string(), header.sample.shape.to_string());
   }
   if (config.classes > 0) check_declared(header.source, "classes", config.classes, header.num_outputs);
-  if (config.samples > 0) check_declared(header.source, "samples", config.samples, description.num_train);
-  if (config.validation_samples > 0)
-    check_declared(header.source, "validation_samples", config.validation_samples, description.num_validation);
+  take_part(header.source, "samples", config.samples, description.num_train);
+  take_part(header.source, "validation_samples", config.validation_samples, description.num_validation);
   if (format.fixed_shape.rank() > 0)
     check_declared(header.source, "shape", header.sample.shape.to_string(), format.fixed_shape.to_string());
   if (format.fixed_classes > 0) check_declared(header.source, "classes", header.num_outputs, format.fixed_classes);
@@ -152,6 +158,14 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   check_size(config, description.sample.shape);
   set_normalization(config, description);
   return description;
+}
+
+/// All samples, or so many of them, chosen by the seed.
+std::shared_ptr<const Dataset> part_of(std::shared_ptr<const Dataset> all, std::int64_t num_samples,
+                                       std::uint64_t seed) {
+  if (num_samples == all->size()) return all;
+  std::vector<std::uint32_t> chosen = split_samples(all->size(), 0, seed, num_samples).train;
+  return std::make_shared<SubsetDataset>(std::move(all), std::move(chosen));
 }
 
 /// A file may be replaced between a look at it and its loading.
@@ -221,14 +235,17 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
 
   DatasetContents contents = load_contents(format, config, seed, data.description);
   check_unchanged(header, contents);
+  const std::int64_t num_train = data.description.num_train;
   if (num_aside == 0) {
-    data.train = std::move(contents.train);
-    data.validation = std::move(contents.validation);
+    data.train = part_of(std::move(contents.train), num_train, seed);
+    if (contents.validation)
+      data.validation = part_of(std::move(contents.validation), data.description.num_validation, seed);
     return data;
   }
-  Split split = split_samples(header.num_train, num_aside, seed);
+  Split split = split_samples(header.num_train, num_aside, seed, num_train);
   data.train = std::make_shared<SubsetDataset>(contents.train, std::move(split.train));
-  data.validation = std::make_shared<SubsetDataset>(contents.train, std::move(split.validation));
+  data.validation = part_of(std::make_shared<SubsetDataset>(contents.train, std::move(split.validation)),
+                            data.description.num_validation, seed);
   return data;
 }
 

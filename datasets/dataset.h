@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Dataset {
   /// Writes sample_type().num_bytes() and target_type().num_bytes() bytes. `target` is aligned for its type.
   /// 0 ≤ index < size(); allocates nothing.
   virtual void read(std::int64_t index, std::byte* sample, std::byte* target) const = 0;
+  /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,
+  /// whatever part of them this is; nothing where they are computed from the configuration.
+  virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }
   /// The class of a sample; categorical datasets only.
   virtual std::int32_t class_of(std::int64_t index) const = 0;
 
@@ -56,8 +60,9 @@ struct LoadedData {
 /// `data.shape`, `data.classes` (categorical targets), `data.samples` and `data.validation_samples` together describe
 /// the data completely; the formats that fix shape and classes (cifar10) need only the counts. Files that are missing
 /// are then not missed, so a plan needs no data. Where files exist they are believed, and a declared key that
-/// disagrees with them is a DataError that names both (for a csv that is declared completely when it is loaded). For
-/// idx `data.classes` may exceed the labels that occur.
+/// disagrees with them is a DataError that names both (for a csv that is declared completely when it is loaded), but
+/// for counts below the files': so many samples are then taken, chosen by the seed. For idx `data.classes` may exceed
+/// the labels that occur.
 ///
 /// Note [Validation]
 /// In order: a written `data.split` sets aside round(split × training samples), chosen by the seed, and validation

@@ -109,11 +109,10 @@ Shape read_header(InputFile& file, int least_rank, int most_rank, const char* co
   for (const std::int64_t dim : shape) product *= static_cast<double>(dim);
   const auto available = static_cast<double>(file.largest_size() - std::min(file.largest_size(), file.offset()));
   if (product > available)
-    throw DataError(
-        fmt::format("{}: the header at offset 0 claims {} {} ({:.0f} bytes from offset {}), but the file "
-                    "holds {}{} bytes",
-                    file.name(), shape.to_string(), contents, product, file.offset(),
-                    file.compressed() ? "at most " : "", file.largest_size()));
+    throw DataError(fmt::format("{}: {}{} bytes, expected {:.0f}: a header of {} and {} {}", file.name(),
+                                file.compressed() ? "unpacks to at most " : "", file.largest_size(),
+                                static_cast<double>(file.offset()) + product, file.offset(), shape.to_string(),
+                                contents));
   if (!file.compressed() && product < available)
     throw DataError(fmt::format("{}: {} bytes, expected {}: a header of {} and {} {}", file.name(), file.largest_size(),
                                 file.offset() + static_cast<std::uint64_t>(product), file.offset(), shape.to_string(),

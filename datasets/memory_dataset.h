@@ -30,6 +30,7 @@ class MemoryDataset final : public Dataset {
     std::memcpy(sample, samples_.data() + i * sample_bytes_, sample_bytes_);
     std::memcpy(target, targets_.data() + i * target_bytes_, target_bytes_);
   }
+  std::optional<std::uint32_t> content_crc32() const override;
   std::int32_t class_of(std::int64_t index) const override {
     require_internal(categorical(), "classes belong to categorical data");
     std::int32_t label = 0;

@@ -21,12 +21,15 @@ std::int64_t num_set_aside(const DataConfig& config, std::int64_t num_samples, s
   return num_validation;
 }
 
-Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed) {
+Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed,
+                    std::optional<std::int64_t> num_train) {
+  const std::int64_t num_chosen = num_validation + num_train.value_or(num_samples - num_validation);
+  require_internal(num_chosen <= num_samples, "a split has no more samples than there are");
   std::vector<std::uint32_t> order(static_cast<std::size_t>(num_samples));
   fill_permutation(order, {seed, split_stream, 0});
   Split split;
   split.validation.assign(order.begin(), order.begin() + num_validation);
-  split.train.assign(order.begin() + num_validation, order.end());
+  split.train.assign(order.begin() + num_validation, order.begin() + num_chosen);
   // Ascending: neighbours stay neighbours in memory, and an evaluation reads forwards.
   std::sort(split.validation.begin(), split.validation.end());
   std::sort(split.train.begin(), split.train.end());

@@ -16,8 +16,10 @@ struct Split {
   std::vector<std::uint32_t> train, validation;  ///< disjoint, together 0 … num_samples − 1, each ascending
 };
 
-/// A random choice of `num_validation` samples; a function of the three numbers.
-Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed);
+/// A random choice of `num_validation` samples and, of the others, all or with `num_train` so many; a function of the
+/// numbers. Whatever `num_train` is, the same samples are set aside.
+Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed,
+                    std::optional<std::int64_t> num_train = std::nullopt);
 
 /// Some samples of another dataset, under new numbers.
 class SubsetDataset final : public Dataset {
@@ -29,6 +31,7 @@ class SubsetDataset final : public Dataset {
   void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
     all_->read(indices_[static_cast<std::size_t>(index)], sample, target);
   }
+  std::optional<std::uint32_t> content_crc32() const override { return all_->content_crc32(); }
   std::int32_t class_of(std::int64_t index) const override {
     return all_->class_of(indices_[static_cast<std::size_t>(index)]);
   }

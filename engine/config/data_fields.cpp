@@ -65,10 +65,11 @@ void add_data_fields(Fields& fields) {
   fields.push_back(of(data, &DataConfig::classes, "data.classes", integer(0), "Number of classes; 0: from the data")
                        .also_called({"num_classes", "n_classes"}));
   fields.push_back(of(data, &DataConfig::samples, "data.samples", integer(0),
-                      "Number of training samples, after the split; 0: from the data")
+                      "Number of training samples, after the split: where there are more, so many of them, chosen by "
+                      "`seed`; 0: all")
                        .also_called({"num_samples", "size", "length"}));
   fields.push_back(of(data, &DataConfig::validation_samples, "data.validation_samples", integer(0),
-                      "Number of validation samples; 0: from the data"));
+                      "Number of validation samples, likewise; 0: all"));
 }
 
 }  // namespace trainer

@@ -81,6 +81,12 @@ std::string render(const Diagnostic& diagnostic) {
   return text;
 }
 
+std::string located_text(const SourceLocation& location, std::string_view message) {
+  if (location.file.empty()) return std::string(message);
+  if (location.line == 0) return fmt::format("argument '{}': {}", shortened(location.file), message);
+  return fmt::format("{}:{}:{}: {}", location.file, location.line, location.column, message);
+}
+
 ConfigError config_error(std::vector<Diagnostic> diagnostics, std::size_t most_shown) {
   std::vector<std::string> files;
   for (const Diagnostic& diagnostic : diagnostics) {

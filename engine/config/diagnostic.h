@@ -30,6 +30,10 @@ struct Diagnostic {
 /// A long line is cut to a window around the caret.
 std::string render(const Diagnostic& diagnostic);
 
+/// "mnist.yaml:3:3: message"; of a command-line argument "argument 'train.batch_size=64': message"; without a place the
+/// message alone. For what is told of a run that goes on.
+std::string located_text(const SourceLocation& location, std::string_view message);
+
 /// All mistakes as one error: sorted by file (in order of appearance), line and column, arguments last; at most
 /// `most_shown` are written out and the rest counted.
 ConfigError config_error(std::vector<Diagnostic> diagnostics, std::size_t most_shown = 20);

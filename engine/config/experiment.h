@@ -72,9 +72,12 @@ struct DataConfig {
   // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
   std::vector<std::int64_t> shape;  ///< of one sample, (H, W, C) or (features)
   std::int64_t classes = 0;         ///< 0: from the data; for numeric targets 1 output
-  std::int64_t samples = 0;         ///< training samples (after the split); 0: from the data
+  std::int64_t samples = 0;         ///< training samples (after the split), some of those there are; 0: all of them
   std::int64_t validation_samples = 0;
-  SourceLocation location;
+  /// Set by the loss: numeric targets are probabilities (loss: bce_with_logits), and a file that holds others is
+  /// refused.
+  bool targets_are_probabilities = false;
+  SourceLocation location, drop_last_location = {};
 };
 
 enum class LossType : std::uint8_t { cross_entropy, mse, bce_with_logits };
@@ -82,7 +85,7 @@ struct LossConfig {
   LossType type = LossType::cross_entropy;
   double label_smoothing = 0.0;
   std::vector<double> class_weights;  ///< empty: 1 each
-  SourceLocation location;
+  SourceLocation location, class_weights_location = {};
 };
 
 enum class OptimizerType : std::uint8_t { sgd, adam, adamw };
@@ -100,8 +103,9 @@ struct OptimizerConfig {
 enum class ScheduleType : std::uint8_t { constant, step, cosine, one_cycle };
 struct ScheduleConfig {
   ScheduleType type = ScheduleType::constant;
-  std::int64_t warmup_steps = 0;  ///< linear from 0 before any of the types but one_cycle
-  std::int64_t step_size = 0;     ///< step: optimizer steps between decays; `schedule.every`, in steps or "Nep"
+  std::int64_t warmup_steps = 0;  ///< a linear rise before any of the types but one_cycle
+  SourceLocation warmup_location = {};
+  std::int64_t step_size = 0;  ///< step: optimizer steps between decays; `schedule.every`, in steps or "Nep"
   bool step_size_in_epochs = false;
   double gamma = 0.1;                                ///< step: factor at each decay
   double final_factor = 0.0;                         ///< cosine: lr at the end / lr
@@ -142,12 +146,13 @@ struct CheckpointingConfig {
 struct EarlyStoppingConfig {
   std::int64_t patience = 0;  ///< evaluations without improvement; 0: off
   double min_delta = 0.0;
+  SourceLocation location = {};
 };
 struct TrainConfig {
   std::int64_t batch_size = 32;
   BatchSizeRule batch_size_rule = BatchSizeRule::given;
   std::int64_t epochs = 1;
-  std::optional<std::int64_t> steps;  ///< ends the run earlier or later than epochs; 0 saves the initial weights
+  std::optional<std::int64_t> steps;  ///< ends the run earlier or later than epochs; 0 evaluates and saves the weights
   std::int64_t accumulation_steps = 1;
   Amp amp = Amp::off;
   LossScaleConfig loss_scale;

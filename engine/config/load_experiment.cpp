@@ -54,6 +54,11 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   experiment.memory.offload_location = sources.location(given.mark("memory.offload"));
   experiment.train.checkpointing.location = sources.location(given.mark("train.checkpointing"));
   experiment.loss.location = sources.location(given.mark("loss"));
+  experiment.loss.class_weights_location = sources.location(given.mark("loss.class_weights"));
+  experiment.data.drop_last_location = sources.location(given.mark("data.drop_last"));
+  experiment.data.targets_are_probabilities = experiment.loss.type == LossType::bce_with_logits;
+  experiment.schedule.warmup_location = sources.location(given.mark("schedule.warmup_steps"));
+  experiment.train.early_stopping.location = sources.location(given.mark("train.early_stopping.patience"));
   check_experiment(experiment, given, sources);
   sources.throw_mistakes();
   experiment.resolved_json = resolved_json(experiment);

@@ -60,10 +60,12 @@ void add_schedule_fields(Fields& fields) {
     plain(experiment, std::get<std::string>(value) == "warmup" ? Value(std::string("constant")) : value);
   };
   fields.push_back(std::move(type));
-  fields.push_back(of(schedule, &ScheduleConfig::warmup_steps, "schedule.warmup_steps", integer(0),
-                      "Steps in which the learning rate first rises from 0 in a line")
-                       .only({"constant", "step", "cosine"})
-                       .also_called({"warmup"}));
+  fields.push_back(
+      of(schedule, &ScheduleConfig::warmup_steps, "schedule.warmup_steps", integer(0),
+         "Steps in which the learning rate first rises in a line: from `optimizer.lr` / `warmup_steps` with "
+         "the first to `optimizer.lr` with the last of them")
+          .only({"constant", "step", "cosine", "warmup"})
+          .also_called({"warmup"}));
   fields.push_back(steps_or_epochs(schedule, &ScheduleConfig::step_size, &ScheduleConfig::step_size_in_epochs,
                                    "schedule.every", "Steps or epochs between decays")
                        .only({"step"})
@@ -71,20 +73,21 @@ void add_schedule_fields(Fields& fields) {
   fields.push_back(of(schedule, &ScheduleConfig::gamma, "schedule.gamma", fraction(), "Factor of each decay")
                        .only({"step"})
                        .also_called({"factor"}));
-  fields.push_back(of(schedule, &ScheduleConfig::final_factor, "schedule.final_factor", number_at_least(0.0),
-                      "Learning rate at the end, as a share of `optimizer.lr`")
-                       .only({"cosine"})
-                       .also_called({"min_factor", "eta_min"}));
+  fields.push_back(
+      of(schedule, &ScheduleConfig::final_factor, "schedule.final_factor", number_at_least(0.0),
+         "What the learning rate falls to, as a share of `optimizer.lr`: the step behind the last would have it")
+          .only({"cosine"})
+          .also_called({"min_factor", "eta_min"}));
   fields.push_back(of(schedule, &ScheduleConfig::warmup_fraction, "schedule.warmup_fraction", fraction(),
-                      "Share of the run until the highest learning rate")
+                      "Share of the run's steps up to the one with the highest learning rate")
                        .only({"one_cycle"})
                        .also_called({"pct_start"}));
   fields.push_back(of(schedule, &ScheduleConfig::start_divisor, "schedule.start_divisor", number_above(0.0),
-                      "The run starts at `optimizer.lr` divided by this")
+                      "The first step has `optimizer.lr` divided by this")
                        .only({"one_cycle"})
                        .also_called({"div_factor", "div"}));
   fields.push_back(of(schedule, &ScheduleConfig::final_divisor, "schedule.final_divisor", number_above(0.0),
-                      "The run ends at `optimizer.lr` divided by this")
+                      "The last step has `optimizer.lr` divided by this")
                        .only({"one_cycle"})
                        .also_called({"final_div_factor", "div_final"}));
 }

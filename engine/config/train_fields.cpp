@@ -126,7 +126,8 @@ void add_train_fields(Fields& fields) {
   fields.push_back(of(train, &TrainConfig::epochs, "train.epochs", integer(0), "Passes over the training samples")
                        .also_called({"num_epochs", "max_epochs", "n_epochs"}));
   fields.push_back(of(train, &TrainConfig::steps, "train.steps", integer(0),
-                      "Ends the run after so many updates, whatever `epochs` says; 0 only saves the initial weights")
+                      "Ends the run after so many updates, whatever `epochs` says; 0 only evaluates and saves the "
+                      "weights that it begins with")
                        .defaults_to("as `epochs` says")
                        .also_called({"max_steps", "num_steps", "iterations", "max_iters"}));
   fields.push_back(of(train, &TrainConfig::accumulation_steps, "train.accumulation_steps", integer(1),

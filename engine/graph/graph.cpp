@@ -57,6 +57,13 @@ const SourceLocation& last_layer_location(const Experiment& experiment) {
 
 Op loss_op(const Experiment& experiment, const DataDescription& data, const TensorType& prediction,
            const TensorType& targets) {
+  if (data.categorical && experiment.loss.type != LossType::cross_entropy) {
+    const DataType type = experiment.data.type;
+    const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
+    throw located_error(experiment.loss.location,
+                        fmt::format("{} needs numbers as targets; the data has classes", name_of(experiment.loss.type)),
+                        may_be_numeric ? "data.target_type: numeric, or loss: cross_entropy" : "loss: cross_entropy");
+  }
   switch (experiment.loss.type) {
     case LossType::mse:
       return mse_op(prediction, targets);

@@ -78,6 +78,13 @@ struct LeafTranslation {
   ValueId operator()(const BatchNorm2dSpec& spec) const {
     const BatchNorm2dAttributes attributes{.eps = spec.eps, .momentum = spec.momentum, .affine = spec.affine};
     const TensorType& type = builder.type(x);
+    if (builder.training() && type.shape.rank() == 4 && type.shape.num_elements() == type.shape[3]) {
+      throw ShapeError(
+          fmt::format("batch normalization of {} in training: one value a channel has no variance, and all of them "
+                      "would become 0. A batch must hold more than one sample here, also an odd last one "
+                      "(data.drop_last: true leaves it out)",
+                      type.shape.to_string()));
+    }
     Op op = builder.training() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
     const TensorType channels = op.inputs[1];
     std::vector<ValueId> statistics = {

@@ -9,8 +9,10 @@ namespace trainer {
 Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const CrossEntropyAttributes& attributes) {
   if (targets.dtype != DType::i32) throw ShapeError("cross_entropy needs classes as targets; the data has numbers");
   if (logits.shape.rank() != 2) {
-    throw ShapeError(fmt::format("cross_entropy takes logits of shape (batch, classes); the model's output is {}",
-                                 logits.shape.to_string()));
+    throw ShapeError(
+        fmt::format("cross_entropy takes logits of shape (batch, classes); the model's output is {}: put "
+                    "flatten or global_avgpool before its last layer",
+                    logits.shape.to_string()));
   }
   return {OpKind::cross_entropy, attributes, {logits, targets, {DType::f64, {num_loss_statistics}}}, {}};
 }

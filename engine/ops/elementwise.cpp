@@ -23,12 +23,13 @@ void require_image(const TensorType& x, const char* layer) {
 
 Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& targets) {
   if (targets.dtype != DType::f32) {
-    throw ShapeError(
-        fmt::format("{} needs numbers as targets; the data has classes (use cross_entropy)", name_of(kind)));
+    throw ShapeError(fmt::format("{} needs numbers as targets; the data has classes", name_of(kind)));
   }
   if (prediction.shape != targets.shape) {
-    throw ShapeError(fmt::format("the model's output is {} and the targets are {}; {} needs them alike",
-                                 prediction.shape.to_string(), targets.shape.to_string(), name_of(kind)));
+    const char* const advice =
+        prediction.shape.rank() > 2 ? ": put flatten or global_avgpool before the last layer" : "";
+    throw ShapeError(fmt::format("the model's output is {} and the targets are {}; {} needs them alike{}",
+                                 prediction.shape.to_string(), targets.shape.to_string(), name_of(kind), advice));
   }
   return {kind, std::monostate{}, {prediction, targets, {DType::f64, {num_loss_statistics}}}, {}};
 }

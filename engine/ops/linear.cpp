@@ -20,11 +20,9 @@ TensorType kept_type(const TensorType& y, const LinearAttributes& attributes) {
 }  // namespace
 
 Op linear_op(const TensorType& x, const LinearAttributes& attributes) {
-  if (x.shape.rank() != 2 && x.shape.rank() != 3) {
+  if (x.shape.rank() < 2) {
     throw ShapeError(
-        fmt::format("linear takes features of shape (batch, features); its input is {}: put flatten or "
-                    "global_avgpool before it",
-                    x.shape.to_string()));
+        fmt::format("linear takes samples of at least one dimension; its input is {}", x.shape.to_string()));
   }
   require_internal(attributes.keeps || !attributes.gelu, "a linear op with GELU keeps the sums before it");
   Op op{OpKind::linear, attributes, {x, {x.dtype, {attributes.out, x.shape[-1]}}}, {x}};

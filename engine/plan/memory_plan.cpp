@@ -67,6 +67,7 @@ class Simulation {
 
   void walk_everything() {
     walk_step(0, false, [&] { walk(program_.load); });
+    if (schedule_.evaluates_initially()) walk_step(0, true, [&] { walk_evaluation(); });
     struct EpochStart {
       std::int64_t step, num_retries;
     };

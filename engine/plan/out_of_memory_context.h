@@ -39,7 +39,7 @@ LiveMemory describe_live_memory(const Program& program, const LiveBuffers& live)
 /// Everything known at a failed allocation, as data; the report is made from it (engine/report/out_of_memory_report.h).
 struct OutOfMemoryContext {
   AllocationFailure failure;
-  std::int64_t step = 0;  ///< 0: while loading
+  std::int64_t step = 0;  ///< 0: while loading, or in the evaluation of a run of no steps
   Phase phase = Phase::load;
   std::string layer;   ///< label, "2 (conv2d)"
   std::string op;      ///< of the op the buffer was for; empty where none

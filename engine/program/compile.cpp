@@ -12,6 +12,7 @@
 #include "engine/program/precision.h"
 #include "engine/program/relu_fusion.h"
 #include "engine/program/residual_fusion.h"
+#include "engine/program/run_checks.h"
 #include "engine/program/schedule.h"
 #include "engine/program/statistics_fusion.h"
 #include "engine/program/update_routine.h"
@@ -109,6 +110,7 @@ Program compile(const Experiment& experiment, const DataDescription& data, const
 std::optional<Program> compile_while(const Experiment& experiment, const DataDescription& data,
                                      const DeviceModel& device, RecomputeFronts* fronts,
                                      const std::function<bool(const Program&)>& goes_on) {
+  check_run(experiment, data);
   const RunSchedule schedule(experiment, data);
   Program program;
   program.load.name = "load";

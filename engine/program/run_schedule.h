@@ -42,6 +42,8 @@ class RunSchedule {
   /// Whole evaluation batches in one evaluation; 0 with odd_eval_batch_size() = 0: there is none.
   std::int64_t num_whole_eval_batches() const { return num_whole_eval_batches_; }
   bool evaluates() const { return num_whole_eval_batches_ + (odd_eval_batch_size_ > 0) > 0; }
+  /// A run of no steps evaluates the weights it begins with.
+  bool evaluates_initially() const { return total_steps_ == 0 && evaluates(); }
   bool accumulates() const { return accumulates_; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 std::string failure_place(const OutOfMemoryContext& context) {
   if (context.planned) return "by the plan, before the first step";
-  if (context.step == 0) return "while loading";
+  if (context.step == 0 && context.phase != Phase::eval) return "while loading";
   if (context.phase == Phase::eval)
     return fmt::format("in the evaluation after step {} ({})", format_count(context.step), context.layer);
   return fmt::format("in step {} ({} of {})", format_count(context.step), name_of(context.phase), context.layer);

@@ -34,7 +34,7 @@ std::string pasted_line(const FitFindings& findings, const std::vector<std::stri
 std::string place_of(const OutOfMemoryContext& failure) {
   if (failure.refused_peak) return "while loading, for the one segment that holds every buffer";
   const std::string layer = failure.layer.empty() ? "(no layer)" : failure.layer;
-  if (failure.step == 0) return "while loading, " + layer;
+  if (failure.step == 0 && failure.phase != Phase::eval) return "while loading, " + layer;
   return fmt::format("in step {}, {}, {}", format_count(failure.step), name_of(failure.phase), layer);
 }
 

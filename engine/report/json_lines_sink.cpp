@@ -1,36 +1,22 @@
 #include "engine/report/json_lines_sink.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "engine/report/event_json.h"
+#include "engine/report/repeated_events.h"
+#include "engine/train/durable_file.h"
 
 namespace trainer {
 namespace {
 
 /// Some two hundred lines of steps: the file system is not asked for each dozen.
 constexpr std::size_t buffer_bytes = 64 << 10;
-
-/// Cuts the file after its last newline.
-void remove_unfinished_line(const std::string& path) {
-  std::error_code error;
-  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-  if (error || size == 0) return;
-  std::ifstream file(path, std::ios::binary);
-  std::int64_t end = size;
-  while (end > 0) {
-    file.seekg(end - 1);
-    if (file.get() == '\n') break;
-    --end;
-  }
-  file.close();
-  if (end < size) std::filesystem::resize_file(path, static_cast<std::uintmax_t>(end), error);
-}
 
 }  // namespace
 
@@ -71,13 +57,23 @@ EventFileSink::~EventFileSink() {
 }
 
 void EventFileSink::on_start(const StartEvent& event) {
-  if (stream_ == nullptr) open(event.first_step > 1 || event.leaves_former_run);
+  if (stream_ == nullptr) {
+    const bool goes_on = event.resumption || event.leaves_former_run;
+    if (goes_on) remove_repeated_events(path_, event.resumption);
+    open(goes_on);
+  }
   JsonLinesSink::on_start(event);
 }
 
 void EventFileSink::on_end(const EndEvent& event) {
   JsonLinesSink::on_end(event);
   close();
+}
+
+void EventFileSink::make_durable() {
+  if (stream_ == nullptr) return;
+  // What is no file on a disk, such as a pipe, says EINVAL.
+  if (std::fflush(stream_) != 0 || (fsync(fileno(stream_)) != 0 && errno != EINVAL)) fail("cannot write the events");
 }
 
 void EventFileSink::write(const std::string& line, bool is_urgent) {
@@ -88,9 +84,9 @@ void EventFileSink::write(const std::string& line, bool is_urgent) {
 void EventFileSink::open(bool append) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
-  if (append) remove_unfinished_line(path_);
   stream_ = std::fopen(path_.c_str(), append ? "ab" : "wb");
   if (stream_ == nullptr) fail("cannot open the event file");
+  sync_directory(directory_.empty() ? "." : directory_);
   buffer_.resize(buffer_bytes);
   std::setvbuf(stream_, buffer_.data(), _IOFBF, buffer_.size());
 }

@@ -48,10 +48,14 @@ class JsonLinesSink : public EventSink {
 };
 
 /// Writes <directory>/events.jsonl. Opened by the first event, since only then the run has claimed its directory: a
-/// run that starts at step 1 begins the file anew; a resumed one appends, after removing a line that a killed run
-/// left unfinished, and so does one that leaves the former run as it is. A step's line is in the file where none was
-/// written there in the last second, else with the next that is; all others are at once. Throws DataError that names
-/// the file where it cannot be written.
+/// new run begins the file anew; a resumed one appends, and so does one that leaves the former run as it is. A step's
+/// line is in the file where none was written there in the last second, else with the next that is; all others are at
+/// once. Throws DataError that names the file where it cannot be written.
+///
+/// Note [Events and checkpoints]
+/// Every step stands in the file once, whenever runs were killed: what was told before a checkpoint is on the disk
+/// before the checkpoint is (make_durable), and a run that resumes from it first removes what the file has of later
+/// steps, which will be told again (repeated_events.h).
 class EventFileSink final : public JsonLinesSink {
  public:
   EventFileSink(std::string directory, std::string version);
@@ -62,6 +66,7 @@ class EventFileSink final : public JsonLinesSink {
   const std::string& path() const { return path_; }
   void on_start(const StartEvent& event) override;
   void on_end(const EndEvent& event) override;
+  void make_durable() override;
 
  protected:
   void write(const std::string& line, bool is_urgent) override;

@@ -25,8 +25,9 @@ std::string field(const Style& style, std::string_view name, const std::string& 
 
 std::string where(const OutOfMemoryContext& context, const Style& style) {
   std::string text = heading(style, "Where");
-  text +=
-      field(style, "step", context.step == 0 ? "loading the model, before the first step" : format_count(context.step));
+  text += field(style, "step",
+                context.step == 0 && context.phase != Phase::eval ? "loading the model, before the first step"
+                                                                  : format_count(context.step));
   text += field(style, "phase", std::string(name_of(context.phase)));
   text += field(style, "layer", context.layer.empty() ? "(no layer)" : context.layer);
   if (!context.op.empty()) text += field(style, "op", context.op);

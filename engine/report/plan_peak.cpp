@@ -22,7 +22,8 @@ std::string listed(const std::vector<std::string>& parts) {
 
 std::string peak_place_text(const PlanPeak& peak) {
   std::string text = format_bytes(peak.allocated) + " allocated ";
-  text += peak.step == 0 ? "while loading" : fmt::format("in step {}", format_count(peak.step));
+  text += peak.step == 0 && peak.phase != Phase::eval ? "while loading"
+                                                      : fmt::format("in step {}", format_count(peak.step));
   text += fmt::format(", {}, {}", name_of(peak.phase), peak.layer.empty() ? "(no layer)" : peak.layer);
   if (!peak.op.empty()) text += ", op " + peak.op;
   return text;

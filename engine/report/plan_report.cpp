@@ -38,9 +38,11 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
     text += fmt::format(" Without a bound it would reserve {}.", format_bytes(findings.unbounded->peak_reserved));
   if (findings.plan.failure) {
     const OutOfMemoryContext& failure = *findings.plan.failure;
-    const std::string place = fmt::format(
-        "{}, {}, {}", failure.step == 0 ? "while loading" : fmt::format("in step {}", format_count(failure.step)),
-        name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
+    const std::string place = fmt::format("{}, {}, {}",
+                                          failure.step == 0 && failure.phase != Phase::eval
+                                              ? "while loading"
+                                              : fmt::format("in step {}", format_count(failure.step)),
+                                          name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
     text += failure.refused_peak
                 ? fmt::format(" It would fail while loading, for the one segment of {}; most of it is for the peak {}.",
                               format_bytes(failure.failure.segment_bytes), place)

@@ -68,6 +68,9 @@ Json to_json(const TrainingState& state) {
                {"early_stopping",
                 {{"value", optional_number(state.stopping_value)},
                  {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
+  if (state.train_crc32) json["data"]["train_crc32"] = *state.train_crc32;
+  if (state.validation_crc32) json["data"]["validation_crc32"] = *state.validation_crc32;
+  if (!state.device.empty()) json["device"] = state.device;
   if (!state.adapted.empty()) json["adapted"] = {{"set", state.adapted}, {"given", Json::parse(state.given_config)}};
   return json;
 }
@@ -84,6 +87,11 @@ TrainingState state_of(const Json& json) {
   const Json& stopping = json.at("early_stopping");
   state.stopping_value = optional_number(stopping.at("value"));
   state.evaluations_without_improvement = stopping.at("evaluations_without_improvement").get<std::int64_t>();
+  if (const auto data = json.find("data"); data != json.end()) {
+    if (data->contains("train_crc32")) state.train_crc32 = data->at("train_crc32").get<std::uint32_t>();
+    if (data->contains("validation_crc32")) state.validation_crc32 = data->at("validation_crc32").get<std::uint32_t>();
+  }
+  if (const auto device = json.find("device"); device != json.end()) state.device = device->get<std::string>();
   if (const auto adapted = json.find("adapted"); adapted != json.end()) {
     state.adapted = adapted->at("set").get<std::vector<std::string>>();
     state.given_config = adapted->at("given").dump();

@@ -32,6 +32,10 @@ struct TrainingState {
   std::int64_t samples = 0;      ///< trained on
   bool evaluated = true;         ///< the evaluation due after `step` is done
   std::int64_t num_samples = 0;  ///< in the training data
+  /// Dataset::content_crc32 of the training and the validation data; nothing where it has none, and in checkpoints of
+  /// before it was saved.
+  std::optional<std::uint32_t> train_crc32{}, validation_crc32{};
+  std::string device{};  ///< what computed, with its number of threads; empty in checkpoints of before it was saved
   std::optional<double> best_value;
   std::int64_t best_step = 0;
   std::optional<double> stopping_value;  ///< what early stopping compares with

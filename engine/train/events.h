@@ -14,6 +14,13 @@
 
 namespace trainer {
 
+/// Where a run goes on from.
+struct Resumption {
+  std::int64_t step = 0;
+  bool evaluated = true;  ///< the evaluation due behind the step is done
+  bool trains = true;     ///< false where the run does not fit: nothing follows
+};
+
 struct StartEvent {
   const Experiment* experiment = nullptr;
   std::string device_kind, device_name;
@@ -21,6 +28,7 @@ struct StartEvent {
   std::int64_t num_parameters = 0;
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
+  std::optional<Resumption> resumption{};
   bool leaves_former_run = false;  ///< one that was to be replaced stays, since this one does not fit
   /// Overrides beside `experiment` that the run goes on with, since the one it resumes was adapted to them.
   std::vector<std::string> adapted{};
@@ -136,6 +144,9 @@ class EventSink {
   virtual void on_warning(const WarningEvent&) {}
   virtual void on_diverged(const DivergedEvent&) {}
   virtual void on_end(const EndEvent&) {}
+  /// Whatever keeps events on a disk has there what was told until now: a checkpoint follows, behind which none of it
+  /// is told again. Throws DataError where the disk refuses.
+  virtual void make_durable() {}
 };
 
 }  // namespace trainer

@@ -9,14 +9,16 @@ namespace {
 
 /// From `begin` to `end` while `position` goes from 0 to 1.
 double cosine_between(double begin, double end, double position) {
-  return begin + (1 + std::cos(std::numbers::pi * (1 - position))) * (end - begin) / 2;
+  return end + (begin - end) / 2 * (1 + std::cos(std::numbers::pi * position));
 }
 
-double one_cycle(const ScheduleConfig& schedule, double lr, double position) {
-  const double top = schedule.warmup_fraction;
-  if (position < top) return cosine_between(lr / schedule.start_divisor, lr, position / top);
-  if (top >= 1) return lr;
-  return cosine_between(lr, lr / schedule.final_divisor, (position - top) / (1 - top));
+/// `index` is the step's, from 0.
+double one_cycle(const ScheduleConfig& schedule, double lr, double index, double num_steps) {
+  const double top = schedule.warmup_fraction * num_steps - 1;
+  const double last = num_steps - 1;
+  // A rise that ends where it begins, with the first step, is that step at the top; PyTorch divides by zero there.
+  if (index <= top) return top > 0 ? cosine_between(lr / schedule.start_divisor, lr, index / top) : lr;
+  return cosine_between(lr, lr / schedule.final_divisor, (index - top) / (last - top));
 }
 
 }  // namespace
@@ -25,7 +27,7 @@ double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t ste
                      std::int64_t steps_per_epoch) {
   step = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(total_steps, 1));
   if (schedule.type == ScheduleType::one_cycle) {
-    return one_cycle(schedule, lr, static_cast<double>(step - 1) / static_cast<double>(total_steps));
+    return one_cycle(schedule, lr, static_cast<double>(step - 1), static_cast<double>(total_steps));
   }
   const std::int64_t warmup = std::max<std::int64_t>(schedule.warmup_steps, 0);
   if (step <= warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);

@@ -13,9 +13,11 @@ namespace trainer {
 ///   constant         lr
 ///   step             lr · gamma^⌊t / every⌋, as torch's StepLR
 ///   cosine           f + (lr − f) · (1 + cos(π t / T)) / 2 with f = lr · final_factor, as torch's CosineAnnealingLR
-///   one_cycle        fastai's fit_one_cycle with p = (s − 1) / total_steps: from lr / start_divisor up to lr at
-///                    p = warmup_fraction and down to lr / final_divisor, both along a + (1 + cos(π(1 − q)))(b − a) /
-///                    2; the momentum stays as it is
+///   one_cycle        as torch's OneCycleLR (cosine; the momentum stays as it is): from lr / start_divisor with the
+///                    first step up to lr with step top = warmup_fraction · total_steps, down to lr / final_divisor
+///                    with the last, both along b + (a − b) · (1 + cos(π q)) / 2. Where top < 1 the run begins on the
+///                    way down, as in torch: a run of one step has lr / final_divisor. Where top = 1 torch divides by
+///                    zero; the first step has lr then
 /// `total_steps` ≥ 1; steps beyond it keep the last value.
 double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t step, std::int64_t total_steps,
                      std::int64_t steps_per_epoch);

@@ -38,6 +38,7 @@ std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experi
                                  EventSink& events) {
   const auto begin = std::chrono::steady_clock::now();
   const TrainingState& state = progress.state;
+  events.make_durable();  // a run that resumes from the checkpoint does not tell them again
   const SavedCheckpoint saved =
       save_checkpoint(directory_.checkpoints_path(), state, experiment, trainer_version_, tensors, memory_);
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;

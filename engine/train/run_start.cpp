@@ -19,22 +19,26 @@ bool is_inside(const std::string& path, const std::string& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+/// Where both are known.
+bool differ(const std::optional<std::uint32_t>& saved, const std::optional<std::uint32_t>& now) {
+  return saved && now && *saved != *now;
+}
+
 }  // namespace
 
 RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options) {
   RunStart start;
-  bool continues_own = false;
   if (!options.resume_from.empty()) {
     std::error_code ignored;
     const RunDirectory other(options.resume_from);
     const bool is_run = !fs::exists(options.resume_from + "/state.json", ignored) && !other.checkpoint_steps().empty();
     start.checkpoint = is_run ? other.newest(options.accept_previous) : read_checkpoint(options.resume_from);
-    continues_own = is_inside(start.checkpoint->path, directory.path());
+    start.continues_own = is_inside(start.checkpoint->path, directory.path());
   } else if (options.resume) {
     start.checkpoint = directory.newest(options.accept_previous);
-    continues_own = true;
+    start.continues_own = true;
   }
-  if (continues_own) return start;
+  if (start.continues_own) return start;
   std::error_code ignored;
   if (fs::equivalent(config_path, directory.path() + "/config.yaml", ignored)) {
     throw DataError(
@@ -50,10 +54,39 @@ RunStart choose_start(const RunDirectory& directory, const std::string& config_p
   return start;
 }
 
-RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& asked, const LoadedData& data) {
+RunSurroundings surroundings_of(const LoadedData& data, const Device& device) {
+  return {data.train->content_crc32(), data.validation ? data.validation->content_crc32() : std::nullopt,
+          fmt::format("{} ({})", device.kind(), device.name())};
+}
+
+std::vector<std::string> resumption_warnings(const TrainingState& saved, const RunSurroundings& surroundings) {
+  std::vector<std::string> warnings;
+  if (differ(saved.validation_crc32, surroundings.validation_crc32)) {
+    warnings.emplace_back(
+        "the validation data is not what it was when the checkpoint was made: the best checkpoint and early stopping "
+        "compare evaluations of both");
+  }
+  if (!saved.device.empty() && saved.device != surroundings.device) {
+    warnings.push_back(
+        fmt::format("the checkpoint was made on {}, this run is on {}: sums are rounded in another order, so its "
+                    "numbers are not bit for bit those of a run that was never interrupted",
+                    saved.device, surroundings.device));
+  }
+  return warnings;
+}
+
+RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& asked, const LoadedData& data,
+                                 const RunSurroundings& surroundings) {
   if (checkpoint.state.num_samples != data.train->size()) {
     throw DataError(fmt::format("checkpoint {} was made with {} training samples, the data now has {}", checkpoint.path,
                                 checkpoint.state.num_samples, data.train->size()));
+  }
+  if (differ(checkpoint.state.train_crc32, surroundings.train_crc32)) {
+    throw DataError(
+        fmt::format("checkpoint {} was made with other training data: as many samples, but their content has changed "
+                    "(CRC-32 {:08x}, now {:08x})\n"
+                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
+                    checkpoint.path, *checkpoint.state.train_crc32, *surroundings.train_crc32, checkpoint.path));
   }
   Experiment given = asked;
   if (given.train.batch_size_rule == BatchSizeRule::automatic) {

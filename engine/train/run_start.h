@@ -12,6 +12,7 @@ namespace trainer {
 /// Where a run starts.
 struct RunStart {
   std::optional<Checkpoint> checkpoint;  ///< to continue from
+  bool continues_own = false;            ///< it is one of the output folder
   bool replaces_run = false;             ///< the run that the output folder holds goes
 };
 
@@ -23,12 +24,26 @@ struct RunExperiment {
   std::vector<std::string> adapted;
 };
 
+/// What tells a run's numbers beside its configuration, for its checkpoints: the data's contents and what computes.
+struct RunSurroundings {
+  std::optional<std::uint32_t> train_crc32, validation_crc32;  ///< Dataset::content_crc32
+  std::string device;
+};
+
+/// Reads all of the data once.
+RunSurroundings surroundings_of(const LoadedData& data, const Device& device);
+
 /// Reads the checkpoint that the options ask for. DataError where there is none that can be used, and where the output
 /// folder holds another run, or the configuration itself.
 RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options);
 
 /// A resumed run computes what the first one would have, as it was adapted to (see Note [Adapting a run]). Throws
-/// DataError that names what differs, where something does.
-RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& asked, const LoadedData& data);
+/// DataError that names what differs, where something does: a key, or the content of the training data.
+RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment& asked, const LoadedData& data,
+                                 const RunSurroundings& surroundings);
+
+/// What differs from the run that wrote the checkpoint and does not keep this one from going on: other validation data,
+/// and another device or number of threads, which round sums otherwise.
+std::vector<std::string> resumption_warnings(const TrainingState& saved, const RunSurroundings& surroundings);
 
 }  // namespace trainer

@@ -14,7 +14,9 @@
 #include "engine/plan/process_memory.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
+#include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
+#include "engine/train/data_checks.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
 #include "engine/train/run_lock.h"
@@ -39,9 +41,9 @@ struct CompiledRun {
 /// One run from its options to its end event.
 class TrainingRun {
  public:
-  TrainingRun(const RunStart& start, RunExperiment experiment, BatchSizeRule asked_batch_size, std::int64_t capacity,
-              const LoadedData& data, Device& device, const TrainingOptions& options, const Interruption& interruption,
-              EventSink& events)
+  TrainingRun(const RunStart& start, const RunSurroundings& surroundings, RunExperiment experiment,
+              BatchSizeRule asked_batch_size, std::int64_t capacity, const LoadedData& data, Device& device,
+              const TrainingOptions& options, const Interruption& interruption, EventSink& events)
       : start_(start),
         given_(std::move(experiment.given)),
         asked_batch_size_(asked_batch_size),
@@ -54,7 +56,18 @@ class TrainingRun {
         directory_(given_.output),
         capacity_(capacity),
         compiled_(std::make_unique<CompiledRun>(std::move(experiment.experiment), data.description, device)) {
-    if (start.checkpoint) progress_.resume(start.checkpoint->state);
+    if (start.checkpoint) {
+      progress_.resume(start.checkpoint->state);
+      warnings_ = resumption_warnings(progress_.state, surroundings);
+    }
+    for (std::string& warning : run_warnings(compiled_->experiment, compiled_->schedule))
+      warnings_.push_back(std::move(warning));
+    if (const bool evaluates = compiled_->schedule.evaluates_initially();
+        progress_.state.step == 0 && !(start.checkpoint && evaluates))
+      progress_.state.evaluated = !evaluates;
+    progress_.state.train_crc32 = surroundings.train_crc32;
+    progress_.state.validation_crc32 = surroundings.validation_crc32;
+    progress_.state.device = surroundings.device;
     progress_.config_yaml = resolved_yaml(given_);
     progress_.state.num_samples = data.train->size();
     progress_.state.adapted = adapted_;
@@ -69,7 +82,9 @@ class TrainingRun {
     const bool can_train = !failure || change;
     if (start_.replaces_run && can_train) directory_.remove_run();
     directory_.prepare();
-    emit_start(start_.replaces_run && !can_train);
+    if (start_.continues_own && can_train) drop_later_checkpoints();
+    emit_start(can_train);
+    for (const std::string& warning : warnings_) warn(warning);
     end_.output = directory_.path();
     end_.outside_allocator = device_.outside_allocator();
     end_.steps = progress_.state.step;
@@ -95,7 +110,15 @@ class TrainingRun {
     OutOfMemoryContext context;
   };
 
-  void emit_start(bool leaves_former_run) {
+  /// Where the run goes on from an older one than the newest. Before the events of their steps go: what is resumed
+  /// after a kill in between has all events of its steps.
+  void drop_later_checkpoints() const {
+    const TrainingState& state = progress_.state;
+    if (directory_.checkpoint_steps().back() <= state.step) return;
+    directory_.settle(state.step, state.best_value ? state.best_step : -1, given_.checkpoint.keep);
+  }
+
+  void emit_start(bool can_train) {
     StartEvent start;
     start.experiment = &given_;
     start.adapted = adapted_;
@@ -107,8 +130,11 @@ class TrainingRun {
     }
     start.total_steps = compiled_->schedule.total_steps();
     start.steps_per_epoch = compiled_->schedule.steps_per_epoch();
-    start.leaves_former_run = leaves_former_run;
-    if (start_.checkpoint) start.skipped_checkpoint = start_.checkpoint->skipped;
+    start.leaves_former_run = start_.replaces_run && !can_train;
+    if (start_.checkpoint) {
+      start.skipped_checkpoint = start_.checkpoint->skipped;
+      start.resumption = {progress_.state.step, progress_.state.evaluated, can_train};
+    }
     start.first_step = progress_.state.step + 1;
     start.outside_allocator = device_.outside_allocator();
     start.process = process_of_program();
@@ -277,10 +303,12 @@ class TrainingRun {
   /// Those of the device that were not told yet.
   void tell_notes() {
     const std::size_t num_told = std::exchange(end_.device_notes, device_.notes()).size();
-    for (std::size_t i = num_told; i < end_.device_notes.size(); ++i) {
-      events_.on_warning({.step = progress_.state.step, .message = end_.device_notes[i]});
-      ++progress_.num_warnings;
-    }
+    for (std::size_t i = num_told; i < end_.device_notes.size(); ++i) warn(end_.device_notes[i]);
+  }
+
+  void warn(const std::string& message) {
+    events_.on_warning({.step = progress_.state.step, .message = message});
+    ++progress_.num_warnings;
   }
 
   /// In a run that fails for another reason, which must not be hidden.
@@ -376,6 +404,7 @@ class TrainingRun {
   HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them
   RunProgress progress_;
+  std::vector<std::string> warnings_;  ///< to tell behind the start
   EndEvent end_;
   const Clock::time_point begin_ = Clock::now();
 };
@@ -392,13 +421,15 @@ std::int64_t run_capacity(const Experiment& experiment, const DataDescription& d
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events) {
   const RunStart start = choose_start(RunDirectory(experiment.output), experiment.config_path, options);
-  RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data)
+  check_data(experiment, data);
+  const RunSurroundings surroundings = surroundings_of(data, device);
+  RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)
                                           : RunExperiment{experiment, experiment, {}};
   const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
   chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
   if (chosen.adapted.empty()) chosen.given = chosen.experiment;
-  return TrainingRun(start, std::move(chosen), experiment.train.batch_size_rule, capacity, data, device, options,
-                     interruption, events)
+  return TrainingRun(start, surroundings, std::move(chosen), experiment.train.batch_size_rule, capacity, data, device,
+                     options, interruption, events)
       .run();
 }
 

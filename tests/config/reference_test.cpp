@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -128,6 +129,32 @@ std::string read(const std::string& path) {
 }
 
 }  // namespace
+
+TEST_CASE("The reference names a schedule's keys for just the types that take them") {
+  const std::map<std::string, std::string> values = {
+      {"schedule.warmup_steps", "5"},      {"schedule.every", "3"},
+      {"schedule.gamma", "0.5"},           {"schedule.final_factor", "0.1"},
+      {"schedule.warmup_fraction", "0.5"}, {"schedule.start_divisor", "5"},
+      {"schedule.final_divisor", "50"}};
+  const std::vector<Choice>& types = find_field("schedule.type")->rule.choices;
+  REQUIRE(types.size() == 5);
+  for (const auto& [key, value] : values) {
+    for (const Choice& type : types) {
+      INFO(key << " with type " << type.name);
+      std::string text = layers + "schedule: {type: " + type.name;
+      if (type.name == "step" && key != "schedule.every") text += ", every: 3";
+      if (type.name == "warmup" && key != "schedule.warmup_steps") text += ", warmup_steps: 5";
+      text += ", " + key.substr(key.find('.') + 1) + ": " + value + "}\n";
+      bool is_taken = true;
+      try {
+        parse_experiment(text, "schedule.yaml");
+      } catch (const ConfigError&) {
+        is_taken = false;
+      }
+      CHECK(find_field(key)->applies_to(type.name) == is_taken);
+    }
+  }
+}
 
 TEST_CASE("what is shown reads back to the same experiment") {
   for (const std::string& text : full_configs) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "tests/datasets/data_files.h"
@@ -36,6 +38,37 @@ TEST_CASE("A csv gives standardised features and classes sorted by name") {
   CHECK(floats_of(*data.train, 1)[0] == Approx(0).margin(1e-7));
   CHECK(floats_of(*data.train, 2)[0] == Approx(unit));
   CHECK(floats_of(*data.train, 2)[1] == 0);
+}
+
+TEST_CASE("Features far from zero keep their differences: they are standardised before they are rounded to f32") {
+  // Seconds since 1970, some of them behind the point; one column begins with an outlier, one never changes.
+  constexpr int num_rows = 1000;
+  const DataFolder folder;
+  std::string text = "time,late,same,y\n";
+  std::vector<double> times, late;
+  for (int i = 0; i < num_rows; ++i) {
+    times.push_back(1.7e9 + 1e-3 * (i * i % 337));
+    late.push_back(i == 0 ? 0 : 1.7e9 + (i * 37) % 101);
+    text += fmt::format("{},{},1700000000.125,{}\n", times.back(), late.back(), i % 2);
+  }
+  const LoadedData data = load_data(csv_config(folder, text), 1);
+  const auto check_column = [&](const std::vector<double>& values, std::size_t column) {
+    long double mean = 0, square = 0;
+    for (const double value : values) mean += static_cast<long double>(value) / num_rows;
+    for (const double value : values) square += (value - mean) * (value - mean) / num_rows;
+    int num_wrong = 0;
+    for (int i = 0; i < num_rows; ++i) {
+      const auto expected = static_cast<double>((values[static_cast<std::size_t>(i)] - mean) / std::sqrt(square));
+      num_wrong += floats_of(*data.train, i)[column] == Approx(expected).epsilon(1e-6).margin(1e-6) ? 0 : 1;
+    }
+    INFO("column " << column);
+    CHECK(num_wrong == 0);
+  };
+  check_column(times, 0);
+  check_column(late, 1);
+  for (int i = 0; i < num_rows; i += 100) CHECK(floats_of(*data.train, i)[2] == 0);
+  // Two rows a millisecond apart differ.
+  CHECK(floats_of(*data.train, 0)[0] != floats_of(*data.train, 1)[0]);
 }
 
 TEST_CASE("Labels that are numbers are ordered as numbers and equal as numbers") {
@@ -190,4 +223,37 @@ TEST_CASE("A delimiter is one character") {
   CHECK(load_data(config, 1).train->size() == 2);
   config.delimiter = "::";
   CHECK_THAT(error_of<ConfigError>([&] { load_data(config, 1); }), Contains("data.delimiter '::'"));
+}
+
+TEST_CASE("A numeric target that is no probability is refused for bce_with_logits, with its row") {
+  const DataFolder folder;
+  DataConfig config = csv_config(folder, "x,y\n0,0\n1,1\n2,0.25\n3,1.5\n");
+  config.target_type = TaskTarget::numeric;
+  CHECK_NOTHROW(load_data(config, 1));
+  config.targets_are_probabilities = true;
+  CHECK_THAT(load_error(config), Contains("train.csv:5:3: 1.5 in column 'y', expected a target from 0 to 1"));
+  config.train = folder.write("train.csv", "x,y\n0,0\n1,1\n2,0.25\n");
+  CHECK_NOTHROW(load_data(config, 1));
+  config.validation = folder.write("validation.csv", "x,y\n0,-1e-9\n");
+  CHECK_THAT(load_error(config), Contains("validation.csv:2:3: -1e-09 in column 'y'"));
+}
+
+TEST_CASE("A part of a csv is standardised by its training samples alone") {
+  const DataFolder folder;
+  std::string text = "x,y\n";
+  for (int i = 0; i < 40; ++i) text += std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  DataConfig config = csv_config(folder, text);
+  config.split = 0.25;
+  config.samples = 11;
+  const LoadedData data = load_data(config, 5);
+  REQUIRE(data.train->size() == 11);
+  REQUIRE(data.validation->size() == 10);
+  double sum = 0, square = 0;
+  for (int i = 0; i < 11; ++i) {
+    const double x = floats_of(*data.train, i)[0];
+    sum += x;
+    square += x * x;
+  }
+  CHECK(sum == Approx(0).margin(1e-5));
+  CHECK(square / 11 == Approx(1).epsilon(1e-5));
 }

@@ -156,6 +156,63 @@ TEST_CASE("Declared keys describe data that is not there and must agree with dat
   CHECK_THAT(error_of([&] { describe_data(digits, 1); }), Contains("data.classes declares 11"));
 }
 
+TEST_CASE("Counts below what the data has take a part of it, chosen by the seed, beside the same validation samples") {
+  const auto samples_of = [](const Dataset& dataset) {
+    std::vector<std::string> samples;
+    std::string sample(static_cast<std::size_t>(dataset.sample_type().num_bytes()), 0);
+    std::int32_t label = 0;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+      dataset.read(i, reinterpret_cast<std::byte*>(sample.data()), reinterpret_cast<std::byte*>(&label));
+      samples.push_back(sample + std::to_string(label));
+    }
+    std::sort(samples.begin(), samples.end());
+    return samples;
+  };
+  DataConfig config;  // digits
+  const LoadedData all = load_data(config, 3);
+  config.samples = 100;
+  const LoadedData part = load_data(config, 3);
+  CHECK(part.description.num_train == 100);
+  CHECK(describe_data(config, 3).num_train == 100);
+  CHECK(part.train->size() == 100);
+  CHECK(samples_of(*part.validation) == samples_of(*all.validation));
+  const std::vector<std::string> of_all = samples_of(*all.train), of_part = samples_of(*part.train);
+  CHECK(std::includes(of_all.begin(), of_all.end(), of_part.begin(), of_part.end()));
+  // Of all classes, as a part by chance is, and another for another seed.
+  std::set<std::int32_t> classes;
+  for (std::int64_t i = 0; i < 100; ++i) classes.insert(part.train->class_of(i));
+  CHECK(classes.size() == 10);
+  CHECK(samples_of(*load_data(config, 3).train) == of_part);
+  CHECK(samples_of(*load_data(config, 4).train) != of_part);
+
+  config.validation_samples = 7;
+  const LoadedData both = load_data(config, 3);
+  CHECK(both.description.num_validation == 7);
+  CHECK(both.validation->size() == 7);
+  const std::vector<std::string> seven = samples_of(*both.validation), whole = samples_of(*all.validation);
+  CHECK(std::includes(whole.begin(), whole.end(), seven.begin(), seven.end()));
+  CHECK(samples_of(*both.train) == of_part);
+}
+
+TEST_CASE("The checksum of a dataset is that of its whole content, and of none that is computed") {
+  const DataFolder folder;
+  DataConfig config;
+  config.type = DataType::csv;
+  config.train = folder.write("train.csv", "x,y\n1,a\n2,b\n4,a\n5,b\n");
+  const auto sum = [&] { return load_data(config, 1).train->content_crc32(); };
+  const std::optional<std::uint32_t> before = sum();
+  REQUIRE(before.has_value());
+  CHECK(sum() == before);
+  config.samples = 2;
+  CHECK(sum() != std::nullopt);
+  config.samples = 0;
+  folder.write("train.csv", "x,y\n1,a\n2,b\n4,b\n5,b\n");  // a target
+  CHECK(sum() != before);
+  folder.write("train.csv", "x,y\n1,a\n2,b\n5,b\n4,a\n");  // the order
+  CHECK(sum() != before);
+  CHECK(load_data(synthetic_config({4}), 1).train->content_crc32() == std::nullopt);
+}
+
 TEST_CASE("Normalisation has one value for all channels or one for each") {
   DataConfig config = synthetic_config({4, 4, 3});
   CHECK(describe_data(config, 1).mean == std::vector<float>{0, 0, 0});

@@ -9,6 +9,7 @@
 #include "tests/device/described_device.h"
 
 using namespace trainer;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -121,11 +122,10 @@ TEST_CASE("evaluation has no dropout, no saved indices, and norms by running sta
 }
 
 TEST_CASE("a shape mistake names the layer, the shapes and the line") {
-  using Catch::Matchers::Contains;
   const DataDescription data = described_data({8, 8, 3}, 10, 64);
-  const Experiment flat = experiment_of("    - linear: {out: 10}\n");
+  const Experiment flat = experiment_of("    - flatten\n    - conv2d: {out: 10, kernel: 3}\n");
   CHECK_THROWS_WITH(build_graph(flat, data, 2, GraphMode::training),
-                    Contains("test.yaml:4:") && Contains("layer '0'") && Contains("2×8×8×3"));
+                    Contains("test.yaml:5:") && Contains("layer '1'") && Contains("2×192"));
   const Experiment residual = experiment_of(
       "    - relu\n    - residual: {layers: [{conv2d: {out: 4, kernel: 3}}]}\n    - flatten\n    - linear: {out: "
       "10}\n");
@@ -144,4 +144,43 @@ TEST_CASE("layer totals match PyTorch's count for a small network") {
   std::int64_t total = 0;
   for (const Layer& layer : graph.layers) total += layer.num_parameters;
   CHECK(total == 112 + 1450);
+}
+
+TEST_CASE("linear takes the last dimension of images, its channels, and leaves height and width") {
+  const Experiment experiment =
+      experiment_of("    - linear: {out: 5}\n    - relu\n    - flatten\n    - linear: {out: 10}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  CHECK(graph.layers.at(1).output.shape == Shape{2, 8, 8, 5});
+  CHECK(graph.parameters.at(0).type.shape == Shape{5, 3});
+  CHECK(graph.parameters.at(2).type.shape == Shape{10, 320});
+  // Where flatten was forgotten, the loss asks for it.
+  CHECK_THROWS_WITH(build_graph(experiment_of("    - linear: {out: 10}\n"), described_data({8, 8, 3}, 10, 64), 2,
+                                GraphMode::training),
+                    Contains("test.yaml:4:") && Contains("2×8×8×10") && Contains("flatten"));
+}
+
+TEST_CASE("batch normalization over one value a channel is refused in training, with the layer's place") {
+  const std::string layers = "    - batchnorm2d: {name: norm}\n    - flatten\n    - linear: {out: 10}\n";
+  const Experiment experiment = experiment_of(layers);
+  const DataDescription pixels = described_data({1, 1, 3}, 10, 64);
+  CHECK_THROWS_WITH(
+      build_graph(experiment, pixels, 1, GraphMode::training),
+      Contains("test.yaml:4:7: error: layer 'norm'") && Contains("1×1×1×3") && Contains("one value a channel"));
+  CHECK_NOTHROW(build_graph(experiment, pixels, 2, GraphMode::training));
+  CHECK_NOTHROW(build_graph(experiment, pixels, 1, GraphMode::evaluation));
+  CHECK_NOTHROW(build_graph(experiment, described_data({1, 2, 3}, 10, 64), 1, GraphMode::training));
+}
+
+TEST_CASE("a loss of numbers over classes is refused at the loss, with the target_type that makes them numbers") {
+  const std::string layers = "    - flatten\n    - linear: {out: 10}\n";
+  for (const std::string loss : {"bce_with_logits", "mse"}) {
+    INFO(loss);
+    CHECK_THROWS_WITH(
+        build_graph(experiment_of(layers, loss), described_data({8, 8, 3}, 10, 64), 2, GraphMode::training),
+        Contains("test.yaml:6:1: error: " + loss) && Contains("data.target_type: numeric"));
+    Experiment digits = experiment_of(layers, loss);
+    digits.data.type = DataType::digits;  // classes only
+    CHECK_THROWS_WITH(build_graph(digits, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training),
+                      Contains("loss: cross_entropy") && !Contains("target_type"));
+  }
 }

@@ -21,6 +21,8 @@ std::vector<LinearCase> all_cases() {
       {"no bias", {f32, {3, 5}}, {.out = 2, .bias = false}},
       {"no bias, relu", {f32, {3, 5}}, {.out = 2, .bias = false, .relu = true}},
       {"three dimensions", {f32, {2, 3, 17}}, {.out = 19}},
+      {"images", {f32, {2, 3, 5, 7}}, {.out = 4}},
+      {"images, relu", {f32, {3, 2, 1, 5}}, {.out = 70, .relu = true}},
       {"wide", {f32, {5, 70}}, {.out = 131}},
       {"many rows", {f32, {67, 3}}, {.out = 33}},
   };

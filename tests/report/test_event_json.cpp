@@ -278,6 +278,7 @@ TEST_CASE("the event file begins anew with a new run and goes on with a resumed 
     EventFileSink sink(directory, "1");
     StartEvent start;
     start.first_step = first_step;
+    if (first_step > 1) start.resumption = {first_step - 1};
     sink.on_start(start);
     StepEvent step;
     step.step = first_step;

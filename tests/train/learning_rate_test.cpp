@@ -2,6 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
+#include <string>
+
+#include "tests/source_folder.h"
 
 using namespace trainer;
 
@@ -61,15 +65,50 @@ TEST_CASE("A cosine schedule has the values of torch's CosineAnnealingLR") {
   CHECK(learning_rate(shifted, 1.0, 16, 20, 5) == Approx(0.6));  // half-way between 1 and 0.2
 }
 
-TEST_CASE("A one-cycle schedule follows fastai's fit_one_cycle") {
-  // combined_cos(0.25, lr/25, lr, lr/1e5) at positions 0, 1/8, 1/4, 5/8 and 39/40.
-  const ScheduleConfig schedule = schedule_of(ScheduleType::one_cycle);
-  CHECK(learning_rate(schedule, 1.0, 1, 40, 10) == Approx(0.04));
-  CHECK(learning_rate(schedule, 1.0, 6, 40, 10) == Approx(0.52));
-  CHECK(learning_rate(schedule, 1.0, 11, 40, 10) == Approx(1.0));
-  CHECK(learning_rate(schedule, 1.0, 26, 40, 10) == Approx(0.500005));
-  const double last = 1 + (1 + std::cos(M_PI * (1 - (39.0 / 40 - 0.25) / 0.75))) * (1e-5 - 1) / 2;
-  CHECK(learning_rate(schedule, 1.0, 40, 40, 10) == Approx(last));
+TEST_CASE("A one-cycle schedule has the values of torch's OneCycleLR") {
+  std::ifstream golden(source_folder() + "/tests/golden/one_cycle.txt");
+  ScheduleConfig schedule = schedule_of(ScheduleType::one_cycle);
+  std::int64_t total = 0;
+  std::int64_t num_steps = 0;
+  for (std::string word; golden >> word;) {
+    if (word == "run") {
+      REQUIRE(golden >> total >> schedule.warmup_fraction >> schedule.start_divisor >> schedule.final_divisor);
+      continue;
+    }
+    std::string expected;
+    REQUIRE(golden >> expected);
+    // Where torch divides by zero the rise is over with the first step.
+    const double rate = expected == "nan" ? 0.5 : std::stod(expected);
+    INFO("step " << word << " of " << total << ", warmup_fraction " << schedule.warmup_fraction);
+    CHECK(learning_rate(schedule, 0.5, std::stoll(word), total, 1) == Approx(rate).epsilon(1e-9));
+    ++num_steps;
+  }
+  CHECK(num_steps > 200);
+}
+
+TEST_CASE("A one-cycle schedule starts, peaks and ends where its keys say, however long the run") {
+  ScheduleConfig schedule = schedule_of(ScheduleType::one_cycle);
+  schedule.warmup_fraction = GENERATE(0.25, 0.5, 0.1);
+  for (std::int64_t total = 1; total <= 10000; ++total) {
+    INFO("of " << total << " steps");
+    const auto rate = [&](std::int64_t step) { return learning_rate(schedule, 1.0, step, total, 1); };
+    const double top = schedule.warmup_fraction * static_cast<double>(total);
+    const bool starts = top <= 1 || std::abs(rate(1) / (1.0 / 25) - 1) < 1e-9;
+    const bool ends = std::abs(rate(total) / 1e-5 - 1) < 1e-6;
+    const auto peak = static_cast<std::int64_t>(std::round(top));
+    const bool is_whole = std::abs(top - static_cast<double>(peak)) < 1e-9 && peak >= 1;
+    const bool peaks = !is_whole || std::abs(rate(peak) - 1) < 1e-9;
+    // Up to the step at the top or the last before it, down from the next one.
+    const auto below = static_cast<std::int64_t>(std::floor(top + 1e-9));
+    const bool rises = below < 2 || rate(below - 1) < rate(below);
+    const bool falls = below + 2 > total || rate(below + 1) > rate(below + 2);
+    if (starts && ends && peaks && rises && falls) continue;
+    CHECK(starts);
+    CHECK(ends);
+    CHECK(peaks);
+    CHECK(rises);
+    CHECK(falls);
+  }
 }
 
 TEST_CASE("Schedules hold at their edges") {

@@ -1,11 +1,16 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/program/compile.h"
 #include "engine/train/run_directory.h"
 #include "tests/whole_runs/training_fixture.h"
 
@@ -299,6 +304,96 @@ TEST_CASE("A resumption refuses a configuration or data that would change the re
                  {"train.steps=6", "checkpoint.keep=9", "device.threads=1", "schedule=constant"});
   longer.options.resume = true;
   CHECK(longer() == RunStatus::done);
+}
+
+TEST_CASE("A resumption refuses training data whose content has changed, and warns of other validation data") {
+  const OutputFolder folder;
+  const auto write = [&](const std::string& name, float first) {
+    std::string text = "a,b,y\n";
+    for (int i = 0; i < 12; ++i) text += fmt::format("{},{},{}\n", i == 0 ? first : 0.1F * i, i * i, i % 2);
+    write_bytes(folder.path(name), text);
+  };
+  write("train.csv", 0);
+  write("validation.csv", 0);
+  const std::string yaml = fmt::format(
+      "data: {{type: csv, train: {}, validation: {}}}\nmodel: {{layers: [linear: {{out: 2}}]}}\ntrain: {{batch_size: "
+      "4}}\n",
+      folder.path("train.csv"), folder.path("validation.csv"));
+  const auto resumed = [&](int num_steps) {
+    auto run = std::make_unique<TestRun>(yaml, folder.path("run"),
+                                         std::vector<std::string>{fmt::format("train.steps={}", num_steps)});
+    run->options.resume = num_steps > 2;
+    return run;
+  };
+  REQUIRE((*resumed(2))() == RunStatus::done);
+  REQUIRE((*resumed(3))() == RunStatus::done);
+  write("train.csv", 0.5);
+  CHECK_THAT(refusal(*resumed(4)), Contains("made with other training data") && Contains("--weights"));
+  write("train.csv", 0);
+  write("validation.csv", 0.5);
+  const std::unique_ptr<TestRun> other = resumed(4);
+  other->num_warnings = 1;
+  REQUIRE((*other)() == RunStatus::done);
+  CHECK_THAT(other->events.warnings.front().message, Contains("the validation data is not what it was"));
+
+  // A checkpoint of before the contents were saved still resumes.
+  const std::string state_path = checkpoint_file(folder.path("run"), 4, "state.json");
+  nlohmann::json state = nlohmann::json::parse(file_bytes(state_path));
+  REQUIRE(state.erase("data") == 1);
+  REQUIRE(state.erase("device") == 1);
+  state.erase("crc32");
+  const std::string text = state.dump();
+  state["crc32"] = fmt::format("{:08x}", crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size()));
+  write_bytes(state_path, state.dump(2) + "\n");
+  write("train.csv", 0.5);
+  REQUIRE((*resumed(5))() == RunStatus::done);
+  CHECK(newest_step(folder.path("run")) == 5);
+}
+
+TEST_CASE("A resumption with another number of threads is warned of") {
+  const OutputFolder folder;
+  const auto resumed = [&](int num_steps, int num_threads) {
+    TestRun run(small_experiment, folder.path("run"), {fmt::format("train.steps={}", num_steps), "schedule=constant"});
+    run.options.resume = num_steps > 2;
+    run.num_threads = num_threads;
+    run.num_warnings = num_steps == 4 ? 1 : 0;
+    REQUIRE(run() == RunStatus::done);
+    return run.events.warnings;
+  };
+  resumed(2, 1);
+  resumed(3, 1);
+  const std::vector<WarningEvent> warnings = resumed(4, 2);
+  CHECK_THAT(warnings.front().message, Contains("was made on cpu (") && Contains(", 1 thread)") &&
+                                           Contains(", 2 threads)") && Contains("not bit for bit"));
+  resumed(5, 2);  // the newest checkpoint was made so
+}
+
+TEST_CASE("A run of no steps evaluates the weights it begins with, as planned") {
+  const OutputFolder folder;
+  TestRun run(small_experiment, folder.path("run"), {"train.steps=0"});
+  REQUIRE(run() == RunStatus::done);
+  REQUIRE(run.events.evaluations.size() == 1);
+  const EvalEvent& evaluation = run.events.evaluations.front();
+  CHECK(evaluation.step == 0);
+  CHECK(evaluation.samples == 12);
+  CHECK(evaluation.best);
+  CHECK(run.events.ends.back().loss == evaluation.loss);
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Program program = compile(run.experiment, run.data.description, *device);
+  const MemoryPlan plan = make_memory_plan(program, RunSchedule(run.experiment, run.data.description),
+                                           unlimited_capacity, allocator_options(run.experiment));
+  REQUIRE(plan.find(0, true) != nullptr);
+  CHECK(evaluation.memory.step == *plan.find(0, true));
+  CHECK(run.events.ends.back().peak_allocated == plan.peak_allocated);
+
+  TestRun without(small_experiment, folder.path("without"), {"train.steps=0", "data.validation_samples=0"});
+  REQUIRE(without() == RunStatus::done);
+  CHECK(without.events.evaluations.empty());
+  // Once is enough: what was evaluated is not evaluated again by a run that goes on.
+  TestRun again(small_experiment, folder.path("run"), {"train.steps=0"});
+  again.options.resume = true;
+  REQUIRE(again() == RunStatus::done);
+  CHECK(again.events.evaluations.empty());
 }
 
 TEST_CASE("A damaged or foreign checkpoint is refused with the reason, the previous one taken only when asked") {

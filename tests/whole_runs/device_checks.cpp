@@ -84,6 +84,8 @@ void check_plan_equals_run(Device& device) {
       {"memory.allocator=planned", "train.eval_every=3"},
       {"memory.allocator=planned", "train.accumulation_steps=3", "train.batch_size=5"},
       {"train.amp=fp16", "train.accumulation_steps=2", "train.checkpointing={every: 3}", "train.steps=4"},
+      {"train.steps=0"},
+      {"train.steps=0", "memory.allocator=planned"},
   };
   for (const std::vector<std::string>& overrides : variants) {
     const OutputFolder folder;

@@ -1,0 +1,43 @@
+#include "engine/program/run_checks.h"
+
+#include <fmt/format.h>
+
+#include "engine/config/diagnostic.h"
+
+namespace trainer {
+
+void check_run(const Experiment& experiment, const DataDescription& data) {
+  const TrainConfig& train = experiment.train;
+  if (train.early_stopping.patience > 0 && data.num_validation == 0) {
+    throw located_error(train.early_stopping.location,
+                        "early stopping judges by validation data, and there is none: the run would never stop early",
+                        "data.split or other validation data, or train.early_stopping.patience: 0");
+  }
+  const bool has_size = train.batch_size_rule == BatchSizeRule::given;
+  if (experiment.data.drop_last && has_size && train.batch_size > data.num_train) {
+    throw located_error(experiment.data.drop_last_location,
+                        fmt::format("'data.drop_last' leaves nothing to train on: {} training samples do not fill a "
+                                    "batch of {}",
+                                    data.num_train, train.batch_size),
+                        fmt::format("train.batch_size of at most {}, or data.drop_last: false", data.num_train));
+  }
+}
+
+std::vector<std::string> run_warnings(const Experiment& experiment, const RunSchedule& schedule) {
+  std::vector<std::string> warnings;
+  const ScheduleConfig& rates = experiment.schedule;
+  const std::int64_t num_steps = schedule.total_steps();
+  const bool warms_up = rates.type != ScheduleType::one_cycle && rates.warmup_steps > 0;
+  if (warms_up && num_steps > 0 && rates.warmup_steps > num_steps) {
+    const double highest =
+        experiment.optimizer.lr * static_cast<double>(num_steps) / static_cast<double>(rates.warmup_steps);
+    warnings.push_back(located_text(
+        rates.warmup_location,
+        fmt::format("the warm-up of {} steps is longer than the run of {}: the learning rate never gets above {:.3g} "
+                    "of optimizer.lr {:.3g}",
+                    rates.warmup_steps, num_steps, highest, experiment.optimizer.lr)));
+  }
+  return warnings;
+}
+
+}  // namespace trainer
