@@ -1,10 +1,14 @@
 """Writes data sets in trainer's formats, and reads them with NumPy and pandas alone."""
 import csv
 import gzip
+import pathlib
 import struct
 
 import numpy as np
 import pandas
+
+
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "datasets" / "digits.csv.gz"
 
 
 def open_for_writing(path):

@@ -42,6 +42,7 @@ SCHEDULES = [
     ({"type": "cosine", "final_factor": 0.02, "warmup_steps": 3}, cosine(0.02)),
     ({"type": "one_cycle"}, one_cycle(0.25, 25, 1e5)),
     ({"type": "one_cycle", "warmup_fraction": 0.4, "start_divisor": 10, "final_divisor": 1000}, one_cycle(0.4, 10, 1000)),
+    ({"type": "one_cycle", "warmup_fraction": 1, "start_divisor": 4}, one_cycle(1.0, 4, 1e5)),
 ]
 
 
@@ -74,6 +75,8 @@ def run(case):
     section, make = SCHEDULES[case.index % len(SCHEDULES)]
     steps = lengths(case.options)[case.index // len(SCHEDULES)]
     section = dict(section)
+    if section.get("warmup_fraction") == 1:
+        steps = max(2, steps)  # PyTorch's divides by zero for one step
     warmup = section.get("warmup_steps", 0)
     if warmup >= steps:
         warmup = section["warmup_steps"] = steps - 1
