@@ -20,10 +20,11 @@ def maybe_pair(random, low, high):
 
 
 class NetworkMaker:
-    """Draws layers; `seen` collects the kinds and options that were drawn."""
+    """Draws layers; `seen` collects the kinds and options that were drawn. `smooth`: none with a kink (relu, maxpool2d)."""
 
-    def __init__(self, random):
+    def __init__(self, random, smooth=False):
         self.random = random
+        self.smooth = smooth
         self.seen = set()
 
     def note(self, *what):
@@ -112,7 +113,7 @@ class NetworkMaker:
         return {kind: arguments} if arguments else kind
 
     def activation(self):
-        layer = self.random.choice(ACTIVATIONS)
+        layer = self.random.choice(ACTIVATIONS[1:] if self.smooth else ACTIVATIONS)
         self.note(layer if isinstance(layer, str) else "gelu approximate")
         return layer
 
@@ -163,7 +164,7 @@ class NetworkMaker:
         if kind == "conv2d":
             return self.conv2d(shape)
         if kind in ("maxpool2d", "avgpool2d"):
-            return self.pool(shape, kind)
+            return self.pool(shape, "avgpool2d" if self.smooth else kind)
         return self.any_layer(kind, shape)
 
     def any_layer(self, kind, shape):

@@ -106,14 +106,14 @@ class KinkWatch:
 class Reference:
     """The exact numbers of a computation and how far a good f32 may be from them.
 
-    `compute(dtype, noise)` gives {name: array of f64}; `noise` is None or a Noise.
+    `compute(dtype, noise)` gives {name: array of f64}; `noise` is None or a Noise. `unit` is half the distance of two
+    numbers around 1 in the type that is rounded to; in another than f32, PyTorch's own run in it is `others`.
     """
 
-    def __init__(self, compute, seed, unit=UNIT, in_f32=True, factor=FACTOR, floor=FLOOR):
+    def __init__(self, compute, seed, unit=UNIT, others=None, factor=FACTOR, floor=FLOOR, num_noisy=NUM_NOISY):
         self.exact = compute(torch.float64, None)
-        others = [compute(torch.float64, Noise(seed * 1000 + draw, unit)) for draw in range(NUM_NOISY)]
-        if in_f32:
-            others.append(compute(torch.float32, None))
+        others = [compute(torch.float32, None)] if others is None else others
+        others += [compute(torch.float64, Noise(seed * 1000 + draw, unit)) for draw in range(num_noisy)]
         self.allowed = {}
         for name, value in self.exact.items():
             spread = max(float(np.max(np.abs(other[name] - value), initial=0)) for other in others)
