@@ -31,6 +31,7 @@ def parsed(words):
     parser.add_argument("--short", action="store_true", help="fewer and smaller cases, for every build")
     parser.add_argument("--only", nargs="+", choices=suite.PARTS, metavar="PART", help=f"of {', '.join(suite.PARTS)}")
     parser.add_argument("--case", metavar="PART:SEED:INDEX", help="one case alone, as a failure names it")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="cases at a time (2)")
     parser.add_argument("--json", metavar="FILE", help="write every figure there")
     parser.add_argument("--keep", metavar="FOLDER", default=str(ROOT / "runs" / "verify_against_pytorch"),
                         help="where the files of cases that fail are kept (runs/verify_against_pytorch)")
@@ -44,8 +45,8 @@ def parsed(words):
         if part not in suite.PARTS or not seed.isdigit() or not index.isdigit():
             parser.error(f"--case {options.case}: expected PART:SEED:INDEX")
         options.parts, options.seed, options.index = [part], int(seed), int(index)
-    if options.networks < 1:
-        parser.error("--networks: at least 1")
+    if options.networks < 1 or options.jobs < 1:
+        parser.error("--networks and --jobs: at least 1")
     if options.short:
         options.networks = min(options.networks, SHORT["networks"])
     binary = pathlib.Path(options.trainer or ROOT / "build" / "release" / "trainer").resolve()

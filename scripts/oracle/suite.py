@@ -1,5 +1,7 @@
 """Runs the cases of the parts, each in a folder of its own, and keeps the folders of those that fail."""
+import concurrent.futures
 import importlib
+import multiprocessing
 import pathlib
 import random
 import shutil
@@ -55,16 +57,27 @@ def run_case(part, seed, index, trainer, options):
     return result, case.seen
 
 
-def run_part(part, options, trainer, progress=lambda text: None):
+def run_part(part, options, trainer, progress=lambda result: None):
+    """All cases of a part, options.jobs at a time; each is the same however many run beside it."""
     begin = time.monotonic()
     module = module_of(part)
+    indices = list(range(module.num_cases(options))) if options.index is None else [options.index]
     results, seen = [], set()
-    indices = range(module.num_cases(options)) if options.index is None else [options.index]
-    for index in indices:
-        result, met = run_case(part, options.seed, index, trainer, options)
+
+    def take(found):
+        result, met = found
         results.append(result)
-        seen |= met
+        seen.update(met)
         progress(result)
+
+    if options.jobs == 1 or len(indices) == 1:
+        for index in indices:
+            take(run_case(part, options.seed, index, trainer, options))
+    else:
+        context = multiprocessing.get_context("fork")
+        with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+            for found in pool.map(run_case, *zip(*[(part, options.seed, index, trainer, options) for index in indices])):
+                take(found)
     missing = []
     if options.index is None and hasattr(module, "everything"):
         missing = sorted(module.everything(options) - seen)
