@@ -92,7 +92,7 @@ def scaled_magnitudes(model, loss, inputs, targets):
     hooks = [module.register_full_backward_hook(lambda _m, gin, gout: largest.append(max(
         float(g.abs().max()) for g in (*gin, *gout) if g is not None))) for module in model.modules()]
     model.zero_grad(set_to_none=True)
-    training.loss_of(loss, model(inputs), targets).backward()
+    training.loss_of(loss, model(inputs.clone().requires_grad_()), targets).backward()
     for hook in hooks:
         hook.remove()
     of_weights = max(float(p.grad.abs().max()) for p in model.parameters() if p.ndim > 1)
