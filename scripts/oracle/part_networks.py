@@ -221,9 +221,9 @@ def compare_twin(case, twin, section, memory=None, train=None):
     """Runs what the twin describes and compares every number."""
     weights_file = case.folder / "weights.safetensors"
     safetensors_file.write(weights_file, twin.weights)
-    config = gradient_probe({"seed": case.number, "data": section, "model": {"layers": twin.layers}, "loss": twin.loss,
-                             "memory": memory or {}, "train": {"batch_size": twin.data["batch"], "epochs": 1,
-                                                               "log_every": 1, **(train or {})}})
+    config = gradient_probe({"seed": case.number, "device": {"type": "cpu", "threads": 1 + case.number % 2},
+                             "data": section, "model": {"layers": twin.layers}, "loss": twin.loss, "memory": memory or {},
+                             "train": {"batch_size": twin.data["batch"], "epochs": 1, "log_every": 1, **(train or {})}})
     run = case.trainer.run(case.folder, config, "--weights", weights_file, name="network")
     rounding.Reference(twin.compute, case.number).compare(case.findings, measured(run, len(twin.updates)))
     case.findings.equal("samples of the steps", [event["samples"] for event in run.steps],

@@ -19,14 +19,14 @@ KINK_MARGIN = 3e-6
 
 class _Noise(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, generator, unit):
-        ctx.generator, ctx.unit = generator, unit
-        return x * (1 + unit * (2 * torch.rand(x.shape, generator=generator, dtype=x.dtype) - 1))
+    def forward(ctx, x, noise):
+        ctx.noise = noise
+        return x * (1 + noise.unit * noise.uniform(x))
 
     @staticmethod
     def backward(ctx, gradient):
-        noise = 2 * torch.rand(gradient.shape, generator=ctx.generator, dtype=gradient.dtype) - 1
-        return gradient * (1 + ctx.unit * noise), None, None
+        noise = ctx.noise
+        return gradient * (1 + noise.unit * noise.uniform(gradient)) + noise.quantum * noise.uniform(gradient), None
 
 
 class _ChannelNoise(torch.autograd.Function):
@@ -44,31 +44,36 @@ class _ChannelNoise(torch.autograd.Function):
 
 
 class Noise:
-    """Roundings of one seed, in the place of those that f32 would make."""
+    """Roundings of one seed, in the place of those that f32, or the type of `unit`, would make. `quantum`: what gradients
+    are rounded by however small they are, half the distance of the type's smallest numbers."""
 
-    def __init__(self, seed, unit=UNIT):
+    def __init__(self, seed, unit=UNIT, quantum=0.0):
         self.generator = torch.Generator().manual_seed(seed)
-        self.unit = unit
+        self.unit, self.quantum = unit, quantum
+
+    def uniform(self, like):
+        """In −1 … 1."""
+        return 2 * torch.rand(like.shape, generator=self.generator, dtype=like.dtype) - 1
 
     def attach(self, model):
         for module in model.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.register_forward_pre_hook(lambda _module, inputs: (_ChannelNoise.apply(inputs[0], self),))
             if not isinstance(module, nn.Sequential):
-                module.register_forward_hook(lambda _module, _inputs, out: _Noise.apply(out, self.generator, self.unit))
+                module.register_forward_hook(lambda _module, _inputs, out: _Noise.apply(out, self))
 
     def of_channels(self, x):
         mean = x.abs().mean(dim=(0, 2, 3), keepdim=True)
-        return x + self.unit * mean * (2 * torch.rand(mean.shape, generator=self.generator, dtype=x.dtype) - 1)
+        return x + self.unit * mean * self.uniform(mean)
 
     def of_input(self, x):
         """Absolute, as normalising leaves it: what was subtracted has been as large as the largest."""
-        return x + self.unit * x.abs().max() * (2 * torch.rand(x.shape, generator=self.generator, dtype=x.dtype) - 1)
+        return x + self.unit * x.abs().max() * self.uniform(x)
 
     def of_tensors(self, model):
         with torch.no_grad():
             for tensor in [*model.parameters(), *(buffer for buffer in model.buffers() if buffer.is_floating_point())]:
-                tensor *= 1 + self.unit * (2 * torch.rand(tensor.shape, generator=self.generator, dtype=tensor.dtype) - 1)
+                tensor *= 1 + self.unit * self.uniform(tensor)
 
 
 class KinkWatch:
@@ -107,17 +112,20 @@ class Reference:
     """The exact numbers of a computation and how far a good f32 may be from them.
 
     `compute(dtype, noise)` gives {name: array of f64}; `noise` is None or a Noise. `unit` is half the distance of two
-    numbers around 1 in the type that is rounded to; in another than f32, PyTorch's own run in it is `others`.
+    numbers around 1 in the type that is rounded to; in another than f32, PyTorch's own runs in it are `others`.
     """
 
-    def __init__(self, compute, seed, unit=UNIT, others=None, factor=FACTOR, floor=FLOOR, num_noisy=NUM_NOISY):
+    def __init__(self, compute, seed, unit=UNIT, others=None, factor=FACTOR, floor=FLOOR, num_noisy=NUM_NOISY,
+                 quantum=0.0):
         self.exact = compute(torch.float64, None)
         others = [compute(torch.float32, None)] if others is None else others
-        others += [compute(torch.float64, Noise(seed * 1000 + draw, unit)) for draw in range(num_noisy)]
+        others += [compute(torch.float64, Noise(seed * 1000 + draw, unit, quantum)) for draw in range(num_noisy)]
         self.allowed = {}
         for name, value in self.exact.items():
             spread = max(float(np.max(np.abs(other[name] - value), initial=0)) for other in others)
             self.allowed[name] = factor * spread + floor * unit * float(np.max(np.abs(value), initial=0)) + 1e-37
+            if "gradient" in name:
+                self.allowed[name] += floor * quantum
 
     def compare(self, findings, measured):
         """`measured` has a number or an array for each name, or lacks it, which is a failure."""
