@@ -92,7 +92,8 @@ def main(words):
     missing = missing_modules()
     if missing:
         run_by_environment(words)
-        print(f"skipped: {', '.join(missing)} not installed; scripts/python_env.sh installs what this needs", file=sys.stderr)
+        print(f"skipped: {', '.join(missing)} not installed; scripts/python_env.sh installs what this needs",
+              file=sys.stderr)
         return EXIT_SKIPPED
     results = compare(options)
     print(findings.table(results))

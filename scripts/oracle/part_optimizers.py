@@ -95,7 +95,8 @@ def run(case):
     section, sets = part_networks.write_data(case.folder, data, np.random.default_rng(case.number), random)
     epochs = 4 if case.options.short else 10
     updates = training.updates_of(data["samples"], data["batch"], accumulation) * epochs
-    weights = training.random_weights(training.torch_network.build(layers, data["shape"]), np.random.default_rng(case.number))
+    weights = training.random_weights(training.torch_network.build(layers, data["shape"]),
+                                      np.random.default_rng(case.number))
     twin = Twin(layers, data, loss, weights, sets, updates, optimizer, 0)
     case.seen = {kind, f"accumulation {accumulation}", *optimizer}
     train = {"batch_size": data["batch"], "epochs": epochs, "log_every": 1, "accumulation_steps": accumulation}

@@ -3,8 +3,11 @@ import signal
 import subprocess
 import time
 
+from trainer_runs import INTERRUPTED
+
 LAYERS = [{"conv2d": {"out": 6, "kernel": 3, "padding": 1, "bias": False}}, "batchnorm2d", "relu",
-          {"maxpool2d": {"kernel": 2}}, "flatten", {"dropout": {"p": 0.3}}, {"linear": {"out": 16}}, "gelu", {"linear": {"out": 10}}]
+          {"maxpool2d": {"kernel": 2}}, "flatten", {"dropout": {"p": 0.3}}, {"linear": {"out": 16}}, "gelu",
+          {"linear": {"out": 10}}]
 OPTIMIZERS = [{"type": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": True}, {"type": "adam", "lr": 0.003},
               {"type": "adamw", "lr": 0.003, "weight_decay": 0.1}]
 SCHEDULES = [{"type": "constant"}, {"type": "one_cycle"}, {"type": "cosine", "warmup_steps": 3},
@@ -64,7 +67,8 @@ def run(case):
     else:
         code = start_and_stop(case, config, how, total)
         # It may have ended before the signal came; then there is nothing to resume, and both are whole.
-        case.findings.holds("the first part ends as told", code in ((75, 0) if how == "interrupted" else (-9, 0)), f"{code}")
+        expected = INTERRUPTED if how == "interrupted" else -signal.SIGKILL
+        case.findings.holds("the first part ends as told", code in (expected, 0), f"{code}")
         time.sleep(0.05)
         resumed = case.trainer.run(case.folder, config, "--resume", name="resumed")
     for file in ("model", "optimizer"):

@@ -5,7 +5,6 @@ import torch
 
 import data_files
 import part_networks
-import rounding
 import safetensors_file
 import training
 from trainer_runs import DIVERGED, gradient_probe
@@ -93,8 +92,9 @@ def class_weights_are_those_of_the_update(case):
     """Over micro-batches, too, the mean divides by the weights of all samples of the update."""
     _, section, sets, weights, file = table(case)
     loss = {"type": "cross_entropy", "class_weights": [0.1, 1.0, 5.0]}
-    run_ = case.trainer.run(case.folder, gradient_probe({"data": section, "model": {"layers": LAYERS}, "loss": loss, "train": {
-        "batch_size": 6, "accumulation_steps": 3, "epochs": 1, "log_every": 1}}), "--weights", file)
+    run_ = case.trainer.run(case.folder, gradient_probe({
+        "data": section, "model": {"layers": LAYERS}, "loss": loss,
+        "train": {"batch_size": 6, "accumulation_steps": 3, "epochs": 1, "log_every": 1}}), "--weights", file)
     inputs, targets = tensors(sets)
     results = []
     for parts in ([(0, 16, 1.0)], [(0, 6, 6 / 16), (6, 12, 6 / 16), (12, 16, 4 / 16)]):
@@ -126,8 +126,9 @@ def batch_norm_sees_micro_batches(case):
 def loss_of_a_step_is_before_its_update(case):
     _, section, sets, weights, file = table(case)
     case.shape = [5]
-    run_ = case.trainer.run(case.folder, {"data": section, "model": {"layers": LAYERS}, "optimizer": {"type": "sgd", "lr": 1.0},
-                                          "train": {"batch_size": 16, "epochs": 1, "log_every": 1}}, "--weights", file)
+    run_ = case.trainer.run(case.folder, {
+        "data": section, "model": {"layers": LAYERS}, "optimizer": {"type": "sgd", "lr": 1.0},
+        "train": {"batch_size": 16, "epochs": 1, "log_every": 1}}, "--weights", file)
     inputs, targets = tensors(sets)
     before = training.loss_of({}, training.model_of(LAYERS, [5], weights, torch.float64)(inputs), targets).item()
     behind = training.loss_of({}, training.model_of(LAYERS, [5], run_.weights(1), torch.float64)(inputs), targets).item()
@@ -221,9 +222,9 @@ def ties_go_to_the_lower_class(case):
 def not_finite_ends_the_run(case):
     """PyTorch trains on with NaN."""
     _, section, _, _, file = table(case)
-    run_ = case.trainer.run(case.folder, {"data": section, "model": {"layers": LAYERS}, "optimizer": {"type": "sgd", "lr": 1e38},
-                                          "train": {"batch_size": 16, "epochs": 9, "log_every": 1}}, "--weights", file,
-                            accept=(DIVERGED,))
+    run_ = case.trainer.run(case.folder, {
+        "data": section, "model": {"layers": LAYERS}, "optimizer": {"type": "sgd", "lr": 1e38},
+        "train": {"batch_size": 16, "epochs": 9, "log_every": 1}}, "--weights", file, accept=(DIVERGED,))
     case.findings.equal("exit code", run_.exit_code, DIVERGED)
     case.findings.equal("events of divergence", len(run_.of_kind("diverged")), 1)
 
@@ -233,9 +234,9 @@ def skipped_steps_are_steps_of_the_schedule(case):
     _, section, sets, weights, file = table(case)
     case.shape = [5]
     run_ = case.trainer.run(case.folder, {
-        "data": section, "model": {"layers": LAYERS}, "optimizer": {"type": "adam", "lr": 0.05}, "schedule": {"type": "cosine"},
-        "train": {"batch_size": 16, "epochs": 12, "log_every": 1, "amp": "fp16", "loss_scale": {"initial": 2.0**24}}},
-        "--weights", file)
+        "data": section, "model": {"layers": LAYERS}, "optimizer": {"type": "adam", "lr": 0.05},
+        "schedule": {"type": "cosine"}, "train": {"batch_size": 16, "epochs": 12, "log_every": 1, "amp": "fp16",
+                                                  "loss_scale": {"initial": 2.0**24}}}, "--weights", file)
     skipped = [event["skipped"] for event in run_.steps]
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.05)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 12)

@@ -1,9 +1,9 @@
-"""How far f32 may be from the exact numbers: measured on PyTorch's side, not guessed.
+"""How far f32 may be from the exact numbers, measured on PyTorch's side.
 
-The same computation is made in f64; in f32; and several times in f64 where each layer's output, each gradient that comes
-back to it, the input and the weights carry noise of one rounding to f32, relative 2⁻²⁴. How far these end from the exact
-numbers is what rounding does to this network, whatever its condition. A trainer may be off by FACTOR times the largest
-of them (its sums have another order) and by FLOOR roundings of the tensor's largest number.
+The same computation is made in f64; in f32; and several times in f64 where each layer's output, each gradient that
+comes back to it, the input and the weights carry noise of one rounding to f32, relative 2⁻²⁴. How far these end from
+the exact numbers is what rounding does to this network, whatever its condition. A trainer may be off by FACTOR times
+the largest of them (its sums have another order) and by FLOOR roundings of the tensor's largest number.
 """
 import numpy as np
 import torch

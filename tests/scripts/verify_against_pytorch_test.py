@@ -32,7 +32,8 @@ HAS_ALL = all(importlib.util.find_spec(name) for name in verify_against_pytorch.
 
 
 def options(**changes):
-    return types.SimpleNamespace(**{"seed": 1, "index": None, "keep": None, "jobs": 1, "short": True, "networks": 4, **changes})
+    return types.SimpleNamespace(**{"seed": 1, "index": None, "keep": None, "jobs": 1, "short": True, "networks": 4,
+                                    **changes})
 
 
 class Comparisons(unittest.TestCase):
@@ -216,7 +217,8 @@ class SemanticsTable(unittest.TestCase):
         claims = next(node.value for node in ast.parse(source).body
                       if isinstance(node, ast.Assign) and node.targets[0].id == "CLAIMS")
         readme = (ROOT / "scripts" / "oracle" / "README.md").read_text(encoding="utf-8")
-        rows = [line.rsplit("|", 2)[1].strip() for line in readme.splitlines() if line.startswith("|") and line.count("|") == 5]
+        rows = [line.rsplit("|", 2)[1].strip() for line in readme.splitlines()
+                if line.startswith("|") and line.count("|") == 5]
         named = {word for row in rows for word in row.split("`")[1::2]} - set(suite.PARTS)
         self.assertEqual(named, {name.id for name in claims.elts})
 
@@ -256,7 +258,8 @@ PERTURBED = [
     ("networks:1:3", "an accuracy off by one sample", changed_event("eval", "accuracy", lambda x: x + 0.05), "accuracy"),
     ("optimizers:1:0", "a weight off by a ten-thousandth", scaled_tensor("model", 1.0001, "weight"), "weight"),
     ("optimizers:1:3", "a moment off by a thousandth", scaled_tensor("optimizer", 1.001, "second_moment"), "second_moment"),
-    ("schedules:1:6", "a learning rate off by a millionth", changed_event("step", "lr", lambda x: x * 1.000001), "learning rate"),
+    ("schedules:1:6", "a learning rate off by a millionth", changed_event("step", "lr", lambda x: x * 1.000001),
+     "learning rate"),
     ("initialisers:1:0", "weights wider by a fiftieth", scaled_tensor("model", 1.02, "weight"), "within"),
     ("initialisers:1:4", "normal weights wider by a fifth", scaled_tensor("model", 1.2, "weight"), "deviation"),
     ("amp:1:0", "a gradient off by a fifth", scaled_tensor("optimizer", 1.2, ".momentum"), "gradient of"),
