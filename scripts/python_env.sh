@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/python_env.sh: the Python with PyTorch that the oracle (scripts/oracle/) and the benchmark compare with.
 # Makes the ignored .venv/ with the newest PyTorch that pip installs (a few GiB: PyPI's wheel for Linux brings CUDA's
-# libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS.
+# libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas, for
+# the oracle alone, is added to an environment that lacks it.
 # Prints what is used; .venv/bin/python runs it. Delete .venv/ to make it anew.
 set -euo pipefail
 repository=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd -P)
@@ -27,6 +28,9 @@ if ! works; then
     /usr/bin/python3 -m venv --system-site-packages .venv >>"$log" 2>&1
   fi
   works || { say "PyTorch does not import; see build/python_env.log."; exit 1; }
+fi
+if ! .venv/bin/python -c 'import pandas' 2>/dev/null; then
+  .venv/bin/python -m pip install pandas </dev/null >>"$log" 2>&1 || require_packages python3-pandas
 fi
 .venv/bin/python - <<'PYTHON'
 import platform, torch

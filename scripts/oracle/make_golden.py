@@ -25,83 +25,15 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import safetensors_file  # noqa: E402
+import torch_network  # noqa: E402
 from golden_networks import NETWORKS  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "golden"
 NUM_STEPS = 20
-ACTIVATIONS = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
-
-
-class Residual(nn.Module):
-    def __init__(self, layers, shortcut):
-        super().__init__()
-        self.layers = layers
-        self.shortcut = shortcut
-
-    def forward(self, x):
-        return self.layers(x) + self.shortcut(x)
-
-
-class GlobalAveragePool(nn.Module):
-    def forward(self, x):
-        return x.mean(dim=(2, 3))
-
-
-def kind_and_arguments(layer):
-    return (layer, {}) if isinstance(layer, str) else layer
-
-
-def sequence(layers, shape):
-    """The module of a list of layers and the shape behind it; children bear the layer's name or index."""
-    module = nn.Sequential()
-    for index, layer in enumerate(layers):
-        kind, arguments = kind_and_arguments(layer)
-        child, shape = make_layer(kind, dict(arguments), shape)
-        module.add_module(arguments.get("name", str(index)), child)
-    return module, shape
-
-
-def make_layer(kind, arguments, shape):
-    """The module of one layer over an input of `shape`, features or (C, H, W), and the shape of its output."""
-    arguments.pop("name", None)
-    if kind == "linear":
-        out = arguments.pop("out")
-        return nn.Linear(shape[0], out, **arguments), (out,)
-    if kind == "residual":
-        layers, out = sequence(arguments["layers"], shape)
-        shortcut, _ = sequence(arguments.get("shortcut", []), shape)
-        return Residual(layers, shortcut), out
-    if kind == "sequential":
-        return sequence(arguments["layers"], shape)
-    if kind == "repeat":
-        return sequence([("sequential", {"layers": arguments["layers"]})] * arguments["times"], shape)
-    if kind == "conv2d":
-        module = nn.Conv2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)
-    elif kind == "batchnorm2d":
-        module = nn.BatchNorm2d(shape[0], **arguments)
-    elif kind == "layernorm":
-        module = nn.LayerNorm(shape[0], **arguments)
-    elif kind == "maxpool2d":
-        module = nn.MaxPool2d(arguments.pop("kernel"), **arguments)
-    elif kind == "avgpool2d":
-        module = nn.AvgPool2d(arguments.pop("kernel"), **arguments)
-    elif kind == "global_avgpool":
-        module = GlobalAveragePool()
-    elif kind == "flatten":
-        module = nn.Flatten()
-    elif kind == "dropout":
-        module = nn.Dropout(arguments["p"])
-    elif kind == "gelu":
-        module = nn.GELU(**arguments)
-    else:
-        module = ACTIVATIONS[kind]()
-    return module, tuple(module.eval()(torch.zeros(1, *shape)).shape[1:])
 
 
 def build(network):
-    shape = network["data"]["shape"]
-    model, _ = sequence(network["layers"], (shape[2], shape[0], shape[1]) if len(shape) == 3 else tuple(shape))
-    return model
+    return torch_network.build(network["layers"], network["data"]["shape"])
 
 
 def state_arrays(model):
@@ -251,7 +183,7 @@ def yaml_value(value):
 def yaml_layers(layers, indent):
     lines = []
     for layer in layers:
-        kind, arguments = kind_and_arguments(layer)
+        kind, arguments = torch_network.kind_and_arguments(layer)
         if "layers" not in arguments:
             lines.append(f"{indent}- {kind}: {yaml_value(arguments)}" if arguments else f"{indent}- {kind}")
             continue

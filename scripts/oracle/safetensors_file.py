@@ -1,11 +1,12 @@
-"""Reads and writes safetensors files of NumPy arrays: u64 length, JSON header, bytes, in the order of the names."""
+"""Reads and writes safetensors files of NumPy arrays: u64 length, JSON header, bytes, in the order of the names. NumPy has
+no bf16: it is read as the f32 of the same value."""
 import json
 import struct
 
 import numpy as np
 
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"),
-          "U8": np.dtype("u1")}
+          "U8": np.dtype("u1"), "F16": np.dtype("<f2")}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -30,6 +31,11 @@ def read(path):
         content = file.read()
     (length,) = struct.unpack_from("<Q", content)
     body = content[8 + length:]
-    return {name: np.frombuffer(body[entry["data_offsets"][0]:entry["data_offsets"][1]],
-                                DTYPES[entry["dtype"]]).reshape(entry["shape"]).copy()
+    return {name: array(body[entry["data_offsets"][0]:entry["data_offsets"][1]], entry["dtype"]).reshape(entry["shape"])
             for name, entry in json.loads(content[8:8 + length]).items() if name != "__metadata__"}
+
+
+def array(content, dtype):
+    if dtype == "BF16":
+        return (np.frombuffer(content, "<u2").astype("<u4") << 16).view("<f4")
+    return np.frombuffer(content, DTYPES[dtype]).copy()

@@ -1,0 +1,74 @@
+"""Writes data sets in trainer's formats, and reads them with NumPy and pandas alone."""
+import csv
+import gzip
+import pathlib
+import struct
+
+import numpy as np
+import pandas
+
+
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "datasets" / "digits.csv.gz"
+
+
+def open_for_writing(path):
+    return gzip.open(path, "wb") if str(path).endswith(".gz") else open(path, "wb")
+
+
+def open_for_reading(path):
+    return gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb")
+
+
+def write_idx(path, array):
+    """u8 of any rank, after the description of the MNIST family."""
+    with open_for_writing(path) as file:
+        file.write(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape))
+        file.write(np.ascontiguousarray(array, np.uint8).tobytes())
+
+
+def read_idx(path):
+    with open_for_reading(path) as file:
+        content = file.read()
+    rank = content[3]
+    shape = struct.unpack_from(f">{rank}I", content, 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def write_cifar10(path, images, labels):
+    """Images (N, 32, 32, 3); a record is the label and three planes."""
+    records = np.concatenate([labels[:, None].astype(np.uint8), images.transpose(0, 3, 1, 2).reshape(len(images), -1)], 1)
+    path.write_bytes(records.astype(np.uint8).tobytes())
+
+
+def read_cifar10(paths):
+    records = np.concatenate([np.fromfile(path, np.uint8).reshape(-1, 3073) for path in paths])
+    return records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), records[:, 0]
+
+
+def write_csv(path, columns, rows, delimiter=",", header=True, quoting=csv.QUOTE_MINIMAL, line_end="\n"):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=line_end)
+        if header:
+            writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def read_csv(path, target, delimiter=",", header=True):
+    """(features in f64, the target's column as pandas reads it); `target` is a name or a position."""
+    table = pandas.read_csv(path, sep=delimiter, header=0 if header else None, skipinitialspace=True,
+                            float_precision="round_trip")
+    column = target if target in table.columns else table.columns[int(target)]
+    return table.drop(columns=[column]).to_numpy(np.float64), table[column]
+
+
+def standardised(features, train):
+    """(x − mean) / std of the training rows, population standard deviation; constant columns become 0."""
+    mean, std = train.mean(axis=0), train.std(axis=0, ddof=0)
+    constant = np.ptp(train, axis=0) == 0
+    # A constant column's own value, since its mean may be rounded.
+    mean = np.where(constant, train[0], mean)
+    return (features - mean) / np.where(constant, 1, std)
+
+
+def standardised_pixels(images, mean=(0,), std=(1,)):
+    return (images.astype(np.float64) / 255 - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)

@@ -1,0 +1,329 @@
+"""Data readers: every sample that reaches the model against NumPy and pandas over the same files; orders, splits and
+last batches."""
+import csv
+import gzip
+
+import numpy as np
+
+import data_files
+import data_probe
+import safetensors_file
+from trainer_runs import gradient_probe
+
+ROUNDING = 2.0**-24
+
+
+def planes(images):
+    """As `flatten` leaves images: channel, row, column."""
+    return images.transpose(0, 3, 1, 2).reshape(len(images), -1) if images.ndim == 4 else images
+
+
+def compare_samples(case, seen, samples, targets, allowed, name="sample"):
+    """In the order of the files."""
+    case.findings.equal(f"number of {name}s", len(seen), len(samples))
+    for index, ((sample, target), expected, expected_target) in enumerate(zip(seen, samples, targets)):
+        case.findings.close(f"{name} {index}", np.asarray(sample), expected, allowed)
+        if isinstance(target, int):
+            case.findings.equal(f"target of {name} {index}", target, int(expected_target))
+        else:
+            case.findings.close(f"target of {name} {index}", target[0], float(expected_target),
+                                2 * ROUNDING * abs(float(expected_target)))
+
+
+def compare_evaluation(case, section, outputs, samples, targets, allowed_input):
+    """The samples set aside, by the loss that known weights have over them. The seed is that of the probe, since it
+    decides a split."""
+    generator = np.random.default_rng(case.number)
+    weight = (generator.normal(size=(outputs, samples.shape[1])) / np.sqrt(samples.shape[1])).astype(np.float32)
+    file = case.folder / "evaluated.safetensors"
+    safetensors_file.write(file, {"1.weight": weight})
+    config = {"seed": case.number, "data": section,
+              "model": {"layers": ["flatten", {"linear": {"out": outputs, "bias": False}}]},
+              "optimizer": {"type": "sgd", "lr": 0}, "train": {"batch_size": 7, "steps": 1}}
+    run = case.trainer.run(case.folder, config, "--weights", file, name="evaluated")
+    logits = samples @ weight.astype(np.float64).T
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(samples)), targets]
+    event = run.evaluations[-1]
+    case.findings.equal("validation samples", event["samples"], len(samples))
+    allowed = 4 * allowed_input * float(np.abs(weight).sum(axis=1).max()) + 1e-6
+    case.findings.close("validation loss", event["loss"], float(losses.mean()), allowed)
+    own = logits[np.arange(len(samples)), targets]
+    if np.partition(np.abs(logits - own[:, None]), 1, axis=1)[:, 1].min() > 1e-5:
+        case.findings.close("validation accuracy", event["accuracy"], float((logits.argmax(1) == targets).mean()), 1e-12)
+
+
+def images_of(generator, count, shape, classes):
+    labels = np.concatenate([np.arange(classes), generator.integers(0, classes, count)])[:count]
+    return generator.integers(0, 256, (count, *shape), dtype=np.uint8), labels
+
+
+def pixel_rounding(mean, std):
+    return 4 * ROUNDING * float((1 + np.max(np.abs(mean))) / np.min(std))
+
+
+def idx(case, variant):
+    generator = np.random.default_rng(case.number)
+    channels = 3 if variant == "channels" else 1
+    shape = (case.random.randint(2, 6), case.random.randint(2, 6), channels)
+    train, labels = images_of(generator, 23, shape, 4)
+    validation, validation_labels = images_of(generator, 9, shape, 4)
+    suffix = ".gz" if variant == "gzip" else ""
+    separator = "." if variant == "dotted" else "-"
+    mean, std = [0.0], [1.0]
+    section = {"type": "idx", "root": str(case.folder), "shuffle": False}
+    if variant in ("normalised", "channels"):
+        mean, std = [0.4, 0.5, 0.3][:channels], [0.2, 0.3, 0.25][:channels]
+        section["normalize"] = {"mean": mean, "std": std}
+    names = {"train": (f"train-images{separator}idx3-ubyte{suffix}", f"train-labels{separator}idx1-ubyte{suffix}"),
+             "validation": (f"t10k-images{separator}idx3-ubyte{suffix}", f"t10k-labels{separator}idx1-ubyte{suffix}")}
+    if variant == "named":
+        names = {"train": ("a.idx", "a-labels.idx"), "validation": ("b-images.idx", "b-labels.idx")}
+        section.update(train="a.idx", train_labels="a-labels.idx", validation="b-images.idx")
+    for part, images, its_labels in (("train", train, labels), ("validation", validation, validation_labels)):
+        data_files.write_idx(case.folder / names[part][0], images[..., 0] if channels == 1 else images)
+        data_files.write_idx(case.folder / names[part][1], its_labels)
+    if variant == "more classes":
+        section["classes"] = 6
+    outputs = section.get("classes", 4)
+
+    def read(part):
+        images = data_files.read_idx(case.folder / names[part][0])
+        images = images[..., None] if images.ndim == 3 else images
+        return planes(data_files.standardised_pixels(images, mean, std)), data_files.read_idx(case.folder / names[part][1])
+    seen, _ = data_probe.seen_samples(case.trainer, case.folder, section, outputs, seed=case.number)
+    allowed = pixel_rounding(mean, std)
+    compare_samples(case, seen, *read("train"), allowed)
+    compare_evaluation(case, section, outputs, *read("validation"), allowed)
+
+
+def cifar10(case, variant):
+    generator = np.random.default_rng(case.number)
+    folder = case.folder / "cifar-10-batches-bin" if variant == "as unpacked" else case.folder
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"data_batch_{i}.bin" for i in range(1, 6)]
+    for file in [*files, folder / "test_batch.bin"]:
+        data_files.write_cifar10(file, *images_of(generator, case.random.randint(2, 4), (32, 32, 3), 10))
+    mean, std = [0.4914, 0.4822, 0.4465], [0.247, 0.2435, 0.2616]
+    section = {"type": "cifar10", "root": str(case.folder), "shuffle": False, "normalize": {"mean": mean, "std": std}}
+    seen, _ = data_probe.seen_samples(case.trainer, case.folder, section, 10, seed=case.number)
+    allowed = pixel_rounding(mean, std)
+    images, labels = data_files.read_cifar10(files)
+    compare_samples(case, seen, planes(data_files.standardised_pixels(images, mean, std)), labels, allowed)
+    images, labels = data_files.read_cifar10([folder / "test_batch.bin"])
+    compare_evaluation(case, section, 10, planes(data_files.standardised_pixels(images, mean, std)), labels, allowed)
+
+
+CSV_VARIANTS = {
+    "plain": {}, "semicolons": {"delimiter": ";"}, "tabs": {"delimiter": "\t"}, "bars without header": {
+        "delimiter": "|", "header": False}, "quoted": {"quoting": csv.QUOTE_ALL}, "CRLF": {"line_end": "\r\n"},
+    "target by name": {"target": "b"}, "target by position": {"target": "1"}, "numeric target": {"numeric": True},
+    "text labels": {"labels": ["pear", "apple", "an \"odd\", one", "fig"]}, "number labels": {"labels": [10, 9, -1, 2.5]},
+    "constant column": {"columns": "constant"}, "timestamps": {"columns": "timestamps"}, "tiny": {"columns": "tiny"},
+    "huge": {"columns": "huge"}, "offset": {"columns": "offset"}, "split": {"split": 0.3}, "gzip": {"gzip": True},
+}
+
+
+def column_values(generator, kind, count):
+    values = generator.normal(size=(count, 4))
+    if kind == "constant":
+        values[:, 1] = 0.1
+    elif kind == "timestamps":
+        values[:, 2] = 1_767_225_600 + generator.integers(0, 86_400, count)
+    elif kind == "tiny":
+        values *= 1e-40
+    elif kind == "huge":
+        values *= 1e40
+    elif kind == "offset":
+        values[:, 0] += 1e6
+    return values
+
+
+def csv_table(case, variant):
+    options = CSV_VARIANTS[variant]
+    generator = np.random.default_rng(case.number)
+    labels = options.get("labels", [0, 1, 2, 3])
+    header, delimiter = options.get("header", True), options.get("delimiter", ",")
+    names = ["a", "b", "c", "d", "y"]
+    # As trainer takes it: a name, a position, or the last column.
+    target = options.get("target", "4")
+    position = names.index(target) if target in names else int(target)
+    files = {}
+    for part, count in (("train", 26), ("validation", 11)):
+        values = column_values(generator, options.get("columns"), count)
+        if options.get("numeric"):
+            targets = [round(float(value), 4) for value in generator.normal(size=count)]
+        else:
+            targets = [labels[i] for i in [*range(len(labels)), *generator.integers(0, len(labels), count)][:count]]
+        rows = [list(map(float, row)) for row in values]
+        for row, its_target in zip(rows, targets):
+            row.insert(position, its_target)
+        files[part] = case.folder / f"{part}.csv"
+        data_files.write_csv(files[part], names, rows, delimiter, header, options.get("quoting", csv.QUOTE_MINIMAL),
+                             options.get("line_end", "\n"))
+        if options.get("gzip"):
+            packed = files[part].with_suffix(".csv.gz")
+            packed.write_bytes(gzip.compress(files[part].read_bytes()))
+            files[part] = packed
+    section = {"type": "csv", "train": str(files["train"]), "validation": str(files["validation"]), "shuffle": False,
+               "header": header, "delimiter": delimiter}
+    if "target" in options:
+        section["target"] = target
+    if options.get("numeric"):
+        section["target_type"] = "numeric"
+    if "split" in options:
+        del section["validation"]
+        section["split"] = options["split"]
+    read = {part: data_files.read_csv(file, names[position] if header else position, delimiter, header)
+            for part, file in files.items()}
+    return section, read, bool(options.get("numeric")), len(labels)
+
+
+def classes_of(column, all_labels):
+    order = {label: index for index, label in enumerate(sorted(set(all_labels)))}
+    return np.array([order[label] for label in column])
+
+
+def csv_data(case, variant):
+    section, read, numeric, outputs = csv_table(case, variant)
+    features, column = read["train"]
+    targets = column.to_numpy(np.float64) if numeric else classes_of(column.tolist(), column.tolist())
+    seen, _ = data_probe.seen_samples(case.trainer, case.folder, section, 1 if numeric else outputs, numeric=numeric,
+                                      seed=case.number)
+    if variant == "split":
+        compare_split(case, section, seen, features, targets, outputs)
+        return
+    expected = data_files.standardised(features, features)
+    # One rounding to f32, and what doubles lose of numbers that are large beside their deviation.
+    deviation = features.std(axis=0)
+    condition = float(np.max(np.abs(features).max(axis=0)[deviation > 0] / deviation[deviation > 0]))
+    allowed = (4 * ROUNDING + 8 * 2.0**-53 * condition) * float(np.abs(expected).max())
+    compare_samples(case, seen, expected, targets, allowed)
+    if not numeric:
+        others, column = read["validation"]
+        compare_evaluation(case, section, outputs, data_files.standardised(others, features),
+                           classes_of(column.tolist(), read["train"][1].tolist()), allowed)
+
+
+def compare_split(case, section, seen, features, targets, outputs):
+    """Which samples are set aside is trainer's own choice: its training samples say which, whatever their scale."""
+    count = len(features) - round(section["split"] * len(features))
+    case.findings.equal("training samples", len(seen), count)
+    found = np.array([sample for sample, _ in seen])
+    # Standardising keeps the order of a column's numbers, and the numbers of a column are all different: rows of the
+    # training set are found by their first feature, which is affine in the file's.
+    whole = features[:, 0]
+    slope, offset = affine(found[:, 0], whole)
+    chosen = [int(np.argmin(np.abs(whole - (slope * value + offset)))) for value in found[:, 0]]
+    case.findings.equal("rows are taken once, in order", chosen, sorted(set(chosen)))
+    train = features[chosen]
+    expected = data_files.standardised(train, train)
+    allowed = 8 * ROUNDING * float(np.abs(expected).max())
+    compare_samples(case, seen, expected, targets[chosen], allowed)
+    aside = [row for row in range(len(features)) if row not in set(chosen)]
+    compare_evaluation(case, section, outputs, data_files.standardised(features[aside], train), targets[aside], allowed)
+
+
+def affine(found, whole):
+    """(slope, offset) with which every found number, standardised, is one of the whole: tried over which numbers of the
+    file its two extremes may be."""
+    low, high = found.min(), found.max()
+    ordered = np.sort(whole)
+    best = (np.inf, 1.0, 0.0)
+    for i in range(len(ordered)):
+        for j in range(i + len(found) - 1, len(ordered)):
+            slope = (ordered[j] - ordered[i]) / (high - low)
+            offset = ordered[i] - slope * low
+            off = max(np.abs(whole - (slope * value + offset)).min() for value in found)
+            best = min(best, (off, slope, offset))
+    return best[1], best[2]
+
+
+def digits(case, _variant):
+    """The built-in digits: those trained on and those set aside are all of them."""
+    table = np.loadtxt(gzip.open(data_files.DIGITS, "rt"), delimiter=",", dtype=int)
+    pixels = (table[:, :64] * 255 + 8) // 16
+    images, labels = planes(data_files.standardised_pixels(pixels.reshape(-1, 8, 8, 1))), table[:, 64]
+    seen, _ = data_probe.seen_samples(case.trainer, case.folder, {"type": "digits", "shuffle": False}, 10, seed=case.number)
+    rows = {tuple(row): [] for row in pixels.tolist()}
+    for index, row in enumerate(pixels.tolist()):
+        rows[tuple(row)].append(index)
+    chosen = [rows.get(tuple(np.rint(sample * 255).astype(int).tolist()), [-1])[0] for sample, _ in seen]
+    case.findings.equal("training samples", len(seen), 1797 - 360)
+    case.findings.equal("every one is a digit of the file, once", len(set(chosen) - {-1}), 1797 - 360)
+    compare_samples(case, seen, images[chosen], labels[chosen], pixel_rounding([0], [1]))
+    aside = sorted(set(range(1797)) - set(chosen))
+    compare_evaluation(case, {"type": "digits", "shuffle": False}, 10, images[aside], labels[aside],
+                       pixel_rounding([0], [1]))
+
+
+def order(case, variant):
+    """Image i is lit in pixel i alone, and all have one class: a step's gradient says who was in its batch."""
+    count, batch, epochs = case.random.randint(20, 30), case.random.randint(3, 8), 4
+    images = np.zeros((count, 6, 6, 1), np.uint8)
+    images.reshape(count, -1)[np.arange(count), np.arange(count)] = 255
+    data_files.write_idx(case.folder / "train-images-idx3-ubyte", images[..., 0])
+    data_files.write_idx(case.folder / "train-labels-idx1-ubyte", np.zeros(count, np.uint8))
+    section = {"type": "idx", "root": str(case.folder), "classes": 2, "shuffle": variant != "unshuffled",
+               "drop_last": variant == "drop_last"}
+    orders = {}
+    for name, seed in (("one", case.number), ("again", case.number), ("other", case.number + 1)):
+        config = gradient_probe({"seed": seed, "data": section, "model": {"init": "zeros", "layers": ["flatten", {
+            "linear": {"out": 2}}]}, "train": {"batch_size": batch, "epochs": epochs, "log_every": 1}})
+        run = case.trainer.run(case.folder, config, name=name)
+        batches = []
+        for event in run.steps:
+            row = -run.gradients(event["step"])["1.weight"][0] * 2 * event["samples"]
+            case.findings.close(f"{name} step {event['step']} is a mean of its samples", row[:count], np.rint(row[:count]),
+                                1e-5)
+            batches.append((event["epoch"], event["samples"], np.flatnonzero(np.rint(row) > 0).tolist()))
+        orders[name] = batches
+    sizes = [batch] * (count // batch) + ([count % batch] if count % batch and variant != "drop_last" else [])
+    for epoch in range(1, epochs + 1):
+        mine = [entry for entry in orders["one"] if entry[0] == epoch]
+        case.findings.equal(f"epoch {epoch}: sizes of batches", [entry[1] for entry in mine], sizes)
+        met = [sample for entry in mine for sample in entry[2]]
+        case.findings.equal(f"epoch {epoch}: nobody twice", len(met), len(set(met)))
+        case.findings.equal(f"epoch {epoch}: samples", len(met), sum(sizes))
+        if variant == "unshuffled":
+            case.findings.equal(f"epoch {epoch}: in order", met, list(range(sum(sizes))))
+    case.findings.equal("the seed decides the order", orders["again"], orders["one"])
+    if variant != "unshuffled":
+        in_epoch = [[entry[2] for entry in orders["one"] if entry[0] == epoch] for epoch in range(1, epochs + 1)]
+        case.findings.holds("each epoch has its own order", all(in_epoch[i] != in_epoch[j] for i in range(epochs)
+                                                                for j in range(i)))
+        case.findings.holds("another seed has another order", orders["other"] != orders["one"])
+        if variant == "drop_last" and count % batch:
+            left = [set(range(count)) - {s for e in orders["one"] if e[0] == epoch for s in e[2]} for epoch in (1, 2, 3, 4)]
+            case.findings.holds("others are left out in other epochs", len({tuple(sorted(one)) for one in left}) > 1)
+
+
+def refused(case, variant):
+    """What pandas would read as a number that is none, or not at all alike."""
+    bad = {"missing value": "1,,0", "NaN": "1,nan,0", "infinity": "1,inf,0", "text": "1,two,0", "short row": "1,2",
+           "long row": "1,2,3,4"}[variant]
+    file = case.folder / "train.csv"
+    file.write_text(f"a,b,y\n1,2,0\n3,4,1\n{bad}\n", encoding="utf-8")
+    config = {"data": {"type": "csv", "train": str(file)}, "model": {"layers": [{"linear": {"out": 2}}]}}
+    run_ = case.trainer.run(case.folder, config, accept=(0, 6))
+    case.findings.equal("exit code", run_.exit_code, 6)
+    case.findings.holds("the message names the line", "train.csv:4" in run_.said, run_.said)
+
+
+VARIANTS = [(idx, variant) for variant in ("plain", "gzip", "dotted", "named", "normalised", "channels", "more classes")]
+VARIANTS += [(cifar10, variant) for variant in ("plain", "as unpacked")]
+VARIANTS += [(csv_data, variant) for variant in CSV_VARIANTS]
+VARIANTS += [(digits, "built in")]
+VARIANTS += [(order, variant) for variant in ("shuffled", "unshuffled", "drop_last")]
+VARIANTS += [(refused, variant) for variant in ("missing value", "NaN", "infinity", "text", "short row", "long row")]
+SHORT = [(function, variant) for function, variant in VARIANTS if function is not digits]
+
+
+def run(case):
+    function, variant = (SHORT if case.options.short else VARIANTS)[case.index]
+    case.title = f"{function.__name__}, {variant}"
+    function(case, variant)
+
+
+def num_cases(options):
+    return len(SHORT if options.short else VARIANTS)

@@ -1,0 +1,256 @@
+"""Random networks over all layers, as lists of layers of a configuration with the shape behind each. Needs no PyTorch.
+
+Shapes are trainer's, (H, W, C) or (features).
+"""
+ACTIVATIONS = ["relu", "gelu", "silu", "tanh", "sigmoid", {"gelu": {"approximate": "tanh"}}]
+MOST_CHANNELS = 8
+
+
+def window_out(size, kernel, stride, padding, dilation=1):
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def pair(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value, value]
+
+
+def maybe_pair(random, low, high):
+    """An integer, or now and then one for each axis."""
+    return random.randint(low, high) if random.random() < 0.7 else [random.randint(low, high), random.randint(low, high)]
+
+
+class NetworkMaker:
+    """Draws layers; `seen` collects the kinds and options that were drawn. `smooth`: none with a kink (relu, maxpool2d)."""
+
+    def __init__(self, random, smooth=False):
+        self.random = random
+        self.smooth = smooth
+        self.seen = set()
+
+    def note(self, *what):
+        self.seen.update(what)
+
+    # -- layers of images -------------------------------------------------------------------------------------------
+    def conv2d(self, shape, out=None, same_size=False):
+        random = self.random
+        height, width, channels = shape
+        for _ in range(50):
+            groups = random.choice([g for g in (1, 1, 2, 3, channels) if channels % g == 0])
+            outputs = out or groups * random.randint(1, max(1, MOST_CHANNELS // groups))
+            if outputs % groups:
+                continue
+            if same_size:
+                kernel, stride, dilation = random.choice([1, 3]), 1, 1
+                padding = kernel // 2
+            else:
+                kernel = maybe_pair(random, 1, 4)
+                stride, padding = maybe_pair(random, 1, 3), maybe_pair(random, 0, 2)
+                dilation = maybe_pair(random, 1, 2) if random.random() < 0.4 else 1
+            sizes = [window_out(size, k, s, p, d) for size, k, s, p, d in
+                     zip((height, width), pair(kernel), pair(stride), pair(padding), pair(dilation))]
+            if min(sizes) < 1:
+                continue
+            arguments = {"out": outputs, "kernel": kernel}
+            if stride != 1:
+                arguments["stride"] = stride
+                self.note("conv2d stride")
+            if padding != 0:
+                arguments["padding"] = padding
+                self.note("conv2d padding")
+            if dilation != 1:
+                arguments["dilation"] = dilation
+                self.note("conv2d dilation")
+            if groups != 1:
+                arguments["groups"] = groups
+                self.note("conv2d groups")
+            if random.random() < 0.4:
+                arguments["bias"] = False
+                self.note("conv2d without bias")
+            self.note("conv2d")
+            return {"conv2d": arguments}, [*sizes, outputs]
+        return {"conv2d": {"out": out or 4, "kernel": 1}}, [height, width, out or 4]
+
+    def pool(self, shape, kind):
+        random = self.random
+        for _ in range(50):
+            kernel = maybe_pair(random, 1, 3)
+            stride = maybe_pair(random, 1, 3)
+            padding = [random.randint(0, k // 2) for k in pair(kernel)]
+            sizes = [window_out(size, k, s, p) for size, k, s, p in zip(shape[:2], pair(kernel), pair(stride), padding)]
+            # PyTorch, too, wants every window to begin inside the image or its padding.
+            if min(sizes) < 1:
+                continue
+            arguments = {"kernel": kernel}
+            if random.random() < 0.8:
+                arguments["stride"] = stride
+                self.note(f"{kind} stride")
+            else:
+                sizes = [window_out(size, k, k, p) for size, k, p in zip(shape[:2], pair(kernel), padding)]
+                if min(sizes) < 1:
+                    continue
+            if padding != [0, 0]:
+                arguments["padding"] = padding
+                self.note(f"{kind} padding")
+            if kind == "avgpool2d" and random.random() < 0.5:
+                arguments["count_include_pad"] = random.random() < 0.5
+                self.note("avgpool2d count_include_pad")
+            self.note(kind)
+            return {kind: arguments}, [*sizes, shape[2]]
+        return {kind: {"kernel": 1}}, list(shape)
+
+    def norm(self, kind):
+        arguments = {}
+        if self.random.random() < 0.4:
+            arguments["eps"] = self.random.choice([1e-3, 1e-4, 1e-5])
+            self.note(f"{kind} eps")
+        if self.random.random() < 0.25:
+            arguments["affine"] = False
+            self.note(f"{kind} without affine")
+        if kind == "batchnorm2d" and self.random.random() < 0.4:
+            arguments["momentum"] = self.random.choice([0.05, 0.2, 0.5, 1.0])
+            self.note("batchnorm2d momentum")
+        self.note(kind)
+        return {kind: arguments} if arguments else kind
+
+    def activation(self):
+        layer = self.random.choice(ACTIVATIONS[1:] if self.smooth else ACTIVATIONS)
+        self.note(layer if isinstance(layer, str) else "gelu approximate")
+        return layer
+
+    def dropout(self):
+        self.note("dropout")
+        return {"dropout": {"p": 0}}
+
+    def branch(self, shape, out):
+        """Layers from `shape` to `out`, both images or both features."""
+        random = self.random
+        if len(shape) == 1:
+            layers = [self.norm("layernorm")] if random.random() < 0.4 and shape[0] > 1 else []
+            if random.random() < 0.6:
+                hidden = random.randint(2, 12)
+                layers += [self.linear(hidden), self.activation()]
+            return [*layers, self.linear(out[0])]
+        layers = []
+        if random.random() < 0.5:
+            layer, shape = self.conv2d(shape, same_size=True)
+            layers += [layer, *([self.norm("batchnorm2d")] if random.random() < 0.6 else []), self.activation()]
+        layer, shape = self.conv2d(shape, out=out[2], same_size=True)
+        if random.random() < 0.6:
+            return [*layers, layer, self.norm("batchnorm2d")]
+        return [*layers, layer]
+
+    def linear(self, out):
+        self.note("linear")
+        if self.random.random() < 0.2:
+            self.note("linear without bias")
+            return {"linear": {"out": out, "bias": False}}
+        return {"linear": {"out": out}}
+
+    def residual(self, shape):
+        self.note("residual")
+        out = list(shape)
+        arguments = {}
+        if self.random.random() < 0.4:
+            out[-1] = self.random.randint(2, MOST_CHANNELS)
+            arguments["shortcut"] = ([self.linear(out[0])] if len(shape) == 1 else
+                                     [self.conv2d(shape, out=out[2], same_size=True)[0]])
+            self.note("residual with shortcut")
+        return {"residual": {"layers": self.branch(shape, out), **arguments}}, out
+
+    def image_layer(self, shape):
+        random = self.random
+        kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "activation", "activation", "maxpool2d",
+                              "avgpool2d", "dropout", "residual", "sequential", "repeat"])
+        if kind == "conv2d":
+            return self.conv2d(shape)
+        if kind in ("maxpool2d", "avgpool2d"):
+            return self.pool(shape, "avgpool2d" if self.smooth else kind)
+        return self.any_layer(kind, shape)
+
+    def any_layer(self, kind, shape):
+        if kind == "layernorm" and shape[-1] == 1:
+            # Of one number it is constant: every gradient behind it is 0, and what a device finds instead is the
+            # rounding of its own order alone.
+            kind = "activation"
+        if kind in ("batchnorm2d", "layernorm"):
+            if kind == "layernorm" and len(shape) == 3:
+                self.note("layernorm of images")
+            return self.norm(kind), shape
+        if kind == "dropout":
+            return self.dropout(), shape
+        if kind == "residual":
+            return self.residual(shape)
+        if kind == "sequential":
+            self.note("sequential")
+            return {"sequential": {"layers": [*self.branch(shape, shape), self.activation()]}}, shape
+        if kind == "repeat":
+            self.note("repeat")
+            inner, _ = self.residual_of_same_shape(shape)
+            return {"repeat": {"times": self.random.randint(2, 3), "layers": [inner, self.activation()]}}, shape
+        return self.activation(), shape
+
+    def residual_of_same_shape(self, shape):
+        if self.random.random() < 0.5:
+            return {"sequential": {"layers": self.branch(shape, shape)}}, shape
+        self.note("residual")
+        return {"residual": {"layers": self.branch(shape, shape)}}, shape
+
+    def vector_layer(self, shape):
+        kind = self.random.choice(["linear", "linear", "layernorm", "activation", "activation", "dropout", "residual",
+                                   "sequential", "repeat"])
+        if kind == "linear":
+            out = self.random.randint(2, 16)
+            return self.linear(out), [out]
+        return self.any_layer(kind, shape)
+
+    def network(self, shape, outputs, least_layers=2, most_layers=9):
+        """Layers from samples of `shape` to `outputs` numbers."""
+        random = self.random
+        layers = []
+        if len(shape) == 3:
+            # Something to be trained comes first in most networks, pooling or norms of pixels in some.
+            for _ in range(random.randint(least_layers, most_layers)):
+                layer, shape = self.image_layer(shape)
+                layers.append(layer)
+            if random.random() < 0.4:
+                layers.append("global_avgpool")
+                self.note("global_avgpool")
+                shape = [shape[2]]
+            else:
+                layers.append("flatten")
+                self.note("flatten")
+                shape = [shape[0] * shape[1] * shape[2]]
+        for _ in range(random.randint(0 if layers else least_layers, 4)):
+            layer, shape = self.vector_layer(shape)
+            layers.append(layer)
+        layers.append(self.linear(outputs))
+        return named(random, layers)
+
+
+def named(random, layers):
+    """Some layers get a name of their own instead of their position."""
+    result = []
+    for index, layer in enumerate(layers):
+        kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
+        if random.random() < 0.1:
+            layer = {kind: {**arguments, "name": f"{kind}_{index}"}}
+        result.append(layer)
+    return result
+
+
+def kinds_in(layers):
+    """Every kind of layer in a list and below it."""
+    for layer in layers:
+        kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
+        yield kind
+        yield from kinds_in(arguments.get("layers", []))
+        yield from kinds_in(arguments.get("shortcut", []))
+
+
+EVERYTHING = {
+    "conv2d", "conv2d stride", "conv2d padding", "conv2d dilation", "conv2d groups", "conv2d without bias",
+    "maxpool2d", "maxpool2d stride", "maxpool2d padding", "avgpool2d", "avgpool2d stride", "avgpool2d padding",
+    "avgpool2d count_include_pad", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
+    "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images", "relu", "gelu", "gelu approximate",
+    "silu", "tanh", "sigmoid", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
+    "linear without bias", "global_avgpool", "flatten"}
