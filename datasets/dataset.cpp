@@ -141,6 +141,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   description.num_outputs = header.num_outputs;
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;
+  description.num_held = header.num_train + header.num_validation;
   if (!config.shape.empty()) {
     check_declared(header.source, "shape", Shape(config.shape).to_string(), header.sample.shape.to_string());
   }
@@ -183,7 +184,7 @@ DatasetContents load_contents(const DatasetFormat& format, const DataConfig& con
     return format.load(config, seed);
   } catch (const std::bad_alloc&) {
     const std::int64_t sample_bytes = description.sample.num_bytes() + description.target().num_bytes();
-    throw HostOutOfMemory("the dataset", (description.num_train + description.num_validation) * sample_bytes);
+    throw HostOutOfMemory("the dataset", description.num_held * sample_bytes);
   }
 }
 

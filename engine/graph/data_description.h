@@ -15,6 +15,7 @@ struct DataDescription {
   std::int64_t num_outputs = 0;  ///< classes, or numbers in a target
   std::int64_t num_train = 0;
   std::int64_t num_validation = 0;  ///< 0: no evaluation
+  std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
   /// Normalisation of u8 pixels on the device: (pixel / 255 − mean) / std, one value for each channel.
   std::vector<float> mean, std;
 

@@ -13,6 +13,13 @@ namespace {
 /// process has when the device is made. Measured: 6 to 9 MiB over networks of all kinds (tests/runs/test_process.cpp).
 constexpr std::int64_t kernel_bytes = std::int64_t{8} << 20;
 
+/// While a table is read its features are f64, and each target has the number of its label beside it.
+std::int64_t reading_bytes(const DataConfig& config, const DataDescription& data) {
+  if (config.type != DataType::csv) return 0;
+  const auto wide = static_cast<std::int64_t>(sizeof(double)), label = static_cast<std::int64_t>(sizeof(std::uint32_t));
+  return data.num_held * (data.sample.num_elements() * wide + data.target().num_bytes() + label);
+}
+
 std::int64_t sample_bytes(const DataDescription& data) { return data.sample.num_bytes() + data.target().num_bytes(); }
 
 /// With the order of the samples, four bytes each.
@@ -43,7 +50,7 @@ std::int64_t ProcessMemory::beside_allocator() const {
 
 std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data) {
   if (config.type == DataType::synthetic) return 0;
-  return (data.num_train + data.num_validation) * sample_bytes(data);
+  return data.num_held * sample_bytes(data);
 }
 
 std::int64_t largest_saved_piece(const Program& program) {
@@ -67,12 +74,14 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   const auto add = [&](const char* name, std::int64_t num_bytes) {
     if (num_bytes > 0) memory.parts.push_back({name, num_bytes});
   };
+  std::int64_t outside_bytes = 0;
   if (memory.includes_allocator) {
     memory.parts = device.outside_allocator();
+    outside_bytes = memory.beside_allocator();
     add("kernels (estimated)", kernel_bytes);
   }
-  memory.dataset_bytes = dataset_bytes(experiment.data, data);
-  add("dataset", memory.dataset_bytes);
+  add("dataset", dataset_bytes(experiment.data, data));
+  memory.peak_while_reading = outside_bytes + reading_bytes(experiment.data, data);
   add("staged batches", staged_bytes(experiment, data, device));
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,12 +28,15 @@ namespace trainer {
 struct ProcessMemory {
   std::vector<NamedBytes> parts;    ///< none of 0 bytes
   bool includes_allocator = false;  ///< the allocator's memory is the host's
-  std::int64_t dataset_bytes = 0;   ///< of the parts, the dataset's
+  /// Before there are kernels and an allocator, while a table is read, which takes more than it holds then.
+  std::int64_t peak_while_reading = 0;
 
   /// Sum of the parts.
   std::int64_t beside_allocator() const;
   /// The most that is resident, where the allocator's memory is, of which `touched` bytes are.
-  std::int64_t expected_peak(std::int64_t touched) const { return beside_allocator() + touched; }
+  std::int64_t expected_peak(std::int64_t touched) const {
+    return std::max(beside_allocator() + touched, peak_while_reading);
+  }
 };
 
 ProcessMemory process_memory(const Experiment& experiment, const Program& program, const DataDescription& data,

@@ -16,7 +16,9 @@ std::string process_memory_table(const ProcessMemory& memory, std::int64_t touch
   if (memory.includes_allocator) table.add_row({"allocator, as far as written", format_bytes(touched)});
   for (const NamedBytes& part : memory.parts) table.add_row({part.name, format_bytes(part.num_bytes)});
   table.add_rule();
-  if (memory.includes_allocator)
+  if (memory.includes_allocator && memory.peak_while_reading > memory.beside_allocator() + touched)
+    table.add_row({"expected resident peak, while the dataset is read", format_bytes(memory.peak_while_reading)});
+  else if (memory.includes_allocator)
     table.add_row({"expected resident peak", format_bytes(memory.expected_peak(touched))});
   else
     table.add_row({"beside what the driver and CUDA take", format_bytes(memory.beside_allocator())});

@@ -49,8 +49,8 @@ class ProgressSaver {
   /// For runs of programs with the tensors of `program`. `directory` must outlive it. Throws HostOutOfMemory.
   ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version);
 
-  /// Writes a checkpoint, the events before it first, and tells of it. Where a parameter is not finite nothing is saved, and its number is returned;
-  /// else -1. Throws DataError where the disk refuses.
+  /// Writes a checkpoint, the events before it first, and tells of it. Where a parameter is not finite nothing is
+  /// saved, and its number is returned; else -1. Throws DataError where the disk refuses.
   std::int32_t save(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
                     EventSink& events);
 
