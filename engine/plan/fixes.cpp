@@ -16,6 +16,7 @@
 #include "engine/plan/minimal_change.h"
 #include "engine/plan/model_cuts.h"
 #include "engine/plan/model_difference.h"
+#include "engine/plan/settle_experiment.h"
 #include "engine/plan/technique_difference.h"
 #include "engine/program/compile.h"
 #include "engine/program/run_schedule.h"
@@ -237,7 +238,11 @@ class FixSearch {
   /// The search that was put off.
   void try_long_search() {
     if (short_type_ == Type::automatic || cost_of_search_ > most_long_search || keeps_result()) return;
-    const Verdict rule = planner_.plan(lean(experiment_, short_type_), data_, capacity_);
+    // Of memory.allocator: auto what would need the least.
+    Experiment least_by_rule = lean(experiment_, short_type_);
+    if (least_by_rule.memory.allocator == AllocatorKind::automatic)
+      least_by_rule = with_allocator(std::move(least_by_rule), AllocatorKind::planned);
+    const Verdict rule = planner_.plan(least_by_rule, data_, capacity_);
     constexpr double most_saved_by_search = 0.25;
     const auto least = static_cast<std::int64_t>((1 - most_saved_by_search) * static_cast<double>(rule.peak_reserved));
     if (rule.problem.empty() && least <= capacity_) try_lean(Type::automatic);

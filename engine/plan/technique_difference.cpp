@@ -102,7 +102,9 @@ void compare_recomputation(const Experiment& before, const Experiment& after, Di
 void compare_storage(const MemoryConfig& before, const MemoryConfig& after, DifferenceList& list) {
   if (before.allocator != after.allocator) {
     const bool is_planned = after.allocator == AllocatorKind::planned;
-    list.add(fmt::format("memory.allocator={}", is_planned ? "planned" : "caching"),
+    list.add(fmt::format("memory.allocator={}", is_planned                                  ? "planned"
+                                                : after.allocator == AllocatorKind::caching ? "caching"
+                                                                                            : "auto"),
              is_planned ? "every buffer at a fixed place: nothing lies idle between them" : "a cache of blocks",
              Numbers::same_bits);
   }
