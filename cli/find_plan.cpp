@@ -9,30 +9,15 @@
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/evaluation_savings.h"
 #include "engine/plan/fixes.h"
 #include "engine/program/offload.h"
-#include "engine/report/plan_stages.h"
 #include "engine/train/measured_steps.h"
 
 namespace trainer {
 namespace {
 
 std::string only(const std::vector<std::string>& given) { return given.empty() ? "" : given.front(); }
-
-/// Halves the evaluation's batch as long as that lowers the peak; nothing where the first half does not.
-std::optional<EvaluationCut> cut_evaluation(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                                            std::int64_t eval_batch_size, std::int64_t peak_reserved,
-                                            std::int64_t capacity) {
-  std::optional<EvaluationCut> cut;
-  Experiment changed = experiment;
-  for (std::int64_t size = eval_batch_size / 2; size > 0; size /= 2) {
-    changed.train.eval_batch_size = size;
-    const Verdict verdict = planner.plan(changed, data, capacity);
-    if (!verdict.problem.empty() || verdict.peak_reserved >= (cut ? cut->peak_reserved : peak_reserved)) break;
-    cut = {size, verdict.peak_reserved};
-  }
-  return cut;
-}
 
 /// The device that is measured: this machine's, also where --gpu names the same one.
 PlanTarget target_of(const Experiment& experiment, const DataDescription& data, const PlanArguments& arguments) {
@@ -122,6 +107,8 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   findings.device_name = device.name();
   findings.capacity = capacity;
   findings.capacity_origin = target.capacity.origin;
+  findings.allocator = experiment.memory.allocator;
+  findings.allocator_was_chosen = asked.memory.allocator == AllocatorKind::automatic;
   findings.notes = target.notes;
   findings.batch_size = schedule.batch_size();
   findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
@@ -147,11 +134,16 @@ PlanFindings find_plan(const PlanArguments& arguments) {
         find_advice(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
     findings.fixes = std::move(advice.fixes);
     findings.largest_batch_size = advice.largest_batch_size;
+    findings.one_sample_more_is_too_many = advice.one_sample_more_is_too_many;
+    findings.one_sample_is_too_many = advice.one_sample_is_too_many;
     findings.diagnosis = diagnose(device, asked, compiled.data, capacity, 0, std::move(advice.not_enough));
   }
-  if (evaluation_sets_peak(findings.shown()))
-    findings.smaller_evaluation = cut_evaluation(planner, experiment, compiled.data, schedule.eval_batch_size(),
-                                                 findings.shown().peak_reserved, capacity);
+  if (schedule.evaluates()) {
+    Experiment as_pasted = experiment;
+    as_pasted.memory = asked.memory;  // with another evaluation, auto may stand for another allocator
+    findings.evaluation_savings = find_evaluation_savings(planner, as_pasted, compiled.data, findings.shown(),
+                                                          schedule.eval_batch_size(), capacity);
+  }
   if (arguments.verify) {
     if (findings.plan.fits)
       findings.verification =

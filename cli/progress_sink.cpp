@@ -58,10 +58,11 @@ void ProgressSink::on_start(const StartEvent& event) {
   start_time_ = last_line_ = Clock::now();
   log_every_ =
       options_.log_every > 0 ? options_.log_every : sensible_log_interval(event.total_steps - event.first_step + 1);
-  write(wrap(fmt::format("{} on {} ({}): {}, {}, capacity {}",
+  write(wrap(fmt::format("{} on {} ({}): {}, {}, capacity {}{}",
                          event.experiment != nullptr ? event.experiment->name : "run", event.device_kind,
                          event.device_name, format_number_of(event.num_parameters, "parameter"),
-                         format_number_of(event.total_steps, "step"), format_bytes(event.capacity)),
+                         format_number_of(event.total_steps, "step"), format_bytes(event.capacity),
+                         event.allocator == AllocatorKind::planned ? ", memory.allocator planned" : ""),
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
   if (!event.skipped_checkpoint.empty())

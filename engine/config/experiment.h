@@ -22,7 +22,9 @@ struct DeviceConfig {
   bool branches = true;    ///< device.branches: in such a launch, weights' gradients beside what follows them (CUDA)
 };
 
-enum class AllocatorKind : std::uint8_t { caching, planned };
+/// memory.allocator. What `automatic` (`auto`) stands for settle_experiment (engine/plan) decides: caching where the
+/// run fits with it, or with neither, planned where it fits with that alone.
+enum class AllocatorKind : std::uint8_t { automatic, caching, planned };
 /// memory.on_oom: what a run does that runs out of memory.
 enum class OnOutOfMemory : std::uint8_t {
   report,  ///< it ends with a report
@@ -33,7 +35,7 @@ enum class GradientStorage : std::uint8_t { f32, half };
 enum class MomentStorage : std::uint8_t { f32, eight_bit };
 struct MemoryConfig {
   std::optional<std::int64_t> limit;  ///< memory.limit, bytes; absent: what the device has free
-  AllocatorKind allocator = AllocatorKind::caching;
+  AllocatorKind allocator = AllocatorKind::automatic;
   /// memory.workspace_limit: a kernel that needs more scratch is not chosen where another serves.
   std::int64_t workspace_limit = std::int64_t{96} << 20;
   /// memory.expandable_segments: segments grow in place instead of being acquired one by one.

@@ -208,10 +208,11 @@ class Rules {
   void check_memory() {
     const MemoryConfig& memory = experiment_.memory;
     if (memory.allocator == AllocatorKind::planned && memory.expandable_segments) {
-      refuse({"memory.expandable_segments", "memory.allocator"},
-             "'memory.expandable_segments' is for 'memory.allocator: caching': a planned segment has its final size "
-             "from the start and never grows",
-             "false, or memory.allocator: caching");
+      refuse(
+          {"memory.expandable_segments", "memory.allocator"},
+          "'memory.expandable_segments' is not for 'memory.allocator: planned': a planned segment has its final size "
+          "from the start and never grows",
+          "false, or memory.allocator: caching");
     }
     check_update_place();
     check_storage();

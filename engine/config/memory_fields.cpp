@@ -88,7 +88,8 @@ void add_memory_fields(Fields& fields) {
                        .defaults_to("96 MiB")
                        .also_called({"workspace", "scratch"}));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::allocator, "memory.allocator",
-                      choice({{"caching", "keeps freed blocks for reuse, as PyTorch's does"},
+                      choice({{"auto", "caching where the run fits with it, planned where it fits with that alone"},
+                              {"caching", "keeps freed blocks for reuse, as PyTorch's does"},
                               {"planned", "gives every buffer its place in one segment before the run starts"}}),
                       "How blocks are placed"));
   fields.push_back(

@@ -88,7 +88,7 @@ class SizedFamily final : public BatchFamily {
     const std::int64_t batch_size = schedule.batch_size();
     if (batch_size < low_ || batch_size > high_ || schedule.total_steps() < 1) return true;
     for (std::size_t b = 0; b < bytes_.size(); ++b) bytes_[b] = program_.buffers()[b].at(batch_size);
-    const bool has_places = candidate.experiment.memory.allocator == AllocatorKind::planned;
+    const bool has_places = candidate.experiment.memory.allocator != AllocatorKind::caching;  // or may have them
     if (most_live_bytes(schedule) <= usable_capacity(candidate.experiment, capacity)) {
       if (has_places) return true;  // they are only found for the whole program
       try {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/plan/settle_experiment.h"
 #include "engine/plan/technique_difference.h"
@@ -11,10 +12,7 @@
 namespace trainer {
 namespace {
 
-void plan_places(Experiment& experiment) {
-  experiment.memory.allocator = AllocatorKind::planned;
-  experiment.memory.expandable_segments = false;
-}
+void plan_places(Experiment& experiment) { experiment = with_allocator(std::move(experiment), AllocatorKind::planned); }
 
 void grow_segments(Experiment& experiment) { experiment.memory.expandable_segments = true; }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/plan/choice_space.h"
+#include "engine/plan/minimal_change.h"
 #include "engine/plan/model_numbers.h"
 #include "engine/plan/technique_difference.h"
 #include "engine/program/run_schedule.h"
@@ -154,13 +155,8 @@ class ChoiceSearch {
     for (const Saver saver : savers)
       if (const Experiment saved = with_all(changed, {saver}); fits(saved)) return keep(saved);
     if (!fits(with_all(changed, savers))) savers = expandable_savers_for(changed, data_);
-    if (!fits(with_all(changed, savers))) return;
-    for (std::size_t i = savers.size(); i-- > 0;) {
-      std::vector<Saver> fewer = savers;
-      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      if (fits(with_all(changed, fewer))) savers = std::move(fewer);
-    }
-    keep(with_all(changed, savers));
+    const Experiment saved = with_all(changed, savers);
+    if (fits(saved)) keep(minimal_change(changed, saved, [&](const Experiment& fewer) { return fits(fewer); }));
   }
 
   void keep(const Experiment& changed) {
@@ -183,22 +179,39 @@ class ChoiceSearch {
     choices_.push_back(std::move(choice));
   }
 
-  /// Without those that another equals in speed, numbers and simplicity; the fastest first.
+  /// Without what it needs neither to fit nor to be as fast.
+  Experiment without_needless(const Experiment& changed) {
+    const double seconds = plan(changed).time.seconds;
+    return minimal_change(experiment_, changed, [&](const Experiment& fewer) {
+      if (!fits(fewer)) return false;
+      const Verdict& verdict = plan(fewer);
+      return verdict.problem.empty() && verdict.time.seconds <= seconds;
+    });
+  }
+
+  /// The best, each without what it needs not: Note [Minimal changes] in engine/plan/minimal_change.h.
   std::vector<Change> best() {
+    for (const Change& choice : without_equalled()) keep(without_needless(choice.experiment));
+    std::vector<Change> choices = without_equalled();
+    std::stable_sort(choices.begin(), choices.end(),
+                     [](const Change& a, const Change& b) { return a.step_seconds < b.step_seconds; });
+    return choices;
+  }
+
+  /// Without those that another equals in speed, numbers and simplicity.
+  std::vector<Change> without_equalled() {
     std::stable_sort(choices_.begin(), choices_.end(), [](const Change& a, const Change& b) {
       return std::make_tuple(a.numbers, a.set.size(), a.step_seconds) <
              std::make_tuple(b.numbers, b.set.size(), b.step_seconds);
     });
     std::vector<Change> kept;
-    for (Change& choice : choices_) {
+    for (const Change& choice : choices_) {
       const bool is_equalled = std::any_of(kept.begin(), kept.end(), [&](const Change& other) {
         return other.numbers <= choice.numbers && other.set.size() <= choice.set.size() &&
                other.step_seconds <= same_speed_once * choice.step_seconds;
       });
-      if (!is_equalled) kept.push_back(std::move(choice));
+      if (!is_equalled) kept.push_back(choice);
     }
-    std::stable_sort(kept.begin(), kept.end(),
-                     [](const Change& a, const Change& b) { return a.step_seconds < b.step_seconds; });
     return kept;
   }
 

@@ -23,7 +23,7 @@ inline constexpr double same_speed = 1.1;
 /// Combinations of batch size, accumulation, precision, checkpointing, allocator and optimizer memory that fit
 /// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. What another
 /// equals in speed (same_speed), in keeping the numbers and in how little it changes is left out. The experiment as it
-/// is is among them where it fits.
+/// is is among them where it fits. Without any one setting of a choice it does not fit or is slower.
 std::vector<Change> find_choices(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                  std::int64_t capacity, const ChoiceOptions& options);
 

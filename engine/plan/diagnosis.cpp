@@ -20,8 +20,16 @@ void fill_peaks(Diagnosis& diagnosis, const Program& program, const MemoryPlan& 
       diagnosis.persistent = steps.memory.allocated;
       continue;
     }
+    if (steps.evaluation)
+      diagnosis.evaluation_requested = std::max(diagnosis.evaluation_requested, steps.memory.peak_requested);
     std::int64_t& peak = steps.evaluation ? diagnosis.evaluation_peak : diagnosis.training_peak;
     peak = std::max(peak, steps.memory.peak_reserved);
+  }
+  for (const Instruction& instruction : program.load.instructions) {
+    const Buffer& buffer = program.buffers[instruction.index];
+    if (instruction.kind == Instruction::Kind::run || buffer.category == Category::input) continue;
+    const bool is_allocated = instruction.kind == Instruction::Kind::allocate;
+    diagnosis.persistent_requested += is_allocated ? buffer.num_bytes : -buffer.num_bytes;
   }
   const auto largest = std::max_element(program.buffers.begin(), program.buffers.end(),
                                         [](const Buffer& a, const Buffer& b) { return a.num_bytes < b.num_bytes; });
@@ -45,6 +53,16 @@ Diagnosis diagnose(const DeviceModel& device, const Experiment& experiment, cons
     fill_peaks(diagnosis, program,
                make_memory_plan(program, RunSchedule(settled, data), unlimited_capacity, allocator_options(settled)));
     diagnosis.is_known = true;
+    const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
+    Planner planner(device, rates);
+    if (diagnosis.is_fragmentation()) {
+      const Verdict verdict = planner.plan(with_allocator(experiment, AllocatorKind::planned), data, capacity);
+      if (verdict.problem.empty()) diagnosis.placed_peak = verdict.peak_reserved;
+    }
+    if (held_by_others > 0) {
+      const std::int64_t most = std::max(experiment.memory.limit.value_or(unlimited_capacity), capacity);
+      diagnosis.fits_without_others = planner.fits(experiment, data, std::min(capacity + held_by_others, most));
+    }
   } catch (const Error&) {
     // What cannot be planned has no peaks; the caller tells why it failed.
     diagnosis.is_known = false;

@@ -84,7 +84,10 @@ Maximum find_maximum(Planner& planner, const WithValue& with_value, std::int64_t
   const std::int64_t end = highest ? *highest : end_of_range(planner, with_value, lowest, largest_allowed, capacity);
   maximum.found = find_largest_value(planner, with_value, lowest, end, capacity);
   const std::int64_t next = maximum.found.value ? *maximum.found.value + 1 : lowest;
-  if (next <= end) maximum.next = describe(planner, with_value, next, capacity);
+  if (next > (highest ? *highest : largest_allowed)) return maximum;
+  TooLargeValue described = describe(planner, with_value, next, capacity);
+  // Behind the end of a range that nobody gave it may fit again.
+  if (!described.problem.empty() || described.failure) maximum.next = std::move(described);
   return maximum;
 }
 

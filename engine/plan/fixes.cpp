@@ -13,7 +13,10 @@
 #include "engine/plan/largest_value.h"
 #include "engine/plan/lighter_optimizer.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/minimal_change.h"
 #include "engine/plan/model_cuts.h"
+#include "engine/plan/model_difference.h"
+#include "engine/plan/settle_experiment.h"
 #include "engine/plan/technique_difference.h"
 #include "engine/program/compile.h"
 #include "engine/program/run_schedule.h"
@@ -30,7 +33,8 @@ constexpr std::int64_t most_short_search = 10'000, most_long_search = 250'000;
 // First what keeps the result: each technique alone, and all of them where none is enough. Then the same samples in
 // more parts, then what changes the result: a smaller batch, fewer bits, less optimizer state. All techniques and the
 // fewest bits together, and the model last, only where fewer than three changes fit. What is not enough alone is kept
-// with the peak it reaches.
+// with the peak it reaches. What fits is offered without the settings that it can do without (Note [Minimal changes] in
+// engine/plan/minimal_change.h).
 //
 // Somebody waits for the answer, so that what takes long is left to where it is worth it. A plan takes a few
 // milliseconds, a search for what to compute again tens of them and soon many more (about the square of its nodes).
@@ -63,7 +67,7 @@ class FixSearch {
     try_precision();
     try_optimizer();
     if (!has_enough()) try_everything();
-    if (!has_enough()) try_model(experiment_, {}, "");
+    if (!has_enough()) try_model(experiment_);
     if (!has_enough()) try_smallest();
     try_limit();
     const auto order = [](const Change& change) { return std::make_tuple(change.numbers, change.set.size()); };
@@ -87,23 +91,71 @@ class FixSearch {
     return changed;
   }
 
-  /// Plans `changed` and keeps it, with the fixes or with what is not enough.
-  bool propose(const Experiment& changed, std::vector<std::string> set, std::string what, Numbers numbers,
-               std::optional<std::int64_t> capacity = std::nullopt) {
-    const std::int64_t allowed = capacity.value_or(capacity_);
-    return keep(changed, planner_.plan(changed, data_, allowed), std::move(set), std::move(what), numbers, allowed);
+  /// What a change is told as.
+  struct Told {
+    std::vector<std::string> set;
+    std::string what;
+    Numbers numbers = Numbers::other;
+  };
+
+  Told told(const Experiment& changed) const {
+    Experiment of_techniques = changed;
+    std::vector<std::string> set;
+    std::string what;
+    Experiment lighter = experiment_;
+    const bool is_lighter = is_lighter_optimizer(changed) && lighten_optimizer(lighter, set, what);
+    if (is_lighter) of_techniques.memory.moments = experiment_.memory.moments;
+    TechniqueDifference difference = find_technique_difference(experiment_, of_techniques, data_);
+    Told result{std::move(difference.set), std::move(difference.what), difference.numbers};
+    const auto add = [&](std::vector<std::string> words, const std::string& meaning) {
+      result.set.insert(result.set.end(), words.begin(), words.end());
+      result.what += (result.what.empty() ? "" : "; ") + meaning;
+      result.numbers = Numbers::other;
+    };
+    if (is_lighter) add(std::move(set), what);
+    if (ModelDifference model = find_model_difference(experiment_, changed); !model.set.empty())
+      add(std::move(model.set), model.what);
+    return result;
   }
 
-  bool keep(const Experiment& changed, const Verdict& verdict, std::vector<std::string> set, std::string what,
-            Numbers numbers, std::int64_t capacity) {
-    if (!verdict.problem.empty()) return false;
+  bool is_lighter_optimizer(const Experiment& changed) const {
+    const OptimizerConfig &before = experiment_.optimizer, &after = changed.optimizer;
+    return before.type != after.type || before.momentum != after.momentum;
+  }
+
+  /// Plans `changed` and keeps it, with the fixes, reduced to what it needs, or with what is not enough.
+  bool propose(const Experiment& changed) { return keep(changed, planner_.plan(changed, data_, capacity_)); }
+
+  bool propose_if_fits(const Experiment& changed) {
+    const Verdict verdict = planner_.plan(changed, data_, capacity_);
+    return verdict.fits && keep(changed, verdict);
+  }
+
+  bool keep(const Experiment& changed, const Verdict& verdict) {
+    Told change = told(changed);
+    if (!verdict.fits) return keep(changed, verdict, std::move(change), capacity_);
+    const Experiment minimal =
+        minimal_change(experiment_, changed, [&](const Experiment& fewer) { return fits(fewer); });
+    Told reduced = told(minimal);
+    if (reduced.set == change.set) return keep(changed, verdict, std::move(change), capacity_);
+    return keep(minimal, planner_.plan(minimal, data_, capacity_), std::move(reduced), capacity_);
+  }
+
+  /// The same for one setting, told in other words.
+  bool propose(const Experiment& changed, Told change, std::optional<std::int64_t> capacity = std::nullopt) {
+    const std::int64_t allowed = capacity.value_or(capacity_);
+    return keep(changed, planner_.plan(changed, data_, allowed), std::move(change), allowed);
+  }
+
+  bool keep(const Experiment& changed, const Verdict& verdict, Told told, std::int64_t capacity) {
+    if (!verdict.problem.empty() || told.set.empty()) return false;
     Change change;
     change.capacity = capacity;
     change.experiment = changed;
-    add_settled_batch(asked_, changed, set);
-    change.set = std::move(set);
-    change.what = std::move(what);
-    change.numbers = numbers;
+    add_settled_batch(asked_, changed, told.set);
+    change.set = std::move(told.set);
+    change.what = std::move(told.what);
+    change.numbers = told.numbers;
     change.fits = verdict.fits;
     change.peak_reserved = verdict.peak_reserved;
     change.step_seconds = verdict.time.seconds;
@@ -112,22 +164,10 @@ class FixSearch {
       const double samples_per_second = static_cast<double>(as_is_.samples_per_step) / as_is_.time.seconds;
       change.relative_step_time = samples_per_second / change.samples_per_second;
     }
-    (change.fits ? advice_.fixes : advice_.not_enough).push_back(std::move(change));
+    std::vector<Change>& list = change.fits ? advice_.fixes : advice_.not_enough;
+    const auto is_same = [&](const Change& kept) { return kept.set == change.set; };
+    if (std::none_of(list.begin(), list.end(), is_same)) list.push_back(std::move(change));
     return verdict.fits;
-  }
-
-  /// The same for what find_technique_difference can tell.
-  bool propose(const Experiment& changed) {
-    TechniqueDifference difference = find_technique_difference(experiment_, changed, data_);
-    if (difference.set.empty()) return false;
-    return propose(changed, std::move(difference.set), std::move(difference.what), difference.numbers);
-  }
-
-  bool propose_if_fits(const Experiment& changed) {
-    const Verdict verdict = planner_.plan(changed, data_, capacity_);
-    TechniqueDifference difference = find_technique_difference(experiment_, changed, data_);
-    return verdict.fits && !difference.set.empty() &&
-           keep(changed, verdict, std::move(difference.set), std::move(difference.what), difference.numbers, capacity_);
   }
 
   static Experiment with_all(Experiment changed, const std::vector<Saver>& savers) {
@@ -169,8 +209,9 @@ class FixSearch {
       const std::int64_t middle = low + (high - low) / 2;
       (fits(with_size(middle)) ? low : high) = middle;
     }
-    propose(with_size(low), {fmt::format("train.eval_batch_size={}", low)},
-            "evaluate in smaller batches: the largest that was found to fit", Numbers::same_rounding);
+    propose(with_size(low), {{fmt::format("train.eval_batch_size={}", low)},
+                             "evaluate in smaller batches: the largest that was found to fit",
+                             Numbers::same_rounding});
   }
 
   /// Single techniques, and where none is enough, as few of them as are.
@@ -186,18 +227,8 @@ class FixSearch {
 
   /// Checkpointing with as few savers as make it fit.
   bool try_lean(Type type) {
-    if (!fits(lean(experiment_, type))) return false;
-    std::vector<Saver> savers = savers_for(experiment_, data_);
-    for (std::size_t i = savers.size(); i-- > 0;) {
-      std::vector<Saver> fewer = savers;
-      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      const Experiment changed = with_checkpointing(with_all(experiment_, fewer), type);
-      // When gradients are used up decides what is searched for.
-      const bool is_another_search = changed.memory.update != lean(experiment_, type).memory.update;
-      if (type != short_type_ && is_another_search) continue;
-      if (fits(changed)) savers = std::move(fewer);
-    }
-    return propose(with_checkpointing(with_all(experiment_, savers), type));
+    const Experiment changed = lean(experiment_, type);
+    return fits(changed) && propose(changed);
   }
 
   bool keeps_result() const {
@@ -207,7 +238,11 @@ class FixSearch {
   /// The search that was put off.
   void try_long_search() {
     if (short_type_ == Type::automatic || cost_of_search_ > most_long_search || keeps_result()) return;
-    const Verdict rule = planner_.plan(lean(experiment_, short_type_), data_, capacity_);
+    // Of memory.allocator: auto what would need the least.
+    Experiment least_by_rule = lean(experiment_, short_type_);
+    if (least_by_rule.memory.allocator == AllocatorKind::automatic)
+      least_by_rule = with_allocator(std::move(least_by_rule), AllocatorKind::planned);
+    const Verdict rule = planner_.plan(least_by_rule, data_, capacity_);
     constexpr double most_saved_by_search = 0.25;
     const auto least = static_cast<std::int64_t>((1 - most_saved_by_search) * static_cast<double>(rule.peak_reserved));
     if (rule.problem.empty() && least <= capacity_) try_lean(Type::automatic);
@@ -218,10 +253,19 @@ class FixSearch {
       advice_.largest_batch_size = largest_fitting_batch_size(planner_, experiment_, data_, capacity_, batch_size_ - 1);
     const std::int64_t largest = advice_.largest_batch_size;
     if (largest > 0) {
-      propose(with_batch(experiment_, largest), {fmt::format("train.batch_size={}", largest)},
-              "a smaller batch; one sample more does not fit", Numbers::other);
+      const Verdict next =
+          largest + 1 < batch_size_ ? planner_.plan(with_batch(experiment_, largest + 1), data_, capacity_) : as_is_;
+      advice_.one_sample_more_is_too_many = next.problem.empty() && !next.fits;
+      propose(
+          with_batch(experiment_, largest),
+          {{fmt::format("train.batch_size={}", largest)},
+           advice_.one_sample_more_is_too_many ? "a smaller batch; one sample more does not fit" : "a smaller batch",
+           Numbers::other});
     } else if (batch_size_ > 1) {
-      propose(with_batch(experiment_, 1), {"train.batch_size=1"}, "the smallest batch", Numbers::other);
+      const Experiment smallest = with_batch(experiment_, 1);
+      const Verdict verdict = planner_.plan(smallest, data_, capacity_);
+      advice_.one_sample_is_too_many = verdict.problem.empty() && !verdict.fits;
+      keep(smallest, verdict, {{"train.batch_size=1"}, "the smallest batch", Numbers::other}, capacity_);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
     if (largest == 0) {
@@ -287,10 +331,7 @@ class FixSearch {
   }
 
   void try_optimizer() {
-    Experiment changed = experiment_;
-    std::vector<std::string> set;
-    std::string what;
-    if (lighten_optimizer(changed, set, what)) propose(changed, std::move(set), std::move(what), Numbers::other);
+    if (const std::optional<Experiment> changed = with_lighter_optimizer(experiment_)) propose(*changed);
   }
 
   /// All that holds less and the fewest bits; where that is not enough for the batch, with a smaller one.
@@ -316,28 +357,27 @@ class FixSearch {
     return saving;
   }
 
-  void try_model(const Experiment& base, const std::vector<std::string>& base_set, const std::string& also) {
+  static std::optional<Experiment> with_lighter_optimizer(Experiment changed) {
+    std::vector<std::string> set;
+    std::string what;
+    if (!lighten_optimizer(changed, set, what)) return std::nullopt;
+    return changed;
+  }
+
+  void try_model(const Experiment& base) {
     const auto fits_cut = [&](const Experiment& changed) { return fits(changed); };
-    for (const auto& find_cuts : {even_cut, single_cuts}) {
-      for (ModelCut& cut : find_cuts(base, fits_cut)) {
-        cut.set.insert(cut.set.begin(), base_set.begin(), base_set.end());
-        propose(cut.experiment, std::move(cut.set), also + cut.what, Numbers::other);
-      }
-      if (has_enough()) return;
-    }
+    if (const std::optional<Experiment> cut = even_cut(base, fits_cut)) propose(*cut);
+    if (has_enough()) return;
+    for (const Experiment& cut : single_cuts(base, fits_cut)) propose(cut);
   }
 
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
   void try_smallest() {
     Experiment base = with_batch(experiment_, 1);
-    std::vector<std::string> set;
-    if (batch_size_ > 1) set.emplace_back("train.batch_size=1");
-    std::string what;
-    if (lighten_optimizer(base, set, what)) {
-      what = batch_size_ > 1 ? "the smallest batch, and " + what : what;
-      propose(base, set, what, Numbers::other);
-    }
-    if (!has_enough() && !set.empty()) try_model(base, set, batch_size_ > 1 ? "the smallest batch, and " : "");
+    const std::optional<Experiment> lighter = with_lighter_optimizer(base);
+    if (lighter) base = *lighter;
+    if (batch_size_ == 1 && !lighter) return;  // the model alone was tried
+    if (!propose(base) && !has_enough()) try_model(base);
   }
 
   void try_limit() {
@@ -350,8 +390,11 @@ class FixSearch {
     const std::int64_t limit_mib = (unbounded_peak + mebibyte - 1) / mebibyte;
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
-    propose(changed, {fmt::format("memory.limit={}MiB", limit_mib)}, "a higher limit: the device has the memory",
-            Numbers::same_bits, changed.memory.limit);
+    propose(changed,
+            {{fmt::format("memory.limit={}MiB", limit_mib)},
+             "a higher limit: the device has the memory",
+             Numbers::same_bits},
+            changed.memory.limit);
   }
 
   Planner& planner_;

@@ -123,7 +123,10 @@ class LargestValueSearch {
   void look_below() {
     const std::int64_t work_before = work();
     const auto look_at = [&](std::int64_t value) {
-      if (with_value_(value) && !fits(value)) result_.smaller_that_fail.push_back(value);
+      const std::optional<Candidate> candidate = with_value_(value);
+      if (!candidate || fits(value)) return;
+      const Verdict verdict = planner_.plan(candidate->experiment, candidate->data, capacity_);
+      if (verdict.problem.empty()) result_.smaller_that_fail.push_back(value);
     };
     std::int64_t value = *result_.value - 1;
     for (; value >= lowest_; --value) {

@@ -24,8 +24,8 @@ struct LargestValue {
   std::optional<std::int64_t> value;  ///< the largest in the range that fits; nothing: none does
   std::int64_t peak_reserved = 0;     ///< its peak
   std::int64_t highest = 0;           ///< the end of the range that was searched
-  /// Values below `value` that were seen not to fit, rising: memory does not always grow with the value. All of them
-  /// where there are few values, else of those directly below and of some further down.
+  /// Values below `value` that can be and were seen not to fit, rising: memory does not always grow with it. All of
+  /// them where there are few values, else of those directly below and of some further down.
   std::vector<std::int64_t> smaller_that_fail;
   std::int64_t num_planned = 0;  ///< those whose own sizes were walked, be it without compiling them
   /// Values in (value, highest] that were neither planned nor proven not to fit, because they are too many: above 0,

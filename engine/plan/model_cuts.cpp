@@ -1,10 +1,10 @@
 #include "engine/plan/model_cuts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "engine/plan/minimal_change.h"
+#include "engine/plan/model_difference.h"
 #include "engine/plan/model_numbers.h"
 
 namespace trainer {
@@ -23,7 +23,8 @@ std::int64_t largest_below(std::int64_t original, const FitsWith& fits_with) {
 
 }  // namespace
 
-std::vector<ModelCut> single_cuts(const Experiment& experiment, const Fits& fits) {
+std::vector<Experiment> single_cuts(const Experiment& experiment, const Fits& fits) {
+  if (fits(experiment)) return {};
   Experiment changed = experiment;
   std::vector<ModelNumber> numbers = numbers_of_model(changed.layers);
   // The last width is the number of classes.
@@ -56,31 +57,30 @@ std::vector<ModelCut> single_cuts(const Experiment& experiment, const Fits& fits
            static_cast<double>(b.largest) / static_cast<double>(b.original);
   });
   if (lowered.size() > 3) lowered.resize(3);
-  std::vector<ModelCut> cuts;
+  std::vector<Experiment> cuts;
   for (const Lowered& cut : lowered) {
     *cut.number->value = cut.largest;
-    cuts.push_back(
-        {changed,
-         {fmt::format("{}={}", cut.number->key, cut.largest)},
-         cut.number->is_width ? "a narrower layer: the widest that fits" : "fewer repeats: the most that fit"});
+    cuts.push_back(changed);
     *cut.number->value = cut.original;
   }
   return cuts;
 }
 
-std::vector<ModelCut> even_cut(const Experiment& experiment, const Fits& fits) {
+std::optional<Experiment> even_cut(const Experiment& experiment, const Fits& fits) {
+  if (fits(experiment)) return std::nullopt;
   for (std::int64_t divisor = 2; divisor <= 64; divisor *= 2) {
-    ModelCut cut{experiment, {}, fmt::format("all layers 1/{} as wide", divisor)};
-    std::vector<ModelNumber> numbers = numbers_of_model(cut.experiment.layers);
+    Experiment cut = experiment;
+    std::vector<ModelNumber> numbers = numbers_of_model(cut.layers);
     std::erase_if(numbers, [](const ModelNumber& number) { return !number.is_width; });
-    if (numbers.size() < 2 || numbers.size() > 9) return {};
-    for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+    if (numbers.size() < 2 || numbers.size() > 9) return std::nullopt;
+    for (std::size_t i = 0; i + 1 < numbers.size(); ++i)
       *numbers[i].value = std::max<std::int64_t>(*numbers[i].value / divisor, 1);
-      cut.set.push_back(fmt::format("{}={}", numbers[i].key, *numbers[i].value));
-    }
-    if (fits(cut.experiment)) return {std::move(cut)};
+    if (!fits(cut)) continue;
+    cut = minimal_change(experiment, std::move(cut), fits);
+    // One layer alone is better cut to the width that fits.
+    return find_model_difference(experiment, cut).set.size() > 1 ? std::optional(std::move(cut)) : std::nullopt;
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace trainer

@@ -34,9 +34,21 @@ bool plans_convolutions(const DeviceModel& device) {
   return device.kind() == "cuda" && device.workspace_bound().empty();
 }
 
+/// memory.allocator: auto, and no batch size that would have to be known first.
+bool chooses_allocator(const Experiment& experiment) {
+  return experiment.memory.allocator == AllocatorKind::automatic &&
+         experiment.train.batch_size_rule != BatchSizeRule::automatic;
+}
+
 }  // namespace
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  if (chooses_allocator(experiment)) {  // as settle_experiment does, with each planned once
+    const Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity);
+    if (caching.fits || !caching.problem.empty()) return caching;
+    const Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity);
+    return planned.fits ? planned : caching;
+  }
   Verdict verdict;
   num_instructions_ += work_of_plan;
   verdict.problem = problem_in([&] {
@@ -57,6 +69,9 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
 }
 
 bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  if (chooses_allocator(experiment))
+    return fits(with_allocator(experiment, AllocatorKind::caching), data, capacity) ||
+           fits(with_allocator(experiment, AllocatorKind::planned), data, capacity);
   bool is_fitting = false;
   num_instructions_ += work_of_plan;
   const std::string problem = problem_in([&] {

@@ -56,14 +56,41 @@ void settle_checkpointing(Experiment& experiment, const DataDescription& data, c
   checkpointing.budget = budgets[low == 0 ? 0 : low - 1];
 }
 
+bool searches_budget(const Experiment& experiment) {
+  return experiment.train.checkpointing.type == CheckpointingConfig::Type::automatic;
+}
+
+/// Caching where the run fits with it, or with neither; with the budget of checkpointing: auto for that allocator.
+Experiment with_settled_allocator(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                                  std::int64_t capacity, RecomputeSearches* searches_of_all) {
+  RecomputeFronts fronts{.by_batch_size = {}, .searches = searches_of_all};
+  std::int64_t num_instructions = 0;
+  Experiment caching = with_allocator(experiment, AllocatorKind::caching);
+  for (const AllocatorKind kind : {AllocatorKind::caching, AllocatorKind::planned}) {
+    Experiment settled = with_allocator(experiment, kind);
+    if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all);
+    fronts.by_batch_size.clear();
+    if (run_fits(settled, data, device, capacity, &fronts, num_instructions)) return settled;
+    if (kind == AllocatorKind::caching) caching = std::move(settled);
+  }
+  return caching;
+}
+
 }  // namespace
 
+Experiment with_allocator(Experiment experiment, AllocatorKind kind) {
+  experiment.memory.allocator = kind;
+  if (kind == AllocatorKind::planned) experiment.memory.expandable_segments = false;
+  return experiment;
+}
+
 Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                             std::int64_t capacity, RecomputeSearches* searches) {
+                             std::int64_t capacity, RecomputeSearches* searches_of_all) {
   Experiment settled = experiment;
   if (settled.train.batch_size_rule == BatchSizeRule::automatic) settle_batch_size(settled, data, device, capacity);
-  if (settled.train.checkpointing.type == CheckpointingConfig::Type::automatic)
-    settle_checkpointing(settled, data, device, capacity, searches);
+  if (settled.memory.allocator == AllocatorKind::automatic)
+    return with_settled_allocator(settled, data, device, capacity, searches_of_all);
+  if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all);
   return settled;
 }
 

@@ -15,10 +15,16 @@ namespace trainer {
 /// train.checkpointing: the largest budget under which the whole run fits, so that the least is computed again; without
 /// a budget where it fits as with `off`, and with the smallest there is where none fits.
 ///
-/// Both: the largest batch for which some budget fits, with that budget.
+/// memory.allocator: caching where the run fits with it, or with neither; planned, without expandable segments, where
+/// it fits with that alone.
+///
+/// Together: the largest batch for which some allocator and budget fit, then the allocator, with its budget.
 ///
 /// `searches` may be shared by all experiments.
 Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                              std::int64_t capacity, RecomputeSearches* searches = nullptr);
+
+/// The experiment with that allocator; a planned one has no segments that could grow.
+Experiment with_allocator(Experiment experiment, AllocatorKind kind);
 
 }  // namespace trainer

@@ -43,11 +43,13 @@ void compare_batches(const Experiment& before, const Experiment& after, const Da
     const std::int64_t num_parts = new_schedule.step(1).num_micro_batches;
     const std::int64_t num_samples = new_schedule.step(1).num_samples;
     const std::int64_t old_samples = old_schedule.step(1).num_samples;
-    std::string samples = num_samples == old_samples
-                              ? fmt::format("{} samples an update", num_samples)
-                              : fmt::format("{} samples an update, not {}", num_samples, old_samples);
-    list.tell(samples + (num_parts == 1 ? " at once" : fmt::format(", {} at a time", new_schedule.batch_size())),
-              same ? Numbers::same_rounding : Numbers::other);
+    std::string samples = fmt::format("{} {} an update", num_samples, num_samples == 1 ? "sample" : "samples");
+    if (num_samples != old_samples) samples += fmt::format(" instead of {}", old_samples);
+    if (num_parts > 1)
+      samples += fmt::format(", {} at a time", new_schedule.batch_size());
+    else if (num_samples == old_samples)
+      samples += " at once";
+    list.tell(samples, same ? Numbers::same_rounding : Numbers::other);
   }
   if (before.train.eval_batch_size != after.train.eval_batch_size)
     list.add(fmt::format("train.eval_batch_size={}", after.train.eval_batch_size), "evaluate in smaller batches",
@@ -100,7 +102,9 @@ void compare_recomputation(const Experiment& before, const Experiment& after, Di
 void compare_storage(const MemoryConfig& before, const MemoryConfig& after, DifferenceList& list) {
   if (before.allocator != after.allocator) {
     const bool is_planned = after.allocator == AllocatorKind::planned;
-    list.add(fmt::format("memory.allocator={}", is_planned ? "planned" : "caching"),
+    list.add(fmt::format("memory.allocator={}", is_planned                                  ? "planned"
+                                                : after.allocator == AllocatorKind::caching ? "caching"
+                                                                                            : "auto"),
              is_planned ? "every buffer at a fixed place: nothing lies idle between them" : "a cache of blocks",
              Numbers::same_bits);
   }

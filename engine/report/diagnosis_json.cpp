@@ -24,7 +24,7 @@ nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis) {
           {"evaluation_peak", diagnosis.evaluation_peak},
           {"only_evaluation", diagnosis.is_only_evaluation()},
           {"held_by_others", diagnosis.held_by_others},
-          {"fits_without_others", diagnosis.held_by_others > 0 && diagnosis.fits_without_others()},
+          {"fits_without_others", diagnosis.fits_without_others},
           {"not_enough", std::move(not_enough)}};
 }
 

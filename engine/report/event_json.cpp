@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/load_experiment.h"
+#include "engine/report/allocator_text.h"
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/memory_json.h"
 #include "engine/report/numbers_text.h"
@@ -58,6 +59,7 @@ std::string start_json(const StartEvent& event, std::string_view version) {
   return line_of({{"event", "start"},
                   {"config", config.is_discarded() ? Json(nullptr) : config},
                   {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
+                  {"allocator", allocator_name(event.allocator)},
                   {"parameters", event.num_parameters},
                   {"version", version},
                   {"total_steps", event.total_steps},
@@ -121,6 +123,7 @@ std::string checkpoint_json(const CheckpointEvent& event) {
 std::string out_of_memory_json(const OutOfMemoryEvent& event) {
   Json json = {{"event", "oom"}};
   json.update(failure_of(event.context));
+  json["allocator"] = allocator_name(event.allocator);
   json["outside_allocator"] = outside_allocator_of(event.outside_allocator);
   json["other_processes"] = processes_of(event.other_processes);
   json["device_total"] = event.device_total;

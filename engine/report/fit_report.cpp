@@ -61,8 +61,9 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
   std::string text;
   if (!found.value) {
     text += paint(style, Ink::red,
-                  wrap(fmt::format("No {} from {} to {} fits {}.", maximum.key, format_count(maximum.lowest),
-                                   format_count(found.highest), capacity_text(findings)),
+                  wrap(fmt::format("No {} from {} to {} {} {}.", maximum.key, format_count(maximum.lowest),
+                                   format_count(found.highest), found.num_unknown > 0 ? "was found to fit" : "fits",
+                                   capacity_text(findings)),
                        width_of(style))) +
             '\n';
     if (maximum.next) text += fit_paragraph(too_large_text(*maximum.next), style);
@@ -80,7 +81,7 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
     text += fit_paragraph(too_large_text(*maximum.next), style);
   } else {
     text += fit_paragraph(
-        fmt::format("It is the end of the range that was searched, {} to {}: memory is not what bounds it.",
+        fmt::format("It is the end of the range that was searched, {} to {}: memory does not bound it there.",
                     format_count(maximum.lowest), format_count(found.highest)),
         style);
   }
@@ -137,12 +138,14 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
                         format_bytes(findings.as_is_peak));
   const std::string batch = format_number_of(findings.effective_batch, "sample");
   if (findings.choices.empty()) {
-    text += paint(style, Ink::red,
-                  wrap(fmt::format("Nothing that keeps {} an update fits {}.", batch, capacity_text(findings)),
-                       width_of(style))) +
-            '\n';
+    text +=
+        paint(
+            style, Ink::red,
+            wrap(fmt::format("Nothing was found that keeps {} an update and fits {}.", batch, capacity_text(findings)),
+                 width_of(style))) +
+        '\n';
     return text +
-           fit_paragraph(as_is + " 'trainer plan' names changes of the batch, the optimizer and the model that do.",
+           fit_paragraph(as_is + " 'trainer plan' looks for changes of the batch, the optimizer and the model, too.",
                          style);
   }
   text += paint(style, Ink::green,

@@ -18,9 +18,7 @@ std::string time_of(const Change& fix) {
 
 std::string fix_list(const std::vector<Change>& fixes, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
-  if (fixes.empty())
-    return "  No change was found. The model itself needs more than the capacity: use a smaller one,\n"
-           "  or more memory.\n";
+  if (fixes.empty()) return "  No change was found that fits: use a smaller model, or more memory.\n";
   std::string text;
   for (std::size_t i = 0; i < fixes.size(); ++i) {
     const Change& fix = fixes[i];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
+#include "engine/report/allocator_text.h"
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/fix_list.h"
 #include "engine/report/glossary.h"
@@ -43,7 +44,15 @@ std::string where(const OutOfMemoryContext& context, const Style& style) {
   return text;
 }
 
-std::string counters(const AllocationFailure& failure, const Style& style) {
+std::string allocator_of(const OutOfMemoryEvent& event) {
+  std::string text = allocator_name(event.allocator);
+  if (!event.allocator_was_chosen) return text;
+  text += " (memory.allocator: auto";
+  return text + (event.planned_does_not_fit_either ? "; planned does not fit either)" : ")");
+}
+
+std::string counters(const OutOfMemoryEvent& event, const Style& style) {
+  const AllocationFailure& failure = event.context.failure;
   const MemoryStatistics& statistics = failure.statistics;
   const std::int64_t reserved = statistics.reserved_bytes.all.current;
   const std::int64_t allocated = statistics.allocated_bytes.all.current;
@@ -53,6 +62,7 @@ std::string counters(const AllocationFailure& failure, const Style& style) {
   if (failure.segment_bytes > 0)
     request += fmt::format(", for which {} were asked of the device", format_bytes(failure.segment_bytes));
   text += field(style, "request", request);
+  text += field(style, "allocator", allocator_of(event));
   text += field(style, "capacity", format_bytes(failure.capacity));
   text += field(style, "reserved", format_bytes(reserved));
   text += field(style, "free", format_bytes(failure.capacity - reserved));
@@ -107,7 +117,7 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
       wrap(out_of_memory_message(failure, options.device), static_cast<std::size_t>(style.width));
   std::string text = paint(style, Ink::red, message) + '\n';
   text += where(context, style);
-  text += counters(failure, style);
+  text += counters(event, style);
 
   text += heading(style, context.refused_peak ? "Who would hold it at the peak" : "Who holds it");
   text += category_table(context.live.by_category, allocated, style);

@@ -21,7 +21,7 @@ std::string spare_text(const PlannedTarget& target) {
 /// Empty where the batch as it is fits.
 std::string batch_text(const PlannedTarget& target) {
   if (!target.batch_size_that_fits) return "";
-  return *target.batch_size_that_fits > 0 ? format_count(*target.batch_size_that_fits) : "none";
+  return *target.batch_size_that_fits > 0 ? format_count(*target.batch_size_that_fits) : "none found";
 }
 
 std::string sentences(const PlanComparison& comparison, const Style& style) {

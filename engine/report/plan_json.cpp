@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/report/allocator_text.h"
 #include "engine/report/diagnosis_text.h"
 #include "engine/report/memory_json.h"
 #include "engine/report/process_report.h"
@@ -79,6 +80,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
       {"profile", findings.is_described() ? Json(findings.profile) : Json(nullptr)},
       {"workspace", findings.workspace_bound.empty() ? "exact" : "bounded"},
+      {"allocator", allocator_name(findings.allocator)},
       {"fits", findings.plan.fits},
       {"capacity", findings.capacity},
       {"capacity_from", findings.capacity_origin},
@@ -115,9 +117,8 @@ std::string plan_json(const PlanFindings& findings) {
       {"rates", rates_of(findings.rates, findings.rates_source)},
       {"ops", ops_of(findings.ops)},
       {"notes", findings.notes}};
-  if (findings.smaller_evaluation)
-    json["smaller_evaluation"] = {{"eval_batch_size", findings.smaller_evaluation->eval_batch_size},
-                                  {"peak_reserved", findings.smaller_evaluation->peak_reserved}};
+  if (const std::optional<EvaluationCut>& cut = findings.evaluation_savings.cut)
+    json["smaller_evaluation"] = {{"eval_batch_size", cut->eval_batch_size}, {"peak_reserved", cut->peak_reserved}};
   if (!findings.plan.fits) {
     if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
     json["largest_batch_size"] = findings.largest_batch_size;

@@ -31,6 +31,8 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
                           findings.plan.num_alloc_retries == 1
                               ? "once"
                               : fmt::format("{} times", format_count(findings.plan.num_alloc_retries)));
+    if (findings.allocator_was_chosen && findings.allocator == AllocatorKind::planned)
+      text += " memory.allocator: auto stands for planned here: with caching it does not fit.";
     return paint(style, Ink::green, wrap(text, width)) + '\n';
   }
   std::string text = fmt::format("Does not fit {}.", capacity);
@@ -100,10 +102,11 @@ std::string changes(const PlanFindings& findings, const Style& style) {
     text += heading(style, "Why it does not fit, and what is not enough") + reasons;
   text += heading(style, "What to change, each planned again");
   if (findings.largest_batch_size > 0) {
-    text += fmt::format("  A batch of {} fits, and one sample more does not (now {}).\n",
-                        format_count(findings.largest_batch_size), format_count(findings.batch_size));
-  } else if (!findings.plan.failure_in_evaluation) {
-    text += "  No batch size fits, not even 1.\n";
+    text += fmt::format("  A batch of {} fits{} (now {}).\n", format_count(findings.largest_batch_size),
+                        findings.one_sample_more_is_too_many ? ", and one sample more does not" : "",
+                        format_count(findings.batch_size));
+  } else if (findings.one_sample_is_too_many) {
+    text += "  A batch of 1 does not fit either.\n";
   }
   return text + fix_list(findings.fixes, style);
 }

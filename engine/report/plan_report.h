@@ -9,6 +9,7 @@
 #include "engine/plan/change.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/diagnosis.h"
+#include "engine/plan/evaluation_savings.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/step_flops.h"
@@ -18,12 +19,6 @@
 
 namespace trainer {
 
-/// A smaller evaluation batch that was planned.
-struct EvaluationCut {
-  std::int64_t eval_batch_size = 0;
-  std::int64_t peak_reserved = 0;  ///< of the whole run
-};
-
 /// What `trainer plan` found, as data.
 struct PlanFindings {
   std::string experiment_name, config_path;
@@ -31,13 +26,17 @@ struct PlanFindings {
   std::int64_t capacity = 0;
   std::string
       capacity_origin;  ///< "--capacity", "memory.limit", "available on this machine", "free on an idle NVIDIA T4"
-  MemoryPlan plan;      ///< under that capacity
+  AllocatorKind allocator = AllocatorKind::caching;
+  bool allocator_was_chosen = false;  ///< memory.allocator: auto stands for it
+  MemoryPlan plan;                    ///< under that capacity
   /// Without a bound, where it does not fit: what the run would take.
   std::optional<MemoryPlan> unbounded;
   std::vector<Change> fixes;  ///< where it does not fit
   Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
   std::int64_t batch_size = 0;
-  std::int64_t largest_batch_size = 0;  ///< that fits, where it does not fit; 0: none
+  // Of Advice, where it does not fit.
+  std::int64_t largest_batch_size = 0;
+  bool one_sample_more_is_too_many = false, one_sample_is_too_many = false;
   std::int64_t total_steps = 0;
   std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
   ProcessMemory process;                      ///< what this process will hold beside the allocator
@@ -52,8 +51,7 @@ struct PlanFindings {
   MachineRates::Origin rates = MachineRates::Origin::assumed;
   std::string rates_source;          ///< MachineRates::source
   std::int64_t eval_batch_size = 0;  ///< 0: the run does not evaluate
-  /// Where evaluation sets the peak and a smaller batch lowers it.
-  std::optional<EvaluationCut> smaller_evaluation;
+  EvaluationSavings evaluation_savings{};
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
   std::optional<PlanVerification> verification;
 

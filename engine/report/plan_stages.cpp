@@ -74,11 +74,13 @@ std::string first_against_steady(const MemoryPlan& plan, const Stages& stages) {
       fmt::format("Between steps {} stay allocated: parameters, optimizer state and what else loading made.",
                   format_bytes(steady.allocated));
   if (first == steady) {
-    text += " The first step reserves all that the others need: they repeat it to the byte.";
-    return text;
+    if (plan.peak_reserved > first.peak_reserved) return text + " The steady step repeats the first to the byte.";
+    return text + (stages.other
+                       ? " The first step reserves all that the run needs, and the steady one repeats it to the byte."
+                       : " The first step reserves all that the others need: they repeat it to the byte.");
   }
   if (first.peak_requested != steady.peak_requested)
-    text += fmt::format(" The first step is not of whole batches: the steady one asks for {}.",
+    text += fmt::format(" The first and the steady step are not of the same batches: the steady one asks for {}.",
                         more_or_less(first.peak_requested, steady.peak_requested));
   else if (first.peak_allocated != steady.peak_allocated)
     text += fmt::format(
@@ -97,26 +99,24 @@ std::string first_against_steady(const MemoryPlan& plan, const Stages& stages) {
   return text;
 }
 
-/// Whether the most that is reserved is first reached in an evaluation.
-bool evaluation_reserves_most(const MemoryPlan& plan) {
-  for (const PlannedSteps& steps : plan.steps)
-    if (steps.memory.peak_reserved == plan.peak_reserved) return steps.evaluation;
-  return false;
-}
-
 std::string evaluation_against_training(const PlanFindings& findings, const StepMemory& evaluation) {
   const MemoryPlan& plan = findings.shown();
   std::int64_t training = 0;
   for (const PlannedSteps& steps : plan.steps)
     if (!steps.evaluation && steps.first_step > 0) training = std::max(training, steps.memory.peak_allocated);
   const std::string batch = format_count(findings.eval_batch_size);
+  const EvaluationSavings& savings = findings.evaluation_savings;
   std::string text;
-  if (!evaluation_sets_peak(plan))
-    return fmt::format(
-        "Training sets the peak. Evaluation, in batches of {}, is allocated {} less: a smaller train.eval_batch_size "
-        "would save nothing.",
-        batch, format_bytes(training - evaluation.peak_allocated));
-  if (evaluation.peak_allocated > training)
+  if (!evaluation_sets_peak(plan)) {
+    text = fmt::format("Training sets the peak. Evaluation, in batches of {}, is allocated {} less", batch,
+                       format_bytes(training - evaluation.peak_allocated));
+    if (savings.is_proven_nothing)
+      text += ": a smaller train.eval_batch_size would save nothing.";
+    else if (savings.of_one_are_nothing)
+      text += ": train.eval_batch_size=1 would save nothing.";
+    else
+      text += ", but what it leaves in the cache is cut otherwise.";
+  } else if (evaluation.peak_allocated > training)
     text = fmt::format("Evaluation sets the peak: in batches of {} it is allocated {} more than training.", batch,
                        format_bytes(evaluation.peak_allocated - training));
   else
@@ -125,18 +125,13 @@ std::string evaluation_against_training(const PlanFindings& findings, const Step
         "that "
         "do not fit into the cached ones.",
         batch);
-  if (findings.smaller_evaluation)
+  if (savings.cut)
     text += fmt::format(" With train.eval_batch_size={} the run would reserve {} and train the same.",
-                        findings.smaller_evaluation->eval_batch_size,
-                        format_bytes(findings.smaller_evaluation->peak_reserved));
+                        savings.cut->eval_batch_size, format_bytes(savings.cut->peak_reserved));
   return text;
 }
 
 }  // namespace
-
-bool evaluation_sets_peak(const MemoryPlan& plan) {
-  return plan.peak.phase == Phase::eval || evaluation_reserves_most(plan);
-}
 
 std::string stages_report(const PlanFindings& findings, const Style& style) {
   const MemoryPlan& plan = findings.shown();

@@ -25,6 +25,7 @@ struct StartEvent {
   const Experiment* experiment = nullptr;
   std::string device_kind, device_name;
   std::int64_t capacity = 0;
+  AllocatorKind allocator = AllocatorKind::caching;  ///< also what memory.allocator: auto stands for
   std::int64_t num_parameters = 0;
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
@@ -73,6 +74,9 @@ struct CheckpointEvent {
 struct OutOfMemoryEvent {
   OutOfMemoryContext context;
   std::vector<Change> fixes;
+  AllocatorKind allocator = AllocatorKind::caching;  ///< that the run had
+  bool allocator_was_chosen = false;                 ///< memory.allocator: auto stood for it
+  bool planned_does_not_fit_either = false;          ///< since it was chosen under this capacity
   // Who holds the rest of the device, as it was just after the failure.
   std::vector<NamedBytes> outside_allocator{};   ///< of this process
   std::vector<DeviceProcess> other_processes{};  ///< largest first

@@ -41,12 +41,14 @@ struct CompiledRun {
 /// One run from its options to its end event.
 class TrainingRun {
  public:
+  /// `asked` is the experiment before anything it leaves open was settled.
   TrainingRun(const RunStart& start, const RunSurroundings& surroundings, RunExperiment experiment,
-              BatchSizeRule asked_batch_size, std::int64_t capacity, const LoadedData& data, Device& device,
+              const Experiment& asked, std::int64_t capacity, const LoadedData& data, Device& device,
               const TrainingOptions& options, const Interruption& interruption, EventSink& events)
       : start_(start),
         given_(std::move(experiment.given)),
-        asked_batch_size_(asked_batch_size),
+        asked_batch_size_(asked.train.batch_size_rule),
+        asked_allocator_(asked.memory.allocator),
         adapted_(std::move(experiment.adapted)),
         data_(data),
         device_(device),
@@ -125,6 +127,7 @@ class TrainingRun {
     start.device_kind = device_.kind();
     start.device_name = device_.name();
     start.capacity = capacity_;
+    start.allocator = compiled_->experiment.memory.allocator;
     for (const Parameter& parameter : compiled_->program.parameters) {
       if (parameter.trainable) start.num_parameters += parameter.type.num_elements();
     }
@@ -188,16 +191,27 @@ class TrainingRun {
   }
 
   void tell_of(OutOfMemoryContext context, std::int64_t capacity) {
-    OutOfMemoryEvent event{
-        std::move(context), {}, device_.outside_allocator(), device_.other_processes(), device_.total_bytes()};
+    OutOfMemoryEvent event{.context = std::move(context),
+                           .fixes = {},
+                           .allocator = compiled_->experiment.memory.allocator,
+                           .allocator_was_chosen = asked_allocator_ == AllocatorKind::automatic,
+                           .planned_does_not_fit_either = false,
+                           .outside_allocator = device_.outside_allocator(),
+                           .other_processes = device_.other_processes(),
+                           .device_total = device_.total_bytes()};
+    event.planned_does_not_fit_either =
+        event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == capacity_;
+    // Under less memory than it was chosen for, the allocator is one that another may be better than.
+    const Experiment failed =
+        with_allocator(given_, capacity == capacity_ ? asked_allocator_ : compiled_->experiment.memory.allocator);
     Planner planner(device_, options_.rates);
     const std::int64_t reserve = host_reserve(given_, data_.description, device_, /*dataset_is_loaded=*/true);
     const std::int64_t available = std::max<std::int64_t>(device_.available_bytes() - reserve, 0);
-    Advice advice = find_advice(planner, given_, data_.description, capacity, available);
+    Advice advice = find_advice(planner, failed, data_.description, capacity, available);
     std::int64_t held_by_others = 0;
     for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
     event.diagnosis =
-        diagnose(device_, given_, data_.description, capacity, held_by_others, std::move(advice.not_enough));
+        diagnose(device_, failed, data_.description, capacity, held_by_others, std::move(advice.not_enough));
     event.fixes = std::move(advice.fixes);
     if (asked_batch_size_ == BatchSizeRule::automatic) name_batch_size(event.fixes);
     events_.on_out_of_memory(event);
@@ -388,6 +402,7 @@ class TrainingRun {
   const RunStart& start_;
   const Experiment given_;
   const BatchSizeRule asked_batch_size_;
+  const AllocatorKind asked_allocator_;
   const std::vector<std::string> adapted_;  ///< of the run that is resumed
   const LoadedData& data_;
   Device& device_;
@@ -428,8 +443,8 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
   chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
   if (chosen.adapted.empty()) chosen.given = chosen.experiment;
-  return TrainingRun(start, surroundings, std::move(chosen), experiment.train.batch_size_rule, capacity, data, device,
-                     options, interruption, events)
+  return TrainingRun(start, surroundings, std::move(chosen), experiment, capacity, data, device, options, interruption,
+                     events)
       .run();
 }
 

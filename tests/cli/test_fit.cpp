@@ -52,7 +52,7 @@ TEST_CASE("where no value or combination fits, fit exits with 4 and says so") {
   CHECK_THAT(none.out, Contains("No train.batch_size from 1 to 9 fits 1.00 KiB (--capacity)."));
   const ProcessResult choices = run_trainer({"fit", config, "--capacity", "1KiB"});
   CHECK(choices.exit_code == 4);
-  CHECK_THAT(choices.out, Contains("Nothing that keeps 64 samples an update fits"));
+  CHECK_THAT(choices.out, Contains("Nothing was found that keeps 64 samples an update and fits"));
 }
 
 TEST_CASE("what fit writes is a configuration that fits, whole and never over another file unasked") {

@@ -151,12 +151,14 @@ TEST_CASE("expandable segments are offered where they fit what segments of fixed
         .peak_reserved;
   };
   const std::vector<std::string> set = {"memory.expandable_segments=true"};
+  const std::string caching = "memory.allocator=caching";
   // A batch size that leaves much of the segments of fixed sizes idle.
   Experiment experiment, changed;
   std::int64_t capacity = 0;
   for (std::int64_t batch_size = 100; batch_size < 400 && capacity == 0; batch_size += 20) {
-    experiment = parse_experiment(network, "test.yaml", {"train.batch_size=" + std::to_string(batch_size)});
-    changed = parse_experiment(network, "test.yaml", {"train.batch_size=" + std::to_string(batch_size), set.front()});
+    experiment = parse_experiment(network, "test.yaml", {"train.batch_size=" + std::to_string(batch_size), caching});
+    changed = parse_experiment(network, "test.yaml",
+                               {"train.batch_size=" + std::to_string(batch_size), set.front(), caching});
     if (peak_reserved(changed) < peak_reserved(experiment)) capacity = peak_reserved(changed);
   }
   REQUIRE(capacity > 0);

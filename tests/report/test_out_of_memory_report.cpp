@@ -48,6 +48,21 @@ TEST_CASE("the report tells where, how much, who, and what to change") {
   CHECK(has(report, "  reserved           segments held from the device"));
 }
 
+TEST_CASE("the report names the allocator, and that no other would have helped") {
+  OutOfMemoryEvent event{sample_context(), sample_fixes()};
+  const auto says = [&](const std::string& words) {
+    return has(out_of_memory_report(event, {"cpu", {}, "", {}}, {}), words);
+  };
+  CHECK(says("  allocator           caching\n"));
+  event.allocator_was_chosen = true;
+  CHECK(says("  allocator           caching (memory.allocator: auto)\n"));
+  event.planned_does_not_fit_either = true;
+  CHECK(says("  allocator           caching (memory.allocator: auto; planned does not fit either)\n"));
+  event.allocator = AllocatorKind::planned;
+  event.planned_does_not_fit_either = false;
+  CHECK(says("  allocator           planned (memory.allocator: auto)\n"));
+}
+
 TEST_CASE("the report of a refused segment tells who would hold it at the peak") {
   OutOfMemoryContext context = sample_context();
   context.failure.statistics = {};
@@ -132,13 +147,13 @@ TEST_CASE("the report says why it does not fit, and what is not enough") {
   diagnosis.peak_requested = 12 << 20;
   diagnosis.peak_reserved = 14 << 20;
   diagnosis.training_peak = 14 << 20;
-  diagnosis.persistent = 9 << 20;
+  diagnosis.persistent = diagnosis.persistent_requested = 9 << 20;
   const auto says = [&](const std::string& words) {
-    return has(out_of_memory_report(event, {"cpu", {}, "", {}}, {}), words);
+    return has(out_of_memory_report(event, {"cpu", {}, "", {}}, {false, 1000}), words);
   };
   CHECK(says("takes 9.00 MiB alone"));
   CHECK(says("It is not fragmentation: 12.00 MiB are in use at the peak, 4.00 MiB more than the capacity."));
-  diagnosis.persistent = 1 << 20;
+  diagnosis.persistent_requested = 1 << 20;
   diagnosis.largest_buffer = "2.output";
   diagnosis.largest_layer = "2 (conv2d)";
   diagnosis.largest_bytes = 10 << 20;
@@ -147,12 +162,21 @@ TEST_CASE("the report says why it does not fit, and what is not enough") {
   diagnosis.largest_bytes = 1 << 20;
   diagnosis.peak_requested = 7 << 20;
   CHECK(says("It is fragmentation: 7.00 MiB are in use at the peak, which would fit, and the other 7.00 MiB"));
+  CHECK_FALSE(says("memory.allocator=planned"));
+  diagnosis.placed_peak = 8 << 20;
+  CHECK(says("memory.allocator=planned, is enough."));
+  diagnosis.placed_peak = 9 << 20;
+  CHECK(says("memory.allocator=planned, it still takes 9.00 MiB."));
   diagnosis.evaluation_peak = 14 << 20;
   diagnosis.training_peak = 6 << 20;
   CHECK(says("Training fits (6.00 MiB reserved); the evaluation does not (14.00 MiB)."));
+  CHECK_FALSE(says("train.checkpointing and memory.update do not help"));
+  diagnosis.evaluation_requested = 9 << 20;
+  CHECK(says("train.checkpointing and memory.update do not help"));
   diagnosis.held_by_others = 6 << 20;
+  diagnosis.fits_without_others = true;
   CHECK(says("Other processes hold 6.00 MiB of this device; if they ended, it would fit as it is."));
-  diagnosis.held_by_others = 5 << 20;
+  diagnosis.fits_without_others = false;
   CHECK(says("it would not fit if they ended either."));
   diagnosis.not_enough = {sample_fixes().back()};
   CHECK(says("Planned, and not enough alone: optimizer.momentum=0 (9.00 MiB)."));

@@ -62,6 +62,12 @@ TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its
   const std::string report = plan_report(sample_findings(), {});
   CHECK(has(report, "Plan of digits: 12 steps of batch 32 on cpu (a processor)\n"));
   CHECK(has(report, "Fits. It reserves 6.00 MiB of the capacity of 8.00 MiB (memory.limit): 2.00 MiB (25.0 %) to"));
+  PlanFindings placed = sample_findings();
+  placed.allocator = AllocatorKind::planned;
+  CHECK(!has(plan_report(placed, {}), "memory.allocator"));
+  placed.allocator_was_chosen = true;
+  CHECK_THAT(plan_report(placed, {false, 1000}),
+             Catch::Contains("memory.allocator: auto stands for planned here: with caching it does not fit."));
   CHECK(has(report, "Outside the allocator, not counted here: 10.00 MiB (this process).\n"));
   for (const char* line : {"  loading             1.00 MiB        1.00 MiB       2.00 MiB         1.00 MiB\n",
                            "  first step          4.00 MiB        4.00 MiB       6.00 MiB         1.00 MiB\n",
@@ -85,6 +91,8 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   findings.plan.failure = sample_context();
   findings.fixes = sample_fixes();
   findings.largest_batch_size = 16;
+  CHECK(has(plan_report(findings, {}), "  A batch of 16 fits (now 32).\n"));
+  findings.one_sample_more_is_too_many = true;
   const std::string report = plan_report(findings, {});
   CHECK(
       has(report, "Does not fit the capacity of 8.00 MiB (memory.limit). Without a bound it would reserve 9.00 MiB."));
@@ -92,7 +100,8 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK(has(report, "  A batch of 16 fits, and one sample more does not (now 32).\n"));
   CHECK(has(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch_size = 0;
-  CHECK(has(plan_report(findings, {}), "No batch size fits, not even 1."));
+  findings.one_sample_is_too_many = true;
+  CHECK(has(plan_report(findings, {}), "A batch of 1 does not fit either."));
 }
 
 TEST_CASE("a plan for a described device says so, names each part outside, and whether scratch is exact") {
@@ -133,11 +142,21 @@ TEST_CASE("the first step is told against the steady one, and training against e
   PlanFindings findings = sample_findings();
   findings.eval_batch_size = 48;
   CHECK_THAT(stages_report(findings, {false, 1000}),
-             Catch::Contains("The first step is not of whole batches: the steady one asks"));
+             Catch::Contains("The first and the steady step are not of the same batches: the steady one asks"));
   CHECK_THAT(stages_report(findings, {false, 1000}),
-             Catch::Contains("Training sets the peak. Evaluation, in batches of 48, is allocated 3.00 MiB less"));
+             Catch::Contains("Training sets the peak. Evaluation, in batches of 48, is allocated 3.00 MiB less, but"));
+  findings.evaluation_savings.of_one_are_nothing = true;
+  CHECK_THAT(stages_report(findings, {false, 1000}), Catch::Contains("train.eval_batch_size=1 would save nothing."));
+  findings.evaluation_savings.is_proven_nothing = true;
+  CHECK_THAT(stages_report(findings, {false, 1000}),
+             Catch::Contains("smaller train.eval_batch_size would save nothing"));
   findings.plan.first_step = findings.plan.steady_step;
-  CHECK_THAT(stages_report(findings, {false, 1000}), Catch::Contains("they repeat it to the byte"));
+  CHECK_THAT(
+      stages_report(findings, {false, 1000}),
+      Catch::Contains("The first step reserves all that the run needs, and the steady one repeats it to the byte."));
+  findings.plan.peak_reserved += 2 << 20;
+  CHECK_THAT(stages_report(findings, {false, 1000}), Catch::Contains("The steady step repeats the first to the byte."));
+  findings.plan.peak_reserved -= 2 << 20;
   findings.plan.first_step.peak_allocated += 1 << 20;
   findings.plan.first_step.peak_reserved -= 2 << 20;
   CHECK_THAT(stages_report(findings, {false, 1000}), Catch::Contains("is allocated 1.00 MiB less at its peak"));
@@ -146,7 +165,7 @@ TEST_CASE("the first step is told against the steady one, and training against e
 
   findings.plan.steps.back().memory.peak_allocated = 7 << 20;
   findings.plan.peak.phase = Phase::eval;
-  findings.smaller_evaluation = EvaluationCut{24, 5 << 20};
+  findings.evaluation_savings = {.cut = EvaluationCut{24, 5 << 20}};
   CHECK_THAT(stages_report(findings, {false, 1000}),
              Catch::Contains("Evaluation sets the peak: in batches of 48 it is allocated"));
   CHECK_THAT(stages_report(findings, {false, 1000}), Catch::Contains("With train.eval_batch_size=24 the run"));
@@ -210,7 +229,7 @@ TEST_CASE("targets are compared by capacity: what fits, what is missing, and why
   CHECK_FALSE(comparison.fits_all());
   for (const int width : {100, 80}) {
     const std::string report = comparison_report(comparison, {false, width});
-    CHECK_THAT(report, Catch::Contains("t4      no      8.00 GiB  9.00 GiB  -1.00 GiB             none"));
+    CHECK_THAT(report, Catch::Contains("t4      no      8.00 GiB  9.00 GiB  -1.00 GiB       none found"));
     CHECK_THAT(report, Catch::Contains("h200    yes   100.00 GiB  9.00 GiB  91.00 GiB                   500 ms"));
     CHECK(has(report, "old: it has no bf16"));
     for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= static_cast<std::size_t>(width));

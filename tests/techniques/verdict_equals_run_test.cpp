@@ -16,6 +16,7 @@ std::vector<std::string> random_techniques(std::mt19937& random, bool is_classif
   std::vector<std::string> set;
   const bool is_planned = one_in(6), is_bf16 = one_in(4), is_fp16 = !is_bf16 && one_in(4), accumulates = one_in(3);
   if (is_planned) set.emplace_back("memory.allocator=planned");
+  if (!is_planned && !one_in(6)) set.emplace_back("memory.allocator=caching");
   if (!is_planned && one_in(4)) set.emplace_back("memory.expandable_segments=true");
   if (is_bf16) set.emplace_back("train.amp=bf16");
   if (is_fp16) set.emplace_back("train.amp=fp16");

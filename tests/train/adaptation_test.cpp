@@ -31,6 +31,7 @@ optimizer: {type: sgd, lr: 0.05, momentum: 0.9}
 schedule: {type: cosine, warmup_steps: 2}
 train: {batch_size: 192, steps: 14, eval_every: 6}
 checkpoint: {every: 1, keep: 100}
+memory: {allocator: caching}
 )";
 
 /// Batch norm and dropout see each way to cut the batch as another one.
@@ -50,6 +51,7 @@ model:
 optimizer: {type: adamw, lr: 0.01, weight_decay: 0.01}
 train: {batch_size: 12, steps: 14, eval_every: 6}
 checkpoint: {every: 1, keep: 100}
+memory: {allocator: caching}
 )";
 
 /// With times to compare changes by.
