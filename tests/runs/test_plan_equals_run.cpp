@@ -162,8 +162,8 @@ TEST_CASE("a run under the capacity that its plan reserves runs, and under less 
                           "output=" + (folder / name)});
     };
     CHECK(run_under(reserved, "enough").exit_code == 0);
-    CHECK(run_under(1 << 20, "little").exit_code == 3);
-    CHECK(run_trainer({"plan", config, "--capacity", "1MiB", "--quiet"}).exit_code == 4);
+    CHECK(run_under(1 << 16, "little").exit_code == 3);
+    CHECK(run_trainer({"plan", config, "--capacity", "64KiB", "--quiet"}).exit_code == 4);
   }
 }
 
