@@ -69,8 +69,8 @@ TEST_CASE("The bytes of a safetensors file are the format's: length, padded head
   const std::vector<NamedTensor> tensors = {{"b", {DType::f32, Shape{2}}}, {"a", {DType::u8, Shape{1}}}};
   SafetensorsWriter writer(path, tensors);
   const float values[2] = {1.5F, -2.0F};
-  writer.append(values);
-  writer.append("x");
+  writer.append(values, sizeof(values));
+  writer.append("x", 1);
   writer.finish();
   std::string header =
       R"({"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[1],"data_offsets":[8,9]}})";
