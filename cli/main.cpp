@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -104,6 +105,9 @@ ExitCode run_command_line(int argc, const char* const* argv) {
 /// The only place that catches what nothing else could handle.
 int main(int argc, char** argv) {
   using trainer::ExitCode;
+  // One heap for all threads, which allocate little: each of its own takes 64 MiB of addresses, which a limit may not
+  // leave, and libraries do not survive it where there is no memory for what they compile in a thread.
+  mallopt(M_ARENA_MAX, 1);
   ExitCode code = ExitCode::unexpected;
   try {
     code = trainer::run_command_line(argc, argv);

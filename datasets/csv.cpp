@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -40,8 +41,7 @@ std::optional<double> number_in(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(static_cast<float>(value)))
-    return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 
@@ -181,13 +181,14 @@ class CsvTable {
   const CsvField& target() const { return field(columns_.target); }
   std::int64_t num_rows() const { return num_rows_; }
 
-  double number(std::size_t column) const {
+  /// Of at most `largest` in size.
+  double number(std::size_t column, double largest) const {
     const CsvField& at = field(column);
     const std::string_view text = trimmed(at);
     if (text.empty()) throw missing_value(column);
-    if (const auto value = number_in(text)) return *value;
-    throw records_.error(
-        at, fmt::format("'{}' in {}, expected a finite number", shortened(text), columns_.name_of(column)));
+    if (const auto value = number_in(text); value && std::abs(*value) <= largest) return *value;
+    throw records_.error(at, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size",
+                                         shortened(text), columns_.name_of(column), largest));
   }
   std::string_view label() const {
     const std::string_view text = trimmed(target());
@@ -286,9 +287,12 @@ struct CsvValues {
   std::vector<std::byte> targets;
 };
 
+/// The squares of differences are summed in f64. Targets stay as they are, in f32.
+constexpr double largest_feature = 1e150, largest_target = std::numeric_limits<float>::max();
+
 void append_features(const CsvTable& table, NumberBlocks& features) {
   for (std::size_t column = 0; column < table.columns().count; ++column)
-    if (column != table.columns().target) features.append(table.number(column));
+    if (column != table.columns().target) features.append(table.number(column, largest_feature));
 }
 
 template <typename Value>
@@ -299,7 +303,7 @@ void append_target(Value value, std::vector<std::byte>& targets) {
 }
 
 double numeric_target(const CsvTable& table, const DataConfig& config) {
-  const double value = table.number(table.columns().target);
+  const double value = table.number(table.columns().target, largest_target);
   if (config.targets_are_probabilities && (value < 0 || value > 1)) throw table.no_probability(value);
   return value;
 }

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "engine/plan/step_routines.h"
 #include "engine/train/learning_rate.h"
@@ -71,6 +74,7 @@ void TrainingLoop::queue_step(std::int64_t number) {
   scalars.pass = static_cast<std::uint32_t>(pass);
   // Where all samples are of classes of weight 0 there is nothing to learn from.
   const double loss_weight = loss_weight_of_step(step);
+  if (loss_weight == 0) warn_of_weightless(number);
   scalars.gradient_scale = loss_weight > 0 ? static_cast<float>(1.0 / loss_weight) : 0.0F;
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
                                         schedule_.steps_per_epoch());
@@ -97,6 +101,15 @@ void TrainingLoop::queue_step(std::int64_t number) {
   queued_.push_back(queued);
   is_within_step_ = false;
   mark_started_steps();
+}
+
+void TrainingLoop::warn_of_weightless(std::int64_t step) {
+  if (std::exchange(warned_of_weightless_, true)) return;
+  events_.on_warning({.step = step,
+                      .message = fmt::format("all samples of step {} are of classes of weight 0 in loss.class_weights: "
+                                             "such steps change nothing and have a loss of 0",
+                                             step)});
+  ++progress_.num_warnings;
 }
 
 /// Sets one mark for the newest steps that have none, once they are started.

@@ -99,6 +99,8 @@ class TrainingLoop {
   const HostBatch& next_batch(const RunSchedule::Step& step, std::int64_t micro_batch);
   /// After routines of `step` were laid out, which leave nothing behind.
   void look_for_leaks(std::int64_t step);
+  /// Once in a run.
+  void warn_of_weightless(std::int64_t step);
   void stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch);
   bool evaluate();
   /// Reads the validation data once.
@@ -143,6 +145,7 @@ class TrainingLoop {
   std::unique_ptr<BatchReader> reader_;
   /// Class weights need the targets of a whole step before its first micro-batch: the order of `order_epoch_`.
   std::vector<float> class_weights_;
+  bool warned_of_weightless_ = false;
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;
 

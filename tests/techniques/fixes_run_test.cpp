@@ -99,7 +99,7 @@ TEST_CASE(
   }
   CHECK(num_fixes > 500);
   CHECK(num_same > 200);
-  CHECK(num_choices > 30);
+  CHECK(num_choices > 20);
   CHECK(num_hopeless < 20);
 }
 

@@ -81,7 +81,10 @@ TEST_CASE("no setting of any fix, choice or adaptation of 300 generated runs wit
   while (num_cases < 300) {
     const std::string yaml = generated_experiment(random, 2);
     INFO(yaml);
-    const TestRun generated(yaml, folder.path("run"));
+    // Where the allocator is chosen each question is two plans.
+    std::vector<std::string> given;
+    if (random() % 5 != 0) given = {"memory.allocator=caching"};
+    const TestRun generated(yaml, folder.path("run"), given);
     const DataDescription& data = generated.data.description;
     Planner planner(*device, rates);
     const Verdict unbounded = planner.plan(generated.experiment, data, unlimited_capacity);
@@ -90,8 +93,9 @@ TEST_CASE("no setting of any fix, choice or adaptation of 300 generated runs wit
     const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(unbounded.peak_reserved));
     if (planner.fits(generated.experiment, data, capacity)) continue;
     ++num_cases;
-    const std::vector<std::string> limit = {"memory.limit=" + std::to_string(capacity)};
-    INFO(limit.front());
+    std::vector<std::string> limit = given;
+    limit.push_back("memory.limit=" + std::to_string(capacity));
+    INFO(with_blanks(limit));
     const Experiment limited = parse_experiment(yaml, "test.yaml", limit);
     const auto fits = [&](const Experiment& changed) { return planner.fits(changed, data, capacity); };
     for (const Change& fix : find_advice(planner, limited, data, capacity).fixes) {

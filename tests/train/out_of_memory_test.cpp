@@ -222,6 +222,7 @@ name: giving-back
 data: {type: synthetic, shape: [64], classes: 10, samples: 1440, validation_samples: 0}
 model: {layers: [linear: {out: 4000}, relu, linear: {out: 10}]}
 train: {batch_size: 720, steps: 2}
+memory: {allocator: caching}
 )";
   const OutputFolder folder;
   TestRun unbounded(network, folder.path("unbounded"));

@@ -159,7 +159,7 @@ TEST_CASE("A loss that is not finite stops the run before the update and names w
   CHECK(steps.back() < event.step);
 }
 
-TEST_CASE("A step whose samples all have weight 0 teaches nothing and the run goes on") {
+TEST_CASE("A step whose samples all have weight 0 teaches nothing, is warned of once, and the run goes on") {
   const OutputFolder folder;
   const std::string yaml = R"(
 name: weights
@@ -169,7 +169,9 @@ loss: {type: cross_entropy, class_weights: [1, 0]}
 train: {batch_size: 1}
 )";
   TestRun run(yaml, folder.path("run"));
+  run.num_warnings = 1;
   REQUIRE(run() == RunStatus::done);
+  CHECK_THAT(run.events.warnings.at(0).message, Catch::Contains("classes of weight 0 in loss.class_weights"));
   const auto is_zero = [](const StepEvent& step) { return step.loss == 0; };
   const std::ptrdiff_t num_zero = std::count_if(run.events.steps.begin(), run.events.steps.end(), is_zero);
   CHECK(num_zero > 0);

@@ -40,7 +40,8 @@ train: {batch_size: 256, steps: 3}
     const std::int64_t growth = step.memory.device_used - before;
     INFO("step " << step.step << ": resident " << growth << ", reserved " << step.memory.step.reserved);
     CHECK(step.memory.step.reserved > 100 * mebibyte);
-    CHECK(growth - step.memory.step.reserved < 12 * mebibyte);
+    // A staged batch of 3 MiB, and 9 MiB of packed operands (Note [Packed operands]) in blocks of whole mebibytes.
+    CHECK(growth - step.memory.step.reserved < 24 * mebibyte);
     CHECK(step.memory.step.reserved - growth < 24 * mebibyte);
   }
   // What was reserved has left the process with the run.
