@@ -50,6 +50,7 @@ std::int64_t packing_bytes(const Op& op, int num_threads) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 // Instead of libc's, for the libraries of this program too: Note [Packed operands]. A program may have yet another.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" __attribute__((weak)) int posix_memalign(void** address, std::size_t alignment,
                                                     std::size_t num_bytes) noexcept {
   if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) return EINVAL;

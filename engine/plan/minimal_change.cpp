@@ -43,6 +43,7 @@ std::vector<ChangedUnit> units_of_model(Experiment before, Experiment changed) {
   std::stable_sort(indices.begin(), indices.end(),
                    [&](std::size_t a, std::size_t b) { return *old_numbers[a].value < *old_numbers[b].value; });
   std::vector<ChangedUnit> units;
+  units.reserve(indices.size());
   for (const std::size_t index : indices) units.push_back(unit_of_number(index));
   return units;
 }

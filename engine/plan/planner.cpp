@@ -44,9 +44,9 @@ bool chooses_allocator(const Experiment& experiment) {
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   if (chooses_allocator(experiment)) {  // as settle_experiment does, with each planned once
-    const Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity);
+    Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity);
     if (caching.fits || !caching.problem.empty()) return caching;
-    const Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity);
+    Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity);
     return planned.fits ? planned : caching;
   }
   Verdict verdict;
