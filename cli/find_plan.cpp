@@ -12,6 +12,7 @@
 #include "engine/plan/evaluation_savings.h"
 #include "engine/plan/fixes.h"
 #include "engine/program/offload.h"
+#include "engine/program/run_checks.h"
 #include "engine/train/measured_steps.h"
 
 namespace trainer {
@@ -110,6 +111,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   findings.allocator = experiment.memory.allocator;
   findings.allocator_was_chosen = asked.memory.allocator == AllocatorKind::automatic;
   findings.notes = target.notes;
+  for (const std::string& warning : run_warnings(experiment, schedule)) findings.notes.push_back(warning);
   findings.batch_size = schedule.batch_size();
   findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
   findings.total_steps = schedule.total_steps();

@@ -44,6 +44,12 @@ std::string format_clock(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole % 3600 / 60, whole % 60);
 }
 
+std::string allocator_note(const StartEvent& event) {
+  if (event.allocator == AllocatorKind::planned) return ", memory.allocator planned";
+  if (event.first_placed_step < 0) return "";
+  return fmt::format(", planned places from step {} on", format_count(event.first_placed_step));
+}
+
 }  // namespace
 
 std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines) {
@@ -58,11 +64,10 @@ void ProgressSink::on_start(const StartEvent& event) {
   start_time_ = last_line_ = Clock::now();
   log_every_ =
       options_.log_every > 0 ? options_.log_every : sensible_log_interval(event.total_steps - event.first_step + 1);
-  write(wrap(fmt::format("{} on {} ({}): {}, {}, capacity {}{}",
-                         event.experiment != nullptr ? event.experiment->name : "run", event.device_kind,
-                         event.device_name, format_number_of(event.num_parameters, "parameter"),
-                         format_number_of(event.total_steps, "step"), format_bytes(event.capacity),
-                         event.allocator == AllocatorKind::planned ? ", memory.allocator planned" : ""),
+  write(wrap(fmt::format(
+                 "{} on {} ({}): {}, {}, capacity {}{}", event.experiment != nullptr ? event.experiment->name : "run",
+                 event.device_kind, event.device_name, format_number_of(event.num_parameters, "parameter"),
+                 format_number_of(event.total_steps, "step"), format_bytes(event.capacity), allocator_note(event)),
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
   if (!event.skipped_checkpoint.empty())

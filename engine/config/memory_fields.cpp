@@ -88,8 +88,11 @@ void add_memory_fields(Fields& fields) {
                        .defaults_to("96 MiB")
                        .also_called({"workspace", "scratch"}));
   fields.push_back(of(&Experiment::memory, &MemoryConfig::allocator, "memory.allocator",
-                      choice({{"auto", "caching where the run fits with it, planned where it fits with that alone"},
-                              {"caching", "keeps freed blocks for reuse, as PyTorch's does"},
+                      choice({{"auto", "caching where the run fits in its segments, else planned"},
+                              {"caching",
+                               "keeps freed blocks in segments for reuse, as PyTorch's does, and where a step does not "
+                               "fit in them, what it allocates gets places in one segment from then on (not with "
+                               "memory.expandable_segments)"},
                               {"planned", "gives every buffer its place in one segment before the run starts"}}),
                       "How blocks are placed"));
   fields.push_back(

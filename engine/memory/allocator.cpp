@@ -22,4 +22,8 @@ Block Allocator::allocate_at(std::int64_t, std::int64_t) {
   throw InternalError("internal error: this allocator chooses the places of its blocks itself");
 }
 
+bool Allocator::plan_segment(std::int64_t) {
+  throw InternalError("internal error: this allocator has no planned segment beside others");
+}
+
 }  // namespace trainer

@@ -48,6 +48,11 @@ class Allocator {
   /// A block at `offset` of the one segment that was planned beforehand, where nothing live may be. Throws OutOfMemory
   /// where the source has no room for that segment, and InternalError in an allocator that plans no segment.
   virtual Block allocate_at(std::int64_t num_bytes, std::int64_t offset);
+  /// Whether plan_segment may be called: an allocator of segments that may have a planned one beside them.
+  virtual bool may_plan_segment() const { return false; }
+  /// Gives the cache back and holds one segment of `num_bytes` for allocate_at, after an OutOfMemory, which then no
+  /// longer counts as one. Once; no work that uses what is free is left to do. False where the source has no room.
+  virtual bool plan_segment(std::int64_t num_bytes);
   /// Returns a live block; it is cached, not given to the source.
   virtual void free(const Block& block) noexcept = 0;
   /// A layout begins: addresses are handed out for work that is done later (Note [Layout before work] in

@@ -21,6 +21,9 @@ constexpr std::int64_t round_large_bytes = 2 * mib;       // kRoundLarge
 
 constexpr std::size_t initial_records = 256;
 
+/// Ids of the planned segment's blocks are above those of all others.
+constexpr std::int32_t first_planned_id = 1 << 30;
+
 std::int64_t segment_bytes_for(std::int64_t rounded) {
   if (rounded <= small_bytes) return small_buffer_bytes;
   if (rounded < min_large_alloc_bytes) return large_buffer_bytes;
@@ -50,6 +53,7 @@ CachingAllocator::CachingAllocator(MemorySource& source, CachingAllocatorOptions
   if (options.expandable_segments) {
     require_internal(options.max_split_bytes == std::numeric_limits<std::int64_t>::max(),
                      "expandable segments are split everywhere");
+    require_internal(!options.may_plan_segment, "no segment is planned beside expandable ones");
     if (source.granule_bytes() == 0)
       throw DeviceError("this device cannot map memory piece by piece, as memory.expandable_segments: true asks for");
     require_internal(small_buffer_bytes % source.granule_bytes() == 0, "a page is whole granules of the source");
@@ -78,7 +82,28 @@ Block CachingAllocator::allocate(std::int64_t num_bytes) {
   return occupy(id, num_bytes, rounded);
 }
 
+Block CachingAllocator::allocate_at(std::int64_t num_bytes, std::int64_t offset) {
+  require_internal(planned_ != nullptr, "a segment is planned before blocks are placed in it");
+  if (!planned_->acquire()) {  // it went with the cache
+    release_unused();
+    ++statistics_.num_alloc_retries;
+    if (!planned_->acquire()) fail(num_bytes, round_to_blocks(num_bytes), planned_->num_bytes());
+  }
+  return planned_->place(num_bytes, offset);
+}
+
+bool CachingAllocator::plan_segment(std::int64_t num_bytes) {
+  require_internal(may_plan_segment(), "one segment is planned, where the options say so");
+  auto planned = std::make_unique<PlannedSegment>(source_, num_bytes, statistics_, first_planned_id);
+  release_cached();
+  if (!planned->acquire()) return false;
+  planned_ = std::move(planned);
+  --statistics_.num_ooms;
+  return true;
+}
+
 void CachingAllocator::free(const Block& block) noexcept {
+  if (block.id >= first_planned_id) return planned_->free(block);
   require_internal(is_live(block), "only live blocks are freed");
   Record& freed = records_[block.id];
   const bool small = freed.small;
@@ -100,6 +125,7 @@ void CachingAllocator::free(const Block& block) noexcept {
 }
 
 void CachingAllocator::release_cached() noexcept {
+  if (planned_) planned_->release();
   if (options_.expandable_segments) return unmap_free_pages(true);
   const std::int64_t layout = std::exchange(layout_, 0);
   release_unused();
@@ -118,18 +144,11 @@ void CachingAllocator::release_unused() noexcept {
   segments_.erase(kept, segments_.end());
 }
 
-void CachingAllocator::reset_peaks() {
-  for (const NamedCounter& named : memory_counters) {
-    PooledCounter& counter = statistics_.*named.counter;
-    for (Counter* part : {&counter.all, &counter.small_pool, &counter.large_pool}) part->peak = part->current;
-  }
-}
-
 std::int64_t CachingAllocator::largest_free_block() const {
   std::int64_t largest = 0;
   for (const FreeBlocks* blocks : {&small_free_, &large_free_})
     if (!blocks->empty()) largest = std::max(largest, (*blocks)[blocks->size() - 1].size);
-  return largest;
+  return planned_ ? std::max(largest, planned_->largest_free_block()) : largest;
 }
 
 std::uint64_t CachingAllocator::fingerprint() const {
@@ -142,6 +161,7 @@ std::uint64_t CachingAllocator::fingerprint() const {
       fingerprint.mix(record.live ? record.requested : record.mapped ? -1 : -2);
     }
   }
+  if (planned_) planned_->mix_into(fingerprint);
   return fingerprint.value();
 }
 
@@ -165,6 +185,7 @@ MemorySnapshot CachingAllocator::snapshot() const {
       continues = record.mapped;
     }
   }
+  if (planned_) planned_->add_to(result);
   return result;
 }
 
@@ -203,8 +224,7 @@ bool CachingAllocator::lacks_records() const {
 
 void CachingAllocator::grow_records() {
   const std::size_t num_records = records_.empty() ? initial_records : 2 * records_.size();
-  require_internal(num_records <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
-                   "fewer than 2^31 blocks are held");
+  require_internal(num_records <= static_cast<std::size_t>(first_planned_id), "fewer than 2^30 blocks are held");
   // free must not throw, so each list has room for every record.
   small_free_.reserve(num_records);
   large_free_.reserve(num_records);

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "engine/memory/allocator.h"
 #include "engine/memory/free_blocks.h"
 #include "engine/memory/memory_source.h"
+#include "engine/memory/planned_segment.h"
 
 namespace trainer {
 
@@ -52,6 +54,9 @@ struct CachingAllocatorOptions {
   std::int64_t max_split_bytes = std::numeric_limits<std::int64_t>::max();
   /// PyTorch's expandable_segments: see Note [Expandable segments]. Not together with max_split_bytes.
   bool expandable_segments = false;
+  /// One segment may be planned beside the others: Note [Placed layouts] in engine/plan/placed_layouts.h. Not with
+  /// expandable segments.
+  bool may_plan_segment = false;
 };
 
 /// PyTorch's native CUDA caching allocator, as of 2.x (c10/cuda/CUDACachingAllocator.cpp), for one stream:
@@ -68,6 +73,8 @@ struct CachingAllocatorOptions {
 ///   that fails too: num_ooms and OutOfMemory, whose statistics are those after the release and count this failure.
 ///   PyTorch queues work as it allocates and waits for it before it gives memory back; here work follows its whole
 ///   layout, so what the layout has used is kept (begin_layout).
+/// - A planned segment, where there is one, counts in the large pool. Its blocks serve allocate_at alone, and it is
+///   given back by release_cached.
 ///
 /// With expandable segments, as there:
 ///
@@ -94,13 +101,16 @@ class CachingAllocator final : public Allocator {
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   Block allocate(std::int64_t num_bytes) override;
+  Block allocate_at(std::int64_t num_bytes, std::int64_t offset) override;
+  bool may_plan_segment() const override { return options_.may_plan_segment && !planned_; }
+  bool plan_segment(std::int64_t num_bytes) override;
   /// A block that is not live is a bug of the caller and ends the process.
   void free(const Block& block) noexcept override;
   void begin_layout() override { ++layout_; }
   void release_cached() noexcept override;
 
   const MemoryStatistics& statistics() const override { return statistics_; }
-  void reset_peaks() override;
+  void reset_peaks() override { statistics_.reset_peaks(); }
   std::int64_t capacity() const override { return source_.capacity(); }
   std::int64_t largest_free_block() const override;
   /// Covers sizes, pools and order of the segments; sizes, requests and order of their blocks. Not ids, addresses and
@@ -185,6 +195,7 @@ class CachingAllocator final : public Allocator {
   std::int64_t layout_ = 0;  ///< number of the present one; 0: none has begun
   FreeBlocks small_free_, large_free_;
   MemoryStatistics statistics_;
+  std::unique_ptr<PlannedSegment> planned_;  ///< once there is one
 };
 
 }  // namespace trainer

@@ -47,6 +47,8 @@ struct MemoryStatistics {
   std::int64_t num_alloc_retries = 0;  ///< times the cache was given back to serve a request
   std::int64_t num_ooms = 0;
 
+  /// Current values become the peaks.
+  void reset_peaks();
   friend bool operator==(const MemoryStatistics&, const MemoryStatistics&) = default;
 };
 
@@ -66,6 +68,13 @@ inline constexpr std::array<NamedCounter, 9> memory_counters = {{
     {"active_bytes", &MemoryStatistics::active_bytes},
     {"inactive_split_bytes", &MemoryStatistics::inactive_split_bytes},
 }};
+
+inline void MemoryStatistics::reset_peaks() {
+  for (const NamedCounter& named : memory_counters) {
+    PooledCounter& counter = this->*named.counter;
+    for (Counter* part : {&counter.all, &counter.small_pool, &counter.large_pool}) part->peak = part->current;
+  }
+}
 
 /// Share of the cached memory that one request cannot use: 1 - largest free block / (reserved - allocated),
 /// in [0, 1). 0 where everything cached is one block, and where nothing is cached.

@@ -2,176 +2,39 @@
 
 #include <algorithm>
 
-#include "engine/memory/fingerprint.h"
 #include "engine/memory/rounding.h"
 
 namespace trainer {
 
-namespace {
-
-constexpr std::int64_t block_bytes = 512;
-
-void change(PooledCounter& counter, std::int64_t amount) {
-  for (Counter* part : {&counter.all, &counter.large_pool}) {
-    if (amount > 0) part->increase(amount);
-    if (amount < 0) part->decrease(-amount);
-  }
-}
-
-}  // namespace
-
 PlannedAllocator::PlannedAllocator(MemorySource& source, std::int64_t segment_bytes)
-    : source_(source), segment_bytes_(round_up(segment_bytes, block_bytes)) {
-  require_internal(segment_bytes > 0, "a planned segment has at least one byte");
-  grow_ids();
-}
-
-PlannedAllocator::~PlannedAllocator() {
-  if (segment_ != nullptr) source_.release(segment_, segment_bytes_);
-}
+    : source_(source), segment_(source, segment_bytes, statistics_) {}
 
 Block PlannedAllocator::allocate(std::int64_t) {
   throw InternalError("internal error: a block of a planned segment has a place");
 }
 
 Block PlannedAllocator::allocate_at(std::int64_t num_bytes, std::int64_t offset) {
-  require_internal(num_bytes >= 0 && offset >= 0 && offset % block_bytes == 0, "places are whole blocks");
-  const std::int64_t size = round_up(std::max(num_bytes, block_bytes), block_bytes);
-  require_internal(size <= segment_bytes_ && offset <= segment_bytes_ - size, "a block lies within its segment");
-  const std::size_t position = position_of(offset);
-  const std::int64_t gap_begin = end_before(position), gap_end = begin_after(position);
-  require_internal(gap_begin <= offset && offset + size <= gap_end, "a place is free when a block is put there");
-  // Both before anything changes, as they may throw.
-  if (free_ids_.empty()) grow_ids();
-  if (segment_ == nullptr) acquire(num_bytes, size);
-
-  const std::int32_t id = free_ids_.back();
-  free_ids_.pop_back();
-  const bool was_empty = live_.empty();
-  live_.insert(live_.begin() + static_cast<std::ptrdiff_t>(position), {offset, size, num_bytes, id});
-  const std::int64_t num_gaps = (offset > gap_begin ? 1 : 0) + (offset + size < gap_end ? 1 : 0);
-  change(statistics_.allocation, 1);
-  change(statistics_.active, 1);
-  change(statistics_.requested_bytes, num_bytes);
-  change(statistics_.allocated_bytes, size);
-  change(statistics_.active_bytes, size);
-  // What is free is a part of the segment only while something is live.
-  change(statistics_.inactive_split, num_gaps - (was_empty ? 0 : 1));
-  change(statistics_.inactive_split_bytes, was_empty ? segment_bytes_ - size : -size);
-  return {id, static_cast<char*>(segment_) + offset, num_bytes, size};
-}
-
-void PlannedAllocator::free(const Block& block) noexcept {
-  const std::int64_t offset = static_cast<char*>(block.address) - static_cast<char*>(segment_);
-  const std::size_t position = position_of(offset);
-  require_internal(
-      block.id >= 0 && position < live_.size() && live_[position].offset == offset && live_[position].id == block.id,
-      "only live blocks are freed");
-  const LiveBlock freed = live_[position];
-  live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(position));
-  free_ids_.push_back(freed.id);
-  const std::int64_t num_gaps =
-      (offset > end_before(position) ? 1 : 0) + (offset + freed.size < begin_after(position) ? 1 : 0);
-  change(statistics_.allocation, -1);
-  change(statistics_.active, -1);
-  change(statistics_.requested_bytes, -freed.requested);
-  change(statistics_.allocated_bytes, -freed.size);
-  change(statistics_.active_bytes, -freed.size);
-  change(statistics_.inactive_split, (live_.empty() ? 0 : 1) - num_gaps);
-  change(statistics_.inactive_split_bytes, live_.empty() ? freed.size - segment_bytes_ : freed.size);
-}
-
-void PlannedAllocator::release_cached() noexcept {
-  if (segment_ == nullptr || !live_.empty()) return;
-  source_.release(segment_, segment_bytes_);
-  segment_ = nullptr;
-  change(statistics_.segment, -1);
-  change(statistics_.reserved_bytes, -segment_bytes_);
-}
-
-void PlannedAllocator::reset_peaks() {
-  for (const NamedCounter& named : memory_counters) {
-    PooledCounter& counter = statistics_.*named.counter;
-    for (Counter* part : {&counter.all, &counter.small_pool, &counter.large_pool}) part->peak = part->current;
-  }
-}
-
-std::int64_t PlannedAllocator::largest_free_block() const {
-  if (segment_ == nullptr) return 0;
-  std::int64_t largest = 0;
-  for (std::size_t position = 0; position <= live_.size(); ++position)
-    largest = std::max(largest, begin_after(position) - end_before(position));
-  return largest;
-}
-
-std::uint64_t PlannedAllocator::fingerprint() const {
-  Fingerprint fingerprint(segment_ == nullptr ? 0 : 1);
-  fingerprint.mix(segment_bytes_);
-  for (const LiveBlock& block : live_) {
-    fingerprint.mix(block.offset);
-    fingerprint.mix(block.requested);
-  }
-  return fingerprint.value();
-}
-
-MemorySnapshot PlannedAllocator::snapshot() const {
-  MemorySnapshot result;
-  if (segment_ == nullptr) return result;
-  SegmentSnapshot& segment = result.segments.emplace_back();
-  segment.address = reinterpret_cast<std::uintptr_t>(segment_);
-  segment.size = segment_bytes_;
-  for (std::size_t position = 0; position <= live_.size(); ++position) {
-    const std::int64_t gap_begin = end_before(position), gap_end = begin_after(position);
-    if (gap_begin < gap_end) segment.blocks.push_back({gap_begin, gap_end - gap_begin, 0, -1});
-    if (position == live_.size()) break;
-    const LiveBlock& block = live_[position];
-    segment.blocks.push_back({block.offset, block.size, block.requested, block.id});
-  }
-  return result;
-}
-
-/// Of the first live block at or behind an offset.
-std::size_t PlannedAllocator::position_of(std::int64_t offset) const {
-  const auto found = std::lower_bound(live_.begin(), live_.end(), offset,
-                                      [](const LiveBlock& block, std::int64_t value) { return block.offset < value; });
-  return static_cast<std::size_t>(found - live_.begin());
-}
-
-/// Where the live block before `position` ends.
-std::int64_t PlannedAllocator::end_before(std::size_t position) const {
-  return position == 0 ? 0 : live_[position - 1].offset + live_[position - 1].size;
-}
-
-/// Where the live block at `position` begins.
-std::int64_t PlannedAllocator::begin_after(std::size_t position) const {
-  return position == live_.size() ? segment_bytes_ : live_[position].offset;
-}
-
-void PlannedAllocator::acquire(std::int64_t num_bytes, std::int64_t rounded) {
-  segment_ = source_.acquire(segment_bytes_);
-  if (segment_ != nullptr) {
-    change(statistics_.segment, 1);
-    change(statistics_.reserved_bytes, segment_bytes_);
-    return;
-  }
+  if (segment_.acquire()) return segment_.place(num_bytes, offset);
   ++statistics_.num_ooms;
   AllocationFailure failure;
   failure.requested = num_bytes;
-  failure.rounded = rounded;
-  failure.segment_bytes = segment_bytes_;
+  failure.rounded = round_to_blocks(num_bytes);
+  failure.segment_bytes = segment_.num_bytes();
   failure.capacity = capacity();
   failure.statistics = statistics_;
   throw OutOfMemory(failure);
 }
 
-void PlannedAllocator::grow_ids() {
-  constexpr std::int32_t initial_ids = 256;
-  const std::int32_t num_new = std::max(initial_ids, num_ids_);
-  // free must not throw, so both lists have room for every block.
-  live_.reserve(static_cast<std::size_t>(num_ids_ + num_new));
-  free_ids_.reserve(static_cast<std::size_t>(num_ids_ + num_new));
-  for (std::int32_t i = 0; i < num_new; ++i) free_ids_.push_back(num_ids_ + num_new - 1 - i);
-  num_ids_ += num_new;
+std::uint64_t PlannedAllocator::fingerprint() const {
+  Fingerprint fingerprint(0);
+  segment_.mix_into(fingerprint);
+  return fingerprint.value();
+}
+
+MemorySnapshot PlannedAllocator::snapshot() const {
+  MemorySnapshot result;
+  segment_.add_to(result);
+  return result;
 }
 
 }  // namespace trainer

@@ -88,11 +88,17 @@ class SizedFamily final : public BatchFamily {
     const std::int64_t batch_size = schedule.batch_size();
     if (batch_size < low_ || batch_size > high_ || schedule.total_steps() < 1) return true;
     for (std::size_t b = 0; b < bytes_.size(); ++b) bytes_[b] = program_.buffers()[b].at(batch_size);
-    const bool has_places = candidate.experiment.memory.allocator != AllocatorKind::caching;  // or may have them
-    if (most_live_bytes(schedule) <= usable_capacity(candidate.experiment, capacity)) {
-      if (has_places) return true;  // they are only found for the whole program
+    const bool expands = candidate.experiment.memory.expandable_segments &&
+                         candidate.experiment.memory.allocator == AllocatorKind::caching;
+    const std::int64_t usable = usable_capacity(candidate.experiment, capacity);
+    if (most_live_bytes(schedule, nullptr) <= usable) {
       try {
-        if (walk_fits(schedule, capacity, allocator_options(candidate.experiment))) return true;
+        const std::vector<std::int64_t>& workspaces = program_.workspaces(device_, batch_size);
+        if (most_live_bytes(schedule, &workspaces) <= usable) {
+          // All others have places, or may have them, which are only found for the whole program.
+          if (!expands) return true;
+          if (walk_fits(schedule, workspaces, capacity, allocator_options(candidate.experiment))) return true;
+        }
       } catch (const DeviceError&) {
         return true;
       }
@@ -114,12 +120,16 @@ class SizedFamily final : public BatchFamily {
     return step.num_micro_batches - (step.last_is_odd ? 1 : 0);
   }
 
-  /// The most blocks that the first micro-batches hold at once, but for scratch.
-  std::int64_t most_live_bytes(const RunSchedule& schedule) {
+  /// The most blocks that the first micro-batches hold at once, scratch by instruction included where it is given.
+  std::int64_t most_live_bytes(const RunSchedule& schedule, const std::vector<std::int64_t>* workspaces) {
     std::int64_t live = 0, most = 0;
     const auto walk = [&](SizedProgram::Part which) {
       for (const SizedProgram::Instruction& instruction : part(which)) {
-        if (instruction.kind == SizedKind::run) continue;
+        if (instruction.kind == SizedKind::run) {
+          const std::int64_t scratch = workspaces != nullptr ? (*workspaces)[instruction.index] : 0;
+          if (scratch > 0) most = std::max(most, live + round_to_blocks(scratch));
+          continue;
+        }
         const std::int64_t bytes = round_to_blocks(bytes_[instruction.index]);
         live += instruction.kind == SizedKind::allocate ? bytes : -bytes;
         most = std::max(most, live);
@@ -131,8 +141,8 @@ class SizedFamily final : public BatchFamily {
     return most;
   }
 
-  bool walk_fits(const RunSchedule& schedule, std::int64_t capacity, CachingAllocatorOptions options) {
-    const std::vector<std::int64_t>& workspaces = program_.workspaces(device_, schedule.batch_size());
+  bool walk_fits(const RunSchedule& schedule, const std::vector<std::int64_t>& workspaces, std::int64_t capacity,
+                 CachingAllocatorOptions options) {
     SimulatedSource source(capacity);
     CachingAllocator allocator(source, options);
     const auto walk = [&](SizedProgram::Part which) {

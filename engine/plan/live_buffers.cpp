@@ -5,14 +5,19 @@
 namespace trainer {
 
 LiveBuffers::LiveBuffers(const Program& program, Allocator& allocator)
-    : program_(program), allocator_(allocator), blocks_(program.buffers.size()) {}
+    : program_(program),
+      allocator_(allocator),
+      is_persistent_(persistent_buffers(program)),
+      blocks_(program.buffers.size()) {}
 
 LiveBuffers::~LiveBuffers() { release_all(); }
 
 void LiveBuffers::allocate(BufferId buffer) {
   const std::int64_t num_bytes = program_.buffers[buffer].num_bytes;
-  blocks_[buffer] = program_.placement ? allocator_.allocate_at(num_bytes, program_.placement->offsets[buffer])
-                                       : allocator_.allocate(num_bytes);
+  const Placement* places = program_.placement ? &*program_.placement : nullptr;
+  if (transient_places_ && is_persistent_[buffer] == 0) places = transient_places_.get();
+  blocks_[buffer] =
+      places != nullptr ? allocator_.allocate_at(num_bytes, places->offsets[buffer]) : allocator_.allocate(num_bytes);
 }
 
 void LiveBuffers::release(BufferId buffer) noexcept {
@@ -23,6 +28,17 @@ void LiveBuffers::release(BufferId buffer) noexcept {
 void LiveBuffers::release_all() noexcept {
   for (std::size_t b = 0; b < blocks_.size(); ++b)
     if (is_live(static_cast<BufferId>(b))) release(static_cast<BufferId>(b));
+}
+
+void LiveBuffers::release_transient() noexcept {
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    if (is_persistent_[b] == 0 && is_live(static_cast<BufferId>(b))) release(static_cast<BufferId>(b));
+}
+
+bool LiveBuffers::holds_persistent() const {
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    if (is_persistent_[b] != 0 && !is_live(static_cast<BufferId>(b))) return false;
+  return true;
 }
 
 CategoryBytes LiveBuffers::by_category() const {

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/memory/allocator.h"
@@ -25,9 +27,18 @@ class LiveBuffers {
   void release(BufferId buffer) noexcept;
   /// Releases everything that is live.
   void release_all() noexcept;
+  /// Releases everything but persistent buffers.
+  void release_transient() noexcept;
+  /// Whether every persistent buffer is live.
+  bool holds_persistent() const;
   bool is_live(BufferId buffer) const { return blocks_[buffer].id >= 0; }
   void* address(BufferId buffer) const { return blocks_[buffer].address; }
   const Block& block(BufferId buffer) const { return blocks_[buffer]; }
+
+  /// From here on transient buffers have these places: Note [Placed layouts] in placed_layouts.h. None is live.
+  void use_places(std::shared_ptr<const Placement> places) { transient_places_ = std::move(places); }
+  /// Whether each transient buffer has a place, by the program or by use_places.
+  bool has_places() const { return program_.placement || transient_places_; }
 
   /// Whole blocks; the sums equal the allocator's `allocated`.
   CategoryBytes by_category() const;
@@ -39,7 +50,9 @@ class LiveBuffers {
  private:
   const Program& program_;
   Allocator& allocator_;
+  const std::vector<char> is_persistent_;  ///< by buffer
   std::vector<Block> blocks_;
+  std::shared_ptr<const Placement> transient_places_;  ///< where the program has none
 };
 
 }  // namespace trainer

@@ -7,10 +7,18 @@
 
 #include "engine/memory/simulated_source.h"
 #include "engine/plan/make_allocator.h"
+#include "engine/plan/placed_layouts.h"
 #include "engine/plan/step_routines.h"
 #include "engine/plan/touched_pages.h"
 
 namespace trainer {
+
+StepMemory highest_of(StepMemory memory, const StepMemory& other) {
+  memory.peak_requested = std::max(memory.peak_requested, other.peak_requested);
+  memory.peak_allocated = std::max(memory.peak_allocated, other.peak_allocated);
+  memory.peak_reserved = std::max(memory.peak_reserved, other.peak_reserved);
+  return memory;
+}
 
 StepMemory step_memory(const MemoryStatistics& statistics) {
   return {.peak_requested = statistics.requested_bytes.all.peak,
@@ -33,10 +41,12 @@ struct PeakPlace {
 /// Walks a run through the allocator without computing anything.
 class Simulation {
  public:
+  /// All that is given by reference must outlive it.
   Simulation(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
-             CachingAllocatorOptions options)
+             CachingAllocatorOptions options, TransientPlaces& places)
       : program_(program),
         schedule_(schedule),
+        places_(places),
         memory_(capacity),
         source_(memory_),
         allocator_(make_allocator(program, source_, options)),
@@ -64,9 +74,14 @@ class Simulation {
 
  private:
   struct Stopped {};
+  /// An allocation of a layout that failed.
+  struct FailedLayout {
+    StepMemory memory;
+    std::optional<OutOfMemoryContext> context;  ///< none where the walk is brief
+  };
 
   void walk_everything() {
-    walk_step(0, false, [&] { walk(program_.load); });
+    walk_step(0, false, [&] { walk_layout([&] { walk(program_.load); }); });
     if (schedule_.evaluates_initially()) walk_step(0, true, [&] { walk_evaluation(); });
     struct EpochStart {
       std::int64_t step, num_retries;
@@ -87,8 +102,9 @@ class Simulation {
       }
       const std::uint64_t before = allocator_->fingerprint();
       const std::int64_t retries_before = num_retries();
-      walk_step(step, false,
-                [&] { for_each_step_routine(program_, shape, [&](const Routine& routine) { walk(routine); }); });
+      walk_step(step, false, [&] {
+        walk_layout([&] { for_each_step_routine(program_, shape, [&](const Routine& routine) { walk(routine); }); });
+      });
       if (step == 1) plan_.first_step = plan_.steps.back().memory;
       if (!shape.last_is_odd || !has_whole_step) plan_.steady_step = plan_.steps.back().memory;
       has_whole_step = has_whole_step || !shape.last_is_odd;
@@ -126,9 +142,9 @@ class Simulation {
     evaluation_ = evaluation;
     if (is_watched_) plan_.peak.category_peaks = by_category_;
     allocator_->reset_peaks();
-    allocator_->begin_layout();
+    other_peaks_ = {};
     body();
-    const StepMemory memory = step_memory(allocator_->statistics());
+    const StepMemory memory = highest_of(step_memory(allocator_->statistics()), other_peaks_);
     note_peaks(memory);
     if (memory.peak_allocated > peak_place_.allocated)
       peak_place_ = {.allocated = memory.peak_allocated, .step = step, .evaluation = evaluation};
@@ -158,11 +174,40 @@ class Simulation {
     for_each_evaluation_routine(program_, schedule_, [&](const Routine& routine, std::int64_t times) {
       for (std::int64_t i = 0; i < times; ++i) {
         const std::uint64_t before = allocator_->fingerprint();
-        allocator_->begin_layout();
-        walk(routine);
+        walk_layout([&] { walk(routine); });
         if (allocator_->fingerprint() == before) break;  // the others are the same
       }
     });
+  }
+
+  /// Walks what the run lays out together; see Note [Placed layouts].
+  template <typename Body>
+  void walk_layout(Body&& body) {
+    const StepMemory before = step_memory(allocator_->statistics());
+    const PlanPeak peak_before = is_watched_ ? plan_.peak : PlanPeak{};
+    const CategoryBytes by_category_before = by_category_;
+    allocator_->begin_layout();
+    try {
+      body();
+    } catch (FailedLayout& failed) {
+      touched_.clear();
+      live_.release_transient();
+      if (!place_layouts(live_, *allocator_, places_)) fail(failed);
+      by_category_ = by_category_before;
+      if (is_watched_) plan_.peak = peak_before;
+      other_peaks_ = highest_of(other_peaks_, before);
+      other_peaks_.peak_reserved = std::max(other_peaks_.peak_reserved, failed.memory.peak_reserved);
+      allocator_->reset_peaks();
+      plan_.first_placed_step = step_;
+      allocator_->begin_layout();
+      try {
+        body();
+      } catch (const FailedLayout&) {
+        throw InternalError("internal error: blocks of a planned segment have room");
+      }
+    }
+    for (const auto& [address, num_bytes] : touched_) source_.touch(address, num_bytes);
+    touched_.clear();
   }
 
   void walk(const Routine& routine) {
@@ -178,11 +223,13 @@ class Simulation {
       try {
         live_.allocate(instruction.index);
       } catch (const OutOfMemory& error) {
-        fail(routine, i, error);
+        FailedLayout failed{.memory = step_memory(allocator_->statistics()), .context = {}};
+        if (!is_brief_) failed.context = describe_out_of_memory(program_, live_, routine, i, error.failure(), step_);
+        throw failed;
       }
       const Block& block = live_.block(instruction.index);
       by_category_[category_of(instruction)] += block.size;
-      if (!is_brief_) source_.touch(block.address, block.size);
+      if (!is_brief_) touched_.emplace_back(block.address, block.size);
       if (is_watched_) watch_allocation(routine, i);
     }
   }
@@ -213,15 +260,15 @@ class Simulation {
     peak.uses = describe_uses(program_, live_, routine, i);
   }
 
-  [[noreturn]] void fail(const Routine& routine, std::size_t i, const OutOfMemory& error) {
-    const StepMemory memory = step_memory(allocator_->statistics());
+  [[noreturn]] void fail(FailedLayout& failed) {
+    const StepMemory memory = highest_of(failed.memory, other_peaks_);
     note_peaks(memory);
     // The failing step counts as one that reached what it reached, so that the second walk stops in it.
     if (memory.peak_allocated > peak_place_.allocated)
       peak_place_ = {.allocated = memory.peak_allocated, .step = step_, .evaluation = evaluation_};
     plan_.fits = false;
     if (is_brief_) throw Stopped{};
-    plan_.failure = describe_out_of_memory(program_, live_, routine, i, error.failure(), step_);
+    plan_.failure = std::move(failed.context);
     plan_.failure->planned = true;
     plan_.failure_in_evaluation = evaluation_;
     throw Stopped{};
@@ -229,6 +276,7 @@ class Simulation {
 
   const Program& program_;
   const RunSchedule& schedule_;
+  TransientPlaces& places_;
   SimulatedSource memory_;
   TouchedPages source_;
   std::unique_ptr<Allocator> allocator_;
@@ -236,14 +284,17 @@ class Simulation {
   MemoryPlan plan_;
   PeakPlace peak_place_, watched_;
   CategoryBytes by_category_{};  ///< of what is live
+  StepMemory other_peaks_;       ///< of this step, that the allocator's counters do not tell
+  std::vector<std::pair<const void*, std::int64_t>> touched_;  ///< blocks of the layout that is walked
   std::int64_t step_ = 0, skipped_retries_ = 0;
   bool evaluation_ = false, is_watched_ = false, is_brief_ = false;
 };
 
 /// The timeline of the step in which the plan failed: the same walk, watched.
 std::vector<TimelinePoint> timeline_until_failure(const Program& program, const RunSchedule& schedule,
-                                                  const MemoryPlan& plan, CachingAllocatorOptions options) {
-  Simulation simulation(program, schedule, plan.capacity, options);
+                                                  const MemoryPlan& plan, CachingAllocatorOptions options,
+                                                  TransientPlaces& places) {
+  Simulation simulation(program, schedule, plan.capacity, options, places);
   simulation.watch({.allocated = 0, .step = plan.failure->step, .evaluation = plan.failure_in_evaluation});
   simulation.run();
   return std::move(simulation.plan().peak.timeline);
@@ -270,7 +321,8 @@ OutOfMemoryContext refused_segment(const MemoryPlan& plan, AllocationFailure fai
 
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                             CachingAllocatorOptions options) {
-  Simulation simulation(program, schedule, capacity, options);
+  TransientPlaces places(program);
+  Simulation simulation(program, schedule, capacity, options, places);
   simulation.run();
   MemoryPlan plan = std::move(simulation.plan());
   if (program.placement && !plan.fits && capacity < unlimited_capacity) {
@@ -285,20 +337,22 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
     }
   }
 
-  Simulation closer(program, schedule, capacity, options);
+  Simulation closer(program, schedule, capacity, options, places);
   closer.watch(simulation.peak_place());
   closer.run();
   plan.peak = std::move(closer.plan().peak);
-  if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan, options);
+  if (plan.failure) plan.failure->timeline = timeline_until_failure(program, schedule, plan, options, places);
   return plan;
 }
 
 PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                       CachingAllocatorOptions options) {
-  Simulation simulation(program, schedule, capacity, options);
+  TransientPlaces places(program);
+  Simulation simulation(program, schedule, capacity, options, places);
   simulation.be_brief();
   simulation.run();
-  return {simulation.plan().fits, simulation.plan().peak_reserved};
+  const MemoryPlan& plan = simulation.plan();
+  return {plan.fits, plan.peak_reserved, plan.first_placed_step};
 }
 
 OutOfMemoryContext describe_refused_segment(const Program& program, const RunSchedule& schedule,

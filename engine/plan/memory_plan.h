@@ -18,6 +18,9 @@ struct StepMemory {
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
+/// The first, with the higher peaks of the two.
+StepMemory highest_of(StepMemory memory, const StepMemory& other);
+
 /// What an allocator's counters say of the step since its peaks were reset.
 StepMemory step_memory(const MemoryStatistics& statistics);
 
@@ -48,6 +51,8 @@ struct MemoryPlan {
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;  ///< over the run
   std::int64_t peak_touched = 0;  ///< of reserved, what blocks have reached: Note [Touched pages] in touched_pages.h
   std::int64_t num_alloc_retries = 0;
+  /// From which step on layouts are placed: Note [Placed layouts] in placed_layouts.h. -1: none is.
+  std::int64_t first_placed_step = -1;
   StepMemory first_step, steady_step;  ///< the first step, and the last one of whole batches (any, if there is none)
   /// Run-length list over load, steps and evaluations, in order, without the cycles below.
   std::vector<PlannedSteps> steps;
@@ -72,11 +77,12 @@ struct MemoryPlan {
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                             CachingAllocatorOptions options = {});
 
-/// What searches ask of a plan, in one walk: fits and peak_reserved of make_memory_plan. Where it does not fit, the
-/// peak is the one before memory ran out.
+/// What searches ask of a plan, in one walk: fits, peak_reserved and first_placed_step of make_memory_plan. Where it
+/// does not fit, the peak is the one before memory ran out.
 struct PlannedPeak {
   bool fits = true;
   std::int64_t peak_reserved = 0;
+  std::int64_t first_placed_step = -1;
 };
 PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                       CachingAllocatorOptions options = {});

@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "engine/errors.h"
-#include "engine/plan/allocator_options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/run_fits.h"
 #include "engine/plan/settle_experiment.h"
@@ -42,22 +41,34 @@ bool chooses_allocator(const Experiment& experiment) {
 
 }  // namespace
 
+// For memory.allocator: auto as settle_experiment does, with each planned once. What fits with placed layouts fits with
+// one planned segment as well.
+
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
-  if (chooses_allocator(experiment)) {  // as settle_experiment does, with each planned once
-    Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity);
-    if (caching.fits || !caching.problem.empty()) return caching;
-    Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity);
-    return planned.fits ? planned : caching;
-  }
+  if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);
+  Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
+  if (caching.fits || !caching.problem.empty()) return caching;
+  Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+  return planned.fits ? planned : caching;
+}
+
+bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  if (!chooses_allocator(experiment)) return fits(experiment, data, capacity, PlacedLayouts::where_needed);
+  return fits(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never) ||
+         fits(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+}
+
+Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                      PlacedLayouts placed) {
   Verdict verdict;
   num_instructions_ += work_of_plan;
   verdict.problem = problem_in([&] {
     RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
-    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_);
+    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
     const RunSchedule schedule(settled, data);
     const Program program = compile(settled, data, device_, &fronts);
     num_instructions_ += num_instructions_of(program);
-    const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled));
+    const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled, placed));
     verdict.peak_reserved =
         peak.fits ? peak.peak_reserved
                   : plan_peak(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
@@ -68,16 +79,14 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   return verdict;
 }
 
-bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
-  if (chooses_allocator(experiment))
-    return fits(with_allocator(experiment, AllocatorKind::caching), data, capacity) ||
-           fits(with_allocator(experiment, AllocatorKind::planned), data, capacity);
+bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                   PlacedLayouts placed) {
   bool is_fitting = false;
   num_instructions_ += work_of_plan;
   const std::string problem = problem_in([&] {
     RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
-    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_);
-    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_);
+    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
+    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed);
   });
   return problem.empty() && is_fitting;
 }

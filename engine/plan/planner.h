@@ -6,6 +6,7 @@
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
 #include "engine/graph/data_description.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/remembered_workspaces.h"
 #include "engine/program/recompute_searches.h"
@@ -44,6 +45,9 @@ class Planner {
   const MachineRates& rates() const { return rates_; }
 
  private:
+  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+  bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+
   const RememberedWorkspaces device_;
   const MachineRates& rates_;
   RecomputeSearches searches_;

@@ -4,7 +4,6 @@
 
 #include "engine/memory/rounding.h"
 #include "engine/memory/simulated_source.h"
-#include "engine/plan/allocator_options.h"
 #include "engine/plan/live_buffers.h"
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/memory_plan.h"
@@ -13,8 +12,8 @@
 namespace trainer {
 namespace {
 
-/// Every segment of the caching allocator, and every page of an expandable one, is a multiple of this.
-constexpr std::int64_t segment_unit = std::int64_t{2} << 20;
+/// Every page of an expandable segment is a multiple of this.
+constexpr std::int64_t page_unit = std::int64_t{2} << 20;
 
 /// The routines that every run with a step begins with.
 std::vector<const Routine*> first_routines(const Program& program, const RunSchedule& schedule) {
@@ -62,8 +61,8 @@ bool caching_allocator_serves(const Program& program, const std::vector<const Ro
 }  // namespace
 
 std::int64_t usable_capacity(const Experiment& experiment, std::int64_t capacity) {
-  const bool has_segments = experiment.memory.allocator == AllocatorKind::caching;
-  return has_segments ? capacity / segment_unit * segment_unit : capacity;
+  const bool has_pages = experiment.memory.allocator == AllocatorKind::caching && experiment.memory.expandable_segments;
+  return has_pages ? capacity / page_unit * page_unit : capacity;
 }
 
 std::int64_t num_instructions_of(const Program& program) {
@@ -75,20 +74,21 @@ std::int64_t num_instructions_of(const Program& program) {
 }
 
 bool run_fits(const Experiment& settled, const DataDescription& data, const DeviceModel& device, std::int64_t capacity,
-              RecomputeFronts* fronts, std::int64_t& num_instructions) {
+              RecomputeFronts* fronts, std::int64_t& num_instructions, PlacedLayouts placed) {
   const RunSchedule schedule(settled, data);
+  const CachingAllocatorOptions options = allocator_options(settled, placed);
   const auto may_fit = [&](const Program& begun) {
     const std::vector<const Routine*> routines = first_routines(begun, schedule);
     for (const Routine* routine : routines) num_instructions += static_cast<std::int64_t>(routine->instructions.size());
     if (most_live_bytes(begun, routines) > usable_capacity(settled, capacity)) return false;
     // Places are only found for the whole program.
-    if (settled.memory.allocator == AllocatorKind::planned) return true;
-    return caching_allocator_serves(begun, routines, capacity, allocator_options(settled));
+    if (settled.memory.allocator == AllocatorKind::planned || options.may_plan_segment) return true;
+    return caching_allocator_serves(begun, routines, capacity, options);
   };
   const std::optional<Program> program = compile_while(settled, data, device, fronts, may_fit);
   if (!program) return false;
   num_instructions += num_instructions_of(*program);
-  return plan_peak(*program, schedule, capacity, allocator_options(settled)).fits;
+  return plan_peak(*program, schedule, capacity, options).fits;
 }
 
 }  // namespace trainer

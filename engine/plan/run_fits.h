@@ -5,6 +5,7 @@
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
 #include "engine/graph/data_description.h"
+#include "engine/plan/allocator_options.h"
 #include "engine/program/program.h"
 #include "engine/program/recompute.h"
 
@@ -14,11 +15,12 @@ namespace trainer {
 /// first step is known not to fit, before the rest is compiled. Adds to `num_instructions` those that were compiled and
 /// walked, a measure of work that is the same on every machine. Throws what compile throws.
 bool run_fits(const Experiment& settled, const DataDescription& data, const DeviceModel& device, std::int64_t capacity,
-              RecomputeFronts* fronts, std::int64_t& num_instructions);
+              RecomputeFronts* fronts, std::int64_t& num_instructions,
+              PlacedLayouts placed = PlacedLayouts::where_needed);
 
 std::int64_t num_instructions_of(const Program& program);
 
-/// What an allocator of this experiment can have of the capacity: whole segments.
+/// What an allocator of this experiment can have of the capacity: whole pages where it has expandable segments.
 std::int64_t usable_capacity(const Experiment& experiment, std::int64_t capacity);
 
 }  // namespace trainer

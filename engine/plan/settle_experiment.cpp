@@ -26,13 +26,13 @@ void settle_batch_size(Experiment& experiment, const DataDescription& data, cons
 }
 
 void settle_checkpointing(Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                          std::int64_t capacity, RecomputeSearches* searches) {
+                          std::int64_t capacity, RecomputeSearches* searches, PlacedLayouts placed) {
   CheckpointingConfig& checkpointing = experiment.train.checkpointing;
   RecomputeFronts fronts{.by_batch_size = {}, .searches = searches};
   std::int64_t num_instructions = 0;
   const auto fits = [&](std::int64_t budget) {
     checkpointing.budget = budget;
-    return run_fits(experiment, data, device, capacity, &fronts, num_instructions);
+    return run_fits(experiment, data, device, capacity, &fronts, num_instructions, placed);
   };
   if (fits(0)) return;  // no budget is needed, and nothing was searched for
   checkpointing.budget = unlimited_capacity;
@@ -60,7 +60,8 @@ bool searches_budget(const Experiment& experiment) {
   return experiment.train.checkpointing.type == CheckpointingConfig::Type::automatic;
 }
 
-/// Caching where the run fits with it, or with neither; with the budget of checkpointing: auto for that allocator.
+/// Caching where the run fits with it and no layout has to be placed, or with neither; with the budget of
+/// checkpointing: auto for that allocator.
 Experiment with_settled_allocator(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                                   std::int64_t capacity, RecomputeSearches* searches_of_all) {
   RecomputeFronts fronts{.by_batch_size = {}, .searches = searches_of_all};
@@ -68,9 +69,10 @@ Experiment with_settled_allocator(const Experiment& experiment, const DataDescri
   Experiment caching = with_allocator(experiment, AllocatorKind::caching);
   for (const AllocatorKind kind : {AllocatorKind::caching, AllocatorKind::planned}) {
     Experiment settled = with_allocator(experiment, kind);
-    if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all);
+    if (searches_budget(settled))
+      settle_checkpointing(settled, data, device, capacity, searches_of_all, PlacedLayouts::never);
     fronts.by_batch_size.clear();
-    if (run_fits(settled, data, device, capacity, &fronts, num_instructions)) return settled;
+    if (run_fits(settled, data, device, capacity, &fronts, num_instructions, PlacedLayouts::never)) return settled;
     if (kind == AllocatorKind::caching) caching = std::move(settled);
   }
   return caching;
@@ -85,12 +87,12 @@ Experiment with_allocator(Experiment experiment, AllocatorKind kind) {
 }
 
 Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
-                             std::int64_t capacity, RecomputeSearches* searches_of_all) {
+                             std::int64_t capacity, RecomputeSearches* searches_of_all, PlacedLayouts placed) {
   Experiment settled = experiment;
   if (settled.train.batch_size_rule == BatchSizeRule::automatic) settle_batch_size(settled, data, device, capacity);
   if (settled.memory.allocator == AllocatorKind::automatic)
     return with_settled_allocator(settled, data, device, capacity, searches_of_all);
-  if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all);
+  if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all, placed);
   return settled;
 }
 

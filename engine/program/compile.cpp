@@ -179,6 +179,15 @@ TrainingGraph make_training_graph(const Experiment& experiment, const DataDescri
   return {std::move(graph), persistent_bytes(program)};
 }
 
+std::vector<char> persistent_buffers(const Program& program) {
+  std::vector<char> is_persistent(program.buffers.size(), 0);
+  for (const Instruction& instruction : program.load.instructions) {
+    if (instruction.kind == Instruction::Kind::allocate) is_persistent[instruction.index] = 1;
+    if (instruction.kind == Instruction::Kind::release) is_persistent[instruction.index] = 0;
+  }
+  return is_persistent;
+}
+
 std::string Program::layer_label(LayerId layer) const {
   if (layer == no_layer) return "optimizer";
   return layers[layer].path + " (" + layers[layer].kind + ")";

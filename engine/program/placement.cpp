@@ -132,23 +132,64 @@ BufferLifetimes find_lifetimes(const Program& program) {
   return lifetimes;
 }
 
-void place(Program& program) {
-  const BufferLifetimes lifetimes = find_lifetimes(program);
-  Placement placement;
-  placement.offsets.assign(program.buffers.size(), 0);
+namespace {
+
+bool is_placeable(const BufferLifetimes& lifetimes) {
   std::int64_t sum = 0;
-  bool is_placeable = true;
   for (const PlacedItem& item : lifetimes.items)
-    is_placeable = is_placeable && !__builtin_add_overflow(sum, item.num_bytes, &sum) && sum < 4 * most_bytes;
-  if (is_placeable) {
-    const ItemPlaces places = place_items(lifetimes.items, lifetimes.cuts);
-    for (std::size_t i = 0; i < lifetimes.buffers.size(); ++i)
-      placement.offsets[lifetimes.buffers[i]] = places.offsets[i];
-    placement.segment_bytes = places.total_bytes;
-  } else {
-    placement.segment_bytes = std::numeric_limits<std::int64_t>::max() / block_bytes * block_bytes;
+    if (__builtin_add_overflow(sum, item.num_bytes, &sum) || sum >= 4 * most_bytes) return false;
+  return true;
+}
+
+Placement unplaceable(const Program& program) {
+  return {.offsets = std::vector<std::int64_t>(program.buffers.size(), 0),
+          .segment_bytes = std::numeric_limits<std::int64_t>::max() / block_bytes * block_bytes};
+}
+
+/// Persistent buffers one after the other, from 0 on; answers where they end.
+std::int64_t place_persistent(const BufferLifetimes& lifetimes, const std::vector<char>& is_persistent,
+                              Placement& placement) {
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < lifetimes.items.size(); ++i) {
+    if (is_persistent[lifetimes.buffers[i]] == 0) continue;
+    placement.offsets[lifetimes.buffers[i]] = end;
+    end += lifetimes.items[i].num_bytes;
   }
-  program.placement = std::move(placement);
+  return end;
+}
+
+/// All others, from `begin` on; answers where they end.
+std::int64_t place_others(const BufferLifetimes& lifetimes, const std::vector<char>& is_persistent, std::int64_t begin,
+                          Placement& placement) {
+  std::vector<BufferId> buffers;
+  std::vector<PlacedItem> items;
+  for (std::size_t i = 0; i < lifetimes.items.size(); ++i) {
+    if (is_persistent[lifetimes.buffers[i]] != 0) continue;
+    buffers.push_back(lifetimes.buffers[i]);
+    items.push_back(lifetimes.items[i]);
+  }
+  const ItemPlaces places = place_items(items, lifetimes.cuts);
+  for (std::size_t k = 0; k < buffers.size(); ++k) placement.offsets[buffers[k]] = begin + places.offsets[k];
+  return begin + places.total_bytes;
+}
+
+}  // namespace
+
+void place(Program& program) {
+  program.placement = unplaceable(program);
+  const BufferLifetimes lifetimes = find_lifetimes(program);
+  if (!is_placeable(lifetimes)) return;
+  const std::vector<char> is_persistent = persistent_buffers(program);
+  const std::int64_t persistent_bytes = place_persistent(lifetimes, is_persistent, *program.placement);
+  program.placement->segment_bytes = place_others(lifetimes, is_persistent, persistent_bytes, *program.placement);
+}
+
+Placement place_transient(const Program& program) {
+  Placement placement = unplaceable(program);
+  const BufferLifetimes lifetimes = find_lifetimes(program);
+  if (is_placeable(lifetimes))
+    placement.segment_bytes = place_others(lifetimes, persistent_buffers(program), 0, placement);
+  return placement;
 }
 
 }  // namespace trainer

@@ -23,8 +23,12 @@ struct BufferLifetimes {
 BufferLifetimes find_lifetimes(const Program& program);
 
 /// Sets program.placement: a place for each buffer that a routine allocates, which holds in whatever order steps and
-/// evaluations follow each other. A program of 2^60 bytes and more, which no capacity holds, gets no places but the
-/// size of its segment.
+/// evaluations follow each other: persistent buffers at the bottom, the others above them. A program of 2^60 bytes and
+/// more, which no capacity holds, gets no places but the size of its segment.
 void place(Program& program);
+
+/// Places in a segment of their own for all but persistent buffers, as place() finds them, so that this segment and
+/// the blocks of persistent buffers together take no less than the segment of place().
+Placement place_transient(const Program& program);
 
 }  // namespace trainer

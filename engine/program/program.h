@@ -93,4 +93,7 @@ struct Program {
   std::string layer_label(LayerId layer) const;
 };
 
+/// By buffer, 1 for those that `load` allocates and does not release.
+std::vector<char> persistent_buffers(const Program& program);
+
 }  // namespace trainer

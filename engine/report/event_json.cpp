@@ -60,6 +60,7 @@ std::string start_json(const StartEvent& event, std::string_view version) {
                   {"config", config.is_discarded() ? Json(nullptr) : config},
                   {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
                   {"allocator", allocator_name(event.allocator)},
+                  {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
                   {"parameters", event.num_parameters},
                   {"version", version},
                   {"total_steps", event.total_steps},

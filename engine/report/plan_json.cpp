@@ -88,6 +88,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"peak_allocated", plan.peak_allocated},
       {"peak_reserved", plan.peak_reserved},
       {"alloc_retries", plan.num_alloc_retries},
+      {"first_placed_step", plan.first_placed_step < 0 ? Json(nullptr) : Json(plan.first_placed_step)},
       {"batch_size", findings.batch_size},
       {"step_flops", findings.flops.total},
       {"recompute_flops", findings.flops.recomputed},

@@ -32,7 +32,13 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
                               ? "once"
                               : fmt::format("{} times", format_count(findings.plan.num_alloc_retries)));
     if (findings.allocator_was_chosen && findings.allocator == AllocatorKind::planned)
-      text += " memory.allocator: auto stands for planned here: with caching it does not fit.";
+      text +=
+          " memory.allocator: auto stands for planned here: with segments of the caching allocator it does not fit.";
+    if (findings.plan.first_placed_step >= 0)
+      text += fmt::format(
+          " From step {} on what a step allocates lies at planned places in one segment: with segments of the caching "
+          "allocator it does not fit.",
+          format_count(findings.plan.first_placed_step));
     return paint(style, Ink::green, wrap(text, width)) + '\n';
   }
   std::string text = fmt::format("Does not fit {}.", capacity);

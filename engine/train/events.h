@@ -26,6 +26,7 @@ struct StartEvent {
   std::string device_kind, device_name;
   std::int64_t capacity = 0;
   AllocatorKind allocator = AllocatorKind::caching;  ///< also what memory.allocator: auto stands for
+  std::int64_t first_placed_step = -1;  ///< as planned: Note [Placed layouts] in plan/placed_layouts.h; -1: none is
   std::int64_t num_parameters = 0;
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead

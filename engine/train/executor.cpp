@@ -7,26 +7,15 @@
 #include "engine/train/branches.h"
 
 namespace trainer {
-namespace {
-
-/// The first, with the higher peaks of the two.
-StepMemory highest_of(StepMemory memory, const StepMemory& other) {
-  memory.peak_requested = std::max(memory.peak_requested, other.peak_requested);
-  memory.peak_allocated = std::max(memory.peak_allocated, other.peak_allocated);
-  memory.peak_reserved = std::max(memory.peak_reserved, other.peak_reserved);
-  return memory;
-}
-
-}  // namespace
-
 Executor::Executor(const Program& program, Device& device, Allocator& allocator, ExecutorOptions options)
-    : program_(program), device_(device), allocator_(allocator), options_(options), live_(program, allocator) {
+    : program_(program),
+      device_(device),
+      allocator_(allocator),
+      options_(options),
+      live_(program, allocator),
+      places_(program) {
   kernels_.resize(program.calls.size(), nullptr);
-  is_persistent_.resize(program.buffers.size(), 0);
-  for (const Instruction& instruction : program.load.instructions) {
-    if (instruction.kind == Instruction::Kind::allocate) is_persistent_[instruction.index] = 1;
-    if (instruction.kind == Instruction::Kind::release) is_persistent_[instruction.index] = 0;
-  }
+  is_persistent_ = persistent_buffers(program);
   num_persistent_ = std::count(is_persistent_.begin(), is_persistent_.end(), 1);
   std::size_t longest = std::max(program.load.instructions.size(), program.update.instructions.size());
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
@@ -53,7 +42,7 @@ void Executor::begin_step(std::int64_t step) {
   timeline_.clear();
   further_begin_ = 0;
   other_peaks_ = {};
-  if (program_.placement)
+  if (live_.has_places())
     counters_are_old_ = true;  // it may not be walked at all
   else
     allocator_.reset_peaks();
@@ -65,7 +54,7 @@ void Executor::lay_out(std::span<const Routine* const> routines) {
     if (!std::equal(routines.begin(), routines.end(), waiting.begin(), waiting.end())) start_fed();
   }
   layout_keeps_segments_ = true;
-  const bool may_keep = program_.placement && num_live_ == num_persistent_;
+  const bool may_keep = live_.has_places() && num_live_ == num_persistent_;
   if (may_keep) {
     if (const Sequence* kept = find_kept(routines)) {
       laid_out_ = static_cast<std::size_t>(kept - sequences_.data());
@@ -73,22 +62,47 @@ void Executor::lay_out(std::span<const Routine* const> routines) {
       return;
     }
   }
-  const bool replaces = !sequences_.empty() && sequences_.back().routines.empty();
-  if (!replaces) sequences_.emplace_back();
-  laid_out_ = sequences_.size() - 1;
-  Sequence& sequence = sequences_.back();
-  sequence.layouts.clear();
-  sequence.operands.clear();
-  if (program_.placement) count_peaks_anew();
-  allocator_.begin_layout();
+  Sequence& sequence = begin_layout();
+  const bool may_place = num_live_ == num_persistent_;
+  const StepMemory memory_before = step_memory(allocator_.statistics());
+  const std::int64_t highest_before = highest_allocated_;
+  const CategoryBytes by_category_before = peak_by_category_;
+  const std::size_t timeline_before = timeline_.size();
   const Counter before = allocator_.statistics().reserved_bytes.all;
-  for (const Routine* routine : routines) lay_out(*routine, sequence);
+  try {
+    for (const Routine* routine : routines) lay_out(*routine, sequence);
+  } catch (const ProgramOutOfMemory&) {
+    const std::int64_t reserved = allocator_.statistics().reserved_bytes.all.peak;
+    start_fed();
+    if (!may_place || !place_layouts(live_, allocator_, places_)) throw;
+    first_placed_step_ = step_;
+    highest_allocated_ = highest_before;
+    peak_by_category_ = by_category_before;
+    timeline_.resize(std::min(timeline_.size(), timeline_before));
+    other_peaks_ = highest_of(other_peaks_, memory_before);
+    other_peaks_.peak_reserved = std::max(other_peaks_.peak_reserved, reserved);
+    counters_are_old_ = true;
+    return lay_out(routines);
+  }
   const Counter& now = allocator_.statistics().reserved_bytes.all;
   layout_keeps_segments_ = now.allocated == before.allocated && now.freed == before.freed;
   require_internal(!has_waiting_steps() || now.freed == before.freed, "no layout frees what waiting steps use");
   if (!may_keep || num_live_ != num_persistent_) return;
   sequence.memory = step_memory(allocator_.statistics());
   sequence.routines.assign(routines.begin(), routines.end());
+}
+
+/// An empty sequence, which is the one that is laid out from here on.
+Executor::Sequence& Executor::begin_layout() {
+  const bool replaces = !sequences_.empty() && sequences_.back().routines.empty();
+  if (!replaces) sequences_.emplace_back();
+  laid_out_ = sequences_.size() - 1;
+  Sequence& sequence = sequences_.back();
+  sequence.layouts.clear();
+  sequence.operands.clear();
+  if (live_.has_places()) count_peaks_anew();
+  allocator_.begin_layout();
+  return sequence;
 }
 
 /// The kept sequence of these routines; null where there is none.
@@ -310,7 +324,7 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
   // What the observer looks at must still be live, so each call is laid out directly before it runs.
   prepare(routine);
   start_timeline(routine);
-  if (program_.placement) count_peaks_anew();
+  if (live_.has_places()) count_peaks_anew();
   device_.begin_pass(scalars, {});
   for (const Instruction& instruction : routine.instructions) {
     observed_operands_.clear();

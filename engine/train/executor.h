@@ -12,6 +12,7 @@
 #include "engine/plan/live_buffers.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/out_of_memory_context.h"
+#include "engine/plan/placed_layouts.h"
 #include "engine/program/program.h"
 #include "engine/train/pass_counts.h"
 
@@ -56,9 +57,10 @@ struct ExecutorOptions {
 /// that runs out is known while nothing of the step has been computed, and the state of the step before can be saved;
 /// and a step whose addresses are those of an earlier one is replayed as one recording. The price: a segment that the
 /// step has used cannot go back to the device before the step has run, so the allocator keeps it even where a later
-/// allocation of the same step needs its memory (Allocator::begin_layout).
+/// allocation of the same step needs its memory (Allocator::begin_layout). Where that is too much, the layout is undone
+/// and placed: Note [Placed layouts] in engine/plan/placed_layouts.h.
 ///
-/// Where the buffers of a program have places (memory.allocator: planned), routines that leave the memory as they found
+/// Where buffers have places (memory.allocator: planned, placed layouts), routines that leave the memory as they found
 /// it have the same addresses and peaks every time. So their layout is kept, and from their second time on a step asks
 /// nothing of the allocator.
 ///
@@ -82,7 +84,8 @@ class Executor {
   /// Peaks and the timeline start anew, for a step or an evaluation. `step` is what a failure names.
   void begin_step(std::int64_t step);
 
-  /// Lays out routines that follow each other, replacing the layout before. Throws ProgramOutOfMemory, after which the
+  /// Lays out routines that follow each other, replacing the layout before; anew with places where that runs out of
+  /// memory without them. Throws ProgramOutOfMemory, after which the
   /// buffers allocated since `load` are released and parameters are as they were.
   void lay_out(std::span<const Routine* const> routines);
 
@@ -140,6 +143,8 @@ class Executor {
   void write(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, const void* from);
   void clear(BufferId buffer);
 
+  /// The step within which layouts began to be placed; -1: none is.
+  std::int64_t first_placed_step() const { return first_placed_step_; }
   /// Of the step or evaluation that begin_step started.
   StepMemory memory() const;
   /// What was held, by category, when `allocated` was highest since the executor was made.
@@ -198,6 +203,7 @@ class Executor {
   void queue_fed_step(const FedLayout& layout);
   std::int64_t num_bytes_of(BufferId buffer) const { return program_.buffers[buffer].num_bytes; }
   Sequence* find_kept(std::span<const Routine* const> routines);
+  Sequence& begin_layout();
   void lay_out(const Routine& routine, Sequence& sequence);
   void walk(const Instruction& instruction, std::vector<void*>& operands);
   void begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
@@ -219,6 +225,7 @@ class Executor {
   Allocator& allocator_;
   const ExecutorOptions options_;
   LiveBuffers live_;
+  TransientPlaces places_;
   std::vector<Kernel*> kernels_;                    ///< by call; null until prepared
   std::vector<char> is_persistent_;                 ///< by buffer
   std::int64_t num_persistent_ = 0, num_live_ = 0;  ///< buffers
@@ -232,7 +239,7 @@ class Executor {
   bool layout_keeps_segments_ = false;      ///< the last layout took none and gave none back
   PassCounts pass_counts_;
 
-  std::int64_t step_ = 0;
+  std::int64_t step_ = 0, first_placed_step_ = -1;
   /// Note [Timeline of accumulated steps]
   /// The timeline holds the first micro-batch of a step, its newest further one, and the update: what differs. So its
   /// room is known beforehand, however many micro-batches a step has.

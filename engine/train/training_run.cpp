@@ -128,6 +128,7 @@ class TrainingRun {
     start.device_name = device_.name();
     start.capacity = capacity_;
     start.allocator = compiled_->experiment.memory.allocator;
+    start.first_placed_step = planned_first_placed_step_;
     for (const Parameter& parameter : compiled_->program.parameters) {
       if (parameter.trainable) start.num_parameters += parameter.type.num_elements();
     }
@@ -159,6 +160,7 @@ class TrainingRun {
     if (plan.fits) {
       planned_capacity_ = capacity_;
       planned_touched_ = plan.peak_touched;
+      planned_first_placed_step_ = plan.first_placed_step;
       return std::nullopt;
     }
     plan.failure->planned = true;
@@ -413,6 +415,7 @@ class TrainingRun {
   std::int64_t capacity_;
   /// The least for which a plan showed that the run fits.
   std::int64_t planned_capacity_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t planned_first_placed_step_ = -1;
   std::int64_t planned_touched_ = 0;  ///< by what is compiled; 0: not planned
   std::unique_ptr<const CompiledRun> compiled_;
   std::optional<ProgressSaver> saver_;  ///< once there is something to train

@@ -149,6 +149,17 @@ TEST_CASE("check tells what it validated, and every mistake with its place") {
   CHECK_THAT(missing.err, Contains("missing") && Contains("/nowhere/"));
 }
 
+TEST_CASE("check and plan warn of what a run warns of") {
+  for (const char* command : {"check", "plan"}) {
+    ProcessResult result =
+        run_trainer({command, "configs/quickstart.yaml", "schedule={type: cosine, warmup_steps: 500}"});
+    INFO(result.out);
+    CHECK(result.exit_code == 0);
+    std::replace(result.out.begin(), result.out.end(), '\n', ' ');
+    CHECK_THAT(result.out, Contains("the warm-up of 500 steps is longer than the run of 184"));
+  }
+}
+
 TEST_CASE("doctor tells the build, the libraries and the devices") {
   const ProcessResult result = run_trainer({"doctor"});
   CHECK(result.exit_code == 0);

@@ -156,13 +156,14 @@ struct Oracle {
 };
 
 /// memory.allocator: auto is the better of both.
-Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int64_t capacity) {
+Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int64_t capacity,
+                PlacedLayouts placed = PlacedLayouts::where_needed) {
   if (candidate.experiment.memory.allocator == AllocatorKind::automatic) {
     const auto with = [&](AllocatorKind kind) {
       Candidate chosen = candidate;
       chosen.experiment.memory.allocator = kind;
       if (kind == AllocatorKind::planned) chosen.experiment.memory.expandable_segments = false;
-      return plan_one(device, chosen, capacity);
+      return plan_one(device, chosen, capacity, PlacedLayouts::never);
     };
     const Oracle caching = with(AllocatorKind::caching);
     if (caching.fits) return caching;
@@ -172,7 +173,7 @@ Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int6
   try {
     const MemoryPlan plan = make_memory_plan(compile(candidate.experiment, candidate.data, device),
                                              RunSchedule(candidate.experiment, candidate.data), capacity,
-                                             allocator_options(candidate.experiment));
+                                             allocator_options(candidate.experiment, placed));
     return {plan.fits, plan.peak_reserved};
   } catch (const ConfigError&) {
   } catch (const DeviceError&) {

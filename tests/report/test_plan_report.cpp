@@ -66,8 +66,10 @@ TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its
   placed.allocator = AllocatorKind::planned;
   CHECK(!has(plan_report(placed, {}), "memory.allocator"));
   placed.allocator_was_chosen = true;
-  CHECK_THAT(plan_report(placed, {false, 1000}),
-             Catch::Contains("memory.allocator: auto stands for planned here: with caching it does not fit."));
+  CHECK_THAT(
+      plan_report(placed, {false, 1000}),
+      Catch::Contains(
+          "memory.allocator: auto stands for planned here: with segments of the caching allocator it does not fit."));
   CHECK(has(report, "Outside the allocator, not counted here: 10.00 MiB (this process).\n"));
   for (const char* line : {"  loading             1.00 MiB        1.00 MiB       2.00 MiB         1.00 MiB\n",
                            "  first step          4.00 MiB        4.00 MiB       6.00 MiB         1.00 MiB\n",
