@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
     trainer::print_error(error.what());
     code = error.exit_code();
   } catch (const std::bad_alloc&) {
-    trainer::print_error(trainer::host_out_of_memory_message({"trainer itself", 0}));
+    trainer::print_error(trainer::host_out_of_memory_message({"trainer itself", 0, /*depends_on_batches=*/false}));
     code = ExitCode::out_of_memory;
   } catch (const std::system_error& error) {
     trainer::print_error(error.what());  // a full disk behind stdout, for one

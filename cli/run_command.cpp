@@ -59,10 +59,10 @@ ExitCode exit_code_of(RunStatus status) {
 }
 
 /// Layers are the same for every batch size, and `auto` names none; one sample is too few for some batch norms.
-Experiment with_any_batch(Experiment experiment) {
+Experiment with_any_batch(Experiment experiment, const DataDescription& data) {
   if (experiment.train.batch_size_rule != BatchSizeRule::automatic) return experiment;
   experiment.train.batch_size_rule = BatchSizeRule::given;
-  experiment.train.batch_size = 2;
+  experiment.train.batch_size = std::min<std::int64_t>(2, data.num_train);
   return experiment;
 }
 
@@ -91,14 +91,14 @@ ExitCode run(const RunArguments& arguments) {
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
                          style_for(stdout), &interruption, event_file.path(),
                          experiment.train.batch_size_rule == BatchSizeRule::automatic});
-  FailureSink failure({arguments.experiment.config_path, arguments.experiment.overrides, arguments.json,
-                       style_for(stderr),
-                       [&] { return layer_labels(compile(with_any_batch(experiment), data.description, *device)); },
-                       [&](bool planned) {
-                         // What a run replaces is there until its plan has fitted.
-                         const bool is_own = arguments.resume == newest_checkpoint || !planned;
-                         return output_of(RunDirectory(experiment.output), is_own);
-                       }});
+  FailureSink failure(
+      {arguments.experiment.config_path, arguments.experiment.overrides, arguments.json, style_for(stderr),
+       [&] { return layer_labels(compile(with_any_batch(experiment, data.description), data.description, *device)); },
+       [&](bool planned) {
+         // What a run replaces is there until its plan has fitted.
+         const bool is_own = arguments.resume == newest_checkpoint || !planned;
+         return output_of(RunDirectory(experiment.output), is_own);
+       }});
   EventFanout events;
   events.add(event_file);
   if (arguments.json)

@@ -30,7 +30,7 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
   try {
     thread_ = std::thread([this] { read_ahead(); });
   } catch (const std::system_error&) {
-    throw HostOutOfMemory("a thread that reads batches ahead", 0);
+    throw HostOutOfMemory("a thread that reads batches ahead", 0, /*depends_on_batches=*/false);
   }
 }
 

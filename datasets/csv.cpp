@@ -336,18 +336,29 @@ Standard standard_of(const NumberBlocks& features, std::size_t num_features, con
   return standard;
 }
 
-std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& standard, bool categorical) {
+/// `path` and `columns` are those of the values. Throws DataError for a feature that f32 does not hold: one so far from
+/// the training samples that no network could take it.
+std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& standard, bool categorical,
+                                            const std::string& path, const Columns& columns) {
   const std::size_t num_features = standard.mean.size();
   std::vector<std::byte> samples;
   samples.reserve(values.features.size() * sizeof(float));  // filled as blocks go, so both are never held whole
   std::vector<float> standardised;
-  std::size_t feature = 0;
+  std::size_t feature = 0, row = 1;
   for (std::size_t block = 0; block < values.features.num_blocks(); ++block) {
     standardised.clear();
     for (const double number : values.features.take_block(block)) {
-      standardised.push_back(
-          static_cast<float>((number - standard.origin[feature] - standard.mean[feature]) / standard.std[feature]));
+      const double value = (number - standard.origin[feature] - standard.mean[feature]) / standard.std[feature];
+      if (std::abs(value) > std::numeric_limits<float>::max()) {
+        const std::size_t column = feature < columns.target ? feature : feature + 1;
+        throw DataError(
+            fmt::format("{}: {:g} in {} of row {} is {:g} standard deviations from the mean of the training samples, "
+                        "more than f32 holds",
+                        path, number, columns.name_of(column), row, std::abs(value)));
+      }
+      standardised.push_back(static_cast<float>(value));
       feature = feature + 1 == num_features ? 0 : feature + 1;
+      row += feature == 0 ? 1 : 0;
     }
     const auto bytes = std::as_bytes(std::span(standardised));
     samples.insert(samples.end(), bytes.begin(), bytes.end());
@@ -387,9 +398,11 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
   }
 
   std::optional<CsvValues> validation;
+  Columns validation_columns;
   if (files.size() > 1) {
     validation.emplace();
     CsvTable validation_table(config, files[1]);
+    validation_columns = validation_table.columns();
     std::string label;
     while (validation_table.next()) {
       append_features(validation_table, validation->features);
@@ -408,8 +421,9 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
   const Standard standard =
       standard_of(train.features, table.columns().count - 1, training_rows(config, table.num_rows(), num_aside, seed));
   DatasetContents contents;
-  contents.train = make_dataset(std::move(train), standard, categorical);
-  if (validation) contents.validation = make_dataset(std::move(*validation), standard, categorical);
+  contents.train = make_dataset(std::move(train), standard, categorical, files[0], table.columns());
+  if (validation)
+    contents.validation = make_dataset(std::move(*validation), standard, categorical, files[1], validation_columns);
   return contents;
 }
 

@@ -184,7 +184,7 @@ DatasetContents load_contents(const DatasetFormat& format, const DataConfig& con
     return format.load(config, seed);
   } catch (const std::bad_alloc&) {
     const std::int64_t sample_bytes = description.sample.num_bytes() + description.target().num_bytes();
-    throw HostOutOfMemory("the dataset", description.num_held * sample_bytes);
+    throw HostOutOfMemory("the dataset", description.num_held * sample_bytes, /*depends_on_batches=*/false);
   }
 }
 

@@ -13,7 +13,7 @@ namespace trainer {
 std::int64_t num_set_aside(const DataConfig& config, std::int64_t num_samples, std::int64_t default_num = 0);
 
 struct Split {
-  std::vector<std::uint32_t> train, validation;  ///< disjoint, together 0 … num_samples − 1, each ascending
+  std::vector<std::uint32_t> train, validation;  ///< of 0 … num_samples − 1, disjoint, each ascending
 };
 
 /// A random choice of `num_validation` samples and, of the others, all or with `num_train` so many; a function of the

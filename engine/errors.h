@@ -53,16 +53,20 @@ class DeviceError : public Error {
 class HostOutOfMemory : public Error {
  public:
   /// `purpose` follows "for": "a batch of samples". 0 bytes: it is not known how much was asked for.
-  HostOutOfMemory(const std::string& purpose, std::int64_t num_bytes)
+  HostOutOfMemory(const std::string& purpose, std::int64_t num_bytes, bool depends_on_batches = true)
       : Error(ExitCode::out_of_memory, "the system has no memory left for " + purpose),
         purpose_(purpose),
-        num_bytes_(num_bytes) {}
+        num_bytes_(num_bytes),
+        depends_on_batches_(depends_on_batches) {}
   const std::string& purpose() const noexcept { return purpose_; }
+  /// Whether smaller batches take less for this purpose.
+  bool depends_on_batches() const noexcept { return depends_on_batches_; }
   std::int64_t num_bytes() const noexcept { return num_bytes_; }
 
  private:
   std::string purpose_;
   std::int64_t num_bytes_ = 0;
+  bool depends_on_batches_ = true;
 };
 
 /// A broken promise inside trainer; always a bug.

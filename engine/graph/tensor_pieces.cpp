@@ -43,7 +43,8 @@ std::int64_t largest_piece_bytes(FileOrder order, const TensorType& kept) {
 PieceMemory::PieceMemory(std::int64_t num_bytes) try
     : bytes_(new std::byte[static_cast<std::size_t>(num_bytes)]), num_bytes_(num_bytes) {
 } catch (const std::bad_alloc&) {
-  throw HostOutOfMemory("a piece of a tensor on its way to or from a file", num_bytes);
+  throw HostOutOfMemory("a piece of a tensor on its way to or from a file", num_bytes,
+                        /*depends_on_batches=*/false);
 }
 
 }  // namespace trainer

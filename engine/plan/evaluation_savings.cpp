@@ -10,9 +10,10 @@ const PlannedSteps* first_at_peak(const MemoryPlan& plan) {
   return nullptr;
 }
 
-/// A segment that holds every buffer is reserved before anything else, those of evaluations included.
+/// A segment that holds every buffer is reserved before those of evaluations are needed, and is larger for them.
 bool reaches_peak_before_evaluation(const MemoryPlan& plan) {
   const PlannedSteps* const at_peak = first_at_peak(plan);
+  if (plan.first_placed_step >= 0) return false;
   if (at_peak == nullptr || at_peak->first_step == 0 || at_peak->evaluation) return false;
   for (const PlannedSteps& steps : plan.steps)
     if (steps.evaluation) return at_peak->first_step <= steps.first_step;
@@ -29,7 +30,10 @@ bool evaluation_sets_peak(const MemoryPlan& plan) {
 EvaluationSavings find_evaluation_savings(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                           const MemoryPlan& plan, std::int64_t eval_batch_size, std::int64_t capacity) {
   EvaluationSavings savings;
-  if (reaches_peak_before_evaluation(plan)) {
+  // A staging buffer, which is there from the beginning, has room for the larger batch of the two.
+  const bool stages_more =
+      planner.device().copies_ahead() && eval_batch_size > RunSchedule(experiment, data).batch_size();
+  if (!stages_more && reaches_peak_before_evaluation(plan)) {
     savings.is_proven_nothing = true;
     return savings;
   }

@@ -383,8 +383,11 @@ class FixSearch {
   void try_limit() {
     if (!experiment_.memory.limit || !as_is_.problem.empty()) return;
     const bool is_known = !as_is_.fits && experiment_.train.checkpointing.type != Type::automatic;
+    const Experiment unbounded = experiment_.memory.allocator == AllocatorKind::automatic
+                                     ? with_allocator(experiment_, AllocatorKind::planned)
+                                     : experiment_;
     const std::int64_t unbounded_peak =
-        is_known ? as_is_.peak_reserved : planner_.plan(experiment_, data_, unlimited_capacity).peak_reserved;
+        is_known ? as_is_.peak_reserved : planner_.plan(unbounded, data_, unlimited_capacity).peak_reserved;
     Experiment changed = experiment_;
     // Segments are whole MiB.
     const std::int64_t limit_mib = (unbounded_peak + mebibyte - 1) / mebibyte;

@@ -41,7 +41,8 @@ bool chooses_allocator(const Experiment& experiment) {
 
 }  // namespace
 
-// For memory.allocator: auto as settle_experiment does, with each planned once. What fits with placed layouts fits with
+// For memory.allocator: auto as settle_experiment does, with each planned once; where neither fits, what would take
+// less. What fits with placed layouts fits with
 // one planned segment as well.
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
@@ -49,7 +50,7 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
   if (caching.fits || !caching.problem.empty()) return caching;
   Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
-  return planned.fits ? planned : caching;
+  return planned.fits || planned.peak_reserved < caching.peak_reserved ? planned : caching;
 }
 
 bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {

@@ -17,7 +17,8 @@ namespace trainer {
 struct Verdict {
   std::string problem;  ///< why it cannot be planned: shapes, rules, the device; empty: it can
   bool fits = false;
-  /// Of the whole run: under the capacity where it fits, else without a bound.
+  /// Of the whole run: under the capacity where it fits, else without a bound, and with the allocator of
+  /// `memory.allocator: auto` that takes less.
   std::int64_t peak_reserved = 0;
   StepTime time;
   std::int64_t samples_per_step = 0;

@@ -54,9 +54,10 @@ std::int64_t largest_saved_piece(const Program& program);
 /// What a loaded dataset holds.
 std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data);
 
-/// The host memory to leave for a process where the device's memory is the host's: all parts but those that it holds
-/// already. `dataset_is_loaded`: the dataset is one of them. For an experiment with `batch_size: auto`, as it is for
-/// batches of one sample.
+/// The host memory to leave for a process where the device's memory is the host's: of the parts that it does not hold
+/// already those that are known without its program, so not packed operands and offloaded activations, and pieces of
+/// their usual size. `dataset_is_loaded`: the dataset is held already. For an experiment with `batch_size: auto`, as it
+/// is for batches of one sample.
 std::int64_t host_reserve(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                           bool dataset_is_loaded);
 

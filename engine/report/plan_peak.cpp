@@ -78,8 +78,9 @@ std::string peak_report(const PlanFindings& findings, const Style& style) {
       style);
   if (!chart.empty()) {
     const std::string_view what = peak.phase == Phase::eval ? "The evaluation" : "The step";
-    text += heading(peak.step == 0 ? "Loading, allocated from left to right"
-                                   : fmt::format("{} with the peak, allocated from left to right", what)) +
+    text += heading(peak.step == 0 && peak.phase != Phase::eval
+                        ? "Loading, allocated from left to right"
+                        : fmt::format("{} with the peak, allocated from left to right", what)) +
             chart;
   }
   text += heading("Who holds it at the peak");

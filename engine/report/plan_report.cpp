@@ -94,7 +94,7 @@ std::string premises(const PlanFindings& findings, const Style& style) {
 }
 
 std::string predicted_time(const PlanFindings& findings, const Style& style) {
-  if (findings.time.seconds <= 0) return "";
+  if (findings.time.seconds <= 0 || findings.total_steps == 0) return "";
   return wrap(fmt::format("A step takes about {}: {} samples/s. {}", step_time_text(findings.time.seconds),
                           samples_per_second_text(findings.samples_per_second()),
                           rates_sentence(findings.rates, findings.rates_source)),

@@ -110,7 +110,9 @@ std::string evaluation_against_training(const PlanFindings& findings, const Step
   if (!evaluation_sets_peak(plan)) {
     text = fmt::format("Training sets the peak. Evaluation, in batches of {}, is allocated {} less", batch,
                        format_bytes(training - evaluation.peak_allocated));
-    if (savings.is_proven_nothing)
+    if (findings.eval_batch_size <= 1)
+      text += ".";
+    else if (savings.is_proven_nothing)
       text += ": a smaller train.eval_batch_size would save nothing.";
     else if (savings.of_one_are_nothing)
       text += ": train.eval_batch_size=1 would save nothing.";

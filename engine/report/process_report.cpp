@@ -39,7 +39,7 @@ nlohmann::json process_memory_json(const ProcessMemory& memory, std::int64_t tou
   nlohmann::json parts = nlohmann::json::array();
   for (const NamedBytes& part : memory.parts) parts.push_back({{"name", part.name}, {"bytes", part.num_bytes}});
   nlohmann::json expected = nullptr;
-  if (memory.includes_allocator) expected = memory.expected_peak(touched);
+  if (memory.includes_allocator && touched > 0) expected = memory.expected_peak(touched);
   return {{"parts", std::move(parts)},
           {"beside_allocator", memory.beside_allocator()},
           {"expected_resident_peak", std::move(expected)}};
@@ -48,9 +48,10 @@ nlohmann::json process_memory_json(const ProcessMemory& memory, std::int64_t tou
 std::string host_out_of_memory_message(const HostOutOfMemory& error) {
   const std::string size = error.num_bytes() > 0 ? ": " + format_bytes(error.num_bytes()) : "";
   return fmt::format(
-      "{}{}. This is memory of the host, beside the allocator's. End other processes, raise the limit that this "
-      "process has (ulimit -v, the container's), or take smaller batches (train.batch_size, train.eval_batch_size).",
-      error.what(), size);
+      "{}{}. This is memory of the host, beside the allocator's. End other processes{} raise the limit that this "
+      "process has (ulimit -v, the container's){}.",
+      error.what(), size, error.depends_on_batches() ? "," : " or",
+      error.depends_on_batches() ? ", or take smaller batches (train.batch_size, train.eval_batch_size)" : "");
 }
 
 }  // namespace trainer

@@ -106,9 +106,10 @@ void TrainingLoop::queue_step(std::int64_t number) {
 void TrainingLoop::warn_of_weightless(std::int64_t step) {
   if (std::exchange(warned_of_weightless_, true)) return;
   events_.on_warning({.step = step,
-                      .message = fmt::format("all samples of step {} are of classes of weight 0 in loss.class_weights: "
-                                             "such steps change nothing and have a loss of 0",
-                                             step)});
+                      .message = fmt::format(
+                          "all samples of step {} are of classes of weight 0 in loss.class_weights: "
+                          "such steps have a loss and gradients of 0, and only momentum and weight decay move weights",
+                          step)});
   ++progress_.num_warnings;
 }
 

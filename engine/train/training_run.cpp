@@ -116,7 +116,10 @@ class TrainingRun {
   /// after a kill in between has all events of its steps.
   void drop_later_checkpoints() const {
     const TrainingState& state = progress_.state;
-    if (directory_.checkpoint_steps().back() <= state.step) return;
+    const std::vector<std::int64_t> steps = directory_.checkpoint_steps();
+    if (steps.empty() || steps.back() <= state.step) return;
+    // One that was moved to another place in the folder is no reason to remove the others before the next is saved.
+    if (!std::binary_search(steps.begin(), steps.end(), state.step)) return;
     directory_.settle(state.step, state.best_value ? state.best_step : -1, given_.checkpoint.keep);
   }
 
@@ -229,10 +232,18 @@ class TrainingRun {
   }
 
   RunStatus train() {
-    for (;;) {
-      const Outcome outcome = train_under_capacity();
-      if (!outcome.change) return outcome.status;
-      adapt(outcome.context, *outcome.change);
+    try {
+      for (;;) {
+        const Outcome outcome = train_under_capacity();
+        if (!outcome.change) return outcome.status;
+        adapt(outcome.context, *outcome.change);
+      }
+    } catch (const HostOutOfMemory&) {
+      save_without_memory(nullptr);  // what is held on the host, where something is
+      throw;
+    } catch (const std::bad_alloc&) {
+      save_without_memory(nullptr);
+      throw HostOutOfMemory("this run", 0);
     }
   }
 
@@ -294,7 +305,8 @@ class TrainingRun {
   /// Where the host has no memory left.
   void save_without_memory(TrainingLoop* loop) {
     heap_reserve_.give_back();
-    if (loop == nullptr || loop->is_within_step()) return;  // a step that was begun cannot be taken back
+    if (loop == nullptr) return save_after_failure(nullptr);
+    if (loop->is_within_step()) return;  // a step that was begun cannot be taken back
     try {
       loop->finish_queued_steps();
     } catch (const HostOutOfMemory&) {

@@ -173,6 +173,14 @@ TEST_CASE("Validation uses the classes and the standardisation of training") {
   CHECK_THAT(load_error(config), Contains("has 3 columns, but ") && Contains("has 2"));
   folder.write("validation.csv", "x,y\n");
   CHECK_THAT(load_error(config), Contains("validation.csv: no samples"));
+  // A column after the target, and a value that f32 does not hold once it is standardised.
+  config = csv_config(folder, "y,x\na,0\nb,2\n");
+  config.target = "y";
+  config.validation = folder.write("validation.csv", "y,x\na,3\nb,-1e60\n");
+  CHECK_THAT(load_error(config), Contains("validation.csv: -1e+60 in column 'x' of row 2 is 1e+60 standard deviations "
+                                          "from the mean of the training samples, more than f32 holds"));
+  folder.write("validation.csv", "y,x\na,3\nb,-1e30\n");
+  CHECK(floats_of(*load_data(config, 1).validation, 1) == std::vector<float>{-1e30F});
 }
 
 TEST_CASE("A split csv is standardised by its training part alone") {

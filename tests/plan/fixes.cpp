@@ -208,6 +208,28 @@ TEST_CASE("a change that the device has no kernel for is no fix, and does not en
     CHECK(fix.set.front() != "train.batch_size=1");
 }
 
+TEST_CASE("a higher limit is offered where the device has the memory for the allocator that takes less") {
+  const DataDescription data = described_data({16, 16, 3}, 10, 512);
+  const DescribedDevice device;
+  const auto peak_of = [&](const std::string& allocator) {
+    const Experiment experiment = parse_experiment(network, "test.yaml", {"memory.allocator=" + allocator});
+    return make_memory_plan(compile(experiment, data, device), RunSchedule(experiment, data), unlimited_capacity)
+        .peak_reserved;
+  };
+  const std::int64_t least = peak_of("planned");
+  constexpr std::int64_t mebibyte = 1 << 20;
+  REQUIRE(least + mebibyte < peak_of("caching"));
+  const Experiment experiment = parse_experiment(network, "test.yaml", {"memory.limit=24MiB"});
+  const std::string words = "memory.limit=" + std::to_string((least + mebibyte - 1) / mebibyte) + "MiB";
+  const auto offers_limit = [&](std::int64_t device_capacity) {
+    const std::vector<Change> fixes = find_fixes_of(device, experiment, data, 24 * mebibyte, device_capacity);
+    return std::any_of(fixes.begin(), fixes.end(),
+                       [&](const Change& fix) { return fix.fits && fix.set == std::vector<std::string>{words}; });
+  };
+  CHECK(offers_limit(least + mebibyte));
+  CHECK_FALSE(offers_limit(least - 1));
+}
+
 TEST_CASE("an experiment that the device has no kernel for is still searched for changes that it has") {
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml", {"memory.limit=48MiB"});

@@ -466,6 +466,28 @@ TEST_CASE("A run continues from a checkpoint elsewhere and leaves it as it is") 
   CHECK(RunDirectory(folder.path("a")).checkpoint_steps().back() == 30);
 }
 
+TEST_CASE("A run continues from a checkpoint that was moved within its folder") {
+  const OutputFolder folder;
+  const RunDirectory directory(folder.path("a"));
+  for (const bool moves_all : {true, false}) {
+    TestRun first(small_experiment, directory.path(),
+                  {"checkpoint.every=20", "checkpoint.keep=9", "schedule=constant"});
+    first.options.overwrite = true;
+    REQUIRE(first() == RunStatus::done);
+    const std::string moved = directory.path() + "/kept";
+    std::filesystem::create_directories(moved);
+    std::filesystem::rename(directory.checkpoint_path(20), moved + "/step-00000020");
+    if (moves_all) std::filesystem::remove_all(directory.path() + "/checkpoints");
+    TestRun resumed(small_experiment, directory.path(),
+                    {"checkpoint.every=20", "checkpoint.keep=9", "schedule=constant"});
+    resumed.options.resume_from = moved + "/step-00000020";
+    REQUIRE(resumed() == RunStatus::done);
+    CHECK(resumed.events.starts.front().first_step == 21);
+    CHECK(directory.checkpoint_steps().back() == 40);
+    std::filesystem::remove_all(moved);
+  }
+}
+
 TEST_CASE("Initial weights must have the model's names and shapes") {
   const OutputFolder folder;
   TestRun wide(small_experiment, folder.path("wide"), {"train.steps=0", "model.layers.0.conv2d.out=7"});
