@@ -11,6 +11,7 @@
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/evaluation_savings.h"
 #include "engine/plan/fixes.h"
+#include "engine/plan/settle_experiment.h"
 #include "engine/program/offload.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/measured_steps.h"
@@ -132,6 +133,9 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   if (!findings.plan.fits) {
     findings.unbounded =
         make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
+    if (findings.allocator_was_chosen)
+      findings.planned_peak =
+          planner.plan(with_allocator(asked, AllocatorKind::planned), compiled.data, capacity).peak_reserved;
     Advice advice =
         find_advice(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
     findings.fixes = std::move(advice.fixes);

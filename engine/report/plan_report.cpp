@@ -43,7 +43,10 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
   }
   std::string text = fmt::format("Does not fit {}.", capacity);
   if (findings.unbounded)
-    text += fmt::format(" Without a bound it would reserve {}.", format_bytes(findings.unbounded->peak_reserved));
+    text += fmt::format(" Without a bound it would reserve {}{}.", format_bytes(findings.unbounded->peak_reserved),
+                        findings.planned_peak > 0 && findings.planned_peak < findings.unbounded->peak_reserved
+                            ? fmt::format(", or {} with memory.allocator: planned", format_bytes(findings.planned_peak))
+                            : "");
   if (findings.plan.failure) {
     const OutOfMemoryContext& failure = *findings.plan.failure;
     const std::string place = fmt::format("{}, {}, {}",

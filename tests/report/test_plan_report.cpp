@@ -99,6 +99,11 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK(
       has(report, "Does not fit the capacity of 8.00 MiB (memory.limit). Without a bound it would reserve 9.00 MiB."));
   CHECK(has(report, "in step 3, backward, 2 (conv2d)"));
+  PlanFindings chosen = findings;
+  chosen.planned_peak = 17 << 19;
+  CHECK_THAT(
+      plan_report(chosen, {false, 1000}),
+      Catch::Contains(" Without a bound it would reserve 9.00 MiB, or 8.50 MiB with memory.allocator: planned."));
   CHECK(has(report, "  A batch of 16 fits, and one sample more does not (now 32).\n"));
   CHECK(has(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch_size = 0;
