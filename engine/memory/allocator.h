@@ -51,7 +51,7 @@ class Allocator {
   /// Whether plan_segment may be called: an allocator of segments that may have a planned one beside them.
   virtual bool may_plan_segment() const { return false; }
   /// Gives the cache back and holds one segment of `num_bytes` for allocate_at, after an OutOfMemory, which then no
-  /// longer counts as one. Once; no work that uses what is free is left to do. False where the source has no room.
+  /// longer counts as one; no work that uses what is free is left to do. True once; false where there is no room.
   virtual bool plan_segment(std::int64_t num_bytes);
   /// Returns a live block; it is cached, not given to the source.
   virtual void free(const Block& block) noexcept = 0;
@@ -66,7 +66,7 @@ class Allocator {
   /// Current values become the peaks (the start of a step).
   virtual void reset_peaks() = 0;
   virtual std::int64_t capacity() const = 0;
-  /// Largest cached block: the largest request served without a new segment.
+  /// Largest cached block: the largest request served without a new segment, or room in a planned one.
   virtual std::int64_t largest_free_block() const = 0;
   /// Two allocators with equal fingerprints behave alike from here on: covers the layout of all segments and blocks.
   virtual std::uint64_t fingerprint() const = 0;

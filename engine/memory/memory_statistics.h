@@ -99,7 +99,7 @@ struct SegmentSnapshot {
 };
 
 struct MemorySnapshot {
-  std::vector<SegmentSnapshot> segments;  ///< in the order they were acquired
+  std::vector<SegmentSnapshot> segments;  ///< as acquired; a planned one last
 };
 
 }  // namespace trainer

@@ -380,6 +380,16 @@ class FixSearch {
     if (!propose(base) && !has_enough()) try_model(base);
   }
 
+  /// Of a caching allocator, which needs less where it may place layouts; `fitting` is enough without. In MiB.
+  std::int64_t least_limit_with_places(std::int64_t fitting) {
+    std::int64_t failing = capacity_ / mebibyte;
+    while (fitting - failing > 1) {
+      const std::int64_t middle = failing + (fitting - failing) / 2;
+      (planner_.fits(experiment_, data_, middle * mebibyte) ? fitting : failing) = middle;
+    }
+    return fitting;
+  }
+
   void try_limit() {
     if (!experiment_.memory.limit || !as_is_.problem.empty()) return;
     const bool is_known = !as_is_.fits && experiment_.train.checkpointing.type != Type::automatic;
@@ -389,8 +399,9 @@ class FixSearch {
     const std::int64_t unbounded_peak =
         is_known ? as_is_.peak_reserved : planner_.plan(unbounded, data_, unlimited_capacity).peak_reserved;
     Experiment changed = experiment_;
-    // Segments are whole MiB.
-    const std::int64_t limit_mib = (unbounded_peak + mebibyte - 1) / mebibyte;
+    std::int64_t limit_mib = (unbounded_peak + mebibyte - 1) / mebibyte;
+    if (experiment_.memory.allocator == AllocatorKind::caching && !experiment_.memory.expandable_segments)
+      limit_mib = least_limit_with_places(limit_mib);
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
     propose(changed,

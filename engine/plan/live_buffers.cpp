@@ -35,9 +35,9 @@ void LiveBuffers::release_transient() noexcept {
     if (is_persistent_[b] == 0 && is_live(static_cast<BufferId>(b))) release(static_cast<BufferId>(b));
 }
 
-bool LiveBuffers::holds_persistent() const {
+bool LiveBuffers::holds_only_persistent() const {
   for (std::size_t b = 0; b < blocks_.size(); ++b)
-    if (is_persistent_[b] != 0 && !is_live(static_cast<BufferId>(b))) return false;
+    if ((is_persistent_[b] != 0) != is_live(static_cast<BufferId>(b))) return false;
   return true;
 }
 

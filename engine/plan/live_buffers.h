@@ -29,8 +29,8 @@ class LiveBuffers {
   void release_all() noexcept;
   /// Releases everything but persistent buffers.
   void release_transient() noexcept;
-  /// Whether every persistent buffer is live.
-  bool holds_persistent() const;
+  /// Whether every persistent buffer is live, and nothing else.
+  bool holds_only_persistent() const;
   bool is_live(BufferId buffer) const { return blocks_[buffer].id >= 0; }
   void* address(BufferId buffer) const { return blocks_[buffer].address; }
   const Block& block(BufferId buffer) const { return blocks_[buffer]; }

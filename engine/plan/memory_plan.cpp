@@ -63,7 +63,8 @@ class Simulation {
     } catch (const Stopped&) {
     }
     plan_.num_alloc_retries = num_retries();
-    plan_.peak_touched = source_.peak_touched_bytes();
+    // Pages of 2 MiB, of which the last of a segment may be less.
+    plan_.peak_touched = std::min(source_.peak_touched_bytes(), plan_.peak_reserved);
   }
 
   /// Leaves out what is told of a failure.
@@ -186,13 +187,15 @@ class Simulation {
     const StepMemory before = step_memory(allocator_->statistics());
     const PlanPeak peak_before = is_watched_ ? plan_.peak : PlanPeak{};
     const CategoryBytes by_category_before = by_category_;
+    const bool may_place = live_.holds_only_persistent();
     allocator_->begin_layout();
     try {
       body();
     } catch (FailedLayout& failed) {
       touched_.clear();
       live_.release_transient();
-      if (!place_layouts(live_, *allocator_, places_)) fail(failed);
+      std::optional<RefusedPlaces> refused;
+      if (!may_place || !place_layouts(live_, *allocator_, places_, refused)) fail(failed);
       by_category_ = by_category_before;
       if (is_watched_) plan_.peak = peak_before;
       other_peaks_ = highest_of(other_peaks_, before);

@@ -9,9 +9,13 @@ const std::shared_ptr<const Placement>& TransientPlaces::get() {
   return places_;
 }
 
-bool place_layouts(LiveBuffers& live, Allocator& allocator, TransientPlaces& places) {
-  if (live.has_places() || !allocator.may_plan_segment() || !live.holds_persistent()) return false;
-  if (places.get()->segment_bytes == 0 || !allocator.plan_segment(places.get()->segment_bytes)) return false;
+bool place_layouts(LiveBuffers& live, Allocator& allocator, TransientPlaces& places,
+                   std::optional<RefusedPlaces>& refused) {
+  if (live.has_places() || !allocator.may_plan_segment() || places.get()->segment_bytes == 0) return false;
+  if (!allocator.plan_segment(places.get()->segment_bytes)) {
+    refused = {allocator.statistics().reserved_bytes.all.current, places.get()->segment_bytes};
+    return false;
+  }
   live.use_places(places.get());
   return true;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine/plan/live_buffers.h"
 #include "engine/program/program.h"
@@ -33,8 +35,16 @@ class TransientPlaces {
   std::shared_ptr<const Placement> places_;
 };
 
-/// Places all further layouts of a program, after one that ran out of memory was undone: everything persistent is live
-/// and nothing else. False where they are placed already, or the segment does not fit, or `load` itself failed.
-bool place_layouts(LiveBuffers& live, Allocator& allocator, TransientPlaces& places);
+/// What the source had given, and was asked for, where it refused the segment of places.
+struct RefusedPlaces {
+  std::int64_t reserved = 0;  ///< once the cache was given back
+  std::int64_t segment_bytes = 0;
+};
+
+/// Places all further layouts of a program, after one that ran out of memory was undone, which began with all
+/// persistent buffers live and nothing else (LiveBuffers::holds_only_persistent). False where they are placed already,
+/// where the allocator has no planned segment, or where that is refused, which `refused` tells then.
+bool place_layouts(LiveBuffers& live, Allocator& allocator, TransientPlaces& places,
+                   std::optional<RefusedPlaces>& refused);
 
 }  // namespace trainer

@@ -36,8 +36,9 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
           " memory.allocator: auto stands for planned here: with segments of the caching allocator it does not fit.";
     if (findings.plan.first_placed_step >= 0)
       text += fmt::format(
-          " From step {} on what a step allocates lies at planned places in one segment: with segments of the caching "
-          "allocator it does not fit.",
+          " At step {} segments of the caching allocator no longer hold what a step allocates: from there on it lies "
+          "at "
+          "planned places in one segment.",
           format_count(findings.plan.first_placed_step));
     return paint(style, Ink::green, wrap(text, width)) + '\n';
   }

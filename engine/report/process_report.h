@@ -18,7 +18,8 @@ std::string process_memory_table(const ProcessMemory& memory, std::int64_t touch
 /// The same in a sentence, behind what was measured (0: nothing was).
 std::string process_memory_text(const ProcessMemory& memory, std::int64_t touched, std::int64_t peak_resident);
 
-/// {"parts": [{"name", "bytes"}], "beside_allocator", "expected_resident_peak"}; the last is null on a GPU.
+/// {"parts": [{"name", "bytes"}], "beside_allocator", "expected_resident_peak"}; the last is null on a
+/// GPU, and where nothing was planned (`touched` is 0).
 nlohmann::json process_memory_json(const ProcessMemory& memory, std::int64_t touched);
 
 /// "The system has no memory left for a batch of samples that is read ahead: 76.29 MiB. …", with what to do.

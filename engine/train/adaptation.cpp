@@ -7,11 +7,17 @@
 
 namespace trainer {
 
-std::int64_t real_capacity(const AllocationFailure& failure, const Device& device) {
-  const std::int64_t reserved = failure.statistics.reserved_bytes.all.current;
-  const std::int64_t asked = reserved + failure.segment_bytes;
-  if (asked > failure.capacity) return failure.capacity;
-  return std::max<std::int64_t>(std::min(asked - 1, reserved + device.available_bytes()), 0);
+std::int64_t real_capacity(const AllocationFailure& failure, const std::optional<RefusedPlaces>& refused,
+                           const Device& device) {
+  const std::int64_t reserved_then = failure.statistics.reserved_bytes.all.current;
+  std::int64_t least_refused = reserved_then + failure.segment_bytes;
+  if (refused) {
+    const std::int64_t asked = refused->reserved + refused->segment_bytes;
+    if (asked < least_refused) least_refused = asked;
+  }
+  if (least_refused > failure.capacity) return failure.capacity;
+  const std::int64_t reserved_now = refused ? refused->reserved : reserved_then;
+  return std::max<std::int64_t>(std::min(least_refused - 1, reserved_now + device.available_bytes()), 0);
 }
 
 std::optional<Change> find_adaptation(Planner& planner, const Experiment& experiment, const DataDescription& data,

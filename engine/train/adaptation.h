@@ -8,6 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/memory/allocator.h"
 #include "engine/plan/change.h"
+#include "engine/plan/placed_layouts.h"
 #include "engine/plan/planner.h"
 #include "engine/program/run_schedule.h"
 
@@ -33,9 +34,11 @@ namespace trainer {
 // left out then, and found again where the memory is still short. Who resumes with the adapted configuration does not
 // need it. Other differences are refused as ever (find_config_drift).
 
-/// What there really was when `failure` was met. A source that refused below its declared capacity has less: at most
-/// what would have made that segment fail, and what the device says is left.
-std::int64_t real_capacity(const AllocationFailure& failure, const Device& device);
+/// What there really was when `failure` was met and the segment that was to help was refused as well, if there was one.
+/// A source that refused below its declared capacity has less: at most what would have made that segment fail, and what
+/// the device says is left.
+std::int64_t real_capacity(const AllocationFailure& failure, const std::optional<RefusedPlaces>& refused,
+                           const Device& device);
 
 /// What the run goes on with under `capacity`; nothing where nothing fits.
 std::optional<Change> find_adaptation(Planner& planner, const Experiment& experiment, const DataDescription& data,

@@ -74,7 +74,8 @@ void Executor::lay_out(std::span<const Routine* const> routines) {
   } catch (const ProgramOutOfMemory&) {
     const std::int64_t reserved = allocator_.statistics().reserved_bytes.all.peak;
     start_fed();
-    if (!may_place || !place_layouts(live_, allocator_, places_)) throw;
+    refused_places_.reset();
+    if (!may_place || !place_layouts(live_, allocator_, places_, refused_places_)) throw;
     first_placed_step_ = step_;
     highest_allocated_ = highest_before;
     peak_by_category_ = by_category_before;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -145,6 +146,8 @@ class Executor {
 
   /// The step within which layouts began to be placed; -1: none is.
   std::int64_t first_placed_step() const { return first_placed_step_; }
+  /// Where lay_out threw: the segment that was refused at last, if there was one.
+  const std::optional<RefusedPlaces>& refused_places() const { return refused_places_; }
   /// Of the step or evaluation that begin_step started.
   StepMemory memory() const;
   /// What was held, by category, when `allocated` was highest since the executor was made.
@@ -226,6 +229,7 @@ class Executor {
   const ExecutorOptions options_;
   LiveBuffers live_;
   TransientPlaces places_;
+  std::optional<RefusedPlaces> refused_places_;
   std::vector<Kernel*> kernels_;                    ///< by call; null until prepared
   std::vector<char> is_persistent_;                 ///< by buffer
   std::int64_t num_persistent_ = 0, num_live_ = 0;  ///< buffers

@@ -131,7 +131,8 @@ class TrainingRun {
     start.device_name = device_.name();
     start.capacity = capacity_;
     start.allocator = compiled_->experiment.memory.allocator;
-    start.first_placed_step = planned_first_placed_step_;
+    // A run that is resumed begins with segments again.
+    if (progress_.state.step == 0) start.first_placed_step = planned_first_placed_step_;
     for (const Parameter& parameter : compiled_->program.parameters) {
       if (parameter.trainable) start.num_parameters += parameter.type.num_elements();
     }
@@ -145,6 +146,7 @@ class TrainingRun {
     start.first_step = progress_.state.step + 1;
     start.outside_allocator = device_.outside_allocator();
     start.process = process_of_program();
+    places_are_told_ = start.first_placed_step >= 0;
     start.planned_touched = planned_touched_;
     events_.on_start(start);
   }
@@ -188,6 +190,7 @@ class TrainingRun {
         settle_experiment(change.experiment, data_.description, device_, change.capacity), data_.description, device_);
     require_internal(compiled_->schedule.total_steps() == num_steps, "an adapted run has the steps it had");
     capacity_ = planned_capacity_ = change.capacity;
+    places_are_told_ = true;
     planned_touched_ = 0;
     if (change.set.empty()) return;
     if (state.adapted.empty()) state.given_config = resolved_json(given_);
@@ -267,7 +270,7 @@ class TrainingRun {
         is_loaded = true;
         outcome.status = loop.run();
       } catch (const ProgramOutOfMemory& error) {
-        refused_capacity = real_capacity(error.failure(), device_);
+        refused_capacity = real_capacity(error.failure(), executor.refused_places(), device_);
         outcome.change = prepare_change(*refused_capacity, is_loaded ? &executor : nullptr);
         if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
         outcome.context =
@@ -285,6 +288,11 @@ class TrainingRun {
       throw;
     }
     tell_notes();
+    if (const std::int64_t step = executor.first_placed_step(); step >= 0 && !places_are_told_)
+      warn(
+          fmt::format("at step {} segments of the caching allocator no longer held what a step allocates, and from "
+                      "there on it lay at planned places in one segment",
+                      step));
     take_numbers(executor);
     if (refused_capacity && !outcome.change) tell_of(outcome.context, *refused_capacity);
     return outcome;
@@ -428,6 +436,7 @@ class TrainingRun {
   /// The least for which a plan showed that the run fits.
   std::int64_t planned_capacity_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t planned_first_placed_step_ = -1;
+  bool places_are_told_ = false;      ///< that layouts are placed, or that the run goes on in another way
   std::int64_t planned_touched_ = 0;  ///< by what is compiled; 0: not planned
   std::unique_ptr<const CompiledRun> compiled_;
   std::optional<ProgressSaver> saver_;  ///< once there is something to train

@@ -125,12 +125,38 @@ TEST_CASE("a run whose device has less than it said places its layouts, and goes
   for (const std::string& network : placed_networks) {
     TestRun run(network, folder.path("run"), {"memory.allocator=caching", "memory.preflight=false"});
     run.options.overwrite = true;
+    run.num_warnings = 1;
     WrappedDevice device(make_cpu_device(run.num_threads));
     device.memory.real_capacity = least_capacity(run, device, PlacedLayouts::where_needed);
     REQUIRE(run(device) == RunStatus::done);
     CHECK(device.memory.was_refused);
     CHECK(check_placed_run(run, device, device.memory.real_capacity) >= 0);
     CHECK(run.events.starts.at(0).first_placed_step == -1);
+    CHECK_THAT(run.events.warnings.at(0).message, Catch::Contains("segments of the caching allocator no longer held"));
+  }
+}
+
+TEST_CASE("a run whose segment of places is refused by the device adapts to what the device has") {
+  const OutputFolder folder;
+  for (const std::string& network : placed_networks) {
+    const std::vector<std::string> overrides = {"memory.allocator=caching", "train.accumulation_steps=2"};
+    TestRun asked(network, folder.path("asked"), overrides);
+    const std::unique_ptr<Device> cpu = make_cpu_device(asked.num_threads);
+    const std::int64_t least = least_capacity(asked, *cpu, PlacedLayouts::where_needed);
+    const std::int64_t unplaced = least_capacity(asked, *cpu, PlacedLayouts::never);
+    REQUIRE(least < unplaced);
+    std::vector<std::string> limited = overrides;
+    limited.insert(limited.end(),
+                   {"memory.limit=" + std::to_string(unplaced - 512), "memory.on_oom=adapt", "train.steps=4"});
+    TestRun run(network, folder.path("run"), limited);
+    run.options.overwrite = true;
+    run.options.rates = assumed_cpu_rates(1);
+    WrappedDevice device(make_cpu_device(run.num_threads));
+    device.memory.real_capacity = least - (std::int64_t{1} << 20);
+    REQUIRE(run(device) == RunStatus::done);
+    REQUIRE_FALSE(run.events.adaptations.empty());
+    CHECK(run.events.adaptations.front().change.capacity < unplaced - 512);
+    for (const StepEvent& step : run.events.steps) CHECK(step.memory.step.peak_reserved <= device.memory.real_capacity);
   }
 }
 

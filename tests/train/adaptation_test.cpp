@@ -298,6 +298,7 @@ TEST_CASE("A run adapts when memory goes in its middle, and again each time more
       if (step.step == 2) device.memory.real_capacity = device.memory.held * 35 / 100;
     };
     events.at_adaptation = [&](const AdaptEvent& event) {
+      CHECK(event.change.capacity <= device.memory.real_capacity);
       if (static_cast<int>(events.adaptations.size()) <= num_shrinks)
         device.memory.real_capacity = event.change.peak_reserved * 9 / 10;
     };
