@@ -12,7 +12,14 @@ namespace trainer {
 
 void FailureSink::on_start(const StartEvent& event) {
   device_ = event.device_kind;
-  adapts_ = event.experiment != nullptr && event.experiment->memory.on_oom == OnOutOfMemory::adapt;
+  if (event.experiment == nullptr) return;
+  const Experiment& experiment = *event.experiment;
+  adapts_ = experiment.memory.on_oom == OnOutOfMemory::adapt;
+  against_divergence_ = "a lower optimizer.lr";
+  // one_cycle rises from a low rate by itself.
+  if (experiment.schedule.type != ScheduleType::one_cycle && experiment.schedule.warmup_steps == 0)
+    against_divergence_ += ", or schedule.warmup_steps";
+  if (experiment.train.clip_norm == 0) against_divergence_ += ", or train.clip_norm=1";
 }
 
 void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
@@ -50,7 +57,7 @@ void FailureSink::on_diverged(const DivergedEvent& event) {
   if (!event.layer.empty() || !event.tensor.empty())
     message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
                            event.layer.empty() ? "" : " of layer ", event.layer);
-  message += "\nTry a lower optimizer.lr, schedule.warmup_steps, or train.clip_norm=1.\n";
+  message += "\nTry " + against_divergence_ + ".\n";
   std::fputs(('\n' + message).c_str(), stderr);
 }
 

@@ -34,7 +34,8 @@ class FailureSink final : public EventSink {
  private:
   Options options_;
   std::string device_ = "cpu";
-  bool adapts_ = false;  ///< memory.on_oom: adapt
+  bool adapts_ = false;                                      ///< memory.on_oom: adapt
+  std::string against_divergence_ = "a lower optimizer.lr";  ///< what may help, of what is not set
 };
 
 }  // namespace trainer

@@ -67,8 +67,8 @@ std::string verification_report(const PlanVerification& verification, const Styl
             '\n';
   text +=
       "  " +
-      wrap(fmt::format("For information: the whole process used {} before and up to {} behind these steps, libraries "
-                       "and data included, which no plan counts.",
+      wrap(fmt::format("The process as a whole, libraries and data included, used {} before these steps and up to {} "
+                       "after them: this is measured, and not held against the plan.",
                        format_bytes(verification.used_before), format_bytes(verification.used_highest)),
            width - 2, "  ") +
       '\n';

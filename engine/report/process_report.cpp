@@ -26,7 +26,7 @@ std::string process_memory_table(const ProcessMemory& memory, std::int64_t touch
 }
 
 std::string process_memory_text(const ProcessMemory& memory, std::int64_t touched, std::int64_t peak_resident) {
-  std::string list = memory.includes_allocator ? "allocator " + format_bytes(touched) : "";
+  std::string list = memory.includes_allocator ? "allocator, as far as written, " + format_bytes(touched) : "";
   for (const NamedBytes& part : memory.parts)
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", part.name, format_bytes(part.num_bytes));
   if (!memory.includes_allocator) return fmt::format("on the host, beside what the driver and CUDA take: {}", list);
