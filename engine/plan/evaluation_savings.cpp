@@ -1,5 +1,7 @@
 #include "engine/plan/evaluation_savings.h"
 
+#include "engine/plan/settle_experiment.h"
+
 namespace trainer {
 namespace {
 
@@ -40,7 +42,10 @@ EvaluationSavings find_evaluation_savings(Planner& planner, const Experiment& ex
   Experiment changed = experiment;
   const auto plan_with = [&](std::int64_t size) {
     changed.train.eval_batch_size = size;
-    return planner.plan(changed, data, capacity);
+    const Verdict verdict = planner.plan(changed, data, capacity);
+    if (verdict.fits || changed.memory.allocator != AllocatorKind::automatic) return verdict;
+    // `plan` is caching's then.
+    return planner.plan(with_allocator(changed, AllocatorKind::caching), data, capacity);
   };
   for (std::int64_t size = eval_batch_size / 2; size > 0; size /= 2) {
     const Verdict verdict = plan_with(size);

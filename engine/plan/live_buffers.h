@@ -31,6 +31,7 @@ class LiveBuffers {
   void release_transient() noexcept;
   /// Whether every persistent buffer is live, and nothing else.
   bool holds_only_persistent() const;
+  bool is_persistent(BufferId buffer) const { return is_persistent_[buffer] != 0; }
   bool is_live(BufferId buffer) const { return blocks_[buffer].id >= 0; }
   void* address(BufferId buffer) const { return blocks_[buffer].address; }
   const Block& block(BufferId buffer) const { return blocks_[buffer]; }

@@ -42,8 +42,7 @@ bool chooses_allocator(const Experiment& experiment) {
 }  // namespace
 
 // For memory.allocator: auto as settle_experiment does, with each planned once; where neither fits, what would take
-// less. What fits with placed layouts fits with
-// one planned segment as well.
+// less. What fits with placed layouts fits with one planned segment as well.
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);

@@ -37,8 +37,7 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
     if (findings.plan.first_placed_step >= 0)
       text += fmt::format(
           " At step {} segments of the caching allocator no longer hold what a step allocates: from there on it lies "
-          "at "
-          "planned places in one segment.",
+          "at planned places in one segment.",
           format_count(findings.plan.first_placed_step));
     return paint(style, Ink::green, wrap(text, width)) + '\n';
   }

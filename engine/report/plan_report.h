@@ -31,8 +31,8 @@ struct PlanFindings {
   MemoryPlan plan;                    ///< under that capacity
   /// Without a bound, where it does not fit: what the run would take.
   std::optional<MemoryPlan> unbounded;
-  std::int64_t planned_peak =
-      0;                      ///< where it does not fit and the allocator was chosen: with the planned one, unbounded
+  /// With the planned allocator, where it does not fit and the allocator was chosen.
+  std::int64_t planned_peak = 0;
   std::vector<Change> fixes;  ///< where it does not fit
   Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
   std::int64_t batch_size = 0;

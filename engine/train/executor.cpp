@@ -15,8 +15,8 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
       live_(program, allocator),
       places_(program) {
   kernels_.resize(program.calls.size(), nullptr);
-  is_persistent_ = persistent_buffers(program);
-  num_persistent_ = std::count(is_persistent_.begin(), is_persistent_.end(), 1);
+  const std::vector<char> is_persistent = persistent_buffers(program);
+  num_persistent_ = std::count(is_persistent.begin(), is_persistent.end(), 1);
   std::size_t longest = std::max(program.load.instructions.size(), program.update.instructions.size());
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
     longest = std::max({longest, micro_batch.first.instructions.size(), micro_batch.next.instructions.size()});
@@ -381,14 +381,14 @@ void Executor::note(const Instruction& instruction) {
 
 std::vector<BufferId> Executor::leftovers() const {
   std::vector<BufferId> buffers;
-  for (BufferId buffer = 0; buffer < static_cast<BufferId>(is_persistent_.size()); ++buffer)
-    if (is_persistent_[buffer] == 0 && live_.is_live(buffer)) buffers.push_back(buffer);
+  for (BufferId buffer = 0; buffer < static_cast<BufferId>(program_.buffers.size()); ++buffer)
+    if (!live_.is_persistent(buffer) && live_.is_live(buffer)) buffers.push_back(buffer);
   return buffers;
 }
 
 void Executor::release_transient() noexcept {
-  for (BufferId buffer = 0; buffer < static_cast<BufferId>(is_persistent_.size()); ++buffer) {
-    if (is_persistent_[buffer] == 0 && live_.is_live(buffer)) release(buffer);
+  for (BufferId buffer = 0; buffer < static_cast<BufferId>(program_.buffers.size()); ++buffer) {
+    if (!live_.is_persistent(buffer) && live_.is_live(buffer)) release(buffer);
   }
 }
 

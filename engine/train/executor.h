@@ -86,8 +86,8 @@ class Executor {
   void begin_step(std::int64_t step);
 
   /// Lays out routines that follow each other, replacing the layout before; anew with places where that runs out of
-  /// memory without them. Throws ProgramOutOfMemory, after which the
-  /// buffers allocated since `load` are released and parameters are as they were.
+  /// memory without them. Throws ProgramOutOfMemory, after which the buffers allocated since `load` are released and
+  /// parameters are as they were.
   void lay_out(std::span<const Routine* const> routines);
 
   /// Starts copying the batch of a routine to the device beside what is queued, where the program has a staging buffer;
@@ -231,7 +231,6 @@ class Executor {
   TransientPlaces places_;
   std::optional<RefusedPlaces> refused_places_;
   std::vector<Kernel*> kernels_;                    ///< by call; null until prepared
-  std::vector<char> is_persistent_;                 ///< by buffer
   std::int64_t num_persistent_ = 0, num_live_ = 0;  ///< buffers
   std::vector<Sequence> sequences_;                 ///< kept ones; else the one that is laid out
   std::size_t laid_out_ = 0;                        ///< the one of `sequences_` that is

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "engine/config/load_experiment.h"
+#include "engine/plan/evaluation_savings.h"
 #include "engine/plan/fixes.h"
 #include "engine/plan/largest_value.h"
 #include "engine/plan/memory_plan.h"
@@ -132,4 +133,25 @@ TEST_CASE("fixes of a run whose allocator is chosen never set it, and need nothi
         CHECK_FALSE(word.starts_with("memory.expandable_segments"));
       }
   }
+}
+
+TEST_CASE(
+    "what a smaller evaluation saves where neither allocator fits is of the plan that is shown, which is caching's") {
+  const DescribedDevice device;
+  const MachineRates rates = assumed_cpu_rates(1);
+  const DataDescription data = described_data({16, 16, 3}, 10, 500, 400);
+  const Experiment asked = of_allocator("", 40, 20, "train.eval_batch_size=400");
+  const auto peak_of = [&](const std::string& allocator, std::int64_t size) {
+    const Experiment changed = of_allocator(allocator, 40, 20, "train.eval_batch_size=" + std::to_string(size));
+    return make_memory_plan(compile(changed, data, device), RunSchedule(changed, data), unlimited_capacity);
+  };
+  const MemoryPlan shown = peak_of("caching", 400);
+  const std::int64_t capacity = peak_of("planned", 1).peak_reserved / 2;
+  Planner planner(device, rates);
+  const EvaluationSavings savings = find_evaluation_savings(planner, asked, data, shown, 400, capacity);
+  REQUIRE(savings.cut);
+  const std::int64_t size = savings.cut->eval_batch_size;
+  CHECK(savings.cut->peak_reserved == peak_of("caching", size).peak_reserved);
+  CHECK(savings.cut->peak_reserved != peak_of("planned", size).peak_reserved);
+  CHECK(savings.cut->peak_reserved < shown.peak_reserved);
 }
