@@ -42,7 +42,7 @@ EvaluationSavings find_evaluation_savings(Planner& planner, const Experiment& ex
   Experiment changed = experiment;
   const auto plan_with = [&](std::int64_t size) {
     changed.train.eval_batch_size = size;
-    const Verdict verdict = planner.plan(changed, data, capacity);
+    Verdict verdict = planner.plan(changed, data, capacity);
     if (verdict.fits || changed.memory.allocator != AllocatorKind::automatic) return verdict;
     // `plan` is caching's then.
     return planner.plan(with_allocator(changed, AllocatorKind::caching), data, capacity);
