@@ -98,7 +98,12 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
   if (event.num_warnings > 0)
     text += line("warnings", fmt::format("{}, told above", format_count(event.num_warnings)), style);
   if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
-  if (!event_file.empty()) text += line("events", event_file, style);
+  if (!event.failed_events.empty()) {
+    text += line("former run", "is back, since this one ended before its first checkpoint", style);
+    text += line("events", event.failed_events, style);
+  } else if (!event_file.empty()) {
+    text += line("events", event_file, style);
+  }
   return text;
 }
 

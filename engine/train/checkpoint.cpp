@@ -192,10 +192,9 @@ void read_in_pieces(const SafetensorsFile& file, std::size_t position, const Sav
   }
 }
 
-/// Fills the buffers from a file that must hold exactly them (and what `may_be_ignored` allows).
-void read_buffers(const std::string& path, std::span<const SavedTensor> buffers, Executor& executor,
-                  bool (*may_be_ignored)(std::string_view), bool converts = false) {
-  const SafetensorsFile file(path);
+/// Finds the buffers in a file that must hold exactly them (and what `may_be_ignored` allows).
+std::vector<FoundTensor> find_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buffers,
+                                      bool (*may_be_ignored)(std::string_view), bool converts) {
   std::vector<char> used(file.tensors().size(), 0);
   std::vector<FoundTensor> all_found;
   for (const SavedTensor& saved : buffers) {
@@ -205,9 +204,15 @@ void read_buffers(const std::string& path, std::span<const SavedTensor> buffers,
   for (std::size_t i = 0; i < used.size(); ++i) {
     const std::string& name = file.tensors()[i].name;
     if (used[i] == 0 && !may_be_ignored(name)) {
-      throw DataError(fmt::format("{} has a tensor '{}' that the model has not", path, name));
+      throw DataError(fmt::format("{} has a tensor '{}' that the model has not", file.path(), name));
     }
   }
+  return all_found;
+}
+
+/// Fills the buffers from where they were found.
+void read_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buffers,
+                  std::span<const FoundTensor> all_found, Executor& executor) {
   PieceMemory memory(largest_piece(buffers));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const auto [position, is_former] = all_found[i];
@@ -216,6 +221,11 @@ void read_buffers(const std::string& path, std::span<const SavedTensor> buffers,
     else
       read_in_pieces(file, position, buffers[i], memory, executor);
   }
+}
+
+std::vector<FoundTensor> find_weights(const SafetensorsFile& file, std::span<const SavedTensor> buffers) {
+  return find_buffers(
+      file, buffers, [](std::string_view name) { return name.ends_with(".num_batches_tracked"); }, true);
 }
 
 /// A folder that is removed unless it was renamed.
@@ -297,16 +307,20 @@ Checkpoint read_checkpoint(const std::string& path) {
 }
 
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
-  const auto none = [](std::string_view) { return false; };
-  const Program& program = executor.program();
-  read_buffers(fmt::format("{}/{}", checkpoint.path, model_file), model_tensors(program), executor, none);
-  read_buffers(fmt::format("{}/{}", checkpoint.path, optimizer_file), optimizer_tensors(program), executor, none);
+  const auto restore = [&](const char* name, std::span<const SavedTensor> buffers) {
+    const SafetensorsFile file(fmt::format("{}/{}", checkpoint.path, name));
+    const auto none = [](std::string_view) { return false; };
+    read_buffers(file, buffers, find_buffers(file, buffers, none, false), executor);
+  };
+  restore(model_file, model_tensors(executor.program()));
+  restore(optimizer_file, optimizer_tensors(executor.program()));
 }
 
-void load_weights(const std::string& path, Executor& executor) {
-  read_buffers(
-      path, model_tensors(executor.program()), executor,
-      [](std::string_view name) { return name.ends_with(".num_batches_tracked"); }, true);
+void check_weights(const SafetensorsFile& file, const Program& program) { find_weights(file, model_tensors(program)); }
+
+void load_weights(const SafetensorsFile& file, Executor& executor) {
+  const std::vector<SavedTensor> buffers = model_tensors(executor.program());
+  read_buffers(file, buffers, find_weights(file, buffers), executor);
 }
 
 }  // namespace trainer

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
+#include "engine/train/safetensors.h"
 #include "engine/train/saved_tensors.h"
 
 namespace trainer {
@@ -75,9 +76,12 @@ Checkpoint read_checkpoint(const std::string& path);
 /// Fills parameters, running statistics and the optimizer's state. Names and shapes must be the program's, all of them.
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
 
-/// Fills parameters and running statistics from a safetensors file alone, ours or PyTorch's: every parameter must be
-/// there in its shape as F32, F16 or BF16, and nothing else but PyTorch's num_batches_tracked. `executor` has run its
-/// load.
-void load_weights(const std::string& path, Executor& executor);
+/// Whether parameters and running statistics can be filled from a safetensors file alone, ours or PyTorch's: every one
+/// must be there in its shape as F32, F16 or BF16, and nothing else but PyTorch's num_batches_tracked. Throws DataError
+/// that names what is not.
+void check_weights(const SafetensorsFile& file, const Program& program);
+
+/// Fills them. `executor` has run its load. Throws as check_weights.
+void load_weights(const SafetensorsFile& file, Executor& executor);
 
 }  // namespace trainer

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "engine/errors.h"
 
@@ -33,6 +34,13 @@ class Descriptor {
  private:
   int value_;
 };
+
+constexpr std::string_view aside_ending = ".aside";
+
+/// Hidden beside the path.
+std::string aside_of(const std::filesystem::path& path) {
+  return (path.parent_path() / fmt::format(".{}{}", path.filename().string(), aside_ending)).string();
+}
 
 void write_durably(const Descriptor& file, const std::string& path, std::string_view text) {
   if (file.get() < 0) throw failed("write", path, errno);
@@ -87,10 +95,15 @@ void replace_durably(const std::string& from, const std::string& to) {
     if (errno != ENOTEMPTY && errno != EEXIST) throw failed("rename", from, errno);
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
       // A file system without exchange: the old one steps aside for a moment.
-      const std::string aside = from + ".old.tmp";
-      if (::rename(to.c_str(), aside.c_str()) != 0) throw failed("rename", to, errno);
-      if (::rename(from.c_str(), to.c_str()) != 0) throw failed("rename", from, errno);
+      const std::string aside = aside_of(to);
       std::error_code ignored;
+      fs::remove_all(aside, ignored);
+      if (::rename(to.c_str(), aside.c_str()) != 0) throw failed("rename", to, errno);
+      if (::rename(from.c_str(), to.c_str()) != 0) {
+        const int error = errno;
+        ::rename(aside.c_str(), to.c_str());
+        throw failed("rename", from, error);
+      }
       fs::remove_all(aside, ignored);
     } else {
       std::error_code ignored;
@@ -99,6 +112,27 @@ void replace_durably(const std::string& from, const std::string& to) {
   }
   const fs::path parent = fs::path(to).parent_path();
   sync_directory(parent.empty() ? "." : parent.string());
+}
+
+void recover_replaced(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> aside;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() > 1 + aside_ending.size() && name.starts_with(".") && name.ends_with(aside_ending))
+      aside.push_back(entry.path());
+  }
+  for (const fs::path& path : aside) {
+    const std::string name = path.filename().string();
+    const fs::path place = path.parent_path() / name.substr(1, name.size() - 1 - aside_ending.size());
+    std::error_code ignored;
+    if (fs::exists(place, ignored))
+      fs::remove_all(path, ignored);
+    else
+      fs::rename(path, place, ignored);
+  }
+  if (!aside.empty()) sync_directory(directory);
 }
 
 void point_link(const std::string& link, const std::string& target) {

@@ -21,8 +21,13 @@ void make_directories_durably(const std::string& path);
 void sync_directory(const std::string& path);
 
 /// Puts `from` in the place of `to`, which may exist: whoever looks sees the old or the new, whole. Directories are
-/// exchanged; what was at `to` is removed. The parent directory is flushed.
+/// exchanged; what was at `to` is removed. The parent directory is flushed. On a file system that cannot exchange there
+/// is a moment in which nothing is at `to`: recover_replaced brings back what was.
 void replace_durably(const std::string& from, const std::string& to);
+
+/// Where a process was killed within replace_durably, puts back what was aside in `directory`, or removes it where
+/// something has taken its place.
+void recover_replaced(const std::string& directory);
 
 /// Makes `link` a symbolic link to `target`, in one step where it exists already. On the way there is a hidden file
 /// that ends with .tmp beside it. Does nothing on a file system without such links.

@@ -125,6 +125,7 @@ struct EndEvent {
   std::int64_t planned_touched = 0;  ///< of that; 0 where it was not planned
   std::int64_t peak_resident = 0;    ///< measured: peak_resident_bytes() of engine/memory/machine_memory.h
   std::string output, last_checkpoint, error;
+  std::string failed_events{};  ///< where the events go, since the run that was to be replaced comes back; else empty
   /// What an AdaptEvent told, in short.
   struct Adaptation {
     std::int64_t step = 0, capacity = 0;

@@ -19,6 +19,18 @@ bool is_inside(const std::string& path, const std::string& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+/// What goes on from an older checkpoint of its folder takes the place of those behind it.
+void check_may_go_back(const Checkpoint& checkpoint, const RunDirectory& directory) {
+  std::vector<std::string> later;
+  for (const std::int64_t step : directory.checkpoint_steps())
+    if (step > checkpoint.state.step) later.push_back(directory.checkpoint_path(step));
+  if (later.empty()) return;
+  throw DataError(
+      fmt::format("{} is not the newest checkpoint of its run: going on from it would remove {}; --overwrite does so, "
+                  "output=FOLDER goes on elsewhere and removes nothing",
+                  checkpoint.path, fmt::join(later, ", ")));
+}
+
 /// Where both are known.
 bool differ(const std::optional<std::uint32_t>& saved, const std::optional<std::uint32_t>& now) {
   return saved && now && *saved != *now;
@@ -34,16 +46,18 @@ RunStart choose_start(const RunDirectory& directory, const std::string& config_p
     const bool is_run = !fs::exists(options.resume_from + "/state.json", ignored) && !other.checkpoint_steps().empty();
     start.checkpoint = is_run ? other.newest(options.accept_previous) : read_checkpoint(options.resume_from);
     start.continues_own = is_inside(start.checkpoint->path, directory.path());
+    if (start.continues_own && !is_run && !options.overwrite) check_may_go_back(*start.checkpoint, directory);
   } else if (options.resume) {
     start.checkpoint = directory.newest(options.accept_previous);
     start.continues_own = true;
   }
   if (start.continues_own) return start;
   std::error_code ignored;
-  if (fs::equivalent(config_path, directory.path() + "/config.yaml", ignored)) {
+  if (fs::equivalent(config_path, fmt::format("{}/{}", directory.path(), config_file), ignored)) {
     throw DataError(
         fmt::format("the run would replace its own configuration {}; output=FOLDER writes elsewhere", config_path));
   }
+  directory.check_files();
   if (!directory.holds_run()) return start;
   if (!options.overwrite) {
     throw DataError(fmt::format("{} already holds a run; {}--overwrite replaces it, output=FOLDER writes elsewhere",

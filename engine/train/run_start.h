@@ -13,7 +13,7 @@ namespace trainer {
 struct RunStart {
   std::optional<Checkpoint> checkpoint;  ///< to continue from
   bool continues_own = false;            ///< it is one of the output folder
-  bool replaces_run = false;             ///< the run that the output folder holds goes
+  bool replaces_run = false;             ///< the run that the output folder holds goes: Note [Replacing a run]
 };
 
 /// What a run trains.
@@ -33,8 +33,9 @@ struct RunSurroundings {
 /// Reads all of the data once.
 RunSurroundings surroundings_of(const LoadedData& data, const Device& device);
 
-/// Reads the checkpoint that the options ask for. DataError where there is none that can be used, and where the output
-/// folder holds another run, or the configuration itself.
+/// Reads the checkpoint that the options ask for. DataError where there is none that can be used, where newer ones of
+/// its run would go unasked, and where the output folder holds another run, the configuration itself, or foreign files
+/// that the run would replace. The folder is this process's (RunLock).
 RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options);
 
 /// A resumed run computes what the first one would have, as it was adapted to (see Note [Adapting a run]). Throws

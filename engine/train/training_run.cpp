@@ -19,6 +19,7 @@
 #include "engine/train/data_checks.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
+#include "engine/train/replaced_run.h"
 #include "engine/train/run_lock.h"
 #include "engine/train/run_start.h"
 #include "engine/train/training_loop.h"
@@ -42,10 +43,11 @@ struct CompiledRun {
 class TrainingRun {
  public:
   /// `asked` is the experiment before anything it leaves open was settled.
-  TrainingRun(const RunStart& start, const RunSurroundings& surroundings, RunExperiment experiment,
-              const Experiment& asked, std::int64_t capacity, const LoadedData& data, Device& device,
-              const TrainingOptions& options, const Interruption& interruption, EventSink& events)
+  TrainingRun(const RunStart& start, const SafetensorsFile* weights, const RunSurroundings& surroundings,
+              RunExperiment experiment, const Experiment& asked, std::int64_t capacity, const LoadedData& data,
+              Device& device, const TrainingOptions& options, const Interruption& interruption, EventSink& events)
       : start_(start),
+        weights_(weights),
         given_(std::move(experiment.given)),
         asked_batch_size_(asked.train.batch_size_rule),
         asked_allocator_(asked.memory.allocator),
@@ -58,6 +60,7 @@ class TrainingRun {
         directory_(given_.output),
         capacity_(capacity),
         compiled_(std::make_unique<CompiledRun>(std::move(experiment.experiment), data.description, device)) {
+    if (weights_ != nullptr) check_weights(*weights_, compiled_->program);
     if (start.checkpoint) {
       progress_.resume(start.checkpoint->state);
       warnings_ = resumption_warnings(progress_.state, surroundings);
@@ -77,13 +80,10 @@ class TrainingRun {
   }
 
   RunStatus run() {
-    directory_.make();
-    const RunLock lock(directory_.path());
     const std::optional<OutOfMemoryContext> failure = planned_failure();
     const std::optional<Change> change = failure ? find_change(capacity_) : std::nullopt;
     const bool can_train = !failure || change;
-    if (start_.replaces_run && can_train) directory_.remove_run();
-    directory_.prepare();
+    if (start_.replaces_run && can_train) replaced_.set_aside();
     if (start_.continues_own && can_train) drop_later_checkpoints();
     emit_start(can_train);
     for (const std::string& warning : warnings_) warn(warning);
@@ -95,11 +95,16 @@ class TrainingRun {
       if (!can_train) tell_of(*failure, capacity_);
       const RunStatus status = can_train ? train() : RunStatus::out_of_memory;
       emit_end(status);
+      bring_back_replaced();
       return status;
     } catch (const std::exception& error) {
       end_.status = dynamic_cast<const HostOutOfMemory*>(&error) != nullptr ? "oom" : "failed";
       end_.error = error.what();
       finish_end();
+      try {
+        bring_back_replaced();
+      } catch (const DataError&) {  // what failed first is told; the next start brings it back
+      }
       throw;
     }
   }
@@ -111,6 +116,11 @@ class TrainingRun {
     std::optional<Change> change;  ///< where memory ran out and this fits: the run goes on with it
     OutOfMemoryContext context;
   };
+
+  /// Where this run ended before it had a checkpoint.
+  void bring_back_replaced() const {
+    if (replaced_.is_aside()) replaced_.bring_back();
+  }
 
   /// Where the run goes on from an older one than the newest. Before the events of their steps go: what is resumed
   /// after a kill in between has all events of its steps.
@@ -387,7 +397,7 @@ class TrainingRun {
         restore_checkpoint(*start_.checkpoint, executor);
     } else {
       load_fresh_state(executor, given_);
-      if (!options_.initial_weights.empty()) load_weights(options_.initial_weights, executor);
+      if (weights_ != nullptr) load_weights(*weights_, executor);
     }
     // The 16-bit copies follow parameters that were written from outside.
     if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
@@ -414,6 +424,7 @@ class TrainingRun {
   }
 
   void finish_end() {
+    if (replaced_.is_aside()) end_.failed_events = directory_.path() + "/" + failed_events_file;
     end_.process = process_of_program();
     end_.planned_touched = planned_touched_;
     end_.peak_resident = peak_resident_bytes();
@@ -422,6 +433,7 @@ class TrainingRun {
   }
 
   const RunStart& start_;
+  const SafetensorsFile* const weights_;  ///< to start from, or none
   const Experiment given_;
   const BatchSizeRule asked_batch_size_;
   const AllocatorKind asked_allocator_;
@@ -432,6 +444,7 @@ class TrainingRun {
   const Interruption& interruption_;
   EventSink& events_;
   const RunDirectory directory_;
+  const ReplacedRun replaced_{directory_.path()};
   std::int64_t capacity_;
   /// The least for which a plan showed that the run fits.
   std::int64_t planned_capacity_ = std::numeric_limits<std::int64_t>::max();
@@ -459,7 +472,13 @@ std::int64_t run_capacity(const Experiment& experiment, const DataDescription& d
 
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events) {
-  const RunStart start = choose_start(RunDirectory(experiment.output), experiment.config_path, options);
+  const RunDirectory directory(experiment.output);
+  const RunLock lock(directory.path());
+  directory.prepare();
+  const RunStart start = choose_start(directory, experiment.config_path, options);
+  // Opened before anything moves: it may be one of the run that is replaced.
+  std::optional<SafetensorsFile> weights;
+  if (!options.initial_weights.empty()) weights.emplace(options.initial_weights);
   check_data(experiment, data);
   const RunSurroundings surroundings = surroundings_of(data, device);
   RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)
@@ -467,8 +486,8 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
   chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
   if (chosen.adapted.empty()) chosen.given = chosen.experiment;
-  return TrainingRun(start, surroundings, std::move(chosen), experiment, capacity, data, device, options, interruption,
-                     events)
+  return TrainingRun(start, weights ? &*weights : nullptr, surroundings, std::move(chosen), experiment, capacity, data,
+                     device, options, interruption, events)
       .run();
 }
 

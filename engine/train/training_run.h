@@ -40,12 +40,12 @@ std::int64_t run_capacity(const Experiment& experiment, const DataDescription& d
 /// and interruption are results, not exceptions; after any of them everything allocated has been given back and the
 /// last checkpoint is readable. A step that failed for lack of memory loses nothing: what was trained before it is
 /// saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless memory.preflight is
-/// off); a run that `overwrite` was to replace stays then. Where the host has no memory left, what was trained is saved
-/// too, unless that came in the middle of a step, the end event says "oom", and HostOutOfMemory is thrown. With
-/// memory.on_oom: adapt they come only where nothing fits that trains on the same samples: see Note [Adapting a run] in
-/// engine/train/adaptation.h. The output folder is made before the start event, config.yaml in it, as given, with the
-/// first completed step. Throws ConfigError, DataError, DeviceError; DataError too where the output folder holds
-/// another run, or the experiment's own file as config.yaml.
+/// off). A run that `overwrite` was to replace stays until this one has a checkpoint: Note [Replacing a run]. Where the
+/// host has no memory left, what was trained is saved too, unless that came in the middle of a step, the end event says
+/// "oom", and HostOutOfMemory is thrown. With memory.on_oom: adapt they come only where nothing fits that trains on the
+/// same samples: see Note [Adapting a run] in engine/train/adaptation.h. The output folder is made before the start
+/// event, config.yaml in it, as given, with the first completed step. Throws ConfigError, DataError, DeviceError;
+/// DataError too where the output folder holds another run, or the experiment's own file as config.yaml.
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events);
 

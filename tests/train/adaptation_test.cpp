@@ -6,6 +6,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
+#include "engine/train/durable_file.h"
 #include "engine/train/run_directory.h"
 #include "engine/train/training_loop.h"
 #include "tests/train/wrapped_device.h"
@@ -95,7 +96,7 @@ std::vector<StepEvent> steps_from(const RatedRun& run, const std::string& from, 
   const std::unique_ptr<MemorySource> source = device->make_memory_source(std::int64_t{1} << 30);
   const std::unique_ptr<Allocator> allocator = make_allocator(program, *source, allocator_options(experiment));
   const RunDirectory directory(to);
-  directory.make();
+  make_directories_durably(directory.path());
   const TrainingOptions options;
   const Interruption interruption;
   RecordingSink events;

@@ -7,6 +7,7 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/machine_memory.h"
 #include "engine/program/compile.h"
+#include "engine/train/durable_file.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/training_loop.h"
 #include "tests/whole_runs/training_fixture.h"
@@ -33,7 +34,7 @@ struct OpenRun {
         directory(output) {}
 
   RunStatus operator()(EventSink& events) {
-    directory.make();
+    make_directories_durably(directory.path());
     executor = std::make_unique<Executor>(program, *device, allocator);
     load_fresh_state(*executor, run.experiment);
     RunProgress progress;

@@ -18,3 +18,15 @@ TEST_CASE("a folder that a run writes is refused to a second one until the first
   CHECK_NOTHROW(RunLock(folder.string()));
   std::filesystem::remove_all(folder);
 }
+
+TEST_CASE("a folder that was made to be held goes again where nothing was written into it") {
+  const auto folder = (std::filesystem::temp_directory_path() / "trainer_run_lock_test" / "a").string();
+  { const RunLock lock(folder); }
+  CHECK_FALSE(std::filesystem::exists(std::filesystem::path(folder).parent_path()));
+  {
+    const RunLock lock(folder);
+    std::filesystem::create_directories(folder + "/written");
+  }
+  CHECK(std::filesystem::exists(folder + "/written"));
+  std::filesystem::remove_all(std::filesystem::path(folder).parent_path());
+}

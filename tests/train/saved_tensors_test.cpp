@@ -164,7 +164,7 @@ TEST_CASE("Weights of convolutions have channels last on the device, and start a
   // Another seed's weights, replaced by the file's.
   overrides.push_back("seed=6");
   LoadedProgram other(overrides);
-  load_weights(checkpoint + "/model.safetensors", *other.executor);
+  load_weights(SafetensorsFile(checkpoint + "/model.safetensors"), *other.executor);
   for (const BufferId buffer : loaded.program.parameter_buffers)
     CHECK((other.on_device(buffer) == loaded.on_device(buffer)));
 }
