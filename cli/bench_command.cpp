@@ -15,14 +15,13 @@
 #include "cli/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/config/load_experiment.h"
-#include "engine/plan/settle_experiment.h"
-#include "engine/program/compile.h"
+#include "engine/plan/capacity.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/report/bench_json.h"
 #include "engine/report/bench_report.h"
 #include "engine/train/calibration_networks.h"
 #include "engine/train/executor.h"
 #include "engine/train/rates_file.h"
-#include "engine/train/training_run.h"
 
 namespace trainer {
 namespace {
@@ -72,9 +71,8 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   const std::unique_ptr<Device> device = make_device(asked);
   const LoadedData data = load_data(asked.data, asked.seed);
   const std::int64_t capacity = run_capacity(asked, data.description, *device, /*dataset_is_loaded=*/true);
-  const Experiment experiment = settle_experiment(asked, data.description, *device, capacity);
-  const Program program = compile(experiment, data.description, *device);
-  const RunSchedule schedule(experiment, data.description);
+  const CompiledExperiment compiled = compile_experiment(asked, data.description, *device, capacity);
+  const auto& [experiment, description, program, schedule] = compiled;
   if (schedule.total_steps() == 0)
     throw ConfigError("error: a run of no steps has none to time; train.steps=10 gives it some");
 
@@ -95,7 +93,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   const bool is_asked = arguments.num_steps > 0;
   const std::int64_t num_steps = is_asked ? arguments.num_steps : usual_steps;
   findings.timing =
-      time_steps(experiment, data, program, schedule, *device, capacity,
+      time_steps(compiled, data, *device, capacity,
                  {.num_steps = num_steps, .num_observed = num_steps, .max_seconds = is_asked ? 0 : most_seconds});
   findings.ceilings = measure_ceilings(*device, experiment.train.amp);
   if (arguments.json)

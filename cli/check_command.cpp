@@ -4,14 +4,13 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
 #include "cli/experiment_arguments.h"
 #include "cli/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
-#include "engine/plan/allocator_options.h"
-#include "engine/plan/memory_plan.h"
+#include "engine/plan/capacity.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/program/run_checks.h"
 #include "engine/report/style.h"
 #include "engine/train/data_checks.h"
@@ -41,9 +40,8 @@ ExitCode check(const CheckArguments& arguments) {
   const CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
   // Reads every sample: a file can be damaged behind its header.
   check_data(experiment, load_data(experiment.data, experiment.seed));
-  const RunSchedule schedule(compiled.experiment, data);
-  const MemoryPlan plan =
-      make_memory_plan(compiled.program, schedule, capacity.num_bytes, allocator_options(compiled.experiment));
+  const RunSchedule& schedule = compiled.schedule;
+  const MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   if (arguments.quiet) return ExitCode::done;
 
   const Style style = style_for(stdout);

@@ -83,10 +83,4 @@ std::unique_ptr<Device> make_device(const Experiment& experiment) {
   throw InternalError("internal error: every device type is made");
 }
 
-Capacity capacity_of(const Experiment& experiment, const DataDescription& data, const Device& device) {
-  const std::int64_t num_bytes = run_capacity(experiment, data, device, /*dataset_is_loaded=*/false);
-  const bool limited = experiment.memory.limit && *experiment.memory.limit <= num_bytes;
-  return {num_bytes, limited ? "memory.limit" : "available on this machine"};
-}
-
 }  // namespace trainer

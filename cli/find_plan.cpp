@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/compiled_experiment.h"
 #include "cli/device_rates.h"
 #include "cli/gpu_profile.h"
 #include "cli/plan_target.h"
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/plan/evaluation_savings.h"
 #include "engine/plan/fixes.h"
 #include "engine/plan/settle_experiment.h"
@@ -37,12 +36,11 @@ PlanTarget target_of(const Experiment& experiment, const DataDescription& data, 
   return here;
 }
 
-PlanVerification verify(const CompiledExperiment& compiled, const RunSchedule& schedule, const MemoryPlan& plan,
-                        Device& device, std::int64_t capacity) {
+PlanVerification verify(const CompiledExperiment& compiled, const MemoryPlan& plan, Device& device,
+                        std::int64_t capacity) {
   constexpr std::int64_t num_steps = 2;
   const LoadedData data = load_data(compiled.experiment.data, compiled.experiment.seed);
-  const MeasuredSteps measured =
-      measure_steps(compiled.experiment, data, compiled.program, schedule, device, capacity, num_steps);
+  const MeasuredSteps measured = measure_steps(compiled, data, device, capacity, num_steps);
   PlanVerification verification;
   verification.used_before = measured.used_before;
   verification.used_highest = measured.used_highest;
@@ -101,7 +99,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   const std::int64_t capacity = target.capacity.num_bytes;
   const CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
   const Experiment& experiment = compiled.experiment;
-  const RunSchedule schedule(experiment, compiled.data);
+  const RunSchedule& schedule = compiled.schedule;
   PlanFindings findings;
   findings.experiment_name = experiment.name;
   findings.config_path = arguments.experiment.config_path;
@@ -128,11 +126,10 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   findings.samples_per_step = schedule.step(1).num_samples;
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
-  findings.plan = make_memory_plan(compiled.program, schedule, capacity, allocator_options(experiment));
+  findings.plan = plan_memory(compiled, capacity);
   Planner planner(device, target.rates);
   if (!findings.plan.fits) {
-    findings.unbounded =
-        make_memory_plan(compiled.program, schedule, unlimited_capacity, allocator_options(experiment));
+    findings.unbounded = plan_memory(compiled, unlimited_capacity);
     if (findings.allocator_was_chosen)
       findings.planned_peak =
           planner.plan(with_allocator(asked, AllocatorKind::planned), compiled.data, capacity).peak_reserved;
@@ -152,8 +149,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   }
   if (arguments.verify) {
     if (findings.plan.fits)
-      findings.verification =
-          verify(compiled, schedule, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
+      findings.verification = verify(compiled, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
     else
       findings.notes.emplace_back("--verify has run nothing, since it does not fit.");
   }

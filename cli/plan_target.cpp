@@ -6,12 +6,12 @@
 #include <optional>
 #include <utility>
 
+#include "cli/device_factory.h"
 #include "cli/device_rates.h"
 #include "cli/gpu_profile.h"
 #include "cuda/model/described_device.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
-#include "engine/plan/process_memory.h"
 
 namespace trainer {
 namespace {
@@ -33,8 +33,8 @@ PlanTarget this_machine(const Experiment& experiment, const DataDescription& dat
         fmt::format("{}\n--gpu PROFILE plans for a GPU that is not here; --gpu list lists profiles", error.what()));
   }
   PlanTarget target;
-  const std::int64_t reserve = host_reserve(experiment, data, *device, /*dataset_is_loaded=*/false);
-  target.available_bytes = std::max<std::int64_t>(device->available_bytes() - reserve, 0);
+  target.available_bytes =
+      memory_for_allocator(device->available_bytes(), experiment, data, *device, /*dataset_is_loaded=*/false);
   const Capacity of_a_run = capacity_of(experiment, data, *device);
   target.capacity = capacity.empty() ? of_a_run : Capacity{parse_capacity(capacity), "--capacity"};
   if (target.capacity.num_bytes > of_a_run.num_bytes)

@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/device_factory.h"
+#include "engine/config/experiment.h"
+#include "engine/device/device.h"
+#include "engine/graph/data_description.h"
+#include "engine/plan/capacity.h"
 #include "engine/plan/machine_rates.h"
 
 namespace trainer {

@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <new>
 
-#include "cli/compiled_experiment.h"
 #include "datasets/dataset.h"
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/plan/cost_model.h"
-#include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
-#include "engine/program/run_schedule.h"
 
 namespace trainer {
 namespace {
@@ -27,17 +24,15 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
   const std::int64_t capacity = target.capacity.num_bytes;
   row.capacity = capacity;
   const CompiledExperiment compiled = compile_experiment(asked, data, *target.device, capacity);
-  const RunSchedule schedule(compiled.experiment, compiled.data);
-  const CachingAllocatorOptions options = allocator_options(compiled.experiment);
-  MemoryPlan plan = make_memory_plan(compiled.program, schedule, capacity, options);
+  MemoryPlan plan = plan_memory(compiled, capacity);
   row.status = plan.fits ? PointStatus::fits : PointStatus::does_not_fit;
-  if (!plan.fits) plan = make_memory_plan(compiled.program, schedule, unlimited_capacity, options);
+  if (!plan.fits) plan = plan_memory(compiled, unlimited_capacity);
   row.peak_requested = plan.peak_requested;
   row.peak_allocated = plan.peak_allocated;
   row.peak_reserved = plan.peak_reserved;
-  if (schedule.total_steps() == 0) return;
-  row.step_seconds = predict_step_time(compiled.program, schedule, target.rates).seconds;
-  row.samples_per_second = static_cast<double>(schedule.step(1).num_samples) / *row.step_seconds;
+  if (compiled.schedule.total_steps() == 0) return;
+  row.step_seconds = predict_step_time(compiled.program, compiled.schedule, target.rates).seconds;
+  row.samples_per_second = static_cast<double>(compiled.schedule.step(1).num_samples) / *row.step_seconds;
 }
 
 }  // namespace
@@ -49,14 +44,15 @@ const PlanTarget& PointPlanner::target_for(const Experiment& experiment, const D
   if (device != device_) {
     target_ = find_plan_target(experiment, data, "", capacity_);
     warnings_.tell(target_.rates_problem);
-    const std::int64_t reserve = host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);
-    if (device_.empty()) available_bytes_ = target_.available_bytes + reserve;
+    if (device_.empty())
+      available_bytes_ =
+          target_.available_bytes + host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);
     device_ = device;
   }
   if (!target_.capacity_given) {
-    const std::int64_t reserve = host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);
-    const std::int64_t available = std::max<std::int64_t>(available_bytes_ - reserve, 0);
-    target_.capacity.num_bytes = std::min(available, experiment.memory.limit.value_or(available));
+    target_.capacity.num_bytes = within_limit(
+        memory_for_allocator(available_bytes_, experiment, data, *target_.device, /*dataset_is_loaded=*/false),
+        experiment);
   }
   return target_;
 }

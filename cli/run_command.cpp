@@ -8,7 +8,6 @@
 
 #include "cli/bounded_spin.h"
 #include "cli/commands.h"
-#include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
 #include "cli/device_rates.h"
 #include "cli/diagnostic_log.h"
@@ -19,6 +18,7 @@
 #include "cli/progress_sink.h"
 #include "cli/terminal.h"
 #include "datasets/dataset.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/report/json_lines_sink.h"
 #include "engine/train/run_directory.h"

@@ -4,10 +4,11 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/compiled_experiment.h"
 #include "cli/device_factory.h"
 #include "cli/experiment_arguments.h"
 #include "cli/terminal.h"
+#include "engine/plan/capacity.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/report/summary_table.h"
 
 namespace trainer {

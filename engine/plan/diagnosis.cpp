@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "engine/errors.h"
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/settle_experiment.h"
-#include "engine/program/compile.h"
 
 namespace trainer {
 namespace {
@@ -48,10 +47,8 @@ Diagnosis diagnose(const DeviceModel& device, const Experiment& experiment, cons
   diagnosis.held_by_others = held_by_others;
   diagnosis.not_enough = std::move(not_enough);
   try {
-    const Experiment settled = settle_experiment(experiment, data, device, capacity);
-    const Program program = compile(settled, data, device);
-    fill_peaks(diagnosis, program,
-               make_memory_plan(program, RunSchedule(settled, data), unlimited_capacity, allocator_options(settled)));
+    const CompiledExperiment compiled = compile_experiment(experiment, data, device, capacity);
+    fill_peaks(diagnosis, compiled.program, plan_memory(compiled, unlimited_capacity));
     diagnosis.is_known = true;
     const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
     Planner planner(device, rates);

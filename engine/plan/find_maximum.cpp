@@ -4,11 +4,9 @@
 #include <utility>
 
 #include "engine/errors.h"
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/plan/excluded_values.h"
 #include "engine/plan/memory_plan.h"
-#include "engine/plan/settle_experiment.h"
-#include "engine/program/compile.h"
 
 namespace trainer {
 namespace {
@@ -17,9 +15,7 @@ namespace {
 std::optional<OutOfMemoryContext> failure_of(const Planner& planner, const Candidate& candidate,
                                              std::int64_t capacity) {
   try {
-    const Experiment settled = settle_experiment(candidate.experiment, candidate.data, planner.device(), capacity);
-    const Program program = compile(settled, candidate.data, planner.device());
-    return make_memory_plan(program, RunSchedule(settled, candidate.data), capacity, allocator_options(settled))
+    return plan_memory(compile_experiment(candidate.experiment, candidate.data, planner.device(), capacity), capacity)
         .failure;
   } catch (const Error&) {  // the verdict tells it
     return std::nullopt;

@@ -23,9 +23,9 @@ std::vector<TimedOp> distinct_calls(const std::vector<TimedNetwork>& networks) {
   std::unordered_map<Op, std::vector<double>, OpHash> seconds;
   for (const TimedNetwork& network : networks) {
     for (const CallTime& time : network.timing.calls) {
-      const OpCall& call = network.program.calls[static_cast<std::size_t>(time.call)];
+      const OpCall& call = network.compiled.program.calls[static_cast<std::size_t>(time.call)];
       std::vector<double>& known = seconds[call.op];
-      if (known.empty()) calls.push_back({call.op, workspace_bytes_of(network.program, call), 0});
+      if (known.empty()) calls.push_back({call.op, workspace_bytes_of(network.compiled.program, call), 0});
       known.push_back(time.seconds);
     }
   }
@@ -42,8 +42,8 @@ FitQuality quality_of(const MachineRates& rates, const std::vector<TimedOp>& cal
   for (const TimedNetwork& network : networks) {
     double predicted = 0;
     for (const CallTime& time : network.timing.calls) {
-      const OpCall& call = network.program.calls[static_cast<std::size_t>(time.call)];
-      predicted += time.times * predicted_seconds(network.program, call, rates);
+      const OpCall& call = network.compiled.program.calls[static_cast<std::size_t>(time.call)];
+      predicted += time.times * predicted_seconds(network.compiled.program, call, rates);
     }
     step_errors.push_back(std::abs(predicted / network.timing.op_seconds() - 1));
   }

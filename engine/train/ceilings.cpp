@@ -28,7 +28,7 @@ constexpr TimingOptions ceiling_timing = {.num_warm_up = 1, .num_steps = 1, .num
 double best_product(const TimedNetwork& network, bool in_half) {
   double best = 0;
   for (const CallTime& time : network.timing.calls) {
-    const OpCall& call = network.program.calls[static_cast<std::size_t>(time.call)];
+    const OpCall& call = network.compiled.program.calls[static_cast<std::size_t>(time.call)];
     if (has_half_operand(call.op) == in_half)
       best = std::max(best, static_cast<double>(definition_of(call.op.kind).flops(call.op)) / time.seconds);
   }
@@ -50,7 +50,7 @@ Ceilings measure_ceilings(Device& device, Amp amp) {
   ceilings.call_seconds = std::numeric_limits<double>::max();
   for (const TimedNetwork* network : {&in_f32, &sums}) {
     for (const CallTime& time : network->timing.calls) {
-      const OpCall& call = network->program.calls[static_cast<std::size_t>(time.call)];
+      const OpCall& call = network->compiled.program.calls[static_cast<std::size_t>(time.call)];
       ceilings.call_seconds = std::min(ceilings.call_seconds, time.seconds);
       if (call.op.kind == OpKind::add)
         ceilings.bytes_per_second =

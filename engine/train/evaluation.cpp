@@ -30,17 +30,10 @@ class StagingEnd {
 
 }  // namespace
 
-BatchReader TrainingLoop::read_validation() const {
-  const Sampler sampler({.num_samples = data_.validation->size(), .batch_size = schedule_.eval_batch_size()});
-  BatchReaderOptions options = reader_options();
-  options.endless = false;
-  return BatchReader(*data_.validation, sampler, options);
-}
-
 bool TrainingLoop::evaluate() {
   const Clock::time_point begin = Clock::now();
   executor_.begin_step(state_.step);
-  BatchReader reader = read_validation();
+  BatchReader reader = session_.read_validation();
   const StagingEnd staging_end(executor_);
   StepScalars scalars;
   scalars.seed = experiment_.seed;
@@ -114,7 +107,7 @@ const Routine& TrainingLoop::evaluation_of(std::int64_t batch_size) const {
 
 DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   DivergedEvent event{.step = state_.step, .loss = loss, .layer = "loss", .tensor = "loss"};
-  BatchReader reader = read_validation();
+  BatchReader reader = session_.read_validation();
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_first = true;

@@ -4,11 +4,8 @@
 #include <vector>
 
 #include "datasets/dataset.h"
-#include "engine/config/experiment.h"
 #include "engine/device/device.h"
-#include "engine/plan/memory_plan.h"
-#include "engine/program/program.h"
-#include "engine/program/run_schedule.h"
+#include "engine/plan/compiled_experiment.h"
 
 namespace trainer {
 
@@ -25,10 +22,10 @@ struct MeasuredSteps {
                used_highest = 0;  ///< Device::used_bytes: before loading, and the most seen behind a step
 };
 
-/// Runs the first steps of a run on the device, with its data and the evaluations that are due after them, and notes
-/// what they held; as many as the run has where it has fewer than `num_steps`. Writes no file and gives everything
-/// back. `program` and `schedule` are the settled experiment's. Throws ProgramOutOfMemory, DataError, DeviceError.
-MeasuredSteps measure_steps(const Experiment& experiment, const LoadedData& data, const Program& program,
-                            const RunSchedule& schedule, Device& device, std::int64_t capacity, std::int64_t num_steps);
+/// Runs the first steps of a run on the device as the run would, with its data and the evaluations that are due after
+/// them, and notes what they held; as many as the run has where it has fewer than `num_steps`. Writes no file and gives
+/// everything back. Throws ProgramOutOfMemory, DataError, DeviceError.
+MeasuredSteps measure_steps(const CompiledExperiment& compiled, const LoadedData& data, Device& device,
+                            std::int64_t capacity, std::int64_t num_steps);
 
 }  // namespace trainer

@@ -42,10 +42,7 @@ std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experi
   const SavedCheckpoint saved =
       save_checkpoint(directory_.checkpoints_path(), state, experiment, trainer_version_, tensors, memory_);
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
-  if (!progress.wrote_config) {
-    directory_.write_config(progress.config_yaml);
-    progress.wrote_config = true;
-  }
+  save_config(progress);
   directory_.settle(state.step, state.best_value ? state.best_step : -1, experiment.checkpoint.keep);
   progress.saved_step = state.step;
   progress.saved_evaluated = state.evaluated;
@@ -53,6 +50,12 @@ std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experi
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   events.on_checkpoint({.step = state.step, .path = saved.path, .seconds = seconds.count()});
   return -1;
+}
+
+void ProgressSaver::save_config(RunProgress& progress) const {
+  if (progress.wrote_config) return;
+  directory_.write_config(progress.config_yaml);
+  progress.wrote_config = true;
 }
 
 }  // namespace trainer

@@ -53,6 +53,8 @@ class ProgressSaver {
   /// saved, and its number is returned; else -1. Throws DataError where the disk refuses.
   std::int32_t save(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
                     EventSink& events);
+  /// Writes the configuration, the first time.
+  void save_config(RunProgress& progress) const;
 
  private:
   const RunDirectory& directory_;

@@ -5,12 +5,9 @@
 #include <chrono>
 #include <memory>
 
-#include "datasets/batch_reader.h"
 #include "engine/ops/loss_statistics.h"
-#include "engine/plan/allocator_options.h"
-#include "engine/plan/make_allocator.h"
-#include "engine/train/executor.h"
 #include "engine/train/fresh_state.h"
+#include "engine/train/session.h"
 
 namespace trainer {
 namespace {
@@ -75,30 +72,24 @@ class CallTimer final : public CallObserver {
 /// Steps of one program on a device, of whole batches.
 class TimedSteps {
  public:
-  TimedSteps(const Experiment& experiment, const LoadedData& data, const Program& program, const RunSchedule& schedule,
-             Device& device, std::int64_t capacity)
-      : program_(program),
+  TimedSteps(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity)
+      : program_(compiled.program),
         device_(device),
-        num_micro_batches_(schedule.step(1).num_micro_batches),
-        source_(device.make_memory_source(capacity)),
-        allocator_(make_allocator(program, *source_, allocator_options(experiment))),
-        executor_(program, device, *allocator_,
-                  {.replays = experiment.device.cuda_graph, .branches = experiment.device.branches}),
-        reader_(*data.train,
-                Sampler({.num_samples = data.train->size(),
-                         .batch_size = schedule.batch_size(),
-                         .shuffle = experiment.data.shuffle,
-                         .drop_last = true,
-                         .seed = experiment.seed}),
-                {.make_memory = [&device](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }}) {
-    scalars_.seed = experiment.seed;
-    scalars_.gradient_scale = 1.0F / static_cast<float>(num_micro_batches_ * schedule.batch_size());
-    load_fresh_state(executor_, experiment);
-    const Program::MicroBatch& whole = program.micro_batches.front();
+        num_micro_batches_(compiled.schedule.step(1).num_micro_batches),
+        session_(compiled, data, device, capacity),
+        executor_(session_.executor()),
+        reader_(session_.read_training(Sampler({.num_samples = data.train->size(),
+                                                .batch_size = compiled.schedule.batch_size(),
+                                                .shuffle = compiled.experiment.data.shuffle,
+                                                .drop_last = true,
+                                                .seed = compiled.experiment.seed}))) {
+    scalars_.seed = compiled.experiment.seed;
+    scalars_.gradient_scale = 1.0F / static_cast<float>(num_micro_batches_ * compiled.schedule.batch_size());
+    load_fresh_state(executor_, compiled.experiment);
+    const Program::MicroBatch& whole = program_.micro_batches.front();
     for (std::int64_t i = 0; i < num_micro_batches_; ++i) routines_.push_back(i == 0 ? &whole.first : &whole.next);
-    routines_.push_back(&program.update);
+    routines_.push_back(&program_.update);
   }
-  ~TimedSteps() { executor_.release_all(); }
   TimedSteps(const TimedSteps&) = delete;
   TimedSteps& operator=(const TimedSteps&) = delete;
 
@@ -145,7 +136,7 @@ class TimedSteps {
 
  private:
   const HostBatch& next_batch() {
-    const HostBatch* batch = reader_.next();
+    const HostBatch* batch = reader_->next();
     require_internal(batch != nullptr, "the reader of training data is endless");
     return *batch;
   }
@@ -153,10 +144,9 @@ class TimedSteps {
   const Program& program_;
   Device& device_;
   const std::int64_t num_micro_batches_;
-  std::unique_ptr<MemorySource> source_;
-  std::unique_ptr<Allocator> allocator_;
-  Executor executor_;
-  BatchReader reader_;
+  Session session_;
+  Executor& executor_;
+  const std::unique_ptr<BatchReader> reader_;
   StepScalars scalars_;
   std::vector<const Routine*> routines_;
   std::array<double, num_loss_statistics> statistics_{};
@@ -188,8 +178,7 @@ double lower_quartile(std::span<const double> values) {
   return *position;
 }
 
-StepTiming time_steps(const Experiment& experiment, const LoadedData& data, const Program& program,
-                      const RunSchedule& schedule, Device& device, std::int64_t capacity,
+StepTiming time_steps(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity,
                       const TimingOptions& options) {
   const Clock::time_point begin = Clock::now();
   const auto may_go_on = [&](std::size_t num_done, std::int64_t num_wanted, double share) {
@@ -198,7 +187,7 @@ StepTiming time_steps(const Experiment& experiment, const LoadedData& data, cons
         options.max_seconds <= 0 || seconds_between(begin, Clock::now()) < share * options.max_seconds;
     return num_done < static_cast<std::size_t>(num_wanted) && has_time;
   };
-  TimedSteps steps(experiment, data, program, schedule, device, capacity);
+  TimedSteps steps(compiled, data, device, capacity);
   for (std::int64_t i = 0; i < options.num_warm_up; ++i) steps.run_step();
 
   std::vector<double> step_seconds, data_seconds, host_seconds;
@@ -220,11 +209,11 @@ StepTiming time_steps(const Experiment& experiment, const LoadedData& data, cons
   timing.step_seconds = lower_quartile(step_seconds);
   timing.data_seconds = lower_quartile(data_seconds);
   timing.host_seconds = lower_quartile(host_seconds);
-  const Program::MicroBatch& whole = program.micro_batches.front();
+  const Program::MicroBatch& whole = compiled.program.micro_batches.front();
   append_calls(whole.first, 1, seconds[0], timing.calls);
   if (steps.num_micro_batches() > 1)
     append_calls(whole.next, static_cast<double>(steps.num_micro_batches() - 1), seconds[1], timing.calls);
-  append_calls(program.update, 1, seconds[2], timing.calls);
+  append_calls(compiled.program.update, 1, seconds[2], timing.calls);
   return timing;
 }
 

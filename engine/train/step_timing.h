@@ -5,10 +5,8 @@
 #include <vector>
 
 #include "datasets/dataset.h"
-#include "engine/config/experiment.h"
 #include "engine/device/device.h"
-#include "engine/program/program.h"
-#include "engine/program/run_schedule.h"
+#include "engine/plan/compiled_experiment.h"
 
 namespace trainer {
 
@@ -45,10 +43,10 @@ struct TimingOptions {
   double max_seconds = 0;  ///< no further steps are begun after that; 0: without bound
 };
 
-/// Runs steps of `program`, the settled experiment's, with its data on the device, and times them. Gives everything
-/// back. Throws ProgramOutOfMemory, DataError, DeviceError.
-StepTiming time_steps(const Experiment& experiment, const LoadedData& data, const Program& program,
-                      const RunSchedule& schedule, Device& device, std::int64_t capacity, const TimingOptions& options);
+/// Runs steps of the experiment with its data on the device, and times them. Gives everything back. Throws
+/// ProgramOutOfMemory, DataError, DeviceError.
+StepTiming time_steps(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity,
+                      const TimingOptions& options);
 
 /// The value that a quarter of them do not exceed; `values` is not empty.
 double lower_quartile(std::span<const double> values);

@@ -4,16 +4,13 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/program/program.h"
-#include "engine/program/run_schedule.h"
 #include "engine/train/step_timing.h"
 
 namespace trainer {
 
 /// A training of synthetic data, and what its steps took.
 struct TimedNetwork {
-  Program program;
-  RunSchedule schedule;
+  CompiledExperiment compiled;
   StepTiming timing;
 };
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "engine/plan/process_memory.h"
 #include "engine/train/non_finite_search.h"
 
 namespace trainer {
@@ -12,42 +11,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-SamplerOptions sampler_options(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule) {
-  return {.num_samples = data.train->size(),
-          .batch_size = schedule.batch_size(),
-          .shuffle = experiment.data.shuffle,
-          .drop_last = experiment.data.drop_last,
-          .seed = experiment.seed};
-}
-
 }  // namespace
 
-TrainingLoop::TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule,
-                           Executor& executor, const RunDirectory& directory, const TrainingOptions& options,
-                           const Interruption& interruption, EventSink& events, RunProgress& progress,
-                           ProgressSaver& saver)
-    : experiment_(experiment),
-      data_(data),
-      schedule_(schedule),
-      executor_(executor),
-      program_(executor.program()),
-      directory_(directory),
+TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, const Interruption& interruption,
+                           EventSink& events, RunProgress& progress, ProgressSaver* saver)
+    : session_(session),
+      experiment_(session.experiment()),
+      data_(session.data()),
+      schedule_(session.schedule()),
+      executor_(session.executor()),
+      program_(session.program()),
       options_(options),
       interruption_(interruption),
       events_(events),
-      sampler_(sampler_options(experiment, data, schedule)),
+      sampler_(session.training_sampler()),
       progress_(progress),
       state_(progress.state),
       saver_(saver),
-      device_total_(executor.device().total_bytes()) {
-  if (experiment.loss.type == LossType::cross_entropy) {
-    class_weights_.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
+      device_total_(session.device().total_bytes()) {
+  if (experiment_.loss.type == LossType::cross_entropy) {
+    class_weights_.assign(experiment_.loss.class_weights.begin(), experiment_.loss.class_weights.end());
   }
-  results_memory_ =
-      executor.device().make_host_memory(static_cast<std::int64_t>(num_result_slots * sizeof(StepResult)));
+  results_memory_ = session.device().make_host_memory(static_cast<std::int64_t>(num_result_slots * sizeof(StepResult)));
   std::vector<BufferId> results = {program_.loss_statistics};
   if (program_.loss_scale >= 0) results.push_back(program_.loss_scale);
-  executor.prepare_feed(results);
+  executor_.prepare_feed(results);
 }
 
 TrainingLoop::~TrainingLoop() {
@@ -61,9 +49,7 @@ RunStatus TrainingLoop::run() {
   leak_watch_.emplace(executor_, events_);
   if (state_.step < schedule_.total_steps()) {
     const RunSchedule::Step next = schedule_.step(state_.step + 1);
-    BatchReaderOptions options = reader_options();
-    options.start = {.epoch = next.epoch, .batch = next.first_batch};
-    reader_ = std::make_unique<BatchReader>(*data_.train, sampler_, options);
+    reader_ = session_.read_training(sampler_, {.epoch = next.epoch, .batch = next.first_batch});
   }
   if (program_.loss_scale >= 0) {
     LossScaleState scale{};
@@ -100,13 +86,6 @@ bool TrainingLoop::settle_step() {
   return !is_due || progress_.is_saved() || save();
 }
 
-BatchReaderOptions TrainingLoop::reader_options() const {
-  Device& device = executor_.device();
-  // Where a batch is copied before anything is computed, its memory is filled anew meanwhile.
-  return {.num_buffers = static_cast<std::size_t>(num_staged_batches(device)),
-          .make_memory = [&device](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }};
-}
-
 bool TrainingLoop::stops_early() const {
   const std::int64_t patience = experiment_.train.early_stopping.patience;
   return patience > 0 && state_.evaluations_without_improvement >= patience;
@@ -120,6 +99,7 @@ bool TrainingLoop::checkpoint_is_due(std::int64_t number, const RunSchedule::Ste
 }
 
 bool TrainingLoop::save() {
+  if (saver_ == nullptr) return true;
   const std::int32_t non_finite = write_checkpoint();
   if (non_finite < 0) return true;
   const Parameter& parameter = program_.parameters[static_cast<std::size_t>(non_finite)];
@@ -128,7 +108,7 @@ bool TrainingLoop::save() {
 }
 
 std::int32_t TrainingLoop::write_checkpoint() {
-  const std::int32_t non_finite = saver_.save(progress_, experiment_, saved_tensors_of(executor_), events_);
+  const std::int32_t non_finite = saver_->save(progress_, experiment_, saved_tensors_of(executor_), events_);
   last_finish_ = Clock::now();
   return non_finite;
 }
@@ -136,7 +116,7 @@ std::int32_t TrainingLoop::write_checkpoint() {
 void TrainingLoop::save_after_failure() {
   executor_.device().synchronize();
   reader_.reset();
-  if (state_.step > 0 && !progress_.is_saved()) write_checkpoint();
+  if (saver_ != nullptr && state_.step > 0 && !progress_.is_saved()) write_checkpoint();
 }
 
 const Program::MicroBatch& TrainingLoop::micro_batch_of(std::int64_t batch_size) const {
@@ -190,12 +170,11 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
                                            double loss) {
   DivergedEvent event{.step = state_.step + 1, .loss = loss, .layer = "loss", .tensor = "loss"};
   executor_.release_transient();  // the gradients
-  BatchReaderOptions options = reader_options();
-  options.start = {.epoch = step.epoch, .batch = step.first_batch};
-  BatchReader reader(*data_.train, sampler_, options);
+  const std::unique_ptr<BatchReader> reader =
+      session_.read_training(sampler_, {.epoch = step.epoch, .batch = step.first_batch});
   StepScalars scalars = first_scalars;
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
-    const HostBatch* batch = reader.next();
+    const HostBatch* batch = reader->next();
     const Routine& routine = micro_batch_of(batch->num_samples).first;
     NonFiniteSearch search(executor_, routine);
     if (i > 0 || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);

@@ -8,23 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "datasets/batch_reader.h"
-#include "datasets/dataset.h"
-#include "datasets/sampler.h"
 #include "engine/ops/loss_scale.h"
 #include "engine/ops/loss_statistics.h"
-#include "engine/program/run_schedule.h"
 #include "engine/train/events.h"
-#include "engine/train/executor.h"
 #include "engine/train/leak_watch.h"
-#include "engine/train/run_directory.h"
 #include "engine/train/run_progress.h"
+#include "engine/train/session.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {
 
 /// The steps of a run, from where its progress is to the end of the schedule, with evaluations, early stopping and
-/// checkpoints. `executor` holds the parameters and the optimizer's state that belong to `progress.state`.
+/// checkpoints. The session's executor holds the parameters and the optimizer's state that belong to `progress.state`.
 ///
 /// Note [Running ahead]
 /// On a device that computes beside the host, a step is queued before the loss of the step before it has been read, so
@@ -39,9 +34,9 @@ namespace trainer {
 /// against: one that takes the scale below 1 where the loss is not finite, or below 2^-16 where only gradients are not.
 class TrainingLoop {
  public:
-  TrainingLoop(const Experiment& experiment, const LoadedData& data, const RunSchedule& schedule, Executor& executor,
-               const RunDirectory& directory, const TrainingOptions& options, const Interruption& interruption,
-               EventSink& events, RunProgress& progress, ProgressSaver& saver);
+  /// All must outlive it. Without a `saver` nothing is saved.
+  TrainingLoop(Session& session, const TrainingOptions& options, const Interruption& interruption, EventSink& events,
+               RunProgress& progress, ProgressSaver* saver);
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
@@ -103,8 +98,6 @@ class TrainingLoop {
   void warn_of_weightless(std::int64_t step);
   void stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch);
   bool evaluate();
-  /// Reads the validation data once.
-  BatchReader read_validation() const;
   bool save();
   /// Returns the parameter that is not finite, or -1.
   std::int32_t write_checkpoint();
@@ -123,7 +116,6 @@ class TrainingLoop {
   }
   /// Takes note of the loss scale behind a step; whether the step's update was skipped.
   bool note_loss_scale(const StepResult& result, StepEvent& event);
-  BatchReaderOptions reader_options() const;
   LossSummary summarize(const Statistics& statistics) const;
   DeviceMemory measure();
   std::int64_t measure_used();
@@ -131,12 +123,12 @@ class TrainingLoop {
   DivergedEvent locate_in_step(const RunSchedule::Step& step, const StepScalars& scalars, double loss);
   DivergedEvent locate_in_evaluation(double loss);
 
+  Session& session_;
   const Experiment& experiment_;
   const LoadedData& data_;
   const RunSchedule& schedule_;
   Executor& executor_;
   const Program& program_;
-  const RunDirectory& directory_;
   const TrainingOptions& options_;
   const Interruption& interruption_;
   EventSink& events_;
@@ -152,7 +144,7 @@ class TrainingLoop {
   std::optional<LeakWatch> leak_watch_;  ///< from the start of run()
   RunProgress& progress_;
   TrainingState& state_;  ///< of the progress
-  ProgressSaver& saver_;
+  ProgressSaver* const saver_;
 
   std::vector<QueuedStep> queued_;              ///< oldest first
   bool is_within_step_ = false;                 ///< the newest step is queued in part

@@ -8,12 +8,11 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/memory/machine_memory.h"
-#include "engine/plan/allocator_options.h"
+#include "engine/plan/capacity.h"
+#include "engine/plan/compiled_experiment.h"
 #include "engine/plan/fixes.h"
-#include "engine/plan/make_allocator.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/settle_experiment.h"
-#include "engine/program/compile.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/data_checks.h"
@@ -29,23 +28,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A settled experiment and what is compiled of it.
-struct CompiledRun {
-  CompiledRun(Experiment settled, const DataDescription& data, const DeviceModel& device)
-      : experiment(std::move(settled)), program(compile(experiment, data, device)), schedule(experiment, data) {}
-
-  const Experiment experiment;
-  const Program program;
-  const RunSchedule schedule;
-};
-
 /// One run from its options to its end event.
 class TrainingRun {
  public:
   /// `asked` is the experiment before anything it leaves open was settled.
   TrainingRun(const RunStart& start, const SafetensorsFile* weights, const RunSurroundings& surroundings,
-              RunExperiment experiment, const Experiment& asked, std::int64_t capacity, const LoadedData& data,
-              Device& device, const TrainingOptions& options, const Interruption& interruption, EventSink& events)
+              RunExperiment experiment, CompiledExperiment compiled, const Experiment& asked, std::int64_t capacity,
+              const LoadedData& data, Device& device, const TrainingOptions& options, const Interruption& interruption,
+              EventSink& events)
       : start_(start),
         weights_(weights),
         given_(std::move(experiment.given)),
@@ -59,7 +49,7 @@ class TrainingRun {
         events_(events),
         directory_(given_.output),
         capacity_(capacity),
-        compiled_(std::make_unique<CompiledRun>(std::move(experiment.experiment), data.description, device)) {
+        compiled_(std::make_unique<CompiledExperiment>(std::move(compiled))) {
     if (weights_ != nullptr) check_weights(*weights_, compiled_->program);
     if (start.checkpoint) {
       progress_.resume(start.checkpoint->state);
@@ -143,9 +133,7 @@ class TrainingRun {
     start.allocator = compiled_->experiment.memory.allocator;
     // A run that is resumed begins with segments again.
     if (progress_.state.step == 0) start.first_placed_step = planned_first_placed_step_;
-    for (const Parameter& parameter : compiled_->program.parameters) {
-      if (parameter.trainable) start.num_parameters += parameter.type.num_elements();
-    }
+    start.num_parameters = num_trainable_parameters(compiled_->program);
     start.total_steps = compiled_->schedule.total_steps();
     start.steps_per_epoch = compiled_->schedule.steps_per_epoch();
     start.leaves_former_run = start_.replaces_run && !can_train;
@@ -167,10 +155,8 @@ class TrainingRun {
 
   /// Where the plan shows that the run does not fit.
   std::optional<OutOfMemoryContext> planned_failure() {
-    const Experiment& experiment = compiled_->experiment;
-    if (!experiment.memory.preflight) return std::nullopt;
-    MemoryPlan plan =
-        make_memory_plan(compiled_->program, compiled_->schedule, capacity_, allocator_options(experiment));
+    if (!compiled_->experiment.memory.preflight) return std::nullopt;
+    MemoryPlan plan = plan_memory(*compiled_, capacity_);
     require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
     if (plan.fits) {
       planned_capacity_ = capacity_;
@@ -196,8 +182,8 @@ class TrainingRun {
     events_.on_adapt({.step = step, .context = context, .capacity = capacity_, .change = change});
     end_.adaptations.push_back({step, change.capacity, change.set, change.numbers});
     const std::int64_t num_steps = compiled_->schedule.total_steps();
-    compiled_ = std::make_unique<CompiledRun>(
-        settle_experiment(change.experiment, data_.description, device_, change.capacity), data_.description, device_);
+    compiled_ = std::make_unique<CompiledExperiment>(
+        compile_experiment(change.experiment, data_.description, device_, change.capacity));
     require_internal(compiled_->schedule.total_steps() == num_steps, "an adapted run has the steps it had");
     capacity_ = planned_capacity_ = change.capacity;
     places_are_told_ = true;
@@ -223,8 +209,8 @@ class TrainingRun {
     const Experiment failed =
         with_allocator(given_, capacity == capacity_ ? asked_allocator_ : compiled_->experiment.memory.allocator);
     Planner planner(device_, options_.rates);
-    const std::int64_t reserve = host_reserve(given_, data_.description, device_, /*dataset_is_loaded=*/true);
-    const std::int64_t available = std::max<std::int64_t>(device_.available_bytes() - reserve, 0);
+    const std::int64_t available = memory_for_allocator(device_.available_bytes(), given_, data_.description, device_,
+                                                        /*dataset_is_loaded=*/true);
     Advice advice = find_advice(planner, failed, data_.description, capacity, available);
     std::int64_t held_by_others = 0;
     for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
@@ -261,16 +247,11 @@ class TrainingRun {
   }
 
   Outcome train_under_capacity() {
-    const auto& [experiment, program, schedule] = *compiled_;
-    const std::unique_ptr<MemorySource> source = device_.make_memory_source(capacity_);
-    const std::unique_ptr<Allocator> allocator = make_allocator(program, *source, allocator_options(experiment));
-    Executor executor(program, device_, *allocator,
-                      {.replays = experiment.device.cuda_graph,
-                       .branches = experiment.device.branches,
-                       .synchronous = options_.debug_sync});
+    const Program& program = compiled_->program;
+    Session session(*compiled_, data_, device_, capacity_, options_.debug_sync);
+    Executor& executor = session.executor();
     if (!saver_) saver_.emplace(program, directory_, options_.trainer_version);
-    TrainingLoop loop(experiment, data_, schedule, executor, directory_, options_, interruption_, events_, progress_,
-                      *saver_);
+    TrainingLoop loop(session, options_, interruption_, events_, progress_, &*saver_);
     Outcome outcome;
     std::optional<std::int64_t> refused_capacity;
     try {
@@ -283,8 +264,8 @@ class TrainingRun {
         refused_capacity = real_capacity(error.failure(), executor.refused_places(), device_);
         outcome.change = prepare_change(*refused_capacity, is_loaded ? &executor : nullptr);
         if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
-        outcome.context =
-            program.placement ? describe_refused_segment(program, schedule, error.failure()) : error.context();
+        outcome.context = program.placement ? describe_refused_segment(program, compiled_->schedule, error.failure())
+                                            : error.context();
       } catch (const HostOutOfMemory&) {
         save_without_memory(is_loaded ? &loop : nullptr);
         throw;
@@ -451,7 +432,7 @@ class TrainingRun {
   std::int64_t planned_first_placed_step_ = -1;
   bool places_are_told_ = false;      ///< that layouts are placed, or that the run goes on in another way
   std::int64_t planned_touched_ = 0;  ///< by what is compiled; 0: not planned
-  std::unique_ptr<const CompiledRun> compiled_;
+  std::unique_ptr<const CompiledExperiment> compiled_;
   std::optional<ProgressSaver> saver_;  ///< once there is something to train
   HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them
@@ -462,13 +443,6 @@ class TrainingRun {
 };
 
 }  // namespace
-
-std::int64_t run_capacity(const Experiment& experiment, const DataDescription& data, const Device& device,
-                          bool dataset_is_loaded) {
-  const std::int64_t reserve = host_reserve(experiment, data, device, dataset_is_loaded);
-  const std::int64_t available = std::max<std::int64_t>(device.available_bytes() - reserve, 0);
-  return experiment.memory.limit ? std::min(*experiment.memory.limit, available) : available;
-}
 
 RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events) {
@@ -484,10 +458,10 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)
                                           : RunExperiment{experiment, experiment, {}};
   const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
-  chosen.experiment = settle_experiment(chosen.experiment, data.description, device, capacity);
-  if (chosen.adapted.empty()) chosen.given = chosen.experiment;
-  return TrainingRun(start, weights ? &*weights : nullptr, surroundings, std::move(chosen), experiment, capacity, data,
-                     device, options, interruption, events)
+  CompiledExperiment compiled = compile_experiment(chosen.experiment, data.description, device, capacity);
+  if (chosen.adapted.empty()) chosen.given = compiled.experiment;
+  return TrainingRun(start, weights ? &*weights : nullptr, surroundings, std::move(chosen), std::move(compiled),
+                     experiment, capacity, data, device, options, interruption, events)
       .run();
 }
 

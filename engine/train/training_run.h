@@ -30,12 +30,6 @@ struct TrainingOptions {
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
 };
 
-/// What the allocator of a run may reserve: what the device has available, but for what the process needs beside it
-/// (host_reserve in engine/plan/process_memory.h), or memory.limit if lower. `dataset_is_loaded`: no room is left for
-/// it.
-std::int64_t run_capacity(const Experiment& experiment, const DataDescription& data, const Device& device,
-                          bool dataset_is_loaded);
-
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence
 /// and interruption are results, not exceptions; after any of them everything allocated has been given back and the
 /// last checkpoint is readable. A step that failed for lack of memory loses nothing: what was trained before it is

@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/plan/allocator_options.h"
-#include "engine/plan/make_allocator.h"
 #include "engine/plan/memory_plan.h"
-#include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/train/durable_file.h"
 #include "engine/train/run_directory.h"
@@ -90,18 +87,16 @@ std::vector<StepEvent> steps_from(const RatedRun& run, const std::string& from, 
                                   const Experiment& changed, const std::string& to) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const DataDescription& data = run.data.description;
-  const Experiment experiment = settle_experiment(changed, data, *device, unlimited_capacity);
-  const Program program = compile(experiment, data, *device);
-  const RunSchedule schedule(experiment, data);
-  const std::unique_ptr<MemorySource> source = device->make_memory_source(std::int64_t{1} << 30);
-  const std::unique_ptr<Allocator> allocator = make_allocator(program, *source, allocator_options(experiment));
+  const CompiledExperiment compiled = compile_experiment(changed, data, *device, unlimited_capacity);
   const RunDirectory directory(to);
   make_directories_durably(directory.path());
   const TrainingOptions options;
   const Interruption interruption;
   RecordingSink events;
   RunProgress progress;
-  Executor executor(program, *device, *allocator);
+  Session session(compiled, run.data, *device, std::int64_t{1} << 30);
+  Executor& executor = session.executor();
+  const Program& program = compiled.program;
   executor.begin_step(0);
   executor.run(program.load, {});
   executor.clear(program.loss_statistics);
@@ -109,12 +104,10 @@ std::vector<StepEvent> steps_from(const RatedRun& run, const std::string& from, 
   restore_checkpoint(checkpoint, executor);
   if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
   progress.resume(checkpoint.state);
-  progress.state.pass = micro_batches_of(experiment, data.num_train, step);
+  progress.state.pass = micro_batches_of(compiled.experiment, data.num_train, step);
   ProgressSaver saver(program, directory, "test");
-  TrainingLoop loop(experiment, run.data, schedule, executor, directory, options, interruption, events, progress,
-                    saver);
+  TrainingLoop loop(session, options, interruption, events, progress, &saver);
   REQUIRE(loop.run() == RunStatus::done);
-  executor.release_all();
   return events.steps;
 }
 

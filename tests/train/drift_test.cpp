@@ -4,9 +4,7 @@
 #include <map>
 #include <set>
 
-#include "engine/memory/caching_allocator.h"
 #include "engine/memory/machine_memory.h"
-#include "engine/program/compile.h"
 #include "engine/train/durable_file.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/training_loop.h"
@@ -16,31 +14,32 @@ using namespace trainer;
 
 namespace {
 
+constexpr std::int64_t capacity = std::int64_t{1} << 28;
+
 /// A run whose program and allocator are at hand.
 struct OpenRun {
   TestRun run;
   std::unique_ptr<Device> device = make_cpu_device(1);
-  Program program;
-  RunSchedule schedule;
-  std::unique_ptr<MemorySource> source = device->make_memory_source(std::int64_t{1} << 28);
-  CachingAllocator allocator{*source};
+  CompiledExperiment compiled;
   RunDirectory directory;
-  std::unique_ptr<Executor> executor;
+  std::optional<Session> session;
 
   OpenRun(const char* yaml, const std::string& output, const std::vector<std::string>& overrides = {})
       : run(yaml, output, overrides),
-        program(compile(run.experiment, run.data.description, *device)),
-        schedule(run.experiment, run.data.description),
+        compiled(compile_experiment(run.experiment, run.data.description, *device, capacity)),
         directory(output) {}
 
-  RunStatus operator()(EventSink& events) {
+  void open() {
     make_directories_durably(directory.path());
-    executor = std::make_unique<Executor>(program, *device, allocator);
-    load_fresh_state(*executor, run.experiment);
+    session.emplace(compiled, run.data, *device, capacity);
+  }
+
+  RunStatus operator()(EventSink& events) {
+    if (!session) open();
+    load_fresh_state(session->executor(), compiled.experiment);
     RunProgress progress;
-    ProgressSaver saver(program, directory, "test");
-    TrainingLoop loop(run.experiment, run.data, schedule, *executor, directory, run.options, run.interruption, events,
-                      progress, saver);
+    ProgressSaver saver(compiled.program, directory, "test");
+    TrainingLoop loop(*session, run.options, run.interruption, events, progress, &saver);
     return loop.run();
   }
 };
@@ -83,7 +82,7 @@ TEST_CASE("A buffer that a step leaves behind is named once, with its step, and 
   RecordingSink expected;
   REQUIRE(whole(expected) == RunStatus::done);
   OpenRun leaking(small_experiment, folder.path("leaking"));
-  const std::string name = drop_release(leaking.program, role);
+  const std::string name = drop_release(leaking.compiled.program, role);
   INFO(name);
   RecordingSink events;
   REQUIRE(leaking(events) == RunStatus::done);
@@ -98,8 +97,8 @@ TEST_CASE("A buffer that a step leaves behind is named once, with its step, and 
   CHECK(events.warnings.front().step == 1);
   CHECK(events.warnings.front().buffer == name);
   // It does not add up, and changes nothing.
-  CHECK(leaking.allocator.statistics().allocated_bytes.all.current ==
-        whole.allocator.statistics().allocated_bytes.all.current);
+  CHECK(leaking.session->allocator().statistics().allocated_bytes.all.current ==
+        whole.session->allocator().statistics().allocated_bytes.all.current);
   CHECK(events.steps.back().memory.step.peak_allocated <=
         events.steps.front().memory.step.peak_allocated + events.warnings.front().num_bytes);
   REQUIRE(events.steps.size() == expected.steps.size());
@@ -116,7 +115,8 @@ TEST_CASE("Memory that no buffer of the program accounts for is told once") {
       if (event.step == 5 || event.step == 20) allocator->allocate(1000);
     }
   } events;
-  events.allocator = &open.allocator;
+  open.open();
+  events.allocator = &open.session->allocator();
   REQUIRE(open(events) == RunStatus::done);
   REQUIRE(events.warnings.size() == 1);
   CHECK(events.warnings[0].step == 6);
@@ -135,15 +135,15 @@ TEST_CASE("Ten thousand steps leave every counter where it was") {
     void on_step(const StepEvent& event) override {
       // Two epochs, with the odd last batch, and an evaluation have been seen.
       if (event.step <= 1012) return;
-      const MemoryStatistics& statistics = open->allocator.statistics();
+      const MemoryStatistics& statistics = open->session->allocator().statistics();
       std::int64_t num_live = 0;
-      for (std::size_t b = 0; b < open->program.buffers.size(); ++b)
-        num_live += open->executor->live().is_live(static_cast<BufferId>(b)) ? 1 : 0;
+      for (std::size_t b = 0; b < open->compiled.program.buffers.size(); ++b)
+        num_live += open->session->executor().live().is_live(static_cast<BufferId>(b)) ? 1 : 0;
       const StepMemory& memory = event.memory.step;
       counters.insert({memory.allocated, memory.requested, memory.reserved,
                        statistics.allocation.all.allocated - statistics.allocation.all.freed,
                        statistics.segment.all.current, statistics.num_alloc_retries, statistics.num_ooms, num_live,
-                       open->source->held()});
+                       open->session->source().held()});
       const auto in_use = static_cast<std::int64_t>(mallinfo2().uordblks);
       if (event.step == 2000) resident = resident_bytes(), heap = in_use;
       if (event.step == 9999) resident = resident_bytes() - resident, heap = in_use - heap;

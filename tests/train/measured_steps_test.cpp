@@ -3,18 +3,14 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "engine/plan/allocator_options.h"
-#include "engine/program/compile.h"
 #include "engine/train/executor.h"
 #include "tests/whole_runs/training_fixture.h"
 
 namespace trainer {
 namespace {
 
-MeasuredSteps measure(const TestRun& run, Device& device, const Program& program, std::int64_t capacity,
-                      std::int64_t num_steps) {
-  return measure_steps(run.experiment, run.data, program, RunSchedule(run.experiment, run.data.description), device,
-                       capacity, num_steps);
+CompiledExperiment compile_run(const TestRun& run, const Device& device) {
+  return compile_experiment(run.experiment, run.data.description, device, 1 << 30);
 }
 
 }  // namespace
@@ -32,10 +28,9 @@ TEST_CASE("the first steps, measured without a run, hold what the plan says, eva
            {"train.batch_size=9", "train.accumulation_steps=2", "train.eval_batch_size=5", "train.eval_every=3"}}) {
     INFO((set.empty() ? "as it is" : set.front()));
     const TestRun run(small_experiment, folder.path("run"), set);
-    const Program program = compile(run.experiment, run.data.description, *device);
-    const MemoryPlan plan = make_memory_plan(program, RunSchedule(run.experiment, run.data.description), 1 << 30,
-                                             allocator_options(run.experiment));
-    const MeasuredSteps measured = measure(run, *device, program, 1 << 30, 4);
+    const CompiledExperiment compiled = compile_run(run, *device);
+    const MemoryPlan plan = plan_memory(compiled, 1 << 30);
+    const MeasuredSteps measured = measure_steps(compiled, run.data, *device, 1 << 30, 4);
     REQUIRE(measured.steps.size() >= 5);
     for (const MeasuredStep& step : measured.steps) {
       INFO("step " << step.step << (step.evaluation ? ", evaluation" : ""));
@@ -54,12 +49,11 @@ TEST_CASE("a measured step that finds too little memory tells who held it, by ca
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const TestRun run(small_experiment, folder.path("run"),
                     {"train.batch_size=44", "train.accumulation_steps=1", "data.shape=[61, 53, 2]"});
-  const Program program = compile(run.experiment, run.data.description, *device);
-  const MemoryPlan plan = make_memory_plan(program, RunSchedule(run.experiment, run.data.description), 1 << 30,
-                                           allocator_options(run.experiment));
-  CHECK(measure(run, *device, program, plan.peak_reserved, 2).steps.size() >= 3);
+  const CompiledExperiment compiled = compile_run(run, *device);
+  const MemoryPlan plan = plan_memory(compiled, 1 << 30);
+  CHECK(measure_steps(compiled, run.data, *device, plan.peak_reserved, 2).steps.size() >= 3);
   try {
-    measure(run, *device, program, plan.first_step.peak_allocated - 1, 2);
+    measure_steps(compiled, run.data, *device, plan.first_step.peak_allocated - 1, 2);
     FAIL("less than what is allocated does not suffice");
   } catch (const ProgramOutOfMemory& error) {
     const std::vector<TimelinePoint>& timeline = error.context().timeline;
@@ -73,11 +67,21 @@ TEST_CASE("a run of fewer steps than are to be measured is measured to its end")
   const OutputFolder folder;
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const TestRun run(small_experiment, folder.path("run"), {"train.steps=1"});
-  const MeasuredSteps measured =
-      measure(run, *device, compile(run.experiment, run.data.description, *device), 1 << 30, 2);
+  const MeasuredSteps measured = measure_steps(compile_run(run, *device), run.data, *device, 1 << 30, 2);
   REQUIRE(measured.steps.size() == 3);
   CHECK(measured.steps[1].step == 1);
   CHECK(measured.steps[2].evaluation);
+}
+
+TEST_CASE("a run of no steps is measured by the evaluation of its weights") {
+  const OutputFolder folder;
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const TestRun run(small_experiment, folder.path("run"), {"train.steps=0"});
+  const CompiledExperiment compiled = compile_run(run, *device);
+  const MeasuredSteps measured = measure_steps(compiled, run.data, *device, 1 << 30, 2);
+  REQUIRE(measured.steps.size() == 2);
+  CHECK(measured.steps[1].evaluation);
+  CHECK(*plan_memory(compiled, 1 << 30).find(0, true) == measured.steps[1].memory);
 }
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 
 #include "datasets/batch_reader.h"
 #include "engine/memory/planned_allocator.h"
+#include "engine/plan/capacity.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/step_routines.h"
 #include "engine/program/compile.h"

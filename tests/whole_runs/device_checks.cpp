@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/plan/capacity.h"
 #include "engine/program/compile.h"
 #include "tests/whole_runs/training_fixture.h"
 

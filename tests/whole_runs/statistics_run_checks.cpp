@@ -1,6 +1,7 @@
 #include "tests/whole_runs/statistics_run_checks.h"
 
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/capacity.h"
 #include "engine/program/compile.h"
 #include "tests/whole_runs/training_fixture.h"
 

@@ -1,5 +1,8 @@
-#include "cli/compiled_experiment.h"
+#include "engine/plan/compiled_experiment.h"
 
+#include <utility>
+
+#include "engine/plan/allocator_options.h"
 #include "engine/plan/settle_experiment.h"
 #include "engine/program/compile.h"
 
@@ -7,11 +10,14 @@ namespace trainer {
 
 CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
                                       const DeviceModel& device, std::int64_t capacity) {
-  CompiledExperiment compiled;
-  compiled.data = data;
-  compiled.experiment = settle_experiment(experiment, compiled.data, device, capacity);
-  compiled.program = compile(compiled.experiment, compiled.data, device);
-  return compiled;
+  Experiment settled = settle_experiment(experiment, data, device, capacity);
+  Program program = compile(settled, data, device);
+  const RunSchedule schedule(settled, data);
+  return {std::move(settled), data, std::move(program), schedule};
+}
+
+MemoryPlan plan_memory(const CompiledExperiment& compiled, std::int64_t capacity) {
+  return make_memory_plan(compiled.program, compiled.schedule, capacity, allocator_options(compiled.experiment));
 }
 
 std::vector<std::string> layer_labels(const Program& program) {
