@@ -207,6 +207,16 @@ TEST_CASE("a point that crashes or fails costs one row, and what failed is run a
   const json points = lines_of(crashed, "point");
   REQUIRE(statuses(points) == Words{"done", "crashed", "done"});
   CHECK(points[1]["signal"] == 11);
+  CHECK_THAT(file_text(folder / "sweep/sweep.csv"), Contains("steps=900000,900000,crashed,"));
+
+  const ProcessResult again =
+      run_sweep_in(folder, words, when_endless_runs(folder, [](pid_t, pid_t point) { kill(point, SIGKILL); }));
+  const json points_again = lines_of(again, "point");
+  REQUIRE(statuses(points_again) == Words{"done", "crashed", "done"});
+  CHECK(points_again[0].contains("kept"));
+  CHECK_FALSE(points_again[1].contains("kept"));
+  CHECK(points_again[1]["signal"] == 9);
+  CHECK(lines_of(again, "end")[0]["run"] == 1);
 
   ScratchFolder other;
   const Words pooled = {"tests/runs/digits_cnn.yaml", "train.steps=1", "seed=1,2", "data.root=/nowhere",
