@@ -217,11 +217,11 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
+  events_.on_step(event);
   if (!progress_.wrote_config) {
     directory_.write_config(progress_.config_yaml);
     progress_.wrote_config = true;
   }
-  events_.on_step(event);
   return true;
 }
 
