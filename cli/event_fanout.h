@@ -1,12 +1,14 @@
 #pragma once
 
+#include <exception>
 #include <vector>
 
 #include "engine/train/events.h"
 
 namespace trainer {
 
-/// Passes every event on to several sinks, in the order they were added. They must outlive it.
+/// Passes every event on to several sinks, in the order they were added. They must outlive it. Where one throws, the
+/// others are told before that is thrown on.
 class EventFanout final : public EventSink {
  public:
   void add(EventSink& sink) { sinks_.push_back(&sink); }
@@ -21,13 +23,26 @@ class EventFanout final : public EventSink {
   void on_diverged(const DivergedEvent& event) override { each(&EventSink::on_diverged, event); }
   void on_end(const EndEvent& event) override { each(&EventSink::on_end, event); }
   void make_durable() override {
-    for (EventSink* sink : sinks_) sink->make_durable();
+    tell_all([](EventSink& sink) { sink.make_durable(); });
   }
 
  private:
   template <typename Event>
   void each(void (EventSink::*handler)(const Event&), const Event& event) {
-    for (EventSink* sink : sinks_) (sink->*handler)(event);
+    tell_all([&](EventSink& sink) { (sink.*handler)(event); });
+  }
+
+  template <typename Function>
+  void tell_all(Function tell) {
+    std::exception_ptr first;
+    for (EventSink* sink : sinks_) {
+      try {
+        tell(*sink);
+      } catch (const std::exception&) {
+        if (!first) first = std::current_exception();
+      }
+    }
+    if (first) std::rethrow_exception(first);
   }
 
   std::vector<EventSink*> sinks_;

@@ -11,36 +11,38 @@ namespace {
 // A signal handler takes no arguments, so it reaches the run only through this.
 std::atomic<Interruption*> interrupted_run{nullptr};
 std::atomic<const char*> interruption_note{""};
+std::atomic<int> num_asked{0};  // SIGINT and SIGTERM
 static_assert(std::atomic<Interruption*>::is_always_lock_free, "a signal handler may not take a lock");
 
 extern "C" void request_stop(int signal) {
   Interruption* run = interrupted_run.load();
-  if (run == nullptr || run->requests.fetch_add(1) > 0) _exit(128 + signal);
+  const bool comes_again = signal == SIGHUP || signal == SIGXCPU;
+  if (run == nullptr || (!comes_again && num_asked.fetch_add(1) > 0)) _exit(128 + signal);
+  if (run->requests.fetch_add(1) > 0 && comes_again) return;
   const char* note = interruption_note.load();
   // Nothing can be done where the note cannot be written.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, note, strlen(note));
-}
-
-void handle(void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  sigemptyset(&action.sa_mask);
-  // Reads and writes of the run go on after the handler.
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
 }
 
 }  // namespace
 
 InterruptSignals::InterruptSignals(Interruption& interruption, const char* note) {
   interruption_note = note;
+  num_asked = 0;
   interrupted_run = &interruption;
-  handle(request_stop);
+  struct sigaction action {};
+  action.sa_handler = request_stop;
+  sigemptyset(&action.sa_mask);
+  // Reads and writes of the run go on after the handler.
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    sigaction(handled[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(handled[i], &action, nullptr);
+  }
 }
 
 InterruptSignals::~InterruptSignals() {
-  handle(SIG_DFL);
+  for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before_[i], nullptr);
   interrupted_run = nullptr;
 }
 

@@ -1,12 +1,17 @@
 #pragma once
 
+#include <array>
+#include <csignal>
+
 #include "engine/train/training_run.h"
 
 namespace trainer {
 
-/// While it lives, the first SIGINT or SIGTERM asks the run to finish its step, and a second one ends the process at
-/// once with 128 + the signal's number, as the shell reports a process killed by it. One at a time.
-/// `note` is written to stderr at the first; it must outlive it.
+/// While it lives, the first SIGINT, SIGTERM, SIGHUP (the terminal went) or SIGXCPU (the processor's time is nearly
+/// over) asks the run to finish its step, and a second SIGINT or SIGTERM ends the process at once with 128 + the
+/// signal's number, as the shell reports a process killed by it; the other two come again by themselves. A signal that
+/// was ignored stays so (nohup, a shell's background). One at a time. `note` is written to stderr at the first of each
+/// kind; it must outlive it.
 class InterruptSignals {
  public:
   static constexpr const char* note_of_run =
@@ -16,6 +21,10 @@ class InterruptSignals {
   ~InterruptSignals();
   InterruptSignals(const InterruptSignals&) = delete;
   InterruptSignals& operator=(const InterruptSignals&) = delete;
+
+ private:
+  static constexpr std::array handled = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+  std::array<struct sigaction, handled.size()> before_{};
 };
 
 }  // namespace trainer

@@ -1,7 +1,11 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -44,6 +48,12 @@ void print_config_error(const std::string& message) {
     std::fputs((message + '\n').c_str(), stderr);
   else
     print_error(message);
+}
+
+/// Else the next files would take the numbers of standard streams that are closed, and what is printed would go there.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);  // takes the lowest number
 }
 
 ExitCode run_command_line(int argc, const char* const* argv) {
@@ -95,7 +105,9 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   const ExitCode code = action();
   // Who closed a pipe has read enough; a full disk has lost something.
   const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  if (failed && !is_pipe(stdout)) throw DataError("cannot write to the standard output");
+  // A terminal that went has interrupted a run, whose code says so.
+  if (failed && !is_pipe(stdout) && code != ExitCode::interrupted)
+    throw DataError("cannot write to the standard output");
   return code;
 }
 
@@ -108,6 +120,8 @@ int main(int argc, char** argv) {
   // One heap for all threads, which allocate little: each of its own takes 64 MiB of addresses, which a limit may not
   // leave, and libraries do not survive it where there is no memory for what they compile in a thread.
   mallopt(M_ARENA_MAX, 1);
+  trainer::open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   ExitCode code = ExitCode::unexpected;
   try {
     code = trainer::run_command_line(argc, argv);

@@ -77,6 +77,7 @@ void EventFileSink::make_durable() {
 }
 
 void EventFileSink::write(const std::string& line, bool is_urgent) {
+  if (has_failed_) return;
   if (stream_ == nullptr) open(false);
   if (!put(line, is_urgent)) fail("cannot write the events");
 }
@@ -97,8 +98,12 @@ void EventFileSink::close() {
   if (stream != nullptr && std::fclose(stream) != 0) fail("cannot write the events");
 }
 
-void EventFileSink::fail(const std::string& what) const {
-  throw DataError(fmt::format("{}: {}: {}", what, path_, std::strerror(errno)));
+void EventFileSink::fail(const std::string& what) {
+  const int error = errno;
+  has_failed_ = true;
+  if (stream_ != nullptr) std::fclose(stream_);
+  stream_ = nullptr;
+  throw DataError(fmt::format("{}: {}: {}", what, path_, std::strerror(error)));
 }
 
 }  // namespace trainer

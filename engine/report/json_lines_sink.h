@@ -50,12 +50,13 @@ class JsonLinesSink : public EventSink {
 /// Writes <directory>/events.jsonl. Opened by the first event, since only then the run has claimed its directory: a
 /// new run begins the file anew; a resumed one appends, and so does one that leaves the former run as it is. A step's
 /// line is in the file where none was written there in the last second, else with the next that is; all others are at
-/// once. Throws DataError that names the file where it cannot be written.
+/// once. Throws DataError that names the file where it cannot be written, once: from then on it writes nothing.
 ///
 /// Note [Events and checkpoints]
 /// Every step stands in the file once, whenever runs were killed: what was told before a checkpoint is on the disk
 /// before the checkpoint is (make_durable), and a run that resumes from it first removes what the file has of later
-/// steps, which will be told again (repeated_events.h).
+/// steps, which will be told again (repeated_events.h). A run whose events can no longer be written ends with a
+/// checkpoint of what it has trained, so that nothing but the last lines is lost.
 class EventFileSink final : public JsonLinesSink {
  public:
   EventFileSink(std::string directory, std::string version);
@@ -74,10 +75,11 @@ class EventFileSink final : public JsonLinesSink {
  private:
   void open(bool append);
   void close();
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(const std::string& what);
 
   std::string directory_, path_;
   std::vector<char> buffer_;  ///< of stream_
+  bool has_failed_ = false;
 };
 
 }  // namespace trainer

@@ -33,7 +33,9 @@ std::optional<PointStatus> point_status_of(std::string_view name) {
   return entry->first;
 }
 
-bool has_result(PointStatus status) { return status != PointStatus::failed && status != PointStatus::interrupted; }
+bool has_result(PointStatus status) {
+  return status != PointStatus::crashed && status != PointStatus::failed && status != PointStatus::interrupted;
+}
 
 bool lacks_memory(PointStatus status) {
   return status == PointStatus::out_of_memory || status == PointStatus::does_not_fit;

@@ -13,7 +13,7 @@ enum class PointStatus : std::uint8_t {
   done,
   out_of_memory,
   diverged,
-  crashed,      ///< ended by a signal
+  crashed,      ///< ended by a signal, as by the system where its memory runs out: nothing is known of the next try
   failed,       ///< ended with another exit code; nothing was measured
   interrupted,  ///< by Ctrl-C; nothing is kept of it
   fits,         ///< planned

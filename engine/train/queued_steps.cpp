@@ -217,8 +217,8 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
-  if (saver_ != nullptr) saver_->save_config(progress_);
   events_.on_step(event);
+  if (saver_ != nullptr) saver_->save_config(progress_);
   return true;
 }
 

@@ -8,7 +8,6 @@ namespace trainer {
 
 void RunProgress::resume(const TrainingState& loaded) {
   state = loaded;
-  if (loaded.step == 0) return;
   saved_step = loaded.step;
   saved_evaluated = loaded.evaluated;
 }

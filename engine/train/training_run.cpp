@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <optional>
+#include <system_error>
 
 #include "engine/config/load_experiment.h"
 #include "engine/memory/machine_memory.h"
@@ -272,6 +273,12 @@ class TrainingRun {
       } catch (const std::bad_alloc&) {
         save_without_memory(is_loaded ? &loop : nullptr);
         throw HostOutOfMemory("this run", 0);
+      } catch (const DataError&) {  // a disk that takes no more
+        save_trained(is_loaded ? &loop : nullptr);
+        throw;
+      } catch (const std::system_error&) {  // such as no more threads
+        save_trained(is_loaded ? &loop : nullptr);
+        throw;
       }
     } catch (const std::exception&) {
       try_to_tell_notes();
@@ -304,6 +311,11 @@ class TrainingRun {
   /// Where the host has no memory left.
   void save_without_memory(TrainingLoop* loop) {
     heap_reserve_.give_back();
+    save_trained(loop);
+  }
+
+  /// Saves the steps that were begun as well, where they can be finished; tries once more where a disk has refused.
+  void save_trained(TrainingLoop* loop) {
     if (loop == nullptr) return save_after_failure(nullptr);
     if (loop->is_within_step()) return;  // a step that was begun cannot be taken back
     try {
@@ -311,6 +323,8 @@ class TrainingRun {
     } catch (const HostOutOfMemory&) {
       return;
     } catch (const std::bad_alloc&) {
+      return;
+    } catch (const DataError&) {
       return;
     }
     save_after_failure(loop);

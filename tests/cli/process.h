@@ -56,6 +56,7 @@ struct ProcessOptions {
   std::int64_t address_space = 0;                                  ///< RLIMIT_AS; 0: as here
   int terminal_columns = 0;                                        ///< > 0: stdout and stderr are a terminal (in `out`)
   std::function<void(pid_t, const std::string& out)> on_output{};  ///< after each piece of stdout
+  std::function<void()> before_start{};                            ///< in the process, before it becomes trainer
 };
 
 /// Runs the trainer that was built with these tests. A minute is the most it may take.
@@ -90,6 +91,7 @@ inline ProcessResult run_trainer(const std::vector<std::string>& arguments, cons
       setrlimit(RLIMIT_AS, &both);
     }
     if (chdir(options.folder.c_str()) != 0) _exit(126);
+    if (options.before_start) options.before_start();
     std::vector<char*> words = {const_cast<char*>(TRAINER_BINARY)};
     for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);

@@ -32,7 +32,7 @@ ProcessOptions interrupted_by(std::vector<int> signals) {
 }  // namespace
 
 TEST_CASE("the first interrupt finishes the step, saves and exits with 75, and the run can go on") {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) {
     ScratchFolder folder;
     const ProcessResult result = run_trainer(long_run(folder, {}), interrupted_by({signal}));
     INFO(result.err);
@@ -53,6 +53,30 @@ TEST_CASE("the first interrupt finishes the step, saves and exits with 75, and t
     CHECK(more.front()["first_step"] == last_step + 1);
     CHECK(events_named(more, "step").size() == 3);
   }
+}
+
+TEST_CASE("what comes again by itself, a hang-up or the end of the processor's time, does not end the saving") {
+  ScratchFolder folder;
+  ProcessOptions options;
+  options.on_output = [sent = false](pid_t process, const std::string& out) mutable {
+    if (sent || out.find("\"step\":10,") == std::string::npos) return;
+    sent = true;
+    for (const int signal : {SIGTERM, SIGXCPU, SIGHUP}) kill(process, signal);
+  };
+  const ProcessResult result = run_trainer(long_run(folder, {}), options);
+  CHECK(result.exit_code == 75);
+  CHECK(events_of(result.out).back()["status"] == "interrupted");
+}
+
+TEST_CASE("signals that are ignored when a run starts, as under nohup, stay ignored") {
+  ScratchFolder folder;
+  ProcessOptions options = interrupted_by({SIGHUP, SIGINT});
+  options.before_start = [] {
+    for (const int signal : {SIGHUP, SIGINT}) ::signal(signal, SIG_IGN);
+  };
+  const ProcessResult result = run_trainer(long_run(folder, {"train.steps=60"}), options);
+  CHECK(result.exit_code == 0);
+  CHECK(events_of(result.out).back()["steps"] == 60);
 }
 
 TEST_CASE("a second interrupt ends the process at once") {

@@ -63,7 +63,18 @@ void wait_for_step(const std::string& point_folder) {
   }
 }
 
-/// Acts once, when the point that never ends by itself runs.
+/// Waits, up to ten seconds, for the process of a point; -1: there is none.
+pid_t process_of_point(const std::string& point_folder, pid_t sweep) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::vector<pid_t> found = processes_with(point_folder, sweep);
+    if (!found.empty()) return found.front();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return -1;
+}
+
+/// Acts once, when the point that never ends by itself runs. Where it does not run the sweep is killed: -1 would be
+/// every process to kill().
 ProcessOptions when_endless_runs(const ScratchFolder& folder,
                                  const std::function<void(pid_t sweep, pid_t point)>& act) {
   ProcessOptions options;
@@ -72,9 +83,12 @@ ProcessOptions when_endless_runs(const ScratchFolder& folder,
     if (out.find("\"point\":\"steps=2\"") == std::string::npos) return;
     acted = true;
     const std::string endless = folder / "sweep/steps=900000";
+    const pid_t point = process_of_point(endless, sweep);
     wait_for_step(endless);
-    const std::vector<pid_t> points = processes_with(endless, sweep);
-    act(sweep, points.empty() ? -1 : points.front());
+    if (point > 0)
+      act(sweep, point);
+    else
+      kill(sweep, SIGKILL);
   };
   return options;
 }
@@ -193,6 +207,16 @@ TEST_CASE("a point that crashes or fails costs one row, and what failed is run a
   const json points = lines_of(crashed, "point");
   REQUIRE(statuses(points) == Words{"done", "crashed", "done"});
   CHECK(points[1]["signal"] == 11);
+  CHECK_THAT(file_text(folder / "sweep/sweep.csv"), Contains("steps=900000,900000,crashed,"));
+
+  const ProcessResult again =
+      run_sweep_in(folder, words, when_endless_runs(folder, [](pid_t, pid_t point) { kill(point, SIGKILL); }));
+  const json points_again = lines_of(again, "point");
+  REQUIRE(statuses(points_again) == Words{"done", "crashed", "done"});
+  CHECK(points_again[0].contains("kept"));
+  CHECK_FALSE(points_again[1].contains("kept"));
+  CHECK(points_again[1]["signal"] == 9);
+  CHECK(lines_of(again, "end")[0]["run"] == 1);
 
   ScratchFolder other;
   const Words pooled = {"tests/runs/digits_cnn.yaml", "train.steps=1", "seed=1,2", "data.root=/nowhere",

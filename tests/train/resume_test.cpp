@@ -394,6 +394,7 @@ TEST_CASE("A run of no steps evaluates the weights it begins with, as planned") 
   again.options.resume = true;
   REQUIRE(again() == RunStatus::done);
   CHECK(again.events.evaluations.empty());
+  CHECK(again.events.checkpoints.empty());
 }
 
 TEST_CASE("A damaged or foreign checkpoint is refused with the reason, the previous one taken only when asked") {
