@@ -74,7 +74,25 @@ class TrainingRun {
     const std::optional<OutOfMemoryContext> failure = planned_failure();
     const std::optional<Change> change = failure ? find_change(capacity_) : std::nullopt;
     const bool can_train = !failure || change;
-    if (start_.replaces_run && can_train) replaced_.set_aside();
+    if (!start_.replaces_run || !can_train) return run_in_folder(failure, change);
+    replaced_.set_aside();
+    try {
+      const RunStatus status = run_in_folder(failure, change);
+      if (replaced_.is_aside()) replaced_.bring_back();
+      return status;
+    } catch (const std::exception&) {
+      try {
+        if (replaced_.is_aside()) replaced_.bring_back();
+      } catch (const DataError&) {  // what failed first is told; the next start brings it back
+      }
+      throw;
+    }
+  }
+
+ private:
+  /// From the start event to the end event. `failure` is what the plan shows, `change` what it can do without.
+  RunStatus run_in_folder(const std::optional<OutOfMemoryContext>& failure, const std::optional<Change>& change) {
+    const bool can_train = !failure || change;
     if (start_.continues_own && can_train) drop_later_checkpoints();
     emit_start(can_train);
     for (const std::string& warning : warnings_) warn(warning);
@@ -86,32 +104,21 @@ class TrainingRun {
       if (!can_train) tell_of(*failure, capacity_);
       const RunStatus status = can_train ? train() : RunStatus::out_of_memory;
       emit_end(status);
-      bring_back_replaced();
       return status;
     } catch (const std::exception& error) {
       end_.status = dynamic_cast<const HostOutOfMemory*>(&error) != nullptr ? "oom" : "failed";
       end_.error = error.what();
       finish_end();
-      try {
-        bring_back_replaced();
-      } catch (const DataError&) {  // what failed first is told; the next start brings it back
-      }
       throw;
     }
   }
 
- private:
   /// What came of training under one capacity.
   struct Outcome {
     RunStatus status = RunStatus::out_of_memory;
     std::optional<Change> change;  ///< where memory ran out and this fits: the run goes on with it
     OutOfMemoryContext context;
   };
-
-  /// Where this run ended before it had a checkpoint.
-  void bring_back_replaced() const {
-    if (replaced_.is_aside()) replaced_.bring_back();
-  }
 
   /// Where the run goes on from an older one than the newest. Before the events of their steps go: what is resumed
   /// after a kill in between has all events of its steps.
