@@ -90,6 +90,8 @@ void gelu_tanh_backward_in_place(float* gradient, const float* x, std::int64_t c
   });
 }
 
+namespace {
+
 std::unique_ptr<CpuKernel> make_activation_kernel(const Op& op, CpuContext& context) {
   return make_kernel([function = loops_of(attributes_of<ActivationAttributes>(op)).forward, type = op.inputs[0].dtype,
                       count = op.inputs[0].num_elements(),
@@ -110,5 +112,10 @@ std::unique_ptr<CpuKernel> make_activation_backward_kernel(const Op& op, CpuCont
                     });
   });
 }
+
+}  // namespace
+
+const CpuOp activation_on_cpu = {make_activation_kernel, no_workspace, takes_16_bit};
+const CpuOp activation_backward_on_cpu = {make_activation_backward_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

@@ -19,8 +19,6 @@ TRAINER_SIMD void add_relu_loop(const float* a, const float* b, float* y, std::i
   }
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_add_kernel(const Op& op, CpuContext& context) {
   return make_kernel([sum = attributes_of<AddAttributes>(op).relu ? add_relu_loop : add_loop, type = op.inputs[0].dtype,
                       count = op.inputs[0].num_elements(),
@@ -30,5 +28,9 @@ std::unique_ptr<CpuKernel> make_add_kernel(const Op& op, CpuContext& context) {
         [&](const auto& x, float* y, std::int64_t, std::int64_t num_elements) { sum(x[0], x[1], y, 0, num_elements); });
   });
 }
+
+}  // namespace
+
+const CpuOp add_on_cpu = {make_add_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

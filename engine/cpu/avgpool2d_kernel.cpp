@@ -56,8 +56,6 @@ TRAINER_SIMD void avgpool_backward_row(const Pool2dWindow& w, bool count_include
   }
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_avgpool2d_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.inputs[0].shape, op.outputs[0].shape),
@@ -87,5 +85,10 @@ std::unique_ptr<CpuKernel> make_avgpool2d_backward_kernel(const Op& op, CpuConte
     });
   });
 }
+
+}  // namespace
+
+const CpuOp avgpool2d_on_cpu = {make_avgpool2d_kernel, no_workspace, cut_by_image};
+const CpuOp avgpool2d_backward_on_cpu = {make_avgpool2d_backward_kernel, no_workspace, cut_by_image};
 
 }  // namespace trainer

@@ -50,4 +50,7 @@ TRAINER_SIMD_INLINE float normalized(float x, float scale, float offset) { retur
 void normalization_lines(const float* mean, const float* rstd, const float* weight, const float* bias,
                          std::int64_t channels, float* scale, float* offset);
 
+/// CpuOp::workspace_bytes of the forward and the backward ops.
+std::int64_t batchnorm2d_workspace_bytes(const Op& op, CpuContext& context);
+
 }  // namespace trainer

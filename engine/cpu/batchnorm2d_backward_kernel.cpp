@@ -195,10 +195,12 @@ class BatchNorm2dBackwardKernel final : public CpuKernel {
   DType type_;  ///< of dy, x and dx
 };
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_batchnorm2d_backward_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<BatchNorm2dBackwardKernel>(op, context);
 }
+
+}  // namespace
+
+const CpuOp batchnorm2d_backward_on_cpu = {make_batchnorm2d_backward_kernel, batchnorm2d_workspace_bytes, takes_16_bit};
 
 }  // namespace trainer

@@ -286,7 +286,7 @@ void normalization_lines(const float* mean, const float* rstd, const float* weig
 
 // Sums, where there are any, then f32 vectors over the channels, two lines and backward three more, then pieces of
 // 16-bit rows.
-std::int64_t batchnorm2d_workspace_bytes(const Op& op, const CpuContext& context) {
+std::int64_t batchnorm2d_workspace_bytes(const Op& op, CpuContext& context) {
   const ImageRows shape(op.inputs[0]);
   const bool is_backward = op.kind == OpKind::batchnorm2d_backward;
   const bool has_sums = is_backward || op.kind == OpKind::batchnorm2d;
@@ -294,6 +294,8 @@ std::int64_t batchnorm2d_workspace_bytes(const Op& op, const CpuContext& context
          (is_backward ? 5 : 2) * shape.channels * static_cast<std::int64_t>(sizeof(float)) +
          RowPieces::num_scratch_bytes(op.inputs[0].dtype, shape.channels, is_backward ? 2 : 1, context.num_threads);
 }
+
+namespace {
 
 std::unique_ptr<CpuKernel> make_batchnorm2d_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<BatchNorm2dKernel>(op, context);
@@ -304,5 +306,13 @@ std::unique_ptr<CpuKernel> make_batchnorm2d_normalize_kernel(const Op& op, CpuCo
 std::unique_ptr<CpuKernel> make_batchnorm2d_inference_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<BatchNorm2dInferenceKernel>(op, context);
 }
+
+}  // namespace
+
+const CpuOp batchnorm2d_on_cpu = {make_batchnorm2d_kernel, batchnorm2d_workspace_bytes, takes_16_bit};
+const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d_normalize_kernel, batchnorm2d_workspace_bytes,
+                                            takes_16_bit};
+const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d_inference_kernel, batchnorm2d_workspace_bytes,
+                                            takes_16_bit};
 
 }  // namespace trainer

@@ -19,8 +19,6 @@ TRAINER_SIMD void bce_gradients(const float* logits, const float* targets, float
   for (std::int64_t i = begin; i < end; ++i) gradients[i] = scale * (vector_sigmoid(logits[i]) - targets[i]);
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_bce_with_logits_kernel(const Op& op, CpuContext& context) {
   return make_kernel(
       [parts = loss_parts(op), threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
@@ -51,5 +49,10 @@ std::unique_ptr<CpuKernel> make_bce_with_logits_backward_kernel(const Op& op, Cp
     });
   });
 }
+
+}  // namespace
+
+const CpuOp bce_with_logits_on_cpu = {make_bce_with_logits_kernel, loss_workspace_bytes, cut_nowhere};
+const CpuOp bce_with_logits_backward_on_cpu = {make_bce_with_logits_backward_kernel, no_workspace, cut_nowhere};
 
 }  // namespace trainer

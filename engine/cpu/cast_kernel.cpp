@@ -19,8 +19,6 @@ void cast_elements(DType from, const std::byte* x, DType to, std::byte* y, std::
   }
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_cast_kernel(const Op& op, CpuContext& context) {
   return make_kernel([from = op.inputs[0].dtype, to = op.outputs[0].dtype, count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
@@ -32,5 +30,9 @@ std::unique_ptr<CpuKernel> make_cast_kernel(const Op& op, CpuContext& context) {
     });
   });
 }
+
+}  // namespace
+
+const CpuOp cast_on_cpu = {make_cast_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

@@ -328,7 +328,11 @@ std::unique_ptr<CpuKernel> make_convolution_kernel(const Op& op, const CpuContex
   });
 }
 
-}  // namespace
+std::optional<Cut> cut_conv2d(const Op& op) {
+  return cut_forward(op, op.inputs[0].shape[0], Part::sum);  // behind y may stand its statistics
+}
+std::optional<Cut> cut_conv2d_backward_input(const Op& op) { return cut_input_gradient(op, op.inputs[0].shape[0]); }
+std::optional<Cut> cut_conv2d_backward_weight(const Op& op) { return cut_weight_gradient(op, op.inputs[0].shape[0]); }
 
 std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context) {
   return translating_dnnl_exceptions([&] { return plan_of(op, dnnl::engine(context.engine, true)).workspace_bytes(); });
@@ -343,5 +347,13 @@ std::unique_ptr<CpuKernel> make_conv2d_backward_input_kernel(const Op& op, CpuCo
 std::unique_ptr<CpuKernel> make_conv2d_backward_weight_kernel(const Op& op, CpuContext& context) {
   return make_convolution_kernel(op, context);
 }
+
+}  // namespace
+
+const CpuOp conv2d_on_cpu = {make_conv2d_kernel, conv2d_workspace_bytes, cut_conv2d};
+const CpuOp conv2d_backward_input_on_cpu = {make_conv2d_backward_input_kernel, conv2d_workspace_bytes,
+                                            cut_conv2d_backward_input};
+const CpuOp conv2d_backward_weight_on_cpu = {make_conv2d_backward_weight_kernel, conv2d_workspace_bytes,
+                                             cut_conv2d_backward_weight};
 
 }  // namespace trainer

@@ -137,8 +137,6 @@ void write_gradients(const CrossEntropy& loss, const float* logits, const Softma
   gradients[target] -= static_cast<float>(scale * of_target);
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_cross_entropy_kernel(const Op& op, CpuContext& context) {
   return make_kernel([loss = CrossEntropy(op, context)](const OperandAddresses& addresses, const StepScalars&) {
     const float* const logits = input(addresses, 0);
@@ -189,5 +187,12 @@ std::unique_ptr<CpuKernel> make_cross_entropy_with_gradient_kernel(const Op& op,
                    });
   });
 }
+
+}  // namespace
+
+const CpuOp cross_entropy_on_cpu = {make_cross_entropy_kernel, loss_workspace_bytes, cut_nowhere};
+const CpuOp cross_entropy_backward_on_cpu = {make_cross_entropy_backward_kernel, no_workspace, cut_nowhere};
+const CpuOp cross_entropy_with_gradient_on_cpu = {make_cross_entropy_with_gradient_kernel, loss_workspace_bytes,
+                                                  cut_nowhere};
 
 }  // namespace trainer

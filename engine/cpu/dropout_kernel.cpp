@@ -44,13 +44,16 @@ std::unique_ptr<CpuKernel> make_drop_kernel(const Op& op, const CpuContext& cont
   });
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_dropout_kernel(const Op& op, CpuContext& context) {
   return make_drop_kernel(op, context);
 }
 std::unique_ptr<CpuKernel> make_dropout_backward_kernel(const Op& op, CpuContext& context) {
   return make_drop_kernel(op, context);
 }
+
+}  // namespace
+
+const CpuOp dropout_on_cpu = {make_dropout_kernel, no_workspace, takes_16_bit};
+const CpuOp dropout_backward_on_cpu = {make_dropout_backward_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

@@ -36,8 +36,6 @@ std::unique_ptr<CpuKernel> make_transpose_kernel(std::int64_t images, std::int64
   });
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_flatten_kernel(const Op& op, CpuContext& context) {
   const Shape& image = op.inputs[0].shape;
   const std::int64_t channels = image.rank() == 4 ? image[3] : 1;
@@ -49,5 +47,10 @@ std::unique_ptr<CpuKernel> make_flatten_backward_kernel(const Op& op, CpuContext
   const std::int64_t channels = image.rank() == 4 ? image[3] : 1;
   return make_transpose_kernel(image[0], channels, image.num_elements() / image[0] / channels, context);
 }
+
+}  // namespace
+
+const CpuOp flatten_on_cpu = {make_flatten_kernel, no_workspace, cut_by_image};
+const CpuOp flatten_backward_on_cpu = {make_flatten_backward_kernel, no_workspace, cut_by_image};
 
 }  // namespace trainer

@@ -26,8 +26,6 @@ TRAINER_SIMD void spread_image(const float* dy, float* dx, std::int64_t pixels, 
   }
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_global_avgpool_kernel(const Op& op, CpuContext& context) {
   const Shape& shape = op.inputs[0].shape;
   return make_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3],
@@ -51,5 +49,10 @@ std::unique_ptr<CpuKernel> make_global_avgpool_backward_kernel(const Op& op, Cpu
     });
   });
 }
+
+}  // namespace
+
+const CpuOp global_avgpool_on_cpu = {make_global_avgpool_kernel, no_workspace, cut_by_image};
+const CpuOp global_avgpool_backward_on_cpu = {make_global_avgpool_backward_kernel, no_workspace, cut_by_image};
 
 }  // namespace trainer

@@ -37,10 +37,8 @@ double sum_squares(DType type, const void* x, const TensorBlock& block) {
 
 int first_gradient(const Op& op) { return attributes_of<GradientFactorAttributes>(op).scaled ? 1 : 0; }
 
-}  // namespace
-
 /// One sum a block.
-std::int64_t gradient_factor_workspace_bytes(const Op& op) {
+std::int64_t gradient_factor_workspace_bytes(const Op& op, CpuContext&) {
   std::int64_t num_blocks = 0;
   for (auto i = static_cast<std::size_t>(first_gradient(op)); i < op.inputs.size(); ++i)
     num_blocks += num_tensor_blocks(op.inputs[i]);
@@ -74,5 +72,9 @@ std::unique_ptr<CpuKernel> make_gradient_factor_kernel(const Op& op, CpuContext&
     result[gradients_finite] = std::isfinite(sum) ? 1.0F : 0.0F;
   });
 }
+
+}  // namespace
+
+const CpuOp gradient_factor_on_cpu = {make_gradient_factor_kernel, gradient_factor_workspace_bytes, takes_16_bit};
 
 }  // namespace trainer

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/cpu/cpu_context.h"
+#include "engine/cpu/slicing.h"
 #include "engine/device/device.h"
 
 namespace trainer {
@@ -17,26 +18,30 @@ class CpuKernel {
   virtual void run(const OperandAddresses& addresses, const StepScalars& scalars) = 0;
 };
 
-/// One maker for each line of TRAINER_OPS, defined in <op family>_kernel.cpp: a line without one does not link.
-#define TRAINER_OP(name, attributes) std::unique_ptr<CpuKernel> make_##name##_kernel(const Op& op, CpuContext& context);
+/// How the CPU runs one kind of op.
+struct CpuOp {
+  std::unique_ptr<CpuKernel> (*make)(const Op& op, CpuContext& context);
+  /// Scratch of that kernel: microseconds, some 100 where oneDNN is asked.
+  std::int64_t (*workspace_bytes)(const Op& op, CpuContext& context);
+  CutRule cut;
+};
+
+/// One for each line of TRAINER_OPS, beside its kernel in <op family>_kernel.cpp: a line without one does not link.
+#define TRAINER_OP(name, attributes) extern const CpuOp name##_on_cpu;
 TRAINER_OPS(TRAINER_OP)
 #undef TRAINER_OP
 
-/// The maker of op.kind, or where operands are f16 or bf16 what runs that op's f32 kernel: Note [16-bit operands] in
-/// engine/cpu/slicing.h.
+/// How an op is cut whose operands are f16 or bf16 and whose kernel does not take them; nothing for others.
+std::optional<Cut> cut_of(const Op& op);
+
+/// The kernel of op.kind, or what runs it in slices.
 std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context);
 
-/// DeviceModel::workspace_bytes, computed anew on every call (microseconds, some 100 where oneDNN is asked).
+/// DeviceModel::workspace_bytes, computed anew on every call.
 std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context);
 
-// The families that need workspace. Each counts for forward and backward alike.
-std::int64_t linear_workspace_bytes(const Op& op, CpuContext& context);
-std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, CpuContext& context);
-std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context);
-std::int64_t batchnorm2d_workspace_bytes(const Op& op, const CpuContext& context);
-std::int64_t layernorm_workspace_bytes(const Op& op, const CpuContext& context);
-std::int64_t loss_workspace_bytes(const Op& op);
-std::int64_t gradient_factor_workspace_bytes(const Op& op);
+/// CpuOp::workspace_bytes of ops that need none.
+inline std::int64_t no_workspace(const Op&, CpuContext&) { return 0; }
 
 /// A kernel that is one function of addresses and scalars.
 template <std::invocable<const OperandAddresses&, const StepScalars&> Function>

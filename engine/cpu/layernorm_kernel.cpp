@@ -178,10 +178,20 @@ std::unique_ptr<CpuKernel> make_adding_kernel(const Op& op, const CpuContext& co
   });
 }
 
-}  // namespace
+std::optional<Cut> cut_layernorm(const Op& op) {
+  if (attributes_of<LayerNormAttributes>(op).adds) return std::nullopt;
+  return cut_forward(op, rows_of(op.inputs[0]).rows, Part::rows);
+}
+
+std::optional<Cut> cut_layernorm_backward(const Op& op) {
+  if (attributes_of<LayerNormAttributes>(op).adds) return std::nullopt;
+  return Cut{.num_rows = rows_of(op.inputs[0]).rows,
+             .inputs = parts(op.inputs.size(), 4, Part::rows, Part::whole),
+             .outputs = parts(op.outputs.size(), 1, Part::rows, Part::sum)};
+}
 
 /// Lines of rows that are widened. Before them, for each part of the rows, the sums for dweight and dbias.
-std::int64_t layernorm_workspace_bytes(const Op& op, const CpuContext& context) {
+std::int64_t layernorm_workspace_bytes(const Op& op, CpuContext& context) {
   const std::int64_t lines = Lines(op, context).num_bytes();
   if (op.kind == OpKind::layernorm || !attributes_of<LayerNormAttributes>(op).affine) return lines;
   const Rows shape = rows_of(op.inputs[0]);
@@ -239,5 +249,11 @@ std::unique_ptr<CpuKernel> make_layernorm_backward_kernel(const Op& op, CpuConte
     add_parts(sums + columns, parts.num_parts, 2 * columns, columns, output(addresses, 2));
   });
 }
+
+}  // namespace
+
+const CpuOp layernorm_on_cpu = {make_layernorm_kernel, layernorm_workspace_bytes, cut_layernorm};
+const CpuOp layernorm_backward_on_cpu = {make_layernorm_backward_kernel, layernorm_workspace_bytes,
+                                         cut_layernorm_backward};
 
 }  // namespace trainer

@@ -22,8 +22,6 @@ class LinearCrossEntropyKernel final : public CpuKernel {
   LossChunkRunner<std::unique_ptr<CpuKernel>> runner_;
 };
 
-}  // namespace
-
 std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, CpuContext& context) {
   return loss_chunks_workspace_bytes(op, [&](const Op& step) { return compute_workspace_bytes(step, context); });
 }
@@ -34,5 +32,12 @@ std::unique_ptr<CpuKernel> make_linear_cross_entropy_kernel(const Op& op, CpuCon
 std::unique_ptr<CpuKernel> make_linear_cross_entropy_with_gradient_kernel(const Op& op, CpuContext& context) {
   return std::make_unique<LinearCrossEntropyKernel>(op, context);
 }
+
+}  // namespace
+
+const CpuOp linear_cross_entropy_on_cpu = {make_linear_cross_entropy_kernel, linear_cross_entropy_workspace_bytes,
+                                           takes_16_bit};
+const CpuOp linear_cross_entropy_with_gradient_on_cpu = {make_linear_cross_entropy_with_gradient_kernel,
+                                                         linear_cross_entropy_workspace_bytes, takes_16_bit};
 
 }  // namespace trainer

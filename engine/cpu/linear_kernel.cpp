@@ -195,7 +195,23 @@ class LinearBackwardWeightKernel final : public CpuKernel {
   int num_threads_;
 };
 
-}  // namespace
+/// A product reads its weights once for each slice, so that it takes as many rows as keep that cheap.
+Cut with_product_rows(Cut cut) {
+  cut.least_rows = 64;
+  return cut;
+}
+
+std::int64_t num_rows_of(const Op& op) { return op.inputs[0].num_elements() / op.inputs[0].shape[-1]; }
+
+std::optional<Cut> cut_linear(const Op& op) { return with_product_rows(cut_forward(op, num_rows_of(op), Part::rows)); }
+std::optional<Cut> cut_linear_backward_input(const Op& op) {
+  return with_product_rows(cut_input_gradient(op, num_rows_of(op)));
+}
+std::optional<Cut> cut_linear_backward_weight(const Op& op) {
+  Cut cut = with_product_rows(cut_weight_gradient(op, num_rows_of(op)));
+  cut.adds_itself = true;
+  return cut;
+}
 
 std::int64_t linear_workspace_bytes(const Op& op, CpuContext& context) {
   return translating_dnnl_exceptions(
@@ -213,5 +229,13 @@ std::unique_ptr<CpuKernel> make_linear_backward_input_kernel(const Op& op, CpuCo
 std::unique_ptr<CpuKernel> make_linear_backward_weight_kernel(const Op& op, CpuContext& context) {
   return translating_dnnl_exceptions([&] { return std::make_unique<LinearBackwardWeightKernel>(op, context); });
 }
+
+}  // namespace
+
+const CpuOp linear_on_cpu = {make_linear_kernel, linear_workspace_bytes, cut_linear};
+const CpuOp linear_backward_input_on_cpu = {make_linear_backward_input_kernel, linear_workspace_bytes,
+                                            cut_linear_backward_input};
+const CpuOp linear_backward_weight_on_cpu = {make_linear_backward_weight_kernel, linear_workspace_bytes,
+                                             cut_linear_backward_weight};
 
 }  // namespace trainer

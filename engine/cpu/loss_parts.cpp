@@ -7,7 +7,7 @@ RowParts loss_parts(const Op& op) {
   return row_parts(op.inputs[0].num_elements(), 4096);
 }
 
-std::int64_t loss_workspace_bytes(const Op& op) {
+std::int64_t loss_workspace_bytes(const Op& op, CpuContext&) {
   return loss_parts(op).num_parts * static_cast<std::int64_t>(sizeof(LossPart));
 }
 

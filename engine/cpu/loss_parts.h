@@ -14,6 +14,9 @@ struct alignas(64) LossPart {
 /// Samples of a cross-entropy or numbers of another loss, in parts of fixed size.
 RowParts loss_parts(const Op& op);
 
+/// CpuOp::workspace_bytes of losses: their parts.
+std::int64_t loss_workspace_bytes(const Op& op, CpuContext& context);
+
 /// Fills the parts in the workspace by summarize(part, begin, end) and adds them, in order, to `statistics`.
 template <typename Summarize>
 void sum_loss_parts(int num_threads, const RowParts& parts, void* workspace, double* statistics,

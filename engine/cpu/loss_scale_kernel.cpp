@@ -15,8 +15,6 @@ TRAINER_SIMD void scale_loop(const float* x, float* y, float scale, std::int64_t
   for (std::int64_t i = begin; i < end; ++i) y[i] = x[i] * scale;
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_scale_gradient_kernel(const Op& op, CpuContext& context) {
   return make_kernel([count = op.inputs[0].num_elements(), threads = context.num_threads](
                          const OperandAddresses& addresses, const StepScalars&) {
@@ -44,5 +42,10 @@ std::unique_ptr<CpuKernel> make_update_loss_scale_kernel(const Op& op, CpuContex
         state[loss_scale_tracker] = 0;
       });
 }
+
+}  // namespace
+
+const CpuOp scale_gradient_on_cpu = {make_scale_gradient_kernel, no_workspace, takes_16_bit};
+const CpuOp update_loss_scale_on_cpu = {make_update_loss_scale_kernel, no_workspace, cut_nowhere};
 
 }  // namespace trainer

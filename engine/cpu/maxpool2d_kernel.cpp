@@ -103,8 +103,6 @@ TRAINER_SIMD void maxpool_backward_row_apart(const Pool2dWindow& w, const float*
   }
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_maxpool2d_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<Pool2dAttributes>(op);
   return make_kernel([w = Pool2dWindow(attributes, op.inputs[0].shape, op.outputs[0].shape),
@@ -140,5 +138,10 @@ std::unique_ptr<CpuKernel> make_maxpool2d_backward_kernel(const Op& op, CpuConte
     });
   });
 }
+
+}  // namespace
+
+const CpuOp maxpool2d_on_cpu = {make_maxpool2d_kernel, no_workspace, cut_by_image};
+const CpuOp maxpool2d_backward_on_cpu = {make_maxpool2d_backward_kernel, no_workspace, cut_by_image};
 
 }  // namespace trainer

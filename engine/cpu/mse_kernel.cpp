@@ -21,8 +21,6 @@ TRAINER_SIMD void mse_gradients(const float* prediction, const float* targets, f
   for (std::int64_t i = begin; i < end; ++i) gradients[i] = scale * (prediction[i] - targets[i]);
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_mse_kernel(const Op& op, CpuContext& context) {
   return make_kernel(
       [parts = loss_parts(op), threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
@@ -48,5 +46,10 @@ std::unique_ptr<CpuKernel> make_mse_backward_kernel(const Op& op, CpuContext& co
     });
   });
 }
+
+}  // namespace
+
+const CpuOp mse_on_cpu = {make_mse_kernel, loss_workspace_bytes, cut_nowhere};
+const CpuOp mse_backward_on_cpu = {make_mse_backward_kernel, no_workspace, cut_nowhere};
 
 }  // namespace trainer

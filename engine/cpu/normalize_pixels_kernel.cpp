@@ -43,8 +43,6 @@ std::vector<float> repeated(const std::vector<float>& values) {
   return result;
 }
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_normalize_pixels_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<NormalizePixelsAttributes>(op);
   require_internal(static_cast<std::int64_t>(attributes.scale.size()) == op.inputs[0].shape[-1] &&
@@ -67,5 +65,9 @@ std::unique_ptr<CpuKernel> make_normalize_pixels_kernel(const Op& op, CpuContext
     });
   });
 }
+
+}  // namespace
+
+const CpuOp normalize_pixels_on_cpu = {make_normalize_pixels_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

@@ -6,6 +6,8 @@ namespace trainer {
 
 // Each copy is made by its first half: a device may have finished when the call returns.
 
+namespace {
+
 std::unique_ptr<CpuKernel> make_offload_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<OffloadAttributes>(op);
   const std::int64_t num_bytes = op.inputs[0].num_bytes();
@@ -24,5 +26,10 @@ std::unique_ptr<CpuKernel> make_fetch_kernel(const Op& op, CpuContext& context) 
     std::memcpy(addresses.outputs[0], host, static_cast<std::size_t>(num_bytes));
   });
 }
+
+}  // namespace
+
+const CpuOp offload_on_cpu = {make_offload_kernel, no_workspace, takes_16_bit};
+const CpuOp fetch_on_cpu = {make_fetch_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

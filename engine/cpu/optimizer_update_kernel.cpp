@@ -238,8 +238,6 @@ class UpdateWalk {
   int num_threads_ = 1;
 };
 
-}  // namespace
-
 std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
   return make_kernel([a = attributes, has_momentum = attributes.momentum > 0,
@@ -285,5 +283,10 @@ std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& con
     });
   });
 }
+
+}  // namespace
+
+const CpuOp sgd_update_on_cpu = {make_sgd_update_kernel, no_workspace, takes_16_bit};
+const CpuOp adam_update_on_cpu = {make_adam_update_kernel, no_workspace, takes_16_bit};
 
 }  // namespace trainer

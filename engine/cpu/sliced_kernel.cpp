@@ -46,9 +46,6 @@ struct SlicedOperand {
   }
 };
 
-/// The one op whose f32 kernel can add to sums.
-bool adds_itself(const Op& op) { return op.kind == OpKind::linear_backward_weight; }
-
 /// `slice` where it adds to what the slices before it summed, which are then inputs behind its own.
 Op adding(Op slice) {
   std::get<LinearAttributes>(slice.attributes).adds = true;
@@ -88,7 +85,7 @@ SliceOps slice_ops(const Op& op, const Slicing& slicing) {
   slices.first = slices.next = slice_of(op, slicing, slicing.slice_rows);
   slices.last = slice_of(op, slicing, slicing.last_rows());
   const bool has_sums = std::find(slicing.outputs.begin(), slicing.outputs.end(), Part::sum) != slicing.outputs.end();
-  if (has_sums && slicing.num_slices() > 1 && adds_itself(op)) {
+  if (has_sums && slicing.num_slices() > 1 && slicing.adds_itself) {
     slices.next = adding(slices.next);
     slices.last = adding(slices.last);
   }
@@ -99,7 +96,7 @@ Layout layout_of(const Op& op, const Slicing& slicing, CpuContext& context) {
   Scratch scratch;
   Layout layout;
   layout.inputs = place(op.inputs, slicing.inputs, slicing, false, scratch);
-  const bool has_terms = slicing.num_slices() > 1 && !adds_itself(op);
+  const bool has_terms = slicing.num_slices() > 1 && !slicing.adds_itself;
   layout.outputs = place(op.outputs, slicing.outputs, slicing, has_terms, scratch);
   layout.workspace = scratch.num_bytes();
   const SliceOps slices = slice_ops(op, slicing);
@@ -117,8 +114,8 @@ TRAINER_SIMD void add_loop(const float* __restrict term, float* __restrict sum, 
 
 class SlicedKernel final : public CpuKernel {
  public:
-  SlicedKernel(const Op& op, CpuContext& context)
-      : slicing_(slicing_of(op)),
+  SlicedKernel(const Op& op, Cut cut, CpuContext& context)
+      : slicing_(slices_of(op, std::move(cut))),
         layout_(layout_of(op, slicing_, context)),
         num_threads_(context.num_threads),
         addresses_(op.inputs.size() + op.outputs.size()) {
@@ -218,47 +215,14 @@ class SlicedKernel final : public CpuKernel {
   std::vector<void*> addresses_;     ///< of the slice that runs: inputs, then outputs
 };
 
-/// Ops whose kernels take 16-bit operands as they are.
-bool takes_16_bit(const Op& op) {
-  switch (op.kind) {
-    case OpKind::normalize_pixels:
-    case OpKind::batchnorm2d:
-    case OpKind::batchnorm2d_normalize:
-    case OpKind::batchnorm2d_inference:
-    case OpKind::batchnorm2d_backward:
-    case OpKind::activation:
-    case OpKind::activation_backward:
-    case OpKind::dropout:
-    case OpKind::dropout_backward:
-    case OpKind::add:
-    case OpKind::cast:
-    case OpKind::scale_gradient:
-    case OpKind::linear_cross_entropy:
-    case OpKind::linear_cross_entropy_with_gradient:
-    case OpKind::gradient_factor:
-    case OpKind::sgd_update:
-    case OpKind::adam_update:
-    case OpKind::offload:
-    case OpKind::fetch:
-      return true;
-    case OpKind::layernorm:
-    case OpKind::layernorm_backward:
-      return attributes_of<LayerNormAttributes>(op).adds;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
-bool runs_in_slices(const Op& op) { return has_16_bit_operand(op) && !takes_16_bit(op); }
-
-std::unique_ptr<CpuKernel> make_sliced_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<SlicedKernel>(op, context);
+std::unique_ptr<CpuKernel> make_sliced_kernel(const Op& op, Cut cut, CpuContext& context) {
+  return std::make_unique<SlicedKernel>(op, std::move(cut), context);
 }
 
-std::int64_t sliced_workspace_bytes(const Op& op, CpuContext& context) {
-  return layout_of(op, slicing_of(op), context).num_bytes;
+std::int64_t sliced_workspace_bytes(const Op& op, Cut cut, CpuContext& context) {
+  return layout_of(op, slices_of(op, std::move(cut)), context).num_bytes;
 }
 
 }  // namespace trainer

@@ -6,12 +6,9 @@
 
 namespace trainer {
 
-/// Whether an op goes through its f32 kernel: it has 16-bit operands and no kernel that takes them as they are.
-/// Note [16-bit operands] in engine/cpu/slicing.h.
-bool runs_in_slices(const Op& op);
-
-/// Of an op that runs in slices.
-std::unique_ptr<CpuKernel> make_sliced_kernel(const Op& op, CpuContext& context);
-std::int64_t sliced_workspace_bytes(const Op& op, CpuContext& context);
+// How an op goes through its f32 kernel that has 16-bit operands and no kernel that takes them as they are: Note
+// [16-bit operands] in slicing.h.
+std::unique_ptr<CpuKernel> make_sliced_kernel(const Op& op, Cut cut, CpuContext& context);
+std::int64_t sliced_workspace_bytes(const Op& op, Cut cut, CpuContext& context);
 
 }  // namespace trainer

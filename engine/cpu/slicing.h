@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/ops/op.h"
@@ -25,10 +27,36 @@ enum class Part : std::uint8_t {
   sum,    ///< outputs only: a term of it, the sum over all slices: gradients of weights
 };
 
-/// How an op is cut along the first dimension of its activations: slices of `slice_rows`, the last one may be shorter.
-struct Slicing {
-  std::int64_t num_rows = 1, slice_rows = 1;  ///< rows, or images
+/// How an op with 16-bit operands may be cut along the first dimension of its activations.
+struct Cut {
+  std::int64_t num_rows = 1;  ///< rows, or images
   std::vector<Part> inputs, outputs;
+  std::int64_t least_rows = 1;  ///< that a slice has, where there are as many
+  bool adds_itself = false;     ///< the f32 kernel adds to sums that are inputs behind its own
+};
+
+/// The rule of an op; nothing where its kernel takes 16-bit operands as they are.
+using CutRule = std::optional<Cut> (*)(const Op&);
+
+// Rules of several ops; the others stand beside their kernels.
+std::optional<Cut> takes_16_bit(const Op& op);
+/// What mixes rows, or is not worth a rule: one slice.
+std::optional<Cut> cut_nowhere(const Op& op);
+/// Every operand has its images.
+std::optional<Cut> cut_by_image(const Op& op);
+
+/// A layer of weights, by its rows or images: x, then what is whole; y, then what is `behind_output`.
+Cut cut_forward(const Op& op, std::int64_t num_rows, Part behind_output);
+/// The gradient of its input: dy, weights, then more of the size of dy.
+Cut cut_input_gradient(const Op& op, std::int64_t num_rows);
+/// The gradient of its weights: dy, x, then what each slice adds to, in f32.
+Cut cut_weight_gradient(const Op& op, std::int64_t num_rows);
+/// `count` operands: the first `num_first` are `first`, those behind them `others`.
+std::vector<Part> parts(std::size_t count, std::size_t num_first, Part first, Part others);
+
+/// A cut with its slices of `slice_rows`; the last one may be shorter.
+struct Slicing : Cut {
+  std::int64_t slice_rows = 1;
 
   std::int64_t num_slices() const { return (num_rows + slice_rows - 1) / slice_rows; }
   std::int64_t last_rows() const { return num_rows - (num_slices() - 1) * slice_rows; }
@@ -37,8 +65,8 @@ struct Slicing {
 /// Whether any operand is f16 or bf16.
 bool has_16_bit_operand(const Op& op);
 
-/// The slices of an op with 16-bit operands.
-Slicing slicing_of(const Op& op);
+/// As few slices as keep what is widened of each small, and those as alike as can be.
+Slicing slices_of(const Op& op, Cut cut);
 
 /// The f32 op that computes a slice of `rows` rows.
 Op slice_of(const Op& op, const Slicing& slicing, std::int64_t rows);

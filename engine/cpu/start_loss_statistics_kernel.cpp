@@ -6,6 +6,8 @@
 
 namespace trainer {
 
+namespace {
+
 std::unique_ptr<CpuKernel> make_start_loss_statistics_kernel(const Op& op, CpuContext&) {
   return make_kernel([keeps = attributes_of<LossStatisticsAttributes>(op).keeps_non_finite](
                          const OperandAddresses& addresses, const StepScalars&) {
@@ -16,5 +18,9 @@ std::unique_ptr<CpuKernel> make_start_loss_statistics_kernel(const Op& op, CpuCo
     if (has_lost_weights) statistics[loss_sum] = statistics[num_counted] = std::numeric_limits<double>::quiet_NaN();
   });
 }
+
+}  // namespace
+
+const CpuOp start_loss_statistics_on_cpu = {make_start_loss_statistics_kernel, no_workspace, cut_nowhere};
 
 }  // namespace trainer

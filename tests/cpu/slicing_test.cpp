@@ -1,4 +1,5 @@
 #include "engine/cpu/slicing.h"
+#include "engine/cpu/kernels.h"
 
 #include <catch2/catch.hpp>
 
@@ -77,7 +78,7 @@ TEST_CASE("an op that goes slice by slice computes what its f32 kernel computes 
     for (const Op& op : sliced_ops(type)) {
       const OpCase narrow = drawn(op), wide = widened(narrow);
       INFO(narrow.name);
-      CHECK(slicing_of(op).num_slices() >= 3);
+      CHECK(slices_of(op, cut_of(op).value()).num_slices() >= 3);
       const OpResult actual = run_op(*device, narrow, std::byte{0xFF});
       const OpResult expected = run_op(*device, wide, std::byte{0xFF});
       for (std::size_t i = 0; i < op.outputs.size(); ++i)
@@ -89,7 +90,7 @@ TEST_CASE("an op that goes slice by slice computes what its f32 kernel computes 
 
 TEST_CASE("slices cover all rows, the last one with what is left") {
   for (const Op& op : sliced_ops(DType::bf16)) {
-    const Slicing slicing = slicing_of(op);
+    const Slicing slicing = slices_of(op, cut_of(op).value());
     INFO(name_of(op.kind) << ": " << slicing.num_rows << " rows by " << slicing.slice_rows);
     CHECK((slicing.num_slices() - 1) * slicing.slice_rows + slicing.last_rows() == slicing.num_rows);
     CHECK(slicing.last_rows() >= 1);
