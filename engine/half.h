@@ -12,6 +12,8 @@ namespace trainer {
 // conversions. Rounded to nearest, ties to even; what is too large becomes infinite; subnormals are kept; every NaN
 // becomes 0x7FFF. Without branches, so that a loop over the conversions vectorises.
 
+constexpr bool is_16_bit(DType type) { return type == DType::f16 || type == DType::bf16; }
+
 /// IEEE binary16: 1 sign bit, 5 of exponent, 10 of fraction.
 struct Float16 {
   std::uint16_t bits = 0;

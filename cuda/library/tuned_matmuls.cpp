@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cuda/kernels/bias_gradient.h"
+#include "engine/memory/rounding.h"
 
 namespace trainer::cuda {
 
@@ -26,7 +27,7 @@ std::int64_t planned_with(const MatmulCall& call, const MatmulCandidate& choice)
   std::int64_t bytes = choice.workspace_bytes;
   if (call.epilogue == Epilogue::bias_gradient_a)
     bytes = std::max(bytes, bias_gradient_workspace_bytes(call.k, call.m));
-  return (bytes + 511) / 512 * 512;
+  return round_up(bytes, least_block_bytes);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "cuda/kernels/batchnorm2d.h"
 #include "cuda/kernels/bias_gradient.h"
 #include "cuda/ops/kernels.h"
+#include "engine/memory/rounding.h"
 
 namespace trainer::cuda {
 
@@ -65,7 +66,7 @@ Conv2dWorkspace conv2d_workspace(const Op& op, std::int64_t library_bytes) {
   const std::int64_t columns = dy.shape[3];
   const std::int64_t partial_bytes = bias_gradient_workspace_bytes(dy.num_elements() / columns, columns);
   if (partial_bytes == 0) return workspace;
-  workspace.bias_gradient = (library_bytes + 511) / 512 * 512;
+  workspace.bias_gradient = round_up(library_bytes, least_block_bytes);
   workspace.num_bytes = workspace.bias_gradient + partial_bytes;
   return workspace;
 }

@@ -2,6 +2,7 @@
 
 #include "cuda/kernels/bias_gradient.h"
 #include "cuda/library/matmul.h"
+#include "engine/memory/rounding.h"
 
 namespace trainer::cuda {
 
@@ -35,7 +36,7 @@ std::int64_t matmul_workspace_bytes(const MatmulCall& call) {
   std::int64_t bytes = product_workspace_bytes(call);
   if (call.epilogue == Epilogue::bias_gradient_a)
     bytes = std::max(bytes, bias_gradient_workspace_bytes(call.k, call.m));
-  return (bytes + 511) / 512 * 512;
+  return round_up(bytes, least_block_bytes);
 }
 
 }  // namespace trainer::cuda

@@ -3,6 +3,7 @@
 
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/sliced_kernel.h"
+#include "engine/ops/half_operand.h"
 
 namespace trainer {
 namespace {
@@ -16,7 +17,7 @@ const CpuOp& cpu_op(OpKind kind) {
 
 }  // namespace
 
-std::optional<Cut> cut_of(const Op& op) { return has_16_bit_operand(op) ? cpu_op(op.kind).cut(op) : std::nullopt; }
+std::optional<Cut> cut_of(const Op& op) { return has_half_operand(op) ? cpu_op(op.kind).cut(op) : std::nullopt; }
 
 std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context) {
   if (std::optional<Cut> cut = cut_of(op)) return make_sliced_kernel(op, std::move(*cut), context);

@@ -7,13 +7,13 @@
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/slicing.h"
 #include "engine/half.h"
+#include "engine/memory/rounding.h"
 #include "engine/simd.h"
 
 namespace trainer {
 
 namespace {
 
-constexpr std::int64_t slice_alignment = 512;
 constexpr std::int64_t where_it_lies = -1;
 
 /// Places in the workspace, one behind the other.
@@ -21,7 +21,7 @@ class Scratch {
  public:
   std::int64_t add(std::int64_t num_bytes) {
     const std::int64_t offset = num_bytes_;
-    num_bytes_ += (num_bytes + slice_alignment - 1) / slice_alignment * slice_alignment;
+    num_bytes_ += round_up(num_bytes, least_block_bytes);
     return offset;
   }
   std::int64_t add_floats(std::int64_t count) { return add(count * static_cast<std::int64_t>(sizeof(float))); }
@@ -40,7 +40,6 @@ struct SlicedOperand {
   std::int64_t offset = where_it_lies;  ///< of its f32 numbers in the workspace
   std::int64_t term = where_it_lies;    ///< of a sum: what one slice adds, where the kernel does not add it itself
 
-  bool is_16_bit() const { return type == DType::f16 || type == DType::bf16; }
   std::byte* row(void* address, std::int64_t row) const {
     return static_cast<std::byte*>(address) + row * row_elements * static_cast<std::int64_t>(size_of(type));
   }
@@ -66,7 +65,7 @@ std::vector<SlicedOperand> place(const std::vector<TensorType>& types, const std
   for (std::size_t i = 0; i < types.size(); ++i) {
     const std::int64_t elements = types[i].num_elements();
     SlicedOperand operand{parts[i], types[i].dtype, elements, elements / slicing.num_rows};
-    if (operand.is_16_bit())
+    if (is_16_bit(operand.type))
       operand.offset =
           scratch.add_floats(operand.part == Part::rows ? slicing.slice_rows * operand.row_elements : elements);
     if (operand.part == Part::sum && has_terms) operand.term = scratch.add_floats(elements);

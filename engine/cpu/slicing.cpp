@@ -1,4 +1,5 @@
 #include "engine/cpu/slicing.h"
+#include "engine/half.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +10,6 @@ namespace {
 
 /// What the widened rows of a slice take, where one row or image does not take more.
 constexpr std::int64_t slice_bytes = 1 << 20;
-bool is_16_bit(const TensorType& type) { return type.dtype == DType::f16 || type.dtype == DType::bf16; }
-
 /// (rows, columns) of an operand whose leading dimensions are `num_rows` together; images keep theirs.
 Shape rows_of_shape(const Shape& shape, std::int64_t num_rows, std::int64_t rows) {
   if (shape[0] == num_rows) return shape.with_batch(rows);
@@ -18,11 +17,6 @@ Shape rows_of_shape(const Shape& shape, std::int64_t num_rows, std::int64_t rows
 }
 
 }  // namespace
-
-bool has_16_bit_operand(const Op& op) {
-  return std::any_of(op.inputs.begin(), op.inputs.end(), is_16_bit) ||
-         std::any_of(op.outputs.begin(), op.outputs.end(), is_16_bit);
-}
 
 std::vector<Part> parts(std::size_t count, std::size_t num_first, Part first, Part others) {
   std::vector<Part> result(count, others);
@@ -68,7 +62,7 @@ Slicing slices_of(const Op& op, Cut cut) {
   std::int64_t widened = 0;
   const auto add = [&](const std::vector<TensorType>& types, const std::vector<Part>& operand_parts) {
     for (std::size_t i = 0; i < types.size(); ++i)
-      if (operand_parts[i] == Part::rows && is_16_bit(types[i])) widened += types[i].num_elements();
+      if (operand_parts[i] == Part::rows && is_16_bit(types[i].dtype)) widened += types[i].num_elements();
   };
   add(op.inputs, slicing.inputs);
   add(op.outputs, slicing.outputs);
@@ -85,7 +79,7 @@ Op slice_of(const Op& op, const Slicing& slicing, std::int64_t rows) {
   Op slice = op;
   const auto cut = [&](std::vector<TensorType>& types, const std::vector<Part>& operand_parts) {
     for (std::size_t i = 0; i < types.size(); ++i) {
-      if (is_16_bit(types[i])) types[i].dtype = DType::f32;
+      if (is_16_bit(types[i].dtype)) types[i].dtype = DType::f32;
       if (operand_parts[i] == Part::rows) types[i].shape = rows_of_shape(types[i].shape, slicing.num_rows, rows);
     }
   };

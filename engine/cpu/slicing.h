@@ -62,9 +62,6 @@ struct Slicing : Cut {
   std::int64_t last_rows() const { return num_rows - (num_slices() - 1) * slice_rows; }
 };
 
-/// Whether any operand is f16 or bf16.
-bool has_16_bit_operand(const Op& op);
-
 /// As few slices as keep what is widened of each small, and those as alike as can be.
 Slicing slices_of(const Op& op, Cut cut);
 

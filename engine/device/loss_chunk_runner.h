@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/memory/rounding.h"
 #include "engine/ops/loss_chunks.h"
 
 namespace trainer {
@@ -18,7 +19,7 @@ class LossChunkLayout {
   explicit LossChunkLayout(const LossChunks& chunks) {
     for (const TensorType& type : chunks.scratch) {
       offsets_.push_back(scratch_bytes_);
-      scratch_bytes_ += (type.num_bytes() + 511) / 512 * 512;
+      scratch_bytes_ += round_up(type.num_bytes(), least_block_bytes);
     }
   }
   std::int64_t offset(int scratch) const { return offsets_[static_cast<std::size_t>(scratch)]; }

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 
+#include "engine/half.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
 namespace {
 
 void require_format(std::span<const TensorType> weights, const UpdateFormat& format) {
-  const auto is_half = [](DType type) { return type == DType::f16 || type == DType::bf16; };
   require_internal(format.factored || !format.scaled, "an update that knows the loss scale has a gradient factor");
-  require_internal(format.gradients == DType::f32 || is_half(format.gradients), "gradients are floating-point numbers");
-  require_internal(!format.copies || is_half(*format.copies), "copies of weights have 16 bits");
+  require_internal(format.gradients == DType::f32 || is_16_bit(format.gradients),
+                   "gradients are floating-point numbers");
+  require_internal(!format.copies || is_16_bit(*format.copies), "copies of weights have 16 bits");
   const DType weight_type = format.random_streams.empty() ? DType::f32 : DType::bf16;
   require_internal(format.random_streams.empty() || format.random_streams.size() == weights.size(),
                    "an update has a random stream for each of its bf16 weights");

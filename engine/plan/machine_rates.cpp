@@ -27,12 +27,6 @@ bool is_convolution(OpKind kind) {
   return kind == OpKind::conv2d || kind == OpKind::conv2d_backward_input || kind == OpKind::conv2d_backward_weight;
 }
 
-bool has_half_operand(const Op& op) {
-  const auto is_half = [](const TensorType& type) { return type.dtype == DType::f16 || type.dtype == DType::bf16; };
-  return std::any_of(op.inputs.begin(), op.inputs.end(), is_half) ||
-         std::any_of(op.outputs.begin(), op.outputs.end(), is_half);
-}
-
 OpWay way_of(const Op& op, std::int64_t workspace_bytes) {
   bool is_usual = true;
   if (is_convolution(op.kind))

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "engine/config/gpu_profile.h"
-#include "engine/ops/op.h"
+#include "engine/ops/half_operand.h"
 
 namespace trainer {
 
@@ -59,9 +59,6 @@ struct MachineRates {
 
 /// "assumed", "profile", "measured"
 std::string_view name_of(MachineRates::Origin origin);
-
-/// Whether an operand is f16 or bf16.
-bool has_half_operand(const Op& op);
 
 /// A CPU of that many threads that nobody measured: 60 GFLOP/s and 12 GB/s a thread at large products, which is half
 /// of what a core with AVX-512 was measured to reach. With 16-bit operands it takes 1.3 times as long: it stores 16

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/memory/rounding.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
@@ -85,7 +86,7 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
 std::int64_t persistent_bytes(const Program& program) {
   std::int64_t num_bytes = 0;
   for (const Instruction& instruction : program.load.instructions)
-    num_bytes += (std::max<std::int64_t>(program.buffers[instruction.index].num_bytes, 1) + 511) / 512 * 512;
+    num_bytes += round_to_blocks(program.buffers[instruction.index].num_bytes);
   return num_bytes;
 }
 

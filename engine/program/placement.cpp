@@ -11,7 +11,6 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr std::int64_t block_bytes = 512;
 /// As in engine/plan/memory_plan.h: no capacity is above it.
 constexpr std::int64_t most_bytes = std::int64_t{1} << 60;
 
@@ -126,7 +125,7 @@ BufferLifetimes find_lifetimes(const Program& program) {
   for (std::size_t b = 0; b < intervals.size(); ++b) {
     if (intervals[b].empty()) continue;
     lifetimes.buffers.push_back(static_cast<BufferId>(b));
-    const std::int64_t num_bytes = round_up(std::max(program.buffers[b].num_bytes, block_bytes), block_bytes);
+    const std::int64_t num_bytes = round_to_blocks(program.buffers[b].num_bytes);
     lifetimes.items.push_back({num_bytes, std::move(intervals[b])});
   }
   return lifetimes;
@@ -143,7 +142,7 @@ bool is_placeable(const BufferLifetimes& lifetimes) {
 
 Placement unplaceable(const Program& program) {
   return {.offsets = std::vector<std::int64_t>(program.buffers.size(), 0),
-          .segment_bytes = std::numeric_limits<std::int64_t>::max() / block_bytes * block_bytes};
+          .segment_bytes = round_up(std::numeric_limits<std::int64_t>::max(), least_block_bytes)};
 }
 
 /// Persistent buffers one after the other, from 0 on; answers where they end.

@@ -2,6 +2,7 @@
 #include <functional>
 #include <utility>
 
+#include "engine/memory/rounding.h"
 #include "engine/ops/op_definition.h"
 #include "engine/program/op_time.h"
 #include "engine/program/recompute.h"
@@ -22,7 +23,6 @@ void add_once(std::vector<std::int32_t>& values, ValueId value) {
 bool can_rerun(const GraphNode& node) { return node.phase == Phase::forward && !node.op.outputs.empty(); }
 
 /// As the allocator rounds them.
-std::int64_t whole_blocks(std::int64_t num_bytes) { return (std::max<std::int64_t>(num_bytes, 1) + 511) / 512 * 512; }
 
 RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const DeviceModel& device,
                                 const RecomputeOptions& options, const std::vector<bool>& is_gradient,
@@ -30,7 +30,7 @@ RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const
   RecomputeProblem::Node result;
   result.time = estimated_time(node.op);
   const std::int64_t workspace_bytes = device.workspace_bytes(node.op);
-  if (workspace_bytes > 0) result.workspace_bytes = whole_blocks(workspace_bytes);
+  if (workspace_bytes > 0) result.workspace_bytes = round_to_blocks(workspace_bytes);
   for (const ValueId input : node.inputs) add_once(result.inputs, root_of(graph, input));
   for (const ValueId output : node.outputs) add_once(result.outputs, output);
   const OpDefinition& definition = definition_of(node.op.kind);
@@ -85,7 +85,7 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
   problem.values.resize(graph.values.size());
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
-    problem.values[v].num_bytes = whole_blocks(value.type.num_bytes());
+    problem.values[v].num_bytes = round_to_blocks(value.type.num_bytes());
     problem.values[v].is_given = value.parameter >= 0;
   }
   for (const ValueId given : {graph.loss_statistics, graph.loss_scale})

@@ -128,7 +128,7 @@ void verify_file(const std::string& checkpoint, const char* name, const Json& ex
   }
 }
 
-bool is_floating(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+bool is_floating(DType type) { return type == DType::f32 || is_16_bit(type); }
 
 /// One of a file's tensors, and whether it is SavedTensor::former.
 struct FoundTensor {

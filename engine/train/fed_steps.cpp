@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "datasets/batch_reader.h"
+#include "engine/memory/rounding.h"
 #include "engine/train/executor.h"
 
 // How an executor feeds steps: Note [Steps at once] in executor.h.
@@ -15,7 +16,7 @@ namespace {
 /// kernel does, at some 50 GB/s, is staged instead.
 constexpr std::int64_t most_fed_bytes = std::int64_t{64} << 10;
 
-std::int64_t aligned(std::int64_t num_bytes) { return (num_bytes + 63) / 64 * 64; }
+std::int64_t aligned(std::int64_t num_bytes) { return round_up(num_bytes, 64); }
 
 bool carries_activations(const Program& program) {
   return std::any_of(program.calls.begin(), program.calls.end(), [](const OpCall& call) {
