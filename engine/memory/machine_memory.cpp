@@ -64,6 +64,15 @@ void lower_to_group(const fs::path& folder, const ControlGroupFiles& files, Mach
   memory.available = std::min(memory.available, std::max<std::int64_t>(*limit - used, 0));
 }
 
+/// Where `limit`, a line of /proc/self/limits, is set: lowers what is available to what it leaves beside `used`, a
+/// field of /proc/self/status.
+void lower_to_limit(const fs::path& process, std::string_view limit, std::string_view used, MachineMemory& memory) {
+  const std::optional<std::int64_t> num_bytes = read_field(process / "limits", limit);
+  if (!num_bytes) return;  // "unlimited"
+  const std::int64_t used_bytes = read_field(process / "status", used).value_or(0) * 1024;
+  memory.available = std::min(memory.available, std::max<std::int64_t>(*num_bytes - used_bytes, 0));
+}
+
 }  // namespace
 
 MachineMemory machine_memory(const fs::path& root) {
@@ -78,6 +87,8 @@ MachineMemory machine_memory(const fs::path& root) {
     lower_to_group(folder.path, folder.version == 2 ? version2 : version1, memory);
   if (memory.total == unlimited) memory.total = 0;
   if (memory.available == unlimited) memory.available = memory.total;
+  lower_to_limit(root / "proc/self", "Max address space", "VmSize:", memory);
+  lower_to_limit(root / "proc/self", "Max data size", "VmData:", memory);
   return memory;
 }
 

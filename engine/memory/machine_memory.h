@@ -10,7 +10,8 @@ struct MachineMemory {
   /// MemTotal of /proc/meminfo, or the lowest memory limit of the process's control groups if lower.
   std::int64_t total = 0;
   /// What can be had without swapping: MemAvailable of /proc/meminfo, or what a control group's limit leaves if lower.
-  /// File pages count as available in both, since the kernel drops them when memory is asked for.
+  /// File pages count as available in both, since the kernel drops them when memory is asked for. Nor more than the
+  /// process may still map under its limits (ulimit -v, ulimit -d).
   std::int64_t available = 0;
 };
 

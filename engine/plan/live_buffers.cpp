@@ -26,7 +26,8 @@ void LiveBuffers::release(BufferId buffer) noexcept {
 }
 
 void LiveBuffers::release_all() noexcept {
-  for (std::size_t b = 0; b < blocks_.size(); ++b)
+  // The last one first: a planned segment closes the gap that each leaves in its list.
+  for (std::size_t b = blocks_.size(); b-- > 0;)
     if (is_live(static_cast<BufferId>(b))) release(static_cast<BufferId>(b));
 }
 

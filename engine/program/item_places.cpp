@@ -44,24 +44,43 @@ std::vector<LiveBytes> live_bytes(std::span<const PlacedItem> items) {
   return live;
 }
 
-/// The highest of `live` from `begin` to `end`.
-std::int64_t highest_between(const std::vector<LiveBytes>& live, const LiveInterval& interval) {
-  const auto at_or_after = [&](std::int64_t time) {
-    return std::lower_bound(live.begin(), live.end(), time,
-                            [](const LiveBytes& step, std::int64_t value) { return step.time < value; });
-  };
-  auto from = at_or_after(interval.begin);
-  if (from != live.begin() && (from == live.end() || from->time > interval.begin)) --from;
-  std::int64_t highest = 0;
-  for (; from != live.end() && from->time < interval.end; ++from) highest = std::max(highest, from->num_bytes);
-  return highest;
-}
+/// Answers how many bytes live at most within an interval: the highest of pairs, of pairs of these, and so on.
+class HighestLive {
+ public:
+  explicit HighestLive(const std::vector<LiveBytes>& live) : live_(live), nodes_(2 * live.size(), 0) {
+    for (std::size_t i = 0; i < live.size(); ++i) nodes_[live.size() + i] = live[i].num_bytes;
+    for (std::size_t i = live.size(); i-- > 1;) nodes_[i] = std::max(nodes_[2 * i], nodes_[2 * i + 1]);
+  }
+
+  std::int64_t between(const LiveInterval& interval) const {
+    const std::size_t behind = at_or_after(interval.begin);
+    const bool is_before = behind > 0 && (behind == live_.size() || live_[behind].time > interval.begin);
+    std::size_t begin = live_.size() + (is_before ? behind - 1 : behind);
+    std::size_t end = live_.size() + at_or_after(interval.end);
+    std::int64_t highest = 0;
+    for (; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) highest = std::max(highest, nodes_[begin++]);
+      if (end % 2 == 1) highest = std::max(highest, nodes_[--end]);
+    }
+    return highest;
+  }
+
+ private:
+  std::size_t at_or_after(std::int64_t time) const {
+    const auto found = std::lower_bound(live_.begin(), live_.end(), time,
+                                        [](const LiveBytes& step, std::int64_t value) { return step.time < value; });
+    return static_cast<std::size_t>(found - live_.begin());
+  }
+
+  const std::vector<LiveBytes>& live_;
+  std::vector<std::int64_t> nodes_;  ///< below node i are 2 i and 2 i + 1; the last half are those of `live`
+};
 
 /// The search in one window; see Note [Search for places].
 class WindowSearch {
  public:
-  WindowSearch(WindowPacking& packing, const std::vector<LiveBytes>& live, std::int64_t goal_bytes)
-      : packing_(packing), live_(live), goal_bytes_(goal_bytes) {}
+  WindowSearch(WindowPacking& packing, const HighestLive& highest_live, std::int64_t goal_bytes)
+      : packing_(packing), highest_live_(highest_live), goal_bytes_(goal_bytes) {}
 
   Packing run() {
     try_usual_orders();
@@ -83,7 +102,7 @@ class WindowSearch {
     for (const std::int32_t m : order) {
       for (const LiveInterval& interval : packing_.item(m).intervals) {
         lifetime[m] += interval.end - interval.begin;
-        highest[m] = std::max(highest[m], highest_between(live_, interval));
+        highest[m] = std::max(highest[m], highest_live_.between(interval));
       }
       area[m] = static_cast<double>(lifetime[m]) * static_cast<double>(size(m));
     }
@@ -204,7 +223,7 @@ class WindowSearch {
   std::size_t random(std::size_t count) { return static_cast<std::size_t>(generator_() % count); }
 
   WindowPacking& packing_;
-  const std::vector<LiveBytes>& live_;
+  const HighestLive& highest_live_;
   const std::int64_t goal_bytes_;
   std::size_t num_fixed_ = 0;  ///< members at the front of each order that stay there
   Packing best_, current_;
@@ -215,7 +234,8 @@ class WindowSearch {
 };
 
 /// The windows between cuts, the one of the highest peak first.
-std::vector<LiveInterval> windows_between(std::span<const std::int64_t> cuts, const std::vector<LiveBytes>& live) {
+std::vector<LiveInterval> windows_between(std::span<const std::int64_t> cuts, const std::vector<LiveBytes>& live,
+                                          const HighestLive& highest_live) {
   std::vector<LiveInterval> windows;
   std::int64_t begin = live.front().time;
   const std::int64_t end = live.back().time;
@@ -226,19 +246,19 @@ std::vector<LiveInterval> windows_between(std::span<const std::int64_t> cuts, co
   }
   windows.push_back({begin, end});
   std::stable_sort(windows.begin(), windows.end(), [&](const LiveInterval& a, const LiveInterval& b) {
-    return highest_between(live, a) > highest_between(live, b);
+    return highest_live.between(a) > highest_live.between(b);
   });
   return windows;
 }
 
 ItemPlaces place_in_windows(std::span<const PlacedItem> items, std::span<const LiveInterval> windows,
-                            const std::vector<LiveBytes>& live, std::int64_t peak) {
+                            const HighestLive& highest_live, std::int64_t peak) {
   ItemPlaces places;
   places.offsets.assign(items.size(), -1);
   for (const LiveInterval& window : windows) {
     WindowPacking packing(items, places.offsets, window);
     if (packing.members().empty()) continue;
-    const Packing found = WindowSearch(packing, live, std::max(peak, places.total_bytes)).run();
+    const Packing found = WindowSearch(packing, highest_live, std::max(peak, places.total_bytes)).run();
     for (std::size_t m = 0; m < found.offsets.size(); ++m)
       places.offsets[static_cast<std::size_t>(packing.members()[m])] = found.offsets[m];
     places.total_bytes = std::max(places.total_bytes, found.total_bytes);
@@ -252,7 +272,8 @@ ItemPlaces place_items(std::span<const PlacedItem> items, std::span<const std::i
   if (items.empty()) return {};
   const std::vector<LiveBytes> live = live_bytes(items);
   const std::int64_t peak = peak_bytes(items);
-  return place_in_windows(items, windows_between(cuts, live), live, peak);
+  const HighestLive highest_live(live);
+  return place_in_windows(items, windows_between(cuts, live, highest_live), highest_live, peak);
 }
 
 std::int64_t peak_bytes(std::span<const PlacedItem> items) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/program/item_places.h"
+#include "engine/program/taken_bytes.h"
 
 namespace trainer {
 
@@ -13,6 +15,12 @@ bool live_together(const PlacedItem& a, const PlacedItem& b);
 
 /// A stretch of the timeline whose items get their places together, around those that have one already.
 /// A member is an item without a place that lives in the window, by its position in `members()`.
+///
+/// Note [Many members]
+/// A member's gap is found by looking at everything that has a place, which is fast for the many packings of few
+/// members that a search makes. Where there are many, n of them look at n² / 2. There what is taken is kept by time
+/// (Note [Taken bytes] in taken_bytes.h), of what is fixed once for all packings, and so each finds the same gap among
+/// the runs of bytes that are taken in its life, which are few.
 class WindowPacking {
  public:
   using Order = std::vector<std::int32_t>;
@@ -51,14 +59,27 @@ class WindowPacking {
     bool is_whole = true;  ///< it lives all that time
   };
 
+  /// Moments by which lives of members begin and end.
+  using Moments = std::vector<std::int64_t>;
+
+  void find_fixed(std::span<const std::int64_t> offsets);
+  CellRange cells_of(const LiveInterval& interval) const;
+  void note(std::int32_t item, std::int64_t offset, TakenBytes& taken) const;
+  void begin_many();
   Seat seat(std::int32_t item, std::int64_t offset) const;
   std::int64_t find_gap(const Seat& wanted, Fit fit) const;
+  std::int64_t find_gap_of_many(std::int32_t item, Fit fit);
 
   std::span<const PlacedItem> items_;
   LiveInterval window_;
   std::vector<std::int32_t> members_;
   std::vector<Seat> fixed_;  ///< items that have a place and live together with a member, by offset
   std::vector<Seat> seats_;  ///< while packing: those and the members placed so far, by offset
+  Moments moments_;          ///< between which members live, in order
+  bool have_single_lives_ = true;
+  // Of many members: what is fixed, and the members placed so far.
+  std::optional<TakenBytes> taken_by_fixed_, taken_by_members_;
+  std::vector<std::span<const ByteRun>> found_runs_;
 };
 
 }  // namespace trainer

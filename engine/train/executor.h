@@ -73,7 +73,7 @@ struct ExecutorOptions {
 /// waits changed no segment and left the allocator as it found it, so that of the next step, the same walk, changes
 /// none either: no memory that a waiting step uses goes back to the device.
 ///
-/// Everything a routine needs per call is prepared when it is laid out for the first time; from then on a step takes
+/// Everything a routine needs per call is there once it is laid out for the first time; from then on a step takes
 /// nothing from the system heap.
 class Executor {
  public:
@@ -81,6 +81,10 @@ class Executor {
   Executor(const Program& program, Device& device, Allocator& allocator, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+
+  /// Makes the kernels of a routine, so that none is made between steps: where there is no memory for what libraries
+  /// compile, nothing is lost. What is laid out is prepared there at the latest. Throws DeviceError.
+  void prepare(const Routine& routine);
 
   /// Peaks and the timeline start anew, for a step or an evaluation. `step` is what a failure names.
   void begin_step(std::int64_t step);
@@ -201,7 +205,6 @@ class Executor {
     std::int64_t num_fed = 0;
   };
 
-  void prepare(const Routine& routine);
   FedLayout& find_fed(const Sequence& sequence, bool& has_same_addresses);
   void queue_fed_step(const FedLayout& layout);
   std::int64_t num_bytes_of(BufferId buffer) const { return program_.buffers[buffer].num_bytes; }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/plan/step_routines.h"
 #include "engine/train/non_finite_search.h"
 
 namespace trainer {
@@ -47,6 +48,7 @@ TrainingLoop::~TrainingLoop() {
 
 RunStatus TrainingLoop::run() {
   leak_watch_.emplace(executor_, events_);
+  prepare_kernels();
   if (state_.step < schedule_.total_steps()) {
     const RunSchedule::Step next = schedule_.step(state_.step + 1);
     reader_ = session_.read_training(sampler_, {.epoch = next.epoch, .batch = next.first_batch});
@@ -61,6 +63,21 @@ RunStatus TrainingLoop::run() {
   executor_.finish_staging();
   reader_.reset();
   return status;
+}
+
+void TrainingLoop::prepare_kernels() {
+  const std::int64_t next = state_.step + 1, total = schedule_.total_steps();
+  const auto prepare_step = [&](std::int64_t number) {
+    if (number > total) return;
+    for_each_step_routine(program_, schedule_.step(number),
+                          [&](const Routine& routine) { executor_.prepare(routine); });
+  };
+  // Every step of an epoch but its last one is like the others.
+  prepare_step(next);
+  prepare_step(next + 1);
+  const std::int64_t steps_per_epoch = std::max<std::int64_t>(schedule_.steps_per_epoch(), 1);
+  prepare_step((next + steps_per_epoch - 1) / steps_per_epoch * steps_per_epoch);
+  for (const Routine& routine : program_.evaluations) executor_.prepare(routine);
 }
 
 RunStatus TrainingLoop::run_steps() {

@@ -74,6 +74,8 @@ class TrainingLoop {
     std::int64_t fed_number = -1;  ///< where it was fed; else its results go to a slot
   };
 
+  /// All that the steps and evaluations of the rest of the run call.
+  void prepare_kernels();
   RunStatus run_steps();
   /// What is due behind a step: evaluation and checkpoint; false where the run diverged.
   bool settle_step();

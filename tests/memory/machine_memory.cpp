@@ -89,6 +89,28 @@ TEST_CASE("A limit of a control group version 1 lowers both figures, also where 
   CHECK(root.read().available == 12288 * mib);
 }
 
+TEST_CASE("What the process may still map lowers what is available") {
+  FakeRoot root;
+  const auto limit = [&](const std::string& data, const std::string& addresses) {
+    root.write("proc/self/limits",
+               "Limit                     Soft Limit           Hard Limit           Units     \n"
+               "Max cpu time              unlimited            unlimited            seconds   \n"
+               "Max data size             " +
+                   data + "   unlimited            bytes     \n" + "Max address space         " + addresses +
+                   "           unlimited            bytes     \n");
+  };
+  root.write("proc/self/status", "Name:\ttrainer\nVmPeak:\t  400000 kB\nVmSize:\t  307200 kB\nVmData:\t  102400 kB\n");
+  limit("unlimited", "unlimited");
+  CHECK(root.read().available == 12288 * mib);
+  limit("unlimited", std::to_string(1000 * mib));
+  CHECK(root.read().available == 700 * mib);
+  CHECK(root.read().total == 16384 * mib);
+  limit(std::to_string(500 * mib), std::to_string(1000 * mib));
+  CHECK(root.read().available == 400 * mib);
+  limit(std::to_string(50 * mib), "unlimited");
+  CHECK(root.read().available == 0);
+}
+
 TEST_CASE("A system that tells nothing is answered with zeros") {
   FakeRoot root;
   root.remove("proc/meminfo");

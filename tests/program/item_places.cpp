@@ -11,6 +11,8 @@
 #include <set>
 #include <vector>
 
+#include "engine/program/window_packing.h"
+
 using namespace trainer;
 
 namespace {
@@ -134,6 +136,27 @@ Items training_items(std::mt19937& random, std::int64_t num_layers, std::int64_t
   return items;
 }
 
+/// The gap for an item among those that have a place, found by looking at each.
+std::int64_t found_gap(const Items& items, const std::vector<std::int64_t>& offsets, std::size_t wanted,
+                       WindowPacking::Fit fit) {
+  std::vector<LiveInterval> taken;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (offsets[i] >= 0 && meet(items[i], items[wanted]))
+      taken.push_back({offsets[i], offsets[i] + items[i].num_bytes});
+  std::sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  std::int64_t at = 0, best_at = -1, best = std::numeric_limits<std::int64_t>::max();
+  for (const LiveInterval& bytes : taken) {
+    const std::int64_t gap = bytes.begin - at;
+    if (gap >= items[wanted].num_bytes && gap < best) {
+      best = gap;
+      best_at = at;
+      if (fit == WindowPacking::Fit::lowest) break;
+    }
+    at = std::max(at, bytes.end);
+  }
+  return best_at >= 0 ? best_at : at;
+}
+
 }  // namespace
 
 TEST_CASE("nothing to place takes nothing, and one item its own size") {
@@ -201,6 +224,35 @@ TEST_CASE("what a training step holds is placed within a hundredth of its peak")
       check_places(items, places);
       INFO(num_layers << " layers, " << num_steps << " micro-batches");
       CHECK(static_cast<double>(places.total_bytes) <= 1.01 * static_cast<double>(counted_peak(items)));
+    }
+  }
+}
+
+TEST_CASE("each of many members of a window takes the gap that looking at everything finds") {
+  std::mt19937 random(7);
+  std::vector<std::int64_t> no_cuts;
+  Items layers = training_items(random, 230, 2, no_cuts);
+  layers.push_back({512, {{0, 5}, {9, 11}}});
+  for (const Items& items : {random_items(random, 1500, 60, 3000, 90), layers}) {
+    // Every other item has a place, some where no member lives.
+    std::vector<std::int64_t> given(items.size(), -1);
+    for (std::size_t i = 0; i < items.size(); i += 2) given[i] = static_cast<std::int64_t>(random() % 2000);
+    std::int64_t end = 0;
+    for (const PlacedItem& item : items) end = std::max(end, item.intervals.back().end);
+    WindowPacking packing(items, given, {end / 10, end});
+    WindowPacking::Order order(packing.members().size());
+    std::iota(order.begin(), order.end(), 0);
+    for (const WindowPacking::Fit fit : {WindowPacking::Fit::lowest, WindowPacking::Fit::tightest}) {
+      std::shuffle(order.begin(), order.end(), random);
+      const WindowPacking::Result result = packing.pack(order, fit, 0);
+      std::vector<std::int64_t> offsets = given;
+      std::int64_t num_different = 0;
+      for (const std::int32_t member : order) {
+        const auto item = static_cast<std::size_t>(packing.members()[static_cast<std::size_t>(member)]);
+        offsets[item] = found_gap(items, offsets, item, fit);
+        num_different += offsets[item] != result.offsets[static_cast<std::size_t>(member)] ? 1 : 0;
+      }
+      CHECK(num_different == 0);
     }
   }
 }

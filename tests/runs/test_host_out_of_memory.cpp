@@ -41,6 +41,19 @@ checkpoint: {every: 0}
   return path;
 }
 
+/// A limit of address space that comes when the run has begun, as if others took the memory that it was planned for.
+ProcessOptions limited_from_start(std::int64_t num_bytes) {
+  ProcessOptions options;
+  options.on_output = [num_bytes, is_limited = false](pid_t process, const std::string& out) mutable {
+    if (is_limited || out.find("\"event\":\"start\"") == std::string::npos) return;
+    is_limited = true;
+    const auto limit = static_cast<rlim_t>(num_bytes);
+    const rlimit both{limit, limit};
+    CHECK(prlimit(process, RLIMIT_AS, &both, nullptr) == 0);
+  };
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("A run that finds no host memory loses nothing, says who asked, and exits with 3") {
@@ -50,12 +63,13 @@ TEST_CASE("A run that finds no host memory loses nothing, says who asked, and ex
   REQUIRE(unlimited.exit_code == 0);
   const std::string weights = "/checkpoints/step-00000016/model.safetensors";
   int num_refused = 0;
-  for (std::int64_t limit = least_limit;; limit += 48 * address_mebibyte) {
+  for (std::int64_t limit = least_limit;; limit += 80 * address_mebibyte) {
     REQUIRE(limit < 2048 * address_mebibyte);
     const std::string output = folder / ("run" + std::to_string(limit));
-    const ProcessResult result = run_trainer({"run", config, "output=" + output, "--json"}, {.address_space = limit});
+    const ProcessResult result = run_trainer({"run", config, "output=" + output, "--json"}, limited_from_start(limit));
     INFO("limit " << limit << "\n" << result.err);
-    if (result.exit_code == 0) break;
+    if (result.exit_code == 0 && limit > 400 * address_mebibyte) break;
+    if (result.exit_code == 0) continue;  // the run was over before it was limited
     REQUIRE(result.exit_code == 3);
     CHECK(events_of(result.out).back()["status"] == "oom");
     // All 16 steps were trained, and are there.
@@ -68,6 +82,19 @@ TEST_CASE("A run that finds no host memory loses nothing, says who asked, and ex
     CHECK(events_of(resumed.out).back()["accuracy"].is_number());
   }
   CHECK(num_refused > 0);
+}
+
+TEST_CASE("A run that its limit of addresses leaves no room for is known before its first step") {
+  const ScratchFolder folder;
+  const std::string config = large_evaluation(folder);
+  const ProcessResult result = run_trainer({"run", config, "output=" + folder / "run", "--json"},
+                                           {.address_space = least_limit + 96 * address_mebibyte});
+  INFO(result.err);
+  CHECK(result.exit_code == 3);
+  const std::vector<json> events = events_of(result.out);
+  CHECK(events.front()["device"]["capacity"] < 256 * address_mebibyte);
+  CHECK(events_named(events, "oom").size() == 1);
+  CHECK(events_named(events, "step").empty());
 }
 
 TEST_CASE("A dataset for which there is no host memory is told with its size") {

@@ -53,6 +53,7 @@ class WrappedDevice final : public Device {
   bool records = false;                   ///< steps are recorded, fed and marked as the inner device does it
   std::int64_t num_branches = 0;          ///< that were recorded
   std::int64_t num_marks = 0;             ///< that were set on a device that records
+  std::int64_t num_prepared = 0;          ///< kernels that were asked for
   bool host_is_full = false;              ///< the next copy to the host finds no memory there
   std::int64_t num_synchronizations = 0;  ///< how often the host waited for everything
   const MemorySource* source = nullptr;   ///< the last one made
@@ -85,7 +86,10 @@ class WrappedDevice final : public Device {
   std::unique_ptr<StepFeed> make_step_feed(const StepFeedShape& shape) override {
     return records ? inner_->make_step_feed(shape) : nullptr;
   }
-  Kernel& prepare(const Op& op) override { return inner_->prepare(op); }
+  Kernel& prepare(const Op& op) override {
+    ++num_prepared;
+    return inner_->prepare(op);
+  }
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), memory);
     source = made.get();
