@@ -8,7 +8,9 @@
 
 #include "cuda/model/load_module.h"
 #include "engine/cpu/cpu_device.h"
+#include "engine/cpu/processor.h"
 #include "engine/errors.h"
+#include "engine/report/style.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {
@@ -58,6 +60,16 @@ std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::stri
   return nullptr;
 }
 
+std::unique_ptr<Device> make_cpu(const DeviceConfig& config) {
+  constexpr int most_for_each = 16;
+  const int most = most_for_each * usable_threads();
+  if (config.threads > most) {
+    throw ConfigError(fmt::format("device.threads is {}, and this process may use {}; at most {} here", config.threads,
+                                  format_number_of(usable_threads(), "thread"), most));
+  }
+  return make_cpu_device(config.threads);
+}
+
 std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
   std::string problem;
   // Without a driver nothing of CUDA's is loaded: that would take longer than many a command.
@@ -66,7 +78,7 @@ std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
   if (!problem.empty() && shows_gpu())
     std::fputs(fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem).c_str(),
                stderr);
-  return make_cpu_device(experiment.device.threads);
+  return make_cpu(experiment.device);
 }
 
 }  // namespace
@@ -76,7 +88,7 @@ std::unique_ptr<Device> make_device(const Experiment& experiment) {
     case DeviceType::automatic:
       return make_best_device(experiment);
     case DeviceType::cpu:
-      return make_cpu_device(experiment.device.threads);
+      return make_cpu(experiment.device);
     case DeviceType::cuda:
       return make_cuda_device(experiment);
   }

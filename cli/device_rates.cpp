@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/gpu_profile.h"
+#include "engine/config/utf8_text.h"
 #include "engine/cpu/processor.h"
 #include "engine/errors.h"
 #include "engine/train/rates_file.h"
@@ -44,7 +45,7 @@ KnownRates rates_of(const Device& device, const DeviceConfig& config) {
 
 void RatesWarnings::tell(const std::string& problem) {
   if (!problem.empty() && told_.insert(problem).second)
-    std::fputs(fmt::format("warning: {}\n", problem).c_str(), stderr);
+    std::fputs(fmt::format("warning: {}\n", escaped(problem)).c_str(), stderr);
 }
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/config/utf8_text.h"
 #include "engine/report/adaptation_report.h"
 #include "engine/report/out_of_memory_report.h"
 
@@ -45,7 +46,7 @@ void FailureSink::on_adapt(const AdaptEvent& event) {
 
 void FailureSink::on_warning(const WarningEvent& event) {
   const std::string text = paint(options_.style, Ink::yellow, "Warning:") + ' ' +
-                           wrap(event.message, static_cast<std::size_t>(options_.style.width) - 9) + '\n';
+                           wrap(escaped(event.message), static_cast<std::size_t>(options_.style.width) - 9) + '\n';
   std::fputs(text.c_str(), stderr);
 }
 

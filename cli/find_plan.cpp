@@ -64,7 +64,11 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   Planner planner(*target.device, target.rates);
   const Verdict verdict = planner.plan(experiment, data, row.capacity);
   row.problem = verdict.problem;
-  if (!row.problem.empty()) return row;
+  if (!row.problem.empty()) {
+    // No target can run a configuration that cannot be compiled.
+    compile_experiment(experiment, data, *target.device, row.capacity);
+    return row;
+  }
   row.fits = verdict.fits;
   row.peak_reserved = verdict.peak_reserved;
   row.step_seconds = verdict.time.seconds;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "cli/help_formatter.h"
 #include "cli/terminal.h"
 #include "cli/usage_error.h"
+#include "engine/config/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/report/process_report.h"
 #include "engine/report/style.h"
@@ -39,13 +41,13 @@ Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 out of mem
 
 void print_error(const std::string& message) {
   // Unlike fmt::print this throws nothing where nobody listens any more.
-  std::fputs(fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message).c_str(), stderr);
+  std::fputs(fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), escaped(message)).c_str(), stderr);
 }
 
 /// Located diagnostics say "error" themselves, after the file's name.
 void print_config_error(const std::string& message) {
   if (message.starts_with("error: ") || message.find(": error: ") != std::string::npos)
-    std::fputs((message + '\n').c_str(), stderr);
+    std::fputs((escaped(message) + '\n').c_str(), stderr);
   else
     print_error(message);
 }
@@ -87,6 +89,10 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     return ExitCode::done;
   }
   if (const std::string message = unknown_command_message(app, words); !message.empty()) {
+    print_error(message);
+    return ExitCode::config;
+  }
+  if (const std::string message = empty_value_message(words); !message.empty()) {
     print_error(message);
     return ExitCode::config;
   }
@@ -134,6 +140,9 @@ int main(int argc, char** argv) {
   } catch (const trainer::Error& error) {
     trainer::print_error(error.what());
     code = error.exit_code();
+  } catch (const std::length_error&) {
+    trainer::print_error(trainer::host_out_of_memory_message({"trainer itself", 0, /*depends_on_batches=*/false}));
+    code = ExitCode::out_of_memory;
   } catch (const std::bad_alloc&) {
     trainer::print_error(trainer::host_out_of_memory_message({"trainer itself", 0, /*depends_on_batches=*/false}));
     code = ExitCode::out_of_memory;

@@ -8,6 +8,7 @@
 
 #include "cli/terminal.h"
 #include "engine/bytes.h"
+#include "engine/config/utf8_text.h"
 #include "engine/report/run_summary.h"
 #include "engine/report/shell_words.h"
 
@@ -71,7 +72,8 @@ void ProgressSink::on_start(const StartEvent& event) {
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
   if (!event.skipped_checkpoint.empty())
-    write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
+    write(wrap("passed over: " + escaped(event.skipped_checkpoint), static_cast<std::size_t>(options_.style.width)) +
+          '\n');
   if (options_.finds_batch_size && event.experiment != nullptr)
     write(fmt::format("train.batch_size: auto is {}, {}\n", format_count(event.experiment->train.batch_size),
                       event.first_step > 1 ? "as when the run began" : "the largest that fits"));

@@ -66,6 +66,18 @@ std::string unknown_command_message(const CLI::App& app, const std::vector<std::
   return "";
 }
 
+std::string empty_value_message(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      return fmt::format("the value behind {} is empty", word.substr(0, word.size() - 1));
+    if (!word.empty()) continue;
+    const bool is_behind_flag = i > 0 && words[i - 1].starts_with('-');
+    return is_behind_flag ? fmt::format("the value behind {} is empty", words[i - 1]) : "an argument is empty";
+  }
+  return "";
+}
+
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   std::string message = error.what();

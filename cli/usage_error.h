@@ -13,6 +13,10 @@ namespace trainer {
 /// Whether the first word names no command of `app`: "unknown command 'rnu'; did you mean 'run'?". Empty: it does.
 std::string unknown_command_message(const CLI::App& app, const std::vector<std::string>& words);
 
+/// Whether a word, or what stands behind the '=' of a flag, is empty, which is never what was meant, such as a variable
+/// of a shell that is not set: "the value behind --weights is empty". Empty: none is.
+std::string empty_value_message(const std::vector<std::string>& words);
+
 /// What to tell for a command line that CLI11 has refused: what is wrong, the nearest flag, and where help is.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "datasets/dataset_format.h"
 #include "datasets/dataset_list.h"
@@ -128,6 +129,23 @@ void check_size(const DataConfig& config, const Shape& sample) {
                             fmt::format("at most {}", most_channels));
 }
 
+/// Synthetic samples are made as they are asked for.
+std::int64_t bytes_in_memory(const DataConfig& config, const DataDescription& description) {
+  std::int64_t num_bytes = 0;
+  const std::int64_t sample_bytes = description.sample.num_bytes() + description.target().num_bytes();
+  if (config.type == DataType::synthetic) return 0;
+  if (__builtin_mul_overflow(description.num_held, sample_bytes, &num_bytes))
+    return std::numeric_limits<std::int64_t>::max();
+  return num_bytes;
+}
+
+void check_total(const DataConfig& config, const DataDescription& description) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 50;
+  if (bytes_in_memory(config, description) <= most_bytes) return;
+  throw data_config_error(config, fmt::format("{} samples of {} are more than any machine holds", description.num_held,
+                                              description.sample.shape.to_string()));
+}
+
 std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header) {
   if (header.num_validation > 0) return 0;
   return num_set_aside(config, header.num_train, format.default_num_validation);
@@ -157,6 +175,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   if (description.num_train > most_samples || description.num_validation > most_samples)
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
   check_size(config, description.sample.shape);
+  check_total(config, description);
   set_normalization(config, description);
   return description;
 }
@@ -180,11 +199,13 @@ void check_unchanged(const DatasetHeader& header, const DatasetContents& content
 
 DatasetContents load_contents(const DatasetFormat& format, const DataConfig& config, std::uint64_t seed,
                               const DataDescription& description) {
+  const HostOutOfMemory no_memory("the dataset", bytes_in_memory(config, description), /*depends_on_batches=*/false);
   try {
     return format.load(config, seed);
   } catch (const std::bad_alloc&) {
-    const std::int64_t sample_bytes = description.sample.num_bytes() + description.target().num_bytes();
-    throw HostOutOfMemory("the dataset", description.num_held * sample_bytes, /*depends_on_batches=*/false);
+    throw no_memory;
+  } catch (const std::length_error&) {  // of a vector that no address space holds
+    throw no_memory;
   }
 }
 

@@ -11,6 +11,10 @@
 namespace trainer {
 namespace {
 
+// A file's name has at most 255 bytes, a path 4095. What is named for a run has a place and an ending beside the name,
+// what lies below its folder is a checkpoint's file.
+constexpr std::size_t longest_name = 200, longest_folder = 255, longest_output = 3840;
+
 class Rules {
  public:
   Rules(const Experiment& experiment, const ExperimentKeys& given, SourceSet& sources)
@@ -44,7 +48,32 @@ class Rules {
       refuse({"name"}, fmt::format("the name '{}' cannot name a folder", shortened(experiment_.name)),
              "a name without '/'");
     }
+    const bool is_long = experiment_.name.size() > longest_name;
+    if (is_long) {
+      refuse({"name"},
+             fmt::format("'name' has {} bytes, and names the run's folder and files", experiment_.name.size()),
+             fmt::format("at most {} bytes", longest_name));
+    }
     if (experiment_.output.empty()) refuse({"output"}, "'output' is empty", "a folder, such as runs/${name}");
+    if (!is_long) check_output();
+  }
+
+  void check_output() {
+    const std::string& output = experiment_.output;
+    if (output.size() > longest_output) {
+      refuse({"output"}, fmt::format("'output' has {} bytes, and the run's files lie below it", output.size()),
+             fmt::format("at most {} bytes", longest_output));
+      return;
+    }
+    for (std::size_t begin = 0; begin < output.size();) {
+      const std::size_t end = std::min(output.find('/', begin), output.size());
+      if (end - begin > longest_folder) {
+        refuse({"output"}, fmt::format("'output' has a folder whose name has {} bytes", end - begin),
+               fmt::format("at most {} bytes between two '/'", longest_folder));
+        return;
+      }
+      begin = end + 1;
+    }
   }
 
   void check_model() {

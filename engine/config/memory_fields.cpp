@@ -22,8 +22,8 @@ void add_device_fields(Fields& fields) {
     return Value(device.index == 0 ? std::string("cuda") : fmt::format("cuda:{}", device.index));
   };
   fields.push_back(std::move(type));
-  fields.push_back(of(&Experiment::device, &DeviceConfig::threads, "device.threads", integer(0, 4096),
-                      "CPU threads; 0: as many as the process may use")
+  fields.push_back(of(&Experiment::device, &DeviceConfig::threads, "device.threads", integer(0, 1024),
+                      "CPU threads, at most 16 for each that the process may use; 0: as many as it may use")
                        .also_called({"num_threads", "workers", "num_workers"}));
   fields.push_back(of(&Experiment::device, &DeviceConfig::tf32, "device.tf32", boolean(),
                       "CUDA: let matrix products and convolutions round f32 operands to TF32, faster and less exact")

@@ -32,6 +32,16 @@ bool is_control(char byte) {
   return code < 0x20U || code == 0x7FU;
 }
 
+/// U+0080 to U+009F, which terminals obey like the first 32.
+bool is_second_control(std::string_view text, std::size_t offset) {
+  return text[offset] == '\xC2' && offset + 1 < text.size() && static_cast<unsigned char>(text[offset + 1]) < 0xA0U;
+}
+
+/// Length of what may be shown at `offset`; 0 where it may not.
+std::size_t shown_length(std::string_view text, std::size_t offset) {
+  return is_control(text[offset]) || is_second_control(text, offset) ? 0 : sequence_length(text, offset);
+}
+
 }  // namespace
 
 std::size_t num_code_points(std::string_view text) {
@@ -59,16 +69,50 @@ std::string printable(std::string_view text) {
   result.reserve(text.size());
   std::size_t offset = 0;
   while (offset < text.size()) {
-    const std::size_t length = sequence_length(text, offset);
-    if (length == 0 || is_control(text[offset])) {
-      result += text[offset] == '\t' ? ' ' : '?';
-      ++offset;
-    } else {
+    if (const std::size_t length = shown_length(text, offset); length > 0) {
       result += text.substr(offset, length);
       offset += length;
+    } else {
+      result += text[offset] == '\t' ? ' ' : '?';
+      offset += is_second_control(text, offset) ? 2 : 1;
     }
   }
   return result;
+}
+
+std::string escaped(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string result;
+  result.reserve(text.size());
+  std::size_t offset = 0;
+  while (offset < text.size()) {
+    const std::size_t length = text[offset] == '\n' ? 1 : shown_length(text, offset);
+    if (length > 0) {
+      result += text.substr(offset, length);
+      offset += length;
+      continue;
+    }
+    if (is_second_control(text, offset)) ++offset;
+    const auto code = static_cast<unsigned char>(text[offset++]);
+    if (code == '\t') {
+      result += ' ';
+      continue;
+    }
+    result += "\\x";
+    result += digits[code / 16];
+    result += digits[code % 16];
+  }
+  return result;
+}
+
+std::string_view mistake_in_text(std::string_view text) {
+  std::size_t length = 0;
+  for (std::size_t offset = 0; offset < text.size(); offset += length) {
+    length = sequence_length(text, offset);
+    if (length == 0) return "is not UTF-8";
+    if (text[offset] != '\t' && shown_length(text, offset) == 0) return "holds a control character";
+  }
+  return "";
 }
 
 std::string shortened(std::string_view text, std::size_t most) {

@@ -79,6 +79,8 @@ class ValueReader {
         return std::nullopt;
       case ValueKind::text:
         if (node.text.size() > longest_text) return wrong(node, "is longer than 4096 bytes");
+        if (const auto mistake = mistake_in_text(node.text); !mistake.empty())
+          return wrong(node, mistake, "text in UTF-8 without control characters");
         return Value(node.text);
       case ValueKind::size:
         return read_size(node);

@@ -4,7 +4,12 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cstring>
+#include <latch>
+#include <string>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/cpu/dnnl_call.h"
 #include "engine/cpu/kernels.h"
@@ -123,10 +128,33 @@ class CpuDevice final : public Device {
   std::int64_t outside_bytes_ = 0;
 };
 
+/// OpenMP ends the process where one of its threads cannot start; so it is seen before whether as many can, beside
+/// those that read batches ahead for training and evaluation.
+void require_threads(int num_threads) {
+  constexpr int num_readers = 2;
+  if (num_threads == 1) return;  // OpenMP starts none
+  num_threads += num_readers;
+  std::latch all_started(1);
+  std::vector<std::thread> threads;
+  int num_started = 1;  // this one
+  try {
+    for (; num_started < num_threads; ++num_started) threads.emplace_back([&] { all_started.wait(); });
+  } catch (const std::system_error&) {  // told below
+  }
+  all_started.count_down();
+  for (std::thread& thread : threads) thread.join();
+  if (num_started == num_threads) return;
+  throw DeviceError("the CPU: the system lets this process start " + std::to_string(num_started) + " of " +
+                    std::to_string(num_threads) +
+                    " threads; raise its limit (ulimit -u, ulimit -v, the container's), or give device.threads");
+}
+
 }  // namespace
 
 std::unique_ptr<Device> make_cpu_device(int num_threads) {
-  return std::make_unique<CpuDevice>(num_threads > 0 ? num_threads : usable_threads());
+  if (num_threads <= 0) num_threads = usable_threads();
+  require_threads(num_threads);
+  return std::make_unique<CpuDevice>(num_threads);
 }
 
 std::string cpu_library_version() {

@@ -29,13 +29,17 @@ NormalizePixelsAttributes normalisation(const DataDescription& data) {
 /// The samples as the first layer takes them: features as they are, pixels normalised.
 ValueId add_input(GraphBuilder& builder, Graph& graph, const DataDescription& data, const SourceLocation& location) {
   builder.begin_layer("input", std::string(name_of(data.sample.dtype)), location, -1);
-  graph.batch = builder.add_value(batch_of(data.sample, graph.batch_size), "batch", Category::input);
-  graph.targets = builder.add_value(batch_of(data.target(), graph.batch_size), "targets", Category::input);
-  ValueId value = graph.batch;
-  if (data.sample.dtype == DType::u8)
-    value = builder.apply(normalize_pixels_op(builder.type(graph.batch), normalisation(data)), {graph.batch})[0];
-  builder.end_layer(value);
-  return value;
+  try {
+    graph.batch = builder.add_value(batch_of(data.sample, graph.batch_size), "batch", Category::input);
+    graph.targets = builder.add_value(batch_of(data.target(), graph.batch_size), "targets", Category::input);
+    ValueId value = graph.batch;
+    if (data.sample.dtype == DType::u8)
+      value = builder.apply(normalize_pixels_op(builder.type(graph.batch), normalisation(data)), {graph.batch})[0];
+    builder.end_layer(value);
+    return value;
+  } catch (const ShapeError& error) {
+    throw located_error(location, fmt::format("a batch of {} samples: {}", graph.batch_size, error.what()));
+  }
 }
 
 std::string_view name_of(LossType loss) {

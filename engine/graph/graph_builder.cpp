@@ -1,10 +1,17 @@
 #include "engine/graph/graph_builder.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
+namespace {
+
+constexpr double most_graph_bytes = 0x1p50;
+
+}  // namespace
 
 void GraphBuilder::begin_layer(std::string path, std::string kind, const SourceLocation& location, ValueId input) {
   Layer layer;
@@ -21,7 +28,20 @@ void GraphBuilder::end_layer(ValueId output) {
   layer_ = no_layer;
 }
 
+double checked_bytes(const TensorType& type) {
+  auto num_bytes = static_cast<double>(size_of(type.dtype));
+  for (const std::int64_t dim : type.shape) num_bytes *= static_cast<double>(dim);
+  if (num_bytes > most_graph_bytes) {
+    throw ShapeError(
+        fmt::format("a tensor of shape {} has more elements than any machine holds", type.shape.to_string()));
+  }
+  return num_bytes;
+}
+
 ValueId GraphBuilder::add_value(TensorType type, std::string_view role, Category category) {
+  num_bytes_ += checked_bytes(type);
+  if (num_bytes_ > most_graph_bytes)
+    throw ShapeError("the tensors up to here have more elements than any machine holds");
   Value value;
   value.type = type;
   value.role = role;
@@ -39,6 +59,7 @@ ValueId GraphBuilder::add_view(ValueId base, const Shape& shape) {
 }
 
 ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) {
+  checked_bytes(parameter.type);
   Layer& layer = graph_.layers[layer_];
   parameter.name = layer.path + "." + std::string(role);
   parameter.layer = layer_;

@@ -24,6 +24,7 @@ class GraphBuilder {
   /// Ends it: its output and totals are known.
   void end_layer(ValueId output);
 
+  /// Throws ShapeError where the values together have more bytes than any machine holds.
   ValueId add_value(TensorType type, std::string_view role, Category category);
   /// A value in the memory of `base` with another shape of as many elements.
   ValueId add_view(ValueId base, const Shape& shape);
@@ -40,7 +41,12 @@ class GraphBuilder {
   std::int64_t workspace_limit_;
   LayerId layer_ = no_layer;
   std::uint32_t num_random_streams_ = 0;
+  double num_bytes_ = 0;  ///< of the values
 };
+
+/// The bytes of a tensor, however large. Throws ShapeError where there are more than any machine holds: what is added
+/// and multiplied of the others is far from overflowing.
+double checked_bytes(const TensorType& type);
 
 /// Translates `layers`, in order, onto `input`; returns the last output. `prefix` is the path they stand under.
 /// Throws ConfigError that points at the layer whose shapes disagree.

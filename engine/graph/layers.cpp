@@ -70,6 +70,7 @@ struct LeafTranslation {
                                         .bias = spec.bias,
                                         .workspace_limit = builder.workspace_limit()});
     const Shape& weight = op.inputs[1].shape;
+    checked_bytes(op.inputs[1]);
     const std::int64_t window = weight[1] * weight[2];
     const std::int64_t fan_in = weight[3] * window;
     return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,

@@ -29,8 +29,12 @@ std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& d
   const std::int64_t asked = experiment.train.eval_batch_size;
   const std::int64_t eval_batch = std::min(asked > 0 ? asked : experiment.train.batch_size, data.num_validation);
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
-  return num_staged_batches(device) * (batch + eval_batch) * sample_bytes(data) +
-         (data.num_train + data.num_validation) * order_bytes;
+  // More than any machine holds, which the model's first layer tells of.
+  constexpr std::int64_t most = std::int64_t{1} << 60;
+  std::int64_t batches = 0;
+  if (__builtin_mul_overflow(num_staged_batches(device) * (batch + eval_batch), sample_bytes(data), &batches))
+    batches = most;
+  return std::min(batches, most) + (data.num_train + data.num_validation) * order_bytes;
 }
 
 /// The most of what a library takes at once: it gives it back behind each op.

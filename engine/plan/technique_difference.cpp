@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/plan/model_numbers.h"
@@ -11,9 +12,16 @@
 namespace trainer {
 namespace {
 
+constexpr std::array<std::string_view, 14> technique_keys = {
+    "train.batch_size",       "train.accumulation_steps",   "train.eval_batch_size", "train.amp",
+    "train.checkpointing",    "memory.gradients",           "memory.master_weights", "memory.moments",
+    "memory.allocator",       "memory.expandable_segments", "memory.update",         "memory.chunked_loss",
+    "memory.recompute_cheap", "memory.workspace_limit"};
+
 class DifferenceList {
  public:
   void add(std::string override_text, const std::string& what, Numbers numbers) {
+    require_internal(is_technique_key(override_text.substr(0, override_text.find('='))), "techniques are listed");
     difference_.set.push_back(std::move(override_text));
     tell(what, numbers);
   }
@@ -128,6 +136,10 @@ void compare_storage(const MemoryConfig& before, const MemoryConfig& after, Diff
 }
 
 }  // namespace
+
+bool is_technique_key(std::string_view key) {
+  return std::find(technique_keys.begin(), technique_keys.end(), key) != technique_keys.end();
+}
 
 TechniqueDifference find_technique_difference(const Experiment& before, const Experiment& after,
                                               const DataDescription& data) {

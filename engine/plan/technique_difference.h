@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/graph/data_description.h"
@@ -19,6 +20,9 @@ struct TechniqueDifference {
 /// placement. Nothing else may differ.
 TechniqueDifference find_technique_difference(const Experiment& before, const Experiment& after,
                                               const DataDescription& data);
+
+/// Whether a key is one that it sets.
+bool is_technique_key(std::string_view key);
 
 /// Whether each update sees as many samples in one as in the other.
 bool keeps_samples(const Experiment& before, const Experiment& after, const DataDescription& data);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/config/json_input.h"
 #include "engine/train/durable_file.h"
 
 namespace trainer {
@@ -15,13 +16,18 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// More than the configuration of a start event can take.
+constexpr std::size_t longest_event = std::size_t{16} << 20;
+
 bool goes(const std::string& line, const std::optional<Resumption>& resumption) {
-  const Json event = Json::parse(line, nullptr, false);
-  const auto name = event.is_object() ? event.find("event") : event.end();
-  if (!event.is_object() || name == event.end() || !name->is_string()) return true;  // cut off
+  if (line.size() > longest_event) return true;
+  const std::optional<Json> event = parse_json<Json>(line);
+  if (!event || !event->is_object()) return true;  // cut off
+  const auto name = event->find("event");
+  if (name == event->end() || !name->is_string()) return true;
   if (!resumption || !resumption->trains) return false;
-  const auto step = event.find("step");
-  if (step == event.end() || !step->is_number_integer()) return false;
+  const auto step = event->find("step");
+  if (step == event->end() || !step->is_number_integer()) return false;
   const auto number = step->get<std::int64_t>();
   if (*name == "eval") return number > resumption->step || (number == resumption->step && !resumption->evaluated);
   const bool is_of_a_step = *name == "step" || *name == "checkpoint" || *name == "warning";
@@ -36,6 +42,7 @@ bool keep_lines(const std::string& path, const std::optional<Resumption>& resump
     const bool is_unfinished = file.eof();
     if (is_unfinished || goes(line, resumption)) {
       removes_any = true;
+      if (kept == nullptr) break;  // the lines are read again when they are written
     } else if (kept != nullptr) {
       *kept << line << '\n';
     }

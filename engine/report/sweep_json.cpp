@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
+#include "engine/config/json_input.h"
 #include "engine/errors.h"
 
 namespace trainer {
@@ -24,9 +27,9 @@ SweepJson number_or_null(const std::optional<T>& number) {
 
 /// A number or truth value where JSON writes it as it was written, so that it reads back to the same text.
 SweepJson json_of_value(const std::string& value) {
-  SweepJson json = SweepJson::parse(value, nullptr, false);
-  const bool is_plain = !json.is_discarded() && (json.is_number() || json.is_boolean()) && json.dump() == value;
-  return is_plain ? json : SweepJson(value);
+  const std::optional<SweepJson> json = parse_json<SweepJson>(value);
+  const bool is_plain = json && (json->is_number() || json->is_boolean()) && json->dump() == value;
+  return is_plain ? *json : SweepJson(value);
 }
 
 std::string value_of_json(const SweepJson& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
@@ -37,63 +40,70 @@ SweepJson json_of_values(const std::vector<std::string>& keys, const std::vector
   return json;
 }
 
-std::vector<std::string> row_values_of(const SweepJson& json, const std::vector<std::string>& keys) {
+std::vector<std::string> row_values_of(const JsonInput<SweepJson>& json, const std::vector<std::string>& keys) {
   std::vector<std::string> values;
   values.reserve(keys.size());
-  for (const std::string& key : keys) values.push_back(value_of_json(json.at(key)));
+  for (const std::string& key : keys) values.push_back(value_of_json(json.at(key).scalar()));
   return values;
 }
 
 template <class T>
 std::optional<T> number_at(const SweepJson& json, const char* key) {
   const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<T>();
+  const bool holds = found != json.end() && (std::is_integral_v<T> ? found->is_number_integer() : found->is_number());
+  if (!holds) return std::nullopt;
+  const JsonInput<SweepJson> number(*found, key);
+  if constexpr (std::is_integral_v<T>)
+    return number.integer(std::numeric_limits<T>::min());
+  else
+    return number.number();
 }
 
 SweepJson config_without_output(const std::string& config_json) {
-  SweepJson config = SweepJson::parse(config_json, nullptr, false);
-  if (config.is_discarded()) return nullptr;
-  if (config.is_object()) config.erase("output");
-  return config;
+  std::optional<SweepJson> config = parse_json<SweepJson>(config_json);
+  if (!config) return nullptr;
+  if (config->is_object()) config->erase("output");
+  return *std::move(config);
 }
 
-SweepHeader sweep_header_of(const SweepJson& json) {
+SweepHeader sweep_header_of(const JsonInput<SweepJson>& json) {
   SweepHeader header;
-  header.version = json.at("version").get<std::string>();
-  header.plan_only = json.at("plan_only").get<bool>();
-  header.gpu = json.at("gpu").get<std::string>();
-  header.capacity = json.at("capacity").get<std::string>();
-  header.device = json.value("device", "");
-  header.rates = json.value("rates", "");
-  header.keys = json.at("keys").get<std::vector<std::string>>();
+  header.version = json.at("version").text();
+  header.plan_only = json.at("plan_only").boolean();
+  header.gpu = json.at("gpu").text();
+  header.capacity = json.at("capacity").text();
+  if (const auto device = json.find("device")) header.device = device->text();
+  if (const auto rates = json.find("rates")) header.rates = rates->text();
+  for (const auto& key : json.at("keys").items()) header.keys.push_back(key.text());
   header.values = row_values_of(json.at("values"), header.keys);
-  header.config_json = json.at("config").dump();
+  header.config_json = json.at("config").object().dump();
   return header;
 }
 
-SweepRow sweep_row_of(const SweepJson& json, const std::vector<std::string>& keys) {
+SweepRow sweep_row_of(const JsonInput<SweepJson>& json, const std::vector<std::string>& keys) {
+  constexpr std::int64_t largest_code = 255;
   SweepRow row;
-  row.point = json.at("point").get<std::string>();
+  row.point = json.at("point").text();
   row.values = row_values_of(json.at("values"), keys);
-  const std::optional<PointStatus> status = point_status_of(json.at("status").get<std::string>());
+  const std::optional<PointStatus> status = point_status_of(json.at("status").text());
   if (!status) throw DataError("an unknown status");
   row.status = *status;
-  row.exit_code = json.at("exit_code").get<int>();
-  row.signal = json.at("signal").get<int>();
-  row.capacity = number_at<std::int64_t>(json, "capacity");
-  row.peak_requested = number_at<std::int64_t>(json, "peak_requested");
-  row.peak_allocated = number_at<std::int64_t>(json, "peak_allocated");
-  row.peak_reserved = number_at<std::int64_t>(json, "peak_reserved");
-  row.peak_used = number_at<std::int64_t>(json, "peak_used");
-  row.samples_per_second = number_at<double>(json, "samples_per_second");
-  row.step_seconds = number_at<double>(json, "step_seconds");
-  row.loss = number_at<double>(json, "loss");
-  row.accuracy = number_at<double>(json, "accuracy");
-  row.train_loss = number_at<double>(json, "train_loss");
-  row.steps = json.at("steps").get<std::int64_t>();
-  row.seconds = json.at("seconds").get<double>();
-  row.error = json.value("error", "");
+  row.exit_code = static_cast<int>(json.at("exit_code").integer(-1, largest_code));
+  row.signal = static_cast<int>(json.at("signal").integer(0, largest_code));
+  const SweepJson& numbers = json.object();
+  row.capacity = number_at<std::int64_t>(numbers, "capacity");
+  row.peak_requested = number_at<std::int64_t>(numbers, "peak_requested");
+  row.peak_allocated = number_at<std::int64_t>(numbers, "peak_allocated");
+  row.peak_reserved = number_at<std::int64_t>(numbers, "peak_reserved");
+  row.peak_used = number_at<std::int64_t>(numbers, "peak_used");
+  row.samples_per_second = number_at<double>(numbers, "samples_per_second");
+  row.step_seconds = number_at<double>(numbers, "step_seconds");
+  row.loss = number_at<double>(numbers, "loss");
+  row.accuracy = number_at<double>(numbers, "accuracy");
+  row.train_loss = number_at<double>(numbers, "train_loss");
+  row.steps = json.at("steps").integer();
+  row.seconds = json.at("seconds").number(0);
+  if (const auto error = json.find("error")) row.error = error->text();
   return row;
 }
 
@@ -177,17 +187,20 @@ std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string&
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     try {
-      const SweepJson json = SweepJson::parse(line);
+      const std::optional<SweepJson> parsed = parse_json<SweepJson>(line);
+      if (!parsed) throw DataError("it is not JSON");
+      const JsonInput<SweepJson> json(*parsed);
+      const std::string& event = json.at("event").text();
       if (!log) {
-        if (json.at("event") != "sweep") throw DataError("no event 'sweep'");
+        if (event != "sweep") throw DataError("no event 'sweep'");
         log = SweepLog{sweep_header_of(json), {}, {}};
         continue;
       }
-      if (json.at("event") == "begun") {
-        log->begun.insert(json.at("point").get<std::string>());
+      if (event == "begun") {
+        log->begun.insert(json.at("point").text());
         continue;
       }
-      if (json.at("event") != "point") throw DataError("an unknown event");
+      if (event != "point") throw DataError("an unknown event");
       SweepRow row = sweep_row_of(json, log->header.keys);
       if (!log->header.plan_only) log->begun.insert(row.point);
       const auto [place, is_new] = places.emplace(row.point, log->rows.size());
@@ -195,7 +208,7 @@ std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string&
         log->rows.push_back(std::move(row));
       else
         log->rows[place->second] = std::move(row);
-    } catch (const std::exception& error) {
+    } catch (const DataError& error) {
       throw DataError(
           fmt::format("{}:{}: this line is not what a sweep writes ({}); remove it, or start anew with --overwrite",
                       path, number, error.what()));
@@ -210,8 +223,9 @@ std::vector<std::string> find_differences(const std::string& former_json, const 
 }
 
 void RunEventReader::read(std::string_view line) {
-  const SweepJson json = SweepJson::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("event") || !json["event"].is_string()) return;
+  const std::optional<SweepJson> parsed = parse_json<SweepJson>(line);
+  if (!parsed || !parsed->is_object() || !parsed->contains("event") || !(*parsed)["event"].is_string()) return;
+  const SweepJson& json = *parsed;
   const std::string event = json["event"];
   if (event == "start") {
     started_ = true;

@@ -12,11 +12,14 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "engine/config/json_input.h"
 #include "engine/config/load_experiment.h"
 #include "engine/half.h"
+#include "engine/ops/loss_scale.h"
 #include "engine/train/durable_file.h"
 #include "engine/train/float_tensor.h"
 #include "engine/train/safetensors.h"
+#include "engine/train/training_state_json.h"
 
 namespace trainer {
 namespace {
@@ -53,65 +56,28 @@ Json write_buffers(const std::string& path, std::span<const SavedTensor> buffers
   return {{"bytes", writer.file_bytes()}, {"crc32", fmt::format("{:08x}", writer.checksum())}};
 }
 
-Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-std::optional<double> optional_number(const Json& value) {
-  return value.is_null() ? std::nullopt : std::optional<double>(value.get<double>());
-}
-
-Json to_json(const TrainingState& state) {
-  Json json = {{"step", state.step},
-               {"pass", state.pass},
-               {"samples", state.samples},
-               {"evaluated", state.evaluated},
-               {"num_samples", state.num_samples},
-               {"best", {{"value", optional_number(state.best_value)}, {"step", state.best_step}}},
-               {"early_stopping",
-                {{"value", optional_number(state.stopping_value)},
-                 {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
-  if (state.train_crc32) json["data"]["train_crc32"] = *state.train_crc32;
-  if (state.validation_crc32) json["data"]["validation_crc32"] = *state.validation_crc32;
-  if (!state.device.empty()) json["device"] = state.device;
-  if (!state.adapted.empty()) json["adapted"] = {{"set", state.adapted}, {"given", Json::parse(state.given_config)}};
-  return json;
-}
-
-TrainingState state_of(const Json& json) {
-  TrainingState state;
-  state.step = json.at("step").get<std::int64_t>();
-  state.pass = json.at("pass").get<std::int64_t>();
-  state.samples = json.at("samples").get<std::int64_t>();
-  state.evaluated = json.at("evaluated").get<bool>();
-  state.num_samples = json.at("num_samples").get<std::int64_t>();
-  state.best_value = optional_number(json.at("best").at("value"));
-  state.best_step = json.at("best").at("step").get<std::int64_t>();
-  const Json& stopping = json.at("early_stopping");
-  state.stopping_value = optional_number(stopping.at("value"));
-  state.evaluations_without_improvement = stopping.at("evaluations_without_improvement").get<std::int64_t>();
-  if (const auto data = json.find("data"); data != json.end()) {
-    if (data->contains("train_crc32")) state.train_crc32 = data->at("train_crc32").get<std::uint32_t>();
-    if (data->contains("validation_crc32")) state.validation_crc32 = data->at("validation_crc32").get<std::uint32_t>();
-  }
-  if (const auto device = json.find("device"); device != json.end()) state.device = device->get<std::string>();
-  if (const auto adapted = json.find("adapted"); adapted != json.end()) {
-    state.adapted = adapted->at("set").get<std::vector<std::string>>();
-    state.given_config = adapted->at("given").dump();
-  }
-  return state;
-}
-
 std::string checksum_of(std::string_view text) {
   return fmt::format("{:08x}", crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size()));
 }
 
-DataError damaged(const std::string& path, std::string_view what) {
-  return DataError(fmt::format("checkpoint {} cannot be used: {}", path, what));
+DataError changed_file(const std::string& path, std::string_view name) {
+  return unusable_checkpoint(path, fmt::format("the contents of {} have changed since they were written", name));
+}
+
+void check_format(const std::string& path, const Json& state) {
+  if (state.value("format", Json()) != format_name)
+    throw unusable_checkpoint(path, fmt::format("{} was not written by trainer", state_file));
+  const Json version = state.value("format_version", Json());
+  if (version == checkpoint_format_version) return;
+  throw unusable_checkpoint(path, fmt::format("its format has version {}, this trainer reads version {}",
+                                              version.dump(), checkpoint_format_version));
 }
 
 /// Compares a file with what state.json says of it.
-void verify_file(const std::string& checkpoint, const char* name, const Json& expected) {
+void verify_file(const std::string& checkpoint, const char* name, const JsonInput<Json>& expected) {
   const std::string path = fmt::format("{}/{}", checkpoint, name);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw damaged(checkpoint, fmt::format("{} is missing", name));
+  if (!file) throw unusable_checkpoint(checkpoint, fmt::format("{} is missing", name));
   std::vector<unsigned char> buffer(1 << 20);
   uLong checksum = 0;
   std::uint64_t num_bytes = 0;
@@ -119,12 +85,13 @@ void verify_file(const std::string& checkpoint, const char* name, const Json& ex
     checksum = crc32_z(checksum, buffer.data(), count);
     num_bytes += count;
   }
-  const auto expected_bytes = expected.at("bytes").get<std::uint64_t>();
+  const auto expected_bytes = static_cast<std::uint64_t>(expected.at("bytes").integer());
   if (num_bytes != expected_bytes) {
-    throw damaged(checkpoint, fmt::format("{} has {} bytes where {} were written", name, num_bytes, expected_bytes));
+    throw unusable_checkpoint(checkpoint,
+                              fmt::format("{} has {} bytes where {} were written", name, num_bytes, expected_bytes));
   }
-  if (fmt::format("{:08x}", checksum) != expected.at("crc32").get<std::string>()) {
-    throw damaged(checkpoint, fmt::format("the contents of {} have changed since they were written", name));
+  if (fmt::format("{:08x}", checksum) != expected.at("crc32").text()) {
+    throw changed_file(checkpoint, name);
   }
 }
 
@@ -223,6 +190,26 @@ void read_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buff
   }
 }
 
+/// Of what was restored.
+void check_loss_scale(const Checkpoint& checkpoint, Executor& executor) {
+  const BufferId buffer = executor.program().loss_scale;
+  if (buffer < 0) return;
+  LossScaleState scale{};
+  executor.read(buffer, scale.data());
+  const auto is_count = [](double value, double most) {
+    return value >= 0 && value <= most && value == std::floor(value);
+  };
+  const bool holds = std::isfinite(scale[loss_scale_factor]) && scale[loss_scale_factor] > 0 &&
+                     is_count(scale[loss_scale_tracker], static_cast<double>(checkpoint.state.step)) &&
+                     is_count(scale[loss_scale_skipped], static_cast<double>(checkpoint.state.step));
+  if (!holds) {
+    throw unusable_checkpoint(checkpoint.path,
+                              fmt::format("{} has no loss scale of {} steps: factor {}, good steps {}, skipped {}",
+                                          optimizer_file, checkpoint.state.step, scale[loss_scale_factor],
+                                          scale[loss_scale_tracker], scale[loss_scale_skipped]));
+  }
+}
+
 std::vector<FoundTensor> find_weights(const SafetensorsFile& file, std::span<const SavedTensor> buffers) {
   return find_buffers(
       file, buffers, [](std::string_view name) { return name.ends_with(".num_batches_tracked"); }, true);
@@ -249,6 +236,10 @@ class TemporaryDirectory {
 
 }  // namespace
 
+DataError unusable_checkpoint(const std::string& path, std::string_view why) {
+  return DataError(fmt::format("checkpoint {} cannot be used: {}", path, why));
+}
+
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
                                 const std::string& trainer_version, const SavedTensors& tensors,
                                 PieceMemory& memory) try {
@@ -257,7 +248,7 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
   const TemporaryDirectory temporary(fmt::format("{}/.{}.{}.tmp", directory, name, getpid()));
   SavedCheckpoint saved;
 
-  Json json = to_json(state);
+  Json json = training_state_json(state);
   json["format"] = format_name;
   json["format_version"] = checkpoint_format_version;
   json["trainer_version"] = trainer_version;
@@ -281,28 +272,20 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
 Checkpoint read_checkpoint(const std::string& path) {
   const std::string state_path = fmt::format("{}/{}", path, state_file);
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) throw damaged(path, "there is no such folder");
-  if (!fs::exists(state_path, ignored)) throw damaged(path, fmt::format("{} is missing", state_file));
-  Json json = Json::parse(read_text_file(state_path, max_state_bytes), nullptr, false);
-  if (!json.is_object()) throw damaged(path, fmt::format("{} is not a JSON object", state_file));
+  if (!fs::is_directory(path, ignored)) throw unusable_checkpoint(path, "there is no such folder");
+  if (!fs::exists(state_path, ignored)) throw unusable_checkpoint(path, fmt::format("{} is missing", state_file));
+  std::optional<Json> json = parse_json<Json>(read_text_file(state_path, max_state_bytes));
+  if (!json || !json->is_object()) throw unusable_checkpoint(path, fmt::format("{} is not a JSON object", state_file));
+  check_format(path, *json);
   try {
-    if (!json.contains("format") || json.at("format") != format_name) {
-      throw damaged(path, fmt::format("{} was not written by trainer", state_file));
-    }
-    const Json version = json.at("format_version");
-    if (version != checkpoint_format_version) {
-      throw damaged(path, fmt::format("its format has version {}, this trainer reads version {}", version.dump(),
-                                      checkpoint_format_version));
-    }
-    const std::string stated = json.at("crc32").get<std::string>();
-    json.erase("crc32");
-    if (checksum_of(json.dump()) != stated) {
-      throw damaged(path, fmt::format("the contents of {} have changed since they were written", state_file));
-    }
-    for (const char* name : {model_file, optimizer_file}) verify_file(path, name, json.at("files").at(name));
-    return {path, state_of(json), json.at("config").dump()};
-  } catch (const Json::exception&) {
-    throw damaged(path, fmt::format("{} lacks a value or has one of the wrong type", state_file));
+    const JsonInput<Json> state(*json);
+    const std::string stated = state.at("crc32").text();
+    json->erase("crc32");
+    if (checksum_of(json->dump()) != stated) throw changed_file(path, state_file);
+    for (const char* name : {model_file, optimizer_file}) verify_file(path, name, state.at("files").at(name));
+    return {path, read_training_state(state), state.at("config").object().dump()};
+  } catch (const JsonMistake& mistake) {
+    throw unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
   }
 }
 
@@ -314,6 +297,7 @@ void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
   };
   restore(model_file, model_tensors(executor.program()));
   restore(optimizer_file, optimizer_tensors(executor.program()));
+  check_loss_scale(checkpoint, executor);
 }
 
 void check_weights(const SafetensorsFile& file, const Program& program) { find_weights(file, model_tensors(program)); }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -58,6 +59,9 @@ struct Checkpoint {
   const std::string& given_config() const { return state.adapted.empty() ? config_json : state.given_config; }
 };
 
+/// What is told of one that is damaged, foreign or not of the run that asks for it.
+DataError unusable_checkpoint(const std::string& path, std::string_view why);
+
 /// Result of saving: a path, or the parameter that keeps it from being worth saving.
 struct SavedCheckpoint {
   std::string path;
@@ -70,10 +74,12 @@ struct SavedCheckpoint {
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
                                 const std::string& trainer_version, const SavedTensors& tensors, PieceMemory& memory);
 
-/// Reads and checks a checkpoint directory. Throws DataError that says what is damaged or foreign.
+/// Reads and checks a checkpoint directory: every value by itself (those that depend on the run: resumed_state.h).
+/// Throws DataError that says what is damaged or foreign.
 Checkpoint read_checkpoint(const std::string& path);
 
-/// Fills parameters, running statistics and the optimizer's state. Names and shapes must be the program's, all of them.
+/// Fills parameters, running statistics and the optimizer's state. Names and shapes must be the program's, all of them,
+/// and the loss scale one that such a run can have. Throws DataError.
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
 
 /// Whether parameters and running statistics can be filled from a safetensors file alone, ours or PyTorch's: every one

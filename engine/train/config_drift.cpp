@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
+#include "engine/config/json_input.h"
 #include "engine/errors.h"
 
 namespace trainer {
@@ -110,21 +112,22 @@ void compare_lengths(const nlohmann::json& saved, const nlohmann::json& current,
 }  // namespace
 
 std::vector<std::string> find_config_drift(const std::string& saved_json, const std::string& current_json) {
-  const nlohmann::json saved = nlohmann::json::parse(saved_json, nullptr, false);
-  const nlohmann::json current = nlohmann::json::parse(current_json, nullptr, false);
-  if (saved.is_discarded()) throw DataError("the checkpoint's configuration is not JSON");
-  require_internal(!current.is_discarded(), "the resolved configuration is JSON");
+  const auto saved = parse_json<nlohmann::json>(saved_json), current = parse_json<nlohmann::json>(current_json);
+  if (!saved) throw DataError("the checkpoint's configuration is not JSON");
+  require_internal(current.has_value(), "the resolved configuration is JSON");
   std::vector<std::string> drift;
-  compare(&saved, &current, "", drift);
-  compare_lengths(saved, current, drift);
+  compare(&*saved, &*current, "", drift);
+  compare_lengths(*saved, *current, drift);
   return drift;
 }
 
 std::optional<std::int64_t> saved_batch_size(const std::string& saved_json) {
-  const nlohmann::json saved = nlohmann::json::parse(saved_json, nullptr, false);
+  const auto saved = parse_json<nlohmann::json>(saved_json);
   const nlohmann::json::json_pointer key("/train/batch_size");
-  if (saved.is_discarded() || !saved.contains(key) || !saved[key].is_number_integer()) return std::nullopt;
-  return saved[key].get<std::int64_t>();
+  if (!saved || !saved->contains(key) || !(*saved)[key].is_number_unsigned()) return std::nullopt;
+  const auto number = (*saved)[key].get<std::uint64_t>();
+  if (number < 1 || number > std::numeric_limits<std::int32_t>::max()) return std::nullopt;  // told as a difference
+  return static_cast<std::int64_t>(number);
 }
 
 }  // namespace trainer

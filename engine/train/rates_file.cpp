@@ -9,9 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/config/json_input.h"
+#include "engine/config/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/train/durable_file.h"
 
@@ -45,30 +48,20 @@ Json json_of(const RateTable& table) {
   return ways;
 }
 
-/// Throws nlohmann's errors and DataError.
-double rate_of(const Json& value) {
-  constexpr double least = 1, most = 1e30;
-  const auto rate = value.get<double>();
-  if (!(rate >= least && rate <= most)) throw DataError(fmt::format("{} a second is no speed", value.dump()));
-  return rate;
+double seconds_of(const JsonInput<Json>& value) {
+  constexpr double least = std::numeric_limits<double>::denorm_min(), most = 1e9;
+  return value.number(least, most);
 }
 
-/// Throws nlohmann's errors and DataError.
-double seconds_of(const Json& value) {
-  constexpr double most = 1e9;
-  const auto seconds = value.get<double>();
-  if (!(seconds > 0 && seconds <= most)) throw DataError(fmt::format("{} seconds are no time", value.dump()));
-  return seconds;
-}
-
-RateTable table_of(const Json& ways) {
+RateTable table_of(const JsonInput<Json>& ways) {
+  constexpr double least_rate = 1, most_rate = 1e30;
   RateTable table;
   for (std::size_t way = 0; way < table.size(); ++way) {
     for (std::size_t kind = 0; kind < table[way].size(); ++kind) {
-      const Json& entry = ways.at(way_names[way]).at(std::string(name_of(static_cast<OpKind>(kind))));
+      const auto entry = ways.at(way_names[way]).at(name_of(static_cast<OpKind>(kind)));
       for (const auto& [name, figure] : figures)
         table[way][kind].*figure =
-            figure == &OpRate::call_seconds ? seconds_of(entry.at(name)) : rate_of(entry.at(name));
+            figure == &OpRate::call_seconds ? seconds_of(entry.at(name)) : entry.at(name).number(least_rate, most_rate);
     }
   }
   return table;
@@ -127,18 +120,19 @@ std::optional<MachineRates> read_rates(const std::string& path, std::string_view
         fmt::format("the measured speeds in {} cannot be used: {}; trainer bench measures them anew", path, why));
   };
   try {
-    const Json json = Json::parse(read_text_file(path, most_bytes));
-    if (json.at("format") != format_version) throw DataError("it is of another version of trainer");
-    if (json.at("device") != device_name) throw DataError("it is of " + json.at("device").dump());
+    const std::optional<Json> json = parse_json<Json>(read_text_file(path, most_bytes));
+    if (!json) throw DataError("it is not JSON");
+    const JsonInput<Json> file(*json);
+    if (file.at("format").integer() != format_version) throw DataError("it is of another version of trainer");
+    if (const std::string& name = file.at("device").text(); name != device_name)
+      throw DataError(fmt::format("it is of '{}'", shortened(name)));
     MachineRates rates;
     rates.origin = MachineRates::Origin::measured;
     rates.source = path;
-    rates.step_seconds = seconds_of(json.at("step_seconds"));
-    rates.f32 = table_of(json.at("f32"));
-    rates.half = table_of(json.at("half"));
+    rates.step_seconds = seconds_of(file.at("step_seconds"));
+    rates.f32 = table_of(file.at("f32"));
+    rates.half = table_of(file.at("half"));
     return rates;
-  } catch (const Json::exception& damage) {
-    throw refused(damage.what());
   } catch (const DataError& reason) {
     throw refused(reason.what());
   }

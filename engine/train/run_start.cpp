@@ -6,6 +6,7 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/train/config_drift.h"
+#include "engine/train/resumed_state.h"
 
 namespace trainer {
 namespace {
@@ -119,9 +120,7 @@ RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment&
                     "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
                     checkpoint.path, fmt::join(drift, ", "), checkpoint.path));
   }
-  Experiment adapted = parse_experiment(resolved_yaml(given), given.config_path, checkpoint.state.adapted);
-  adapted.config_path = given.config_path;
-  return {given, std::move(adapted), checkpoint.state.adapted};
+  return {given, adapted_experiment(checkpoint, given, data.description), checkpoint.state.adapted};
 }
 
 }  // namespace trainer

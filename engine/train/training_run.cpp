@@ -20,6 +20,7 @@
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
 #include "engine/train/replaced_run.h"
+#include "engine/train/resumed_state.h"
 #include "engine/train/run_lock.h"
 #include "engine/train/run_start.h"
 #include "engine/train/training_loop.h"
@@ -53,6 +54,7 @@ class TrainingRun {
         compiled_(std::make_unique<CompiledExperiment>(std::move(compiled))) {
     if (weights_ != nullptr) check_weights(*weights_, compiled_->program);
     if (start.checkpoint) {
+      check_resumed_state(*start.checkpoint, compiled_->experiment, compiled_->schedule);
       progress_.resume(start.checkpoint->state);
       warnings_ = resumption_warnings(progress_.state, surroundings);
     }

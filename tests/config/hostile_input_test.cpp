@@ -168,4 +168,19 @@ TEST_CASE("one line of a mebibyte is shown in part") {
   CHECK(refused(text).size() < 1'000);
 }
 
+TEST_CASE("text that is not UTF-8 is refused at its place, wherever it comes from") {
+  const std::string model = "data: digits\nmodel: {layers: [flatten, linear: {out: 10}]}\n";
+  CHECK(has(refused(model, {"name=a\xff"}), "argument 'name=a?': error: "));
+  CHECK(has(refused(model, {"output=runs/\xc2"}), "argument 'output=runs/?': error: "));
+  CHECK(has(refused(model, {"data.root=\xed\xa0\x80"}), "is not UTF-8"));
+  // The name is the file's where none is given.
+  try {
+    parse_experiment(model, "folder/caf\xe9.yaml");
+    FAIL("no error");
+  } catch (const ConfigError& error) {
+    CHECK(has(error.what(), "'name': 'caf?' is not UTF-8"));
+  }
+  CHECK(parse_experiment(model, "folder/caf\xc3\xa9.yaml").name == "caf\xc3\xa9");
+}
+
 }  // namespace trainer

@@ -136,6 +136,31 @@ TEST_CASE("a shape mistake names the layer, the shapes and the line") {
                     Contains("test.yaml:5:") && Contains("10 classes"));
 }
 
+TEST_CASE("what no machine holds is refused at the layer that makes it, and nothing overflows on the way") {
+  const auto refusal = [](const std::string& layers, std::int64_t batch_size = 64) -> std::string {
+    try {
+      build_graph(experiment_of(layers), described_data({8, 8, 3}, 10, 64), batch_size, GraphMode::training);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "it was built";
+  };
+  CHECK_THAT(refusal("    - relu\n    - conv2d: {out: 2147483647, kernel: 2147483647, padding: 2147483647}\n"),
+             Contains("test.yaml:5:7: error: layer '1': a tensor of shape 2147483647×2147483647×2147483647×3 has more "
+                      "elements than any machine holds"));
+  CHECK_THAT(refusal("    - conv2d: {out: 1, kernel: 1, padding: 2147483647}\n"),
+             Contains("test.yaml:4:7: error: layer '0'") && Contains("more elements than any machine holds"));
+  CHECK_THAT(refusal("    - conv2d: {out: 4, kernel: 3, dilation: 2147483647}\n"), Contains("test.yaml:4:7"));
+  CHECK_THAT(refusal("    - conv2d: {out: 2147483647, kernel: 1}\n    - linear: {out: 2147483647}\n"),
+             Contains("test.yaml:5:7: error: layer '1'"));
+  CHECK_THAT(refusal("    - avgpool2d: {kernel: 2147483647, padding: 1073741823}\n"), Contains("test.yaml:4:7"));
+  // Each layer alone would do.
+  CHECK_THAT(refusal("    - repeat: {times: 4000, layers: [{conv2d: {out: 1048576, kernel: 1}}]}\n", 4096),
+             Contains("test.yaml:4:") && Contains("up to here have more elements than any machine holds"));
+  CHECK_THAT(refusal("    - relu\n", std::int64_t{1} << 60),
+             Contains("test.yaml:1:1: error: a batch of 1152921504606846976 samples"));
+}
+
 TEST_CASE("layer totals match PyTorch's count for a small network") {
   // torch: Conv2d(3,4,3) 112 parameters, Linear(144,10) 1450.
   const Experiment experiment =

@@ -239,6 +239,24 @@ TEST_CASE("a sweep's rows come back from its log as they were") {
   CHECK_FALSE(read_sweep_log(R"({"event":"sweep")", "sweep.jsonl").has_value());
   CHECK_THROWS_WITH(read_sweep_log(text + "{}\n", "a/sweep.jsonl"),
                     Contains("a/sweep.jsonl:5: this line is not what a sweep writes"));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const std::string& line :
+       {deep, R"({"event":"begun","point":)" + deep + "}", std::string(R"({"event":"begun","point":5})"),
+        std::string(R"({"event":"begun","point":"\u001b[31m"})")})
+    CHECK_THROWS_WITH(read_sweep_log(text + line + '\n', "sweep.jsonl"), Contains("sweep.jsonl:5: this line is not"));
+  CHECK_THROWS_WITH(read_sweep_log(deep + '\n', "sweep.jsonl"), Contains("sweep.jsonl:1: this line is not"));
+  const auto with = [](std::string line, const std::string& from, const std::string& to) {
+    REQUIRE(line.find(from) != std::string::npos);
+    return line.replace(line.find(from), from.size(), to) + '\n';
+  };
+  const std::string row = sweep_row_json(keys, measured({"16", "off"}, 10 << 20, 1000));
+  for (const char* changed : {R"("exit_code":1e99)", R"("exit_code":4294967296)", R"("exit_code":-7)"})
+    CHECK_THROWS_WITH(read_sweep_log(text + with(row, R"("exit_code":0)", changed), "sweep.jsonl"),
+                      Contains("sweep.jsonl:5: ") && Contains("'exit_code'"));
+  CHECK_THROWS_WITH(
+      read_sweep_log(text + with(row, R"("peak_allocated":10485760)", R"("peak_allocated":9223372036854775808)"),
+                     "sweep.jsonl"),
+      Contains("'peak_allocated'"));
   CHECK(find_differences(header.config_json, R"({"name":"x","output":"y","train":{"steps":50},"seed":1})") ==
         Texts{"train.steps (was 20, is 50)", "seed (was null, is 1)"});
 }

@@ -130,11 +130,14 @@ TEST_CASE("a resumption removes what a file of events has of lines cut off and o
   const std::string output = folder / "run";
   REQUIRE(run_trainer(run_of(output, "")).exit_code == 0);
   const std::vector<json> before = events_in(output);
-  std::ofstream(output + "/events.jsonl", std::ios::app) << R"({"event":"step","step":9,"loss":1})" << '\n'
-                                                         << R"({"event":"warning","step":9,"message":"again"})" << '\n'
-                                                         << R"({"event":"oom","step":9})" << '\n'
-                                                         << std::string(20, '\0') << '\n'
-                                                         << R"({"event":"step","step":10,"lo)";
+  std::ofstream(output + "/events.jsonl", std::ios::app)
+      << R"({"event":"step","step":9,"loss":1})" << '\n'
+      << R"({"event":"warning","step":9,"message":"again"})" << '\n'
+      << R"({"event":"oom","step":9})" << '\n'
+      << std::string(20, '\0') << '\n'
+      << R"({"event":"oom","step":)" << std::string(100'000, '[') << std::string(100'000, ']') << "}\n"
+      << R"({"event":"oom","step":")" << std::string(17 << 20, 'x') << "\"}\n"
+      << R"({"event":"step","step":10,"lo)";
   std::vector<std::string> words = run_of(output, "--resume");
   words.push_back("train.steps=9");
   REQUIRE(run_trainer(words).exit_code == 0);

@@ -78,6 +78,9 @@ TEST_CASE("A damaged or foreign file of rates is refused with what to do, wherev
   is_refused("");
   is_refused("[]");
   is_refused("{}");
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  is_refused(R"({"format": 1, "device": )" + deep + "}");
+  is_refused(deep);
   for (std::size_t length = 1; length + 2 < whole.size(); length += whole.size() / 37)
     is_refused(whole.substr(0, length));
   is_refused(replaced(whole, "\"format\": 1", "\"format\": 2"));

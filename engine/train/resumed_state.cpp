@@ -1,0 +1,64 @@
+#include "engine/train/resumed_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/load_experiment.h"
+#include "engine/config/utf8_text.h"
+#include "engine/plan/technique_difference.h"
+#include "engine/train/adaptation.h"
+
+namespace trainer {
+namespace {
+
+/// Of `step` steps.
+std::int64_t samples_until(const RunSchedule& schedule, std::int64_t step) {
+  if (step == 0) return 0;
+  const RunSchedule::Step last = schedule.step(step), last_of_epoch = schedule.step(schedule.steps_per_epoch());
+  const std::int64_t per_epoch = last_of_epoch.first_batch * schedule.batch_size() + last_of_epoch.num_samples;
+  return last.epoch * per_epoch + last.first_batch * schedule.batch_size() + last.num_samples;
+}
+
+}  // namespace
+
+Experiment adapted_experiment(const Checkpoint& checkpoint, const Experiment& given, const DataDescription& data) {
+  const auto refused = [&](std::string_view why) {
+    return unusable_checkpoint(checkpoint.path, fmt::format("state.json: 'adapted.set' {}", why));
+  };
+  for (const std::string& text : checkpoint.state.adapted) {
+    if (!is_technique_key(text.substr(0, text.find('='))))
+      throw refused(fmt::format("has '{}', which no run is adapted to", shortened(text)));
+  }
+  try {
+    Experiment adapted = parse_experiment(resolved_yaml(given), given.config_path, checkpoint.state.adapted);
+    adapted.config_path = given.config_path;
+    const bool has_batch = adapted.train.batch_size_rule != BatchSizeRule::automatic;
+    if (!has_batch || !keeps_samples(given, adapted, data)) throw refused("has other samples in each update");
+    return adapted;
+  } catch (const ConfigError& error) {
+    throw refused(fmt::format("does not fit the configuration:\n{}", error.what()));
+  }
+}
+
+void check_resumed_state(const Checkpoint& checkpoint, const Experiment& experiment, const RunSchedule& schedule) {
+  const TrainingState& state = checkpoint.state;
+  const auto refuse = [&](std::string_view why) {
+    throw unusable_checkpoint(checkpoint.path, fmt::format("state.json: {}", why));
+  };
+  if (state.step > schedule.total_steps()) {
+    refuse(fmt::format("'step' is {}, and the run ends after step {} (train.epochs, train.steps)", state.step,
+                       schedule.total_steps()));
+  }
+  if (const std::int64_t pass = passes_until(schedule, state.step); state.pass != pass)
+    refuse(fmt::format("'pass' is {}, and {} steps of the run have {} batches", state.pass, state.step, pass));
+  if (const std::int64_t samples = samples_until(schedule, state.step); state.samples != samples)
+    refuse(fmt::format("'samples' is {}, and {} steps of the run train on {}", state.samples, state.step, samples));
+  if (experiment.checkpoint.best != Metric::accuracy) return;
+  for (const auto& [key, value] :
+       {std::pair{"best.value", state.best_value}, std::pair{"early_stopping.value", state.stopping_value}}) {
+    if (value && (*value < 0 || *value > 1)) refuse(fmt::format("'{}' is {}, which is no accuracy", key, *value));
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,112 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/cli/process.h"
+
+using namespace trainer;
+using Catch::Contains;
+
+namespace {
+
+/// Whether a terminal would show all of it and obey nothing: no controls but newlines, in UTF-8 that is well formed.
+bool is_plain(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte < 0x20U && byte != '\n') || byte == 0x7FU) return false;
+    if (byte == 0xC2U && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0U) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("an empty value is refused wherever it stands, and not taken for none") {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"run", "configs/quickstart.yaml", "--weights", ""},
+           {"run", "configs/quickstart.yaml", "--weights="},
+           {"run", "configs/quickstart.yaml", "--resume="},
+           {"run", "configs/quickstart.yaml", "--log-every", ""},
+           {"plan", "configs/quickstart.yaml", "--gpu", ""},
+           {"plan", "configs/quickstart.yaml", "--gpu="},
+           {"plan", "configs/quickstart.yaml", "--capacity", ""},
+           {"fit", "configs/quickstart.yaml", "--gpu", ""},
+           {"fit", "configs/quickstart.yaml", "--capacity="},
+           {"fit", "configs/quickstart.yaml", "--max", ""},
+           {"fit", "configs/quickstart.yaml", "--write", ""},
+           {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
+       }) {
+    const ProcessResult result = run_trainer(words);
+    INFO(words.back() << " " << words[2]);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains("the value behind --") && Contains("is empty"));
+  }
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"bench", ""}, {"check", ""}, {"init", ""}, {"config", "explain", ""}}) {
+    const ProcessResult result = run_trainer(words);
+    CHECK(result.exit_code == 2);
+    CHECK_THAT(result.err, Contains("an argument is empty"));
+  }
+}
+
+TEST_CASE("a configuration that no GPU can run is an error, told once, whatever it is planned for") {
+  const std::vector<std::string> wrong = {
+      "configs/quickstart.yaml", "model.layers=[{conv2d: {out: 8, kernel: 99}}, flatten, {linear: {out: 10}}]"};
+  const auto planned = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", wrong[0], wrong[1]};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_trainer(words);
+  };
+  const ProcessResult one = planned({"--gpu", "rtx4090"});
+  REQUIRE(one.exit_code == 2);
+  for (const std::vector<std::string>& targets :
+       {std::vector<std::string>{"--gpu", "all"}, {"--gpu", "rtx4090,h100"}, {"--capacity", "1GiB,2GiB"}}) {
+    const ProcessResult several = planned(targets);
+    CHECK(several.exit_code == 2);
+    CHECK(several.out.empty());
+    CHECK(several.err == one.err);
+  }
+}
+
+TEST_CASE("what a file holds never moves the cursor of a terminal") {
+  const ScratchFolder folder;
+  const std::string escape =
+      "\x1b[31m\x07\x7f\xc2\x9b"
+      "5m";
+  const std::string csv = folder.path() + "/data.csv";
+  std::ofstream(csv) << "a,b\n1," << escape << "\n" << escape << ",2\n";
+  const std::string config = folder.path() + "/csv.yaml";
+  std::ofstream(config) << "data: {type: csv, train: " << csv << ", target_type: numeric}\nloss: mse\n"
+                        << "model: {layers: [linear: {out: 1}]}\n";
+  const ProcessResult cell = run_trainer({"check", config});
+  CHECK(cell.exit_code == 6);
+  CHECK_THAT(cell.err, Contains("\\x1b[31m"));
+  CHECK(is_plain(cell.err));
+
+  // As YAML writes it within quotes.
+  const std::string named = folder.path() + "/named.yaml";
+  std::ofstream(named) << "name: \"a\\e[31mb\"\ndata: digits\nmodel: {layers: [flatten, linear: {out: 10}]}\n";
+  const ProcessResult name = run_trainer({"plan", named});
+  CHECK(name.exit_code == 2);
+  CHECK_THAT(name.err, Contains("named.yaml:1:7: error: 'name': 'a?[31mb' holds a control character"));
+  CHECK(is_plain(name.err));
+
+  const std::string path = folder.path() + "/" + escape + ".yaml";
+  std::ofstream(path) << "data: digits\nmodel: {layers: [flatten, linear: {out: 10, bias: 3}]}\n";
+  const ProcessResult placed = run_trainer({"check", path});
+  CHECK(placed.exit_code == 2);
+  CHECK(is_plain(placed.err));
+}
+
+TEST_CASE("more threads than a process may use are refused, also where the system starts fewer") {
+  const ProcessResult many = run_trainer({"plan", "configs/quickstart.yaml", "device.threads=1024"});
+  CHECK(many.exit_code == 2);
+  CHECK_THAT(many.err, Contains("device.threads is 1024") && Contains("at most"));
+  // Room for the program, and not for the stacks of so many threads.
+  ProcessOptions little;
+  little.address_space = std::int64_t{220} << 20;
+  const ProcessResult limited = run_trainer({"plan", "configs/quickstart.yaml", "device.threads=16"}, little);
+  INFO(limited.err);
+  CHECK(limited.exit_code == 7);
+  CHECK_THAT(limited.err, Contains("of 18 threads") && Contains("device.threads"));
+}
