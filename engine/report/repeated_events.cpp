@@ -13,10 +13,10 @@
 namespace trainer {
 namespace {
 
-using Json = nlohmann::json;
+using EventJson = nlohmann::json;
 
 bool goes(const std::string& line, const std::optional<Resumption>& resumption) {
-  const Json event = Json::parse(line, nullptr, false);
+  const EventJson event = EventJson::parse(line, nullptr, false);
   const auto name = event.is_object() ? event.find("event") : event.end();
   if (!event.is_object() || name == event.end() || !name->is_string()) return true;  // cut off
   if (!resumption || !resumption->trains) return false;
