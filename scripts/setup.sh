@@ -4,6 +4,10 @@
 readonly RUN_PACKAGES="g++ cmake ninja-build libcli11-dev libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libdnnl-dev zlib1g-dev"
 readonly TEST_PACKAGES="catch2 clang-format clang-tidy git python3"
+readonly FUZZ_PACKAGES="clang libclang-rt-dev libomp-dev"
+# One build serves the fuzzers and the tests under the sanitizers.
+readonly FUZZ_CMAKE_ARGUMENTS=(-DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -gline-tables-only" -DTRAINER_SANITIZE=address,undefined -DTRAINER_FUZZ=ON)
 
 say() { printf '%s\n' "$*" >&2; }
 

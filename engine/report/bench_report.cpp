@@ -13,8 +13,6 @@
 namespace trainer {
 namespace {
 
-std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }
-
 /// Lines of at most the style's width, each behind so many spaces.
 std::string paragraph(std::string_view text, std::size_t indent, const Style& style) {
   const std::string spaces(indent, ' ');

@@ -5,9 +5,8 @@
 namespace trainer {
 
 nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis) {
-  using Json = nlohmann::ordered_json;
   if (!diagnosis.is_known) return nullptr;
-  Json not_enough = Json::array();
+  auto not_enough = nlohmann::ordered_json::array();
   for (const Change& change : diagnosis.not_enough)
     not_enough.push_back({{"set", change.set}, {"peak_reserved", change.peak_reserved}});
   return {{"fragmentation", diagnosis.is_fragmentation()},

@@ -15,8 +15,6 @@
 namespace trainer {
 namespace {
 
-std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }
-
 std::string field(const Style& style, std::string_view name, const std::string& value) {
   constexpr std::size_t name_columns = 20;
   const std::string indent(2 + name_columns, ' ');

@@ -70,20 +70,19 @@ std::string peak_explanation(const PlanPeak& peak) {
 
 std::string peak_report(const PlanFindings& findings, const Style& style) {
   const PlanPeak& peak = findings.shown().peak;
-  const auto heading = [&](std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; };
-  std::string text = heading("Where the peak lies");
+  std::string text = heading(style, "Where the peak lies");
   text += "  " + wrap(peak_explanation(peak), static_cast<std::size_t>(style.width) - 2, "  ") + '\n';
   const std::string chart = memory_chart(
       peak.timeline, {.layer_labels = findings.layer_labels, .capacity = findings.plan.fits ? 0 : findings.capacity},
       style);
   if (!chart.empty()) {
     const std::string_view what = peak.phase == Phase::eval ? "The evaluation" : "The step";
-    text += heading(peak.step == 0 && peak.phase != Phase::eval
-                        ? "Loading, allocated from left to right"
-                        : fmt::format("{} with the peak, allocated from left to right", what)) +
+    text += heading(style, peak.step == 0 && peak.phase != Phase::eval
+                               ? "Loading, allocated from left to right"
+                               : fmt::format("{} with the peak, allocated from left to right", what)) +
             chart;
   }
-  text += heading("Who holds it at the peak");
+  text += heading(style, "Who holds it at the peak");
   text += category_table(peak.live.by_category, peak.allocated, style);
   text += '\n' + layer_table(peak.live.by_layer, peak.allocated, style);
   if (!peak.live.top.empty()) text += '\n' + buffer_table(peak.live.top, peak.allocated, style);

@@ -14,8 +14,6 @@
 namespace trainer {
 namespace {
 
-std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }
-
 std::string verdict(const PlanFindings& findings, const Style& style) {
   const std::string capacity =
       fmt::format("the capacity of {} ({})", format_bytes(findings.capacity), findings.capacity_origin);

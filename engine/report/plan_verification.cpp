@@ -18,12 +18,12 @@ struct StepCounter {
   std::int64_t StepMemory::*value;
 };
 
-constexpr std::array<StepCounter, 6> counters = {{{"peak requested", &StepMemory::peak_requested},
-                                                  {"peak allocated", &StepMemory::peak_allocated},
-                                                  {"peak reserved", &StepMemory::peak_reserved},
-                                                  {"requested after", &StepMemory::requested},
-                                                  {"allocated after", &StepMemory::allocated},
-                                                  {"reserved after", &StepMemory::reserved}}};
+constexpr std::array<StepCounter, 6> step_counters = {{{"peak requested", &StepMemory::peak_requested},
+                                                       {"peak allocated", &StepMemory::peak_allocated},
+                                                       {"peak reserved", &StepMemory::peak_reserved},
+                                                       {"requested after", &StepMemory::requested},
+                                                       {"allocated after", &StepMemory::allocated},
+                                                       {"reserved after", &StepMemory::reserved}}};
 
 std::string name_of(const PlanVerification::Line& line) {
   if (line.step == 0) return "loading";
@@ -34,7 +34,7 @@ std::string name_of(const PlanVerification::Line& line) {
 
 std::int64_t PlanVerification::num_different_bytes(const Line& line) {
   std::int64_t sum = 0;
-  for (const StepCounter& counter : counters)
+  for (const StepCounter& counter : step_counters)
     sum += std::abs(line.predicted.*counter.value - line.measured.*counter.value);
   return sum;
 }
@@ -47,10 +47,10 @@ bool PlanVerification::is_equal() const {
 std::string verification_report(const PlanVerification& verification, const Style& style) {
   TextTable table({{"", Align::left}, {"bytes", Align::left}, {"predicted"}, {"measured"}, {"difference"}});
   for (const PlanVerification::Line& line : verification.lines) {
-    for (const StepCounter& counter : counters) {
+    for (const StepCounter& counter : step_counters) {
       const std::int64_t predicted = line.predicted.*counter.value;
       const std::int64_t measured = line.measured.*counter.value;
-      table.add_row({&counter == counters.data() ? name_of(line) : "", std::string(counter.name),
+      table.add_row({&counter == step_counters.data() ? name_of(line) : "", std::string(counter.name),
                      format_count(predicted), format_count(measured), format_count(measured - predicted)});
     }
   }

@@ -14,14 +14,14 @@
 namespace trainer {
 namespace {
 
-using Json = nlohmann::json;
+using EventJson = nlohmann::json;
 
 /// More than the configuration of a start event can take.
 constexpr std::size_t longest_event = std::size_t{16} << 20;
 
 bool goes(const std::string& line, const std::optional<Resumption>& resumption) {
   if (line.size() > longest_event) return true;
-  const std::optional<Json> event = parse_json<Json>(line);
+  const std::optional<EventJson> event = parse_json<EventJson>(line);
   if (!event || !event->is_object()) return true;  // cut off
   const auto name = event->find("event");
   if (name == event->end() || !name->is_string()) return true;

@@ -57,6 +57,8 @@ std::string paint(const Style& style, Ink ink, std::string_view text) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code_of(ink), text);
 }
 
+std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }
+
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

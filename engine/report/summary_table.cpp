@@ -84,26 +84,25 @@ std::string summary_table(const Program& program, const Style& style) {
 }
 
 std::string summary_json(const Program& program) {
-  using Json = nlohmann::ordered_json;
   const std::vector<LayerFigures> figures = figures_of(program);
-  const auto add_figures = [](Json& json, const LayerFigures& layer) {
+  const auto add_figures = [](nlohmann::ordered_json& json, const LayerFigures& layer) {
     json["parameters"] = layer.num_parameters;
     json["flops"] = layer.flops;
     json["parameter_bytes"] = layer.parameter_bytes;
     json["activation_bytes"] = layer.activation_bytes;
   };
-  Json json = {{"event", "summary"}};
-  Json layers = Json::array();
+  nlohmann::ordered_json json = {{"event", "summary"}};
+  auto layers = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const Layer& layer = program.layers[i];
-    Json entry = {{"layer", layer.path}, {"kind", layer.kind}};
+    nlohmann::ordered_json entry = {{"layer", layer.path}, {"kind", layer.kind}};
     entry["output"] = std::vector<std::int64_t>(layer.output.shape.begin(), layer.output.shape.end());
     add_figures(entry, figures[i]);
     layers.push_back(std::move(entry));
   }
   add_figures(json, figures.back());
   json["layers"] = std::move(layers);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace trainer

@@ -51,4 +51,118 @@ inline std::string generated_experiment(std::mt19937& random, int most_repeats =
   return text;
 }
 
+/// Draws the parts of a tiny experiment: what trainer can do, in any order that a rule allows.
+class NetworkDraw {
+ public:
+  explicit NetworkDraw(std::mt19937& random) : random_(random) {}
+
+  bool one_in(unsigned n) { return random_() % n == 0; }
+  std::string number(unsigned lowest, unsigned highest) {
+    return std::to_string(lowest + random_() % (highest - lowest + 1));
+  }
+  std::string one_of(const std::vector<std::string>& texts) { return texts[random_() % texts.size()]; }
+  std::string activation() {
+    return one_of({"relu", "relu", "gelu", "{gelu: {approximate: tanh}}", "silu", "tanh", "sigmoid"});
+  }
+
+  /// Layers that leave features as many as they were.
+  std::string even_feature_layers(const std::string& width) {
+    const std::string linear = "{linear: {out: " + width + one_of({"", ", bias: false"}) + "}}";
+    switch (random_() % 5) {
+      case 0:
+        return activation();
+      case 1:
+        return "{dropout: {p: 0.25}}";
+      case 2:
+        return one_of({"layernorm", "{layernorm: {affine: false}}"});
+      case 3:
+        return "{residual: {layers: [layernorm, " + linear + ", " + activation() + ", " + linear + "]}}";
+      default:
+        return "{repeat: {times: 2, layers: [" + linear + ", " + activation() + "]}}";
+    }
+  }
+  std::string feature_layers() {
+    std::string text;
+    for (unsigned blocks = 1 + random_() % 3; blocks > 0; --blocks) {
+      const std::string width = number(3, 40);
+      text += "{linear: {out: " + width + "}}, " + activation() + ", ";
+      for (unsigned count = random_() % 3; count > 0; --count) text += even_feature_layers(width) + ", ";
+    }
+    return text;
+  }
+
+  std::string convolution(const std::string& out, const std::string& further = "") {
+    return "{conv2d: {out: " + out + ", kernel: 3, padding: 1" + further + one_of({"", ", bias: false"}) + "}}";
+  }
+  std::string image_layers() {
+    const std::string width = one_of({"4", "6", "8"});
+    std::string text = convolution(width) + ", " + one_of({"batchnorm2d, ", ""}) + activation() + ", ";
+    for (unsigned count = random_() % 3; count > 0; --count) {
+      const std::string block = convolution(width) + ", batchnorm2d, relu, " + convolution(width) + ", batchnorm2d";
+      switch (random_() % 5) {
+        case 0:
+          text += "{residual: {layers: [" + block + "]}}, relu, ";
+          break;
+        case 1:
+          text += "{residual: {layers: [" + convolution(width, ", stride: 2") +
+                  ", batchnorm2d], shortcut: [{conv2d: {out: " + width + ", kernel: 1, stride: 2}}]}}, relu, ";
+          break;
+        case 2:
+          text += "{dropout: {p: 0.25}}, ";
+          break;
+        case 3:
+          text += convolution(width, ", groups: 2") + ", relu, ";
+          break;
+        default:
+          text += "{avgpool2d: {kernel: 2, stride: 1}}, ";
+      }
+    }
+    return text + one_of({"{maxpool2d: {kernel: 2}}, flatten, ", "global_avgpool, ", "flatten, "});
+  }
+
+  /// Techniques that change numbers. 16 bits and what goes with them, storage, the cut of a batch.
+  std::string numbers(bool is_classifier) {
+    const std::string amp = one_of({"off", "off", "fp16", "bf16"});
+    const bool is_adam = one_in(2);
+    std::string train = "train: {steps: 6, batch_size: " + one_of({"1", "4", "5", "7", "22"}) + ", amp: " + amp;
+    if (one_in(4)) train += ", accumulation_steps: " + number(2, 3);
+    if (one_in(5)) train += ", clip_norm: 0.5";
+    if (one_in(4)) train += ", eval_batch_size: 4";
+    if (one_in(3)) train += ", eval_every: " + number(1, 4);
+    std::string memory = "memory: {limit: 1GiB";
+    if (is_adam && one_in(3)) memory += ", moments: 8bit";
+    if (amp != "off" && one_in(3)) memory += ", gradients: 16bit";
+    if (amp == "bf16" && one_in(3)) memory += ", master_weights: false";
+    if (is_classifier && one_in(4)) memory += ", chunked_loss: 2";
+    const std::string optimizer =
+        is_adam ? one_of({"{type: adam, lr: 0.01}", "{type: adamw, lr: 0.01, weight_decay: 0.1}"})
+                : one_of({"{type: sgd, lr: 0.01}", "{type: sgd, lr: 0.01, momentum: 0.9, nesterov: true}"});
+    const std::string schedule = one_of({"constant", "cosine, warmup_steps: 2", "one_cycle", "step, every: 2"});
+    return train + "}\n" + memory + "}\noptimizer: " + optimizer + "\nschedule: {type: " + schedule + "}\n";
+  }
+
+ private:
+  std::mt19937& random_;
+};
+
+/// A tiny experiment of 6 steps, as YAML, of any kind of layer, loss and technique that changes numbers. A run of it
+/// takes milliseconds.
+inline std::string generated_network(std::mt19937& random) {
+  NetworkDraw draw(random);
+  const std::string classes = draw.number(2, 6);
+  const bool has_images = draw.one_in(3), is_classifier = !draw.one_in(3);
+  std::string text =
+      "name: generated\nseed: " + draw.number(0, 1000) + "\ndata: {type: synthetic, samples: 22, shape: [";
+  text += has_images ? "8, 8, " + draw.number(1, 3) : draw.number(1, 20);
+  text += is_classifier ? "], classes: " + classes : "], target_type: numeric";
+  text += ", validation_samples: " + draw.number(1, 9);
+  if (draw.one_in(4)) text += ", drop_last: true";
+  text += "}\n";
+  if (is_classifier && draw.one_in(4)) text += "loss: {type: cross_entropy, label_smoothing: 0.1}\n";
+  if (!is_classifier) text += draw.one_of({"loss: mse\n", "loss: bce_with_logits\n"});
+  text += "model: {layers: [" + (has_images ? draw.image_layers() : draw.feature_layers());
+  text += "{linear: {out: " + (is_classifier ? classes : "1") + "}}]}\n";
+  return text + draw.numbers(is_classifier);
+}
+
 }  // namespace trainer

@@ -1,13 +1,12 @@
 #include <catch2/catch.hpp>
 
+#include "tests/techniques/free_of_consequence.h"
 #include "tests/techniques/networks.h"
 #include "tests/whole_runs/training_fixture.h"
 
 namespace trainer {
 
 namespace {
-
-using Settings = std::vector<std::string>;
 
 /// The weights and the optimizer's state after 12 steps.
 std::string trained_bytes(const TechniqueNetwork& network, const OutputFolder& folder, const std::string& name,
@@ -33,20 +32,6 @@ void check_same_bits(const Settings& common, const std::vector<Settings>& change
     }
   }
 }
-
-const std::vector<Settings> free_of_consequence = {
-    {"train.checkpointing={every: 1}"},
-    {"train.checkpointing={every: 3}"},
-    {"train.checkpointing={layers: ['*']}"},
-    {"train.checkpointing={layers: [linear]}"},
-    {"train.checkpointing=sqrt"},
-    {"train.checkpointing=sqrt", "memory.recompute_cheap=false"},
-    {"train.checkpointing=auto", "memory.limit=1GiB"},
-    {"memory.recompute_cheap=false"},
-    {"memory.in_place=false"},
-    {"memory.allocator=planned"},
-    {"memory.allocator=planned", "train.checkpointing=sqrt", "memory.in_place=false"},
-};
 
 }  // namespace
 

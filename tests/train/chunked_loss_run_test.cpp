@@ -20,18 +20,18 @@ optimizer: {type: sgd, lr: 0.5, momentum: 0.9}
 train: {batch_size: 24, steps: 200, eval_every: 50}
 )";
 
-struct Outcome {
+struct LossOutcome {
   std::vector<double> losses, accuracies, top5;
   std::int64_t peak_requested = 0, planned_peak_requested = 0;
 };
 
-Outcome run_with(std::int64_t chunk_rows, const std::vector<std::string>& overrides = {}) {
+LossOutcome run_with(std::int64_t chunk_rows, const std::vector<std::string>& overrides = {}) {
   const OutputFolder folder;
   TestRun run(many_classes, folder.path("run"), overrides);
   run.experiment.memory.chunked_loss = chunk_rows;
   const std::unique_ptr<Device> device = make_cpu_device(1);
   REQUIRE(run(*device) == RunStatus::done);
-  Outcome outcome;
+  LossOutcome outcome;
   for (const StepEvent& step : run.events.steps) {
     outcome.losses.push_back(step.loss);
     outcome.peak_requested = std::max(outcome.peak_requested, step.memory.step.peak_requested);
@@ -47,7 +47,7 @@ Outcome run_with(std::int64_t chunk_rows, const std::vector<std::string>& overri
   return outcome;
 }
 
-void check_alike(const Outcome& chunked, const Outcome& whole) {
+void check_alike(const LossOutcome& chunked, const LossOutcome& whole) {
   REQUIRE(chunked.losses.size() == whole.losses.size());
   for (std::size_t i = 0; i < whole.losses.size(); ++i)
     CHECK(chunked.losses[i] == Approx(whole.losses[i]).epsilon(1e-4).margin(1e-5));
@@ -58,12 +58,12 @@ void check_alike(const Outcome& chunked, const Outcome& whole) {
 }  // namespace
 
 TEST_CASE("A loss in chunks trains as one of all logits, without ever holding them") {
-  const Outcome whole = run_with(0);
+  const LossOutcome whole = run_with(0);
   REQUIRE(whole.losses.size() == 204);
   CHECK(whole.losses[199] < whole.losses[0] / 2);
   for (const std::int64_t rows : {1, 7, 64}) {
     INFO("chunks of " << rows);
-    const Outcome chunked = run_with(rows);
+    const LossOutcome chunked = run_with(rows);
     check_alike(chunked, whole);
     CHECK(chunked.peak_requested == chunked.planned_peak_requested);
     const std::int64_t chunk_bytes = logits_bytes * std::min(rows, batch_size) / batch_size;

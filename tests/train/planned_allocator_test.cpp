@@ -121,7 +121,9 @@ class CountingAllocator final : public Allocator {
   Allocator& inner_;
 };
 
-std::int64_t total(const CategoryBytes& bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}); }
+std::int64_t total_planned(const CategoryBytes& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
 
 }  // namespace
 
@@ -190,7 +192,7 @@ TEST_CASE("From its second time on a planned step asks nothing of the allocator,
   lay_out_evaluation();
   CHECK(allocator.num_calls == num_calls);
   CHECK(executor.run_peak() == run_peak);
-  CHECK(total(executor.peak_by_category()) == plan.peak_allocated);
+  CHECK(total_planned(executor.peak_by_category()) == plan.peak_allocated);
 
   executor.release_all();
   CHECK(source->held() == 0);
@@ -227,7 +229,7 @@ TEST_CASE("A planned segment that is refused ends before the first step in a rep
     CHECK(context.failure.statistics.reserved_bytes.all.current == 0);
     CHECK(context.step == 1);
     CHECK(context.refused_peak == fitting.events.ends[0].peak_allocated);
-    CHECK(total(context.live.by_category) == fitting.events.ends[0].peak_allocated);
+    CHECK(total_planned(context.live.by_category) == fitting.events.ends[0].peak_allocated);
     CHECK_FALSE(context.layer.empty());
     CHECK_FALSE(context.timeline.empty());
     const std::vector<Change>& fixes = run->events.failures[0].fixes;

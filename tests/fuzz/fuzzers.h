@@ -1,0 +1,41 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace trainer {
+
+/// What a fuzzer does with one input. It throws what reading it throws: ConfigError or DataError where the input is
+/// refused. Any other exception is a mistake of trainer's, and so is what the sanitizers report.
+using FuzzedReading = void (*)(std::string_view input);
+
+struct Fuzzer {
+  const char* name;  ///< tests/fuzz/<name>_fuzzer.cpp and tests/fuzz/corpus/<name>/
+  FuzzedReading read;
+};
+
+void read_fuzzed_checkpoint(std::string_view input);
+void read_fuzzed_cifar10(std::string_view input);
+void read_fuzzed_config(std::string_view input);
+void read_fuzzed_csv(std::string_view input);
+void read_fuzzed_gpu_profile(std::string_view input);
+void read_fuzzed_gzip(std::string_view input);
+void read_fuzzed_idx(std::string_view input);
+void read_fuzzed_rates(std::string_view input);
+void read_fuzzed_safetensors(std::string_view input);
+void read_fuzzed_sweep(std::string_view input);
+
+inline constexpr Fuzzer fuzzers[] = {
+    {"checkpoint", read_fuzzed_checkpoint},
+    {"cifar10", read_fuzzed_cifar10},
+    {"config", read_fuzzed_config},
+    {"csv", read_fuzzed_csv},
+    {"gpu_profile", read_fuzzed_gpu_profile},
+    {"gzip", read_fuzzed_gzip},
+    {"idx", read_fuzzed_idx},
+    {"rates", read_fuzzed_rates},
+    {"safetensors", read_fuzzed_safetensors},
+    {"sweep", read_fuzzed_sweep},
+};
+
+}  // namespace trainer

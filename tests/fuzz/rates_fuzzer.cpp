@@ -1,0 +1,38 @@
+#include "engine/train/rates_file.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "engine/train/durable_file.h"
+#include "tests/fuzz/fuzzed_folder.h"
+#include "tests/fuzz/fuzzers.h"
+
+namespace trainer {
+
+namespace {
+
+std::string written_rates() {
+  const FuzzedFolder folder({});
+  const std::string path = folder.path() + "/rates.json";
+  write_rates(path, "cpu", assumed_cpu_rates(1));
+  return read_text_file(path, std::size_t{1} << 20);
+}
+
+}  // namespace
+
+/// A patch (RFC 7386) of a file that is whole: every op there is has a figure in it. What is no JSON is a file itself.
+void read_fuzzed_rates(std::string_view input) {
+  static const FuzzedFile file;
+  static const nlohmann::json whole = nlohmann::json::parse(written_rates());
+  const nlohmann::json patch = nlohmann::json::parse(input, nullptr, false);
+  if (patch.is_discarded()) {
+    file.write(input);
+  } else {
+    nlohmann::json patched = whole;
+    patched.merge_patch(patch);
+    file.write(patched.dump());
+  }
+  (void)read_rates(file.path(), "cpu");
+}
+
+}  // namespace trainer
