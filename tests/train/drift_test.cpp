@@ -14,7 +14,7 @@ using namespace trainer;
 
 namespace {
 
-constexpr std::int64_t capacity = std::int64_t{1} << 28;
+constexpr std::int64_t open_run_capacity = std::int64_t{1} << 28;
 
 /// A run whose program and allocator are at hand.
 struct OpenRun {
@@ -26,12 +26,12 @@ struct OpenRun {
 
   OpenRun(const char* yaml, const std::string& output, const std::vector<std::string>& overrides = {})
       : run(yaml, output, overrides),
-        compiled(compile_experiment(run.experiment, run.data.description, *device, capacity)),
+        compiled(compile_experiment(run.experiment, run.data.description, *device, open_run_capacity)),
         directory(output) {}
 
   void open() {
     make_directories_durably(directory.path());
-    session.emplace(compiled, run.data, *device, capacity);
+    session.emplace(compiled, run.data, *device, open_run_capacity);
   }
 
   RunStatus operator()(EventSink& events) {

@@ -39,7 +39,7 @@ void write_run(const std::string& output, const std::string& text) {
   point_link(output + "/checkpoints/latest", "step-00000006");
 }
 
-std::string refusal_of(TestRun& run) {
+std::string refusal_of_run(TestRun& run) {
   try {
     run();
   } catch (const DataError& error) {
@@ -132,7 +132,7 @@ TEST_CASE("What replaces a run is looked at before that one moves, and may be it
   for (const std::string& weights : {std::string("typo.safetensors"), output + "/config.yaml", other_weights(folder)}) {
     INFO(weights);
     second.options.initial_weights = weights;
-    CHECK(refusal_of(second) != "accepted");
+    CHECK(refusal_of_run(second) != "accepted");
     CHECK((files_below(output) == before));
   }
   second.options.initial_weights = checkpoint_file(output, 3, "model.safetensors");
@@ -164,7 +164,7 @@ TEST_CASE("A run killed before its first checkpoint is followed by the one that 
   const Files before = files_below(output);
   ReplacedRun(output).set_aside();
   TestRun second(small_experiment, output, {"train.steps=3"});
-  CHECK_THAT(refusal_of(second), Contains("already holds a run"));
+  CHECK_THAT(refusal_of_run(second), Contains("already holds a run"));
   CHECK((files_below(output) == before));
 }
 
@@ -175,11 +175,11 @@ TEST_CASE("Files that no run wrote are not replaced") {
   TestRun run(small_experiment, output, {"train.steps=3"});
   run.options.overwrite = GENERATE(false, true);
   write_bytes(output + "/events.jsonl", "{\"mine\": 1}\n");
-  CHECK_THAT(refusal_of(run), Contains(output + "/events.jsonl") && Contains("output=FOLDER"));
+  CHECK_THAT(refusal_of_run(run), Contains(output + "/events.jsonl") && Contains("output=FOLDER"));
   CHECK(file_bytes(output + "/events.jsonl") == "{\"mine\": 1}\n");
   fs::remove(output + "/events.jsonl");
   write_bytes(output + "/config.yaml", "mine");
-  CHECK_THAT(refusal_of(run), Contains(output + "/config.yaml") && Contains("output=FOLDER"));
+  CHECK_THAT(refusal_of_run(run), Contains(output + "/config.yaml") && Contains("output=FOLDER"));
   CHECK(file_bytes(output + "/config.yaml") == "mine");
   fs::remove(output + "/config.yaml");
   CHECK(run() == RunStatus::done);
@@ -193,13 +193,13 @@ TEST_CASE("What a run is to replace or go on from is settled while no other run 
   const RunLock other(output);
   TestRun second(small_experiment, output, {"train.steps=3"});
   second.options.resume = GENERATE(false, true);
-  CHECK_THAT(refusal_of(second), Contains("another trainer is writing"));
+  CHECK_THAT(refusal_of_run(second), Contains("another trainer is writing"));
 }
 
 TEST_CASE("A run that is refused leaves no folders") {
   const OutputFolder folder;
   TestRun run(small_experiment, folder.path("a") + "/b/run");
   run.options.initial_weights = "typo.safetensors";
-  CHECK(refusal_of(run) != "accepted");
+  CHECK(refusal_of_run(run) != "accepted");
   CHECK_FALSE(fs::exists(folder.path("a")));
 }
