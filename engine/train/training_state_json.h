@@ -11,6 +11,6 @@ namespace trainer {
 nlohmann::json training_state_json(const TrainingState& state);
 
 /// Reads it back, each value with its type and range. Throws JsonMistake.
-TrainingState read_training_state(const JsonInput<nlohmann::json>& state);
+TrainingState read_training_state(const JsonInput<nlohmann::json>& json);
 
 }  // namespace trainer
