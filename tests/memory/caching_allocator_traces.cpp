@@ -147,7 +147,6 @@ TEST_CASE("The caching allocator does exactly what the rules say on 10,000 rando
 }
 
 TEST_CASE("The caching allocator follows the rules on long traces of many blocks") {
-  Coverage coverage;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     Random random(seed);
     FailingSource source(std::int64_t{1} << 40);
