@@ -1,0 +1,134 @@
+"""What a run leaves behind when one of its calls fails, or when it is killed: whatever it was, the exit code is one that
+the documentation has, the last checkpoint is readable, and going on from it ends with the bits of a run that nothing
+happened to.
+
+Environment: TRAINER, the binary; FAILING_CALLS, the library of failing_calls.cpp; FAULTS_SEED, of the kills.
+"""
+import errno
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXIT_CODES = (0, 3, 6, 7)  # nothing is wrong with the configuration, and nobody interrupts
+SETTINGS = ["configs/quickstart.yaml", "model.layers=[flatten, linear: {out: 10}]", "train.epochs=null", "train.steps=6",
+            "train.eval_every=3", "checkpoint.every=2", "checkpoint.keep=2"]
+NUM_KILLS = 40
+
+
+class Faults(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer_faults_"))
+        begin = time.monotonic()
+        assert cls.run_trainer("whole").returncode == 0
+        cls.seconds = time.monotonic() - begin
+        cls.whole = cls.weights("whole")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def start(cls, output, words=(), **environment):
+        command = [os.environ["TRAINER"], "run", *SETTINGS, f"output={cls.folder / output}", "--quiet", *words]
+        return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "2", **environment}, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    @classmethod
+    def run_trainer(cls, output, words=(), **environment):
+        process = cls.start(output, words, **environment)
+        _, process.errors = process.communicate(timeout=60)
+        return process
+
+    @classmethod
+    def run_failing(cls, output, kind, call, words=(), error=errno.ENOSPC):
+        return cls.run_trainer(output, words, LD_PRELOAD=os.environ["FAILING_CALLS"], FAILING_KIND=kind,
+                               FAILING_CALL=str(call), FAILING_ERROR=str(error),
+                               FAILING_FOLDER=str(cls.folder / output), FAILING_COUNT=str(cls.folder / "count"))
+
+    @classmethod
+    def weights(cls, output):
+        return (cls.folder / output / "checkpoints" / "latest" / "model.safetensors").read_bytes()
+
+    def go_on(self, output):
+        """From what a run left, to the end."""
+        has_checkpoint = any((self.folder / output / "checkpoints").glob("step-*"))
+        process = self.run_trainer(output, ["--resume" if has_checkpoint else "--overwrite"])
+        self.assertEqual(process.returncode, 0, process.errors)
+        self.assertEqual(self.weights(output), self.whole)
+        self.assertEqual([path.name for path in (self.folder / output).rglob("*.tmp")], [])
+
+    def check_every_call(self, kind, error=errno.ENOSPC, every=1):
+        self.assertEqual(self.run_failing("counted", kind, 0, error=error).returncode, 0)
+        num_calls = int((self.folder / "count").read_text())
+        self.assertGreater(num_calls, 0)
+        for call in range(1, num_calls + 1, every):
+            with self.subTest(kind=kind, call=call, error=errno.errorcode[error]):
+                process = self.run_failing("run", kind, call, error=error)
+                # A thread that fails behind trainer's look at whether all can start ends the process in libgomp.
+                if "libgomp: Thread creation failed" not in process.errors:
+                    self.assertIn(process.returncode, EXIT_CODES, process.errors)
+                if process.returncode == 0:
+                    self.assertEqual(self.weights("run"), self.whole)
+                else:
+                    self.go_on("run")
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+        shutil.rmtree(self.folder / "counted")
+
+    def test_a_full_disk(self):
+        self.check_every_call("files")
+
+    def test_a_broken_disk(self):
+        self.check_every_call("files", errno.EIO, every=7)
+
+    def test_large_allocations(self):
+        self.check_every_call("memory")
+
+    def test_threads(self):
+        self.check_every_call("threads")
+
+    def test_a_run_that_replaces_another(self):
+        """Either of them is whole afterwards."""
+        def begin():
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            process = self.run_trainer("run", ["seed=7"])
+            self.assertEqual(process.returncode, 0, process.errors)
+            return self.weights("run")
+
+        former = begin()
+        self.assertEqual(self.run_failing("run", "files", 0, ["--overwrite"]).returncode, 0)
+        num_calls = int((self.folder / "count").read_text())
+        for call in range(1, num_calls + 1, 3):
+            with self.subTest(call=call):
+                begin()
+                process = self.run_failing("run", "files", call, ["--overwrite"])
+                self.assertIn(process.returncode, EXIT_CODES, process.errors)
+                # Whatever stayed hidden comes back at the next start, which this one is refused.
+                self.run_trainer("run")
+                seeds = (("seed=7", former), ("seed=1", self.whole))
+                went_on = [self.run_trainer("run", ["--resume", seed]).returncode for seed, _ in seeds]
+                self.assertEqual(sorted(went_on), [0, 6], process.errors)
+                self.assertEqual(self.weights("run"), seeds[went_on.index(0)][1])
+        shutil.rmtree(self.folder / "run")
+
+    def test_kills(self):
+        seed = int(os.environ.get("FAULTS_SEED", time.time_ns() % 1_000_000))
+        moments = random.Random(seed)
+        for number in range(NUM_KILLS):
+            with self.subTest(FAULTS_SEED=seed, kill=number):
+                process = self.start("run")
+                time.sleep(moments.random() * 1.1 * self.seconds)
+                process.kill()
+                process.communicate()
+                self.go_on("run")
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
