@@ -1,5 +1,7 @@
 #include "engine/train/measured_steps.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/train/fresh_state.h"
@@ -53,7 +55,13 @@ MeasuredSteps measure_steps(const CompiledExperiment& compiled, const LoadedData
   RunProgress progress;
   progress.state.evaluated = !compiled.schedule.evaluates_initially();
   const TrainingOptions options;
-  TrainingLoop(session, options, recorder.interruption(), recorder, progress, nullptr).run();
+  TrainingLoop loop(session, options, recorder.interruption(), recorder, progress, nullptr);
+  if (loop.run() == RunStatus::diverged) {
+    throw Error(ExitCode::diverged,
+                fmt::format("the run diverges behind step {}, so that its first {} cannot be measured; a lower "
+                            "optimizer.lr may keep it finite",
+                            progress.state.step, num_steps));
+  }
   return recorder.take();
 }
 

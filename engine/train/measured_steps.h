@@ -24,7 +24,7 @@ struct MeasuredSteps {
 
 /// Runs the first steps of a run on the device as the run would, with its data and the evaluations that are due after
 /// them, and notes what they held; as many as the run has where it has fewer than `num_steps`. Writes no file and gives
-/// everything back. Throws ProgramOutOfMemory, DataError, DeviceError.
+/// everything back. Throws ProgramOutOfMemory, DataError, DeviceError, and Error where the run diverges.
 MeasuredSteps measure_steps(const CompiledExperiment& compiled, const LoadedData& data, Device& device,
                             std::int64_t capacity, std::int64_t num_steps);
 

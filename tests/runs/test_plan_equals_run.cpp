@@ -194,3 +194,10 @@ TEST_CASE("a change that the out-of-memory report offers does fit when it is app
   }
   CHECK(num_applied >= 3);
 }
+
+TEST_CASE("a plan is not said to equal steps that diverge") {
+  const ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "optimizer.lr=1e30", "--verify"});
+  CHECK(result.exit_code == 5);
+  CHECK(result.err.find("diverges") != std::string::npos);
+  CHECK(result.out.find("equals what was measured") == std::string::npos);
+}
