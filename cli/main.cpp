@@ -14,14 +14,14 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/commands.h"
-#include "cli/help_formatter.h"
-#include "cli/terminal.h"
-#include "cli/usage_error.h"
-#include "engine/config/utf8_text.h"
+#include "cli/commands/commands.h"
+#include "cli/terminal/help_formatter.h"
+#include "cli/terminal/terminal.h"
+#include "cli/terminal/usage_error.h"
+#include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
-#include "engine/report/process_report.h"
-#include "engine/report/style.h"
+#include "engine/report/memory/process_report.h"
+#include "engine/report/text/style.h"
 
 namespace trainer {
 namespace {

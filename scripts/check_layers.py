@@ -19,6 +19,7 @@ LAYERS = [
     ["engine/device"],
     ["engine/program"],
     ["engine/plan"],
+    ["engine/plan/search"],
     ["engine/cpu", "cuda"],
     ["datasets"],
     ["engine/train"],

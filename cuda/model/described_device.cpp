@@ -10,7 +10,7 @@
 #include "cuda/model/load_module.h"
 #include "cuda/ops/kernels.h"
 #include "engine/bytes.h"
-#include "engine/config/compose.h"
+#include "engine/config/yaml/compose.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {

@@ -6,10 +6,10 @@
 #include <fmt/ranges.h>
 
 #include "engine/config/diagnostic.h"
-#include "engine/config/experiment_fields.h"
-#include "engine/config/layer_fields.h"
-#include "engine/config/nearest_word.h"
-#include "engine/config/utf8_text.h"
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/layer_fields.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 namespace {

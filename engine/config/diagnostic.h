@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/source_location.h"
+#include "engine/config/yaml/source_location.h"
 #include "engine/errors.h"
 
 namespace trainer {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/config/experiment_fields.h"
-#include "engine/config/field_reader.h"
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/field_reader.h"
 
 namespace trainer {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/config/experiment.h"
-#include "engine/config/given_keys.h"
-#include "engine/config/source_set.h"
+#include "engine/config/fields/given_keys.h"
+#include "engine/config/yaml/source_set.h"
 
 namespace trainer {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/layer_reader.h"
-#include "engine/config/utf8_text.h"
+#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 namespace {

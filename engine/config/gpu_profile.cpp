@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "engine/bytes.h"
-#include "engine/config/compose.h"
-#include "engine/config/field_reader.h"
-#include "engine/config/gpu_profile_fields.h"
+#include "engine/config/fields/field_reader.h"
+#include "engine/config/fields/gpu_profile_fields.h"
+#include "engine/config/yaml/compose.h"
 
 namespace trainer {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/config_reference.h"
-#include "engine/config/experiment_fields.h"
-#include "engine/config/layer_fields.h"
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/layer_fields.h"
 
 namespace trainer {
 namespace {

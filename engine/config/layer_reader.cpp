@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/config/layer_fields.h"
-#include "engine/config/nearest_word.h"
-#include "engine/config/references.h"
-#include "engine/config/suggestion.h"
-#include "engine/config/utf8_text.h"
+#include "engine/config/fields/layer_fields.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/config/text/suggestion.h"
+#include "engine/config/text/utf8_text.h"
+#include "engine/config/yaml/references.h"
 
 namespace trainer {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/config/layer_spec.h"
-#include "engine/config/source_set.h"
+#include "engine/config/yaml/source_set.h"
 
 namespace trainer {
 

@@ -1,12 +1,12 @@
 #include "engine/config/load_experiment.h"
 
-#include "engine/config/compose.h"
-#include "engine/config/experiment_fields.h"
 #include "engine/config/experiment_reader.h"
 #include "engine/config/experiment_rules.h"
+#include "engine/config/fields/experiment_fields.h"
 #include "engine/config/layer_reader.h"
-#include "engine/config/node_text.h"
-#include "engine/config/source_set.h"
+#include "engine/config/yaml/compose.h"
+#include "engine/config/yaml/node_text.h"
+#include "engine/config/yaml/source_set.h"
 
 namespace trainer {
 namespace {

@@ -14,7 +14,7 @@ namespace trainer {
 /// Tensors are saved, loaded and given their first values a piece at a time, so that the host holds no copy of a whole
 /// one beside the device's. A piece is a range of the tensor's bytes that is the same range in a file: any range where
 /// the orders are the same, whole entries of the first axis where files have another order (Note [Orders in files] in
-/// engine/train/saved_tensors.h), which leaves that axis first.
+/// engine/train/files/saved_tensors.h), which leaves that axis first.
 inline constexpr std::int64_t most_piece_bytes = std::int64_t{16} << 20;
 
 /// A range of a tensor.

@@ -17,7 +17,7 @@ struct Block {
   std::int64_t size = 0;       ///< bytes occupied: the request rounded to blocks (and an unsplittable rest)
 };
 
-/// What an allocator knew when it gave up; the report is made from it (engine/report/out_of_memory_report.h).
+/// What an allocator knew when it gave up; the report is made from it (engine/report/memory/out_of_memory_report.h).
 struct AllocationFailure {
   std::int64_t requested = 0;
   std::int64_t rounded = 0;        ///< the request in whole blocks

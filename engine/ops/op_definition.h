@@ -52,7 +52,7 @@ enum class Precision : std::uint8_t {
   follows_first,  ///< the first input and the first output, where that input is one: norms
 };
 
-/// How a forward op is run again to compute its output anew (engine/program/recompute.h).
+/// How a forward op is run again to compute its output anew (engine/program/recompute/recompute.h).
 struct Rerun {
   Op op;
   std::vector<int> reads;  ///< operands of the first run: inputs from 0 on, and output i as −1 − i, which is then kept

@@ -36,7 +36,8 @@ struct LiveMemory {
 
 LiveMemory describe_live_memory(const Program& program, const LiveBuffers& live);
 
-/// Everything known at a failed allocation, as data; the report is made from it (engine/report/out_of_memory_report.h).
+/// Everything known at a failed allocation, as data; the report is made from it
+/// (engine/report/memory/out_of_memory_report.h).
 struct OutOfMemoryContext {
   AllocationFailure failure;
   std::int64_t step = 0;  ///< 0: while loading, or in the evaluation of a run of no steps

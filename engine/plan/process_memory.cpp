@@ -11,7 +11,7 @@ namespace {
 
 /// What the libraries' code, kernels compiled at run time and threads take, once a few steps have run, beyond what the
 /// process has when the device is made. Measured: 6 to 9 MiB over networks of all kinds
-/// (tests/runs/test_process_memory.cpp).
+/// (tests/runs/process_memory_test.cpp).
 constexpr std::int64_t kernel_bytes = std::int64_t{8} << 20;
 
 /// While a table is read its features are f64, and each target has the number of its label beside it.

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "engine/config/diagnostic.h"
-#include "engine/config/nearest_word.h"
+#include "engine/config/text/nearest_word.h"
 
 namespace trainer {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "engine/config/source_location.h"
+#include "engine/config/yaml/source_location.h"
 #include "engine/program/program.h"
 
 namespace trainer {

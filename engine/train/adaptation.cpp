@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "engine/plan/choices.h"
+#include "engine/plan/search/choices.h"
 
 namespace trainer {
 

@@ -7,9 +7,9 @@
 
 #include "engine/device/device.h"
 #include "engine/memory/allocator.h"
-#include "engine/plan/change.h"
 #include "engine/plan/placed_layouts.h"
-#include "engine/plan/planner.h"
+#include "engine/plan/search/change.h"
+#include "engine/plan/search/planner.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {

@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "engine/config/json_input.h"
+#include "engine/config/text/json_input.h"
 #include "engine/errors.h"
 
 namespace trainer {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "engine/device/device.h"
-#include "engine/plan/change.h"
-#include "engine/plan/diagnosis.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
+#include "engine/plan/search/change.h"
+#include "engine/plan/search/diagnosis.h"
 #include "engine/train/pass_counts.h"
 
 namespace trainer {

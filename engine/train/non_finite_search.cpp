@@ -1,7 +1,7 @@
 #include "engine/train/non_finite_search.h"
 
 #include "engine/graph/tensor_pieces.h"
-#include "engine/train/float_tensor.h"
+#include "engine/train/files/float_tensor.h"
 
 namespace trainer {
 

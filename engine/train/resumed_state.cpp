@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/config/load_experiment.h"
-#include "engine/config/utf8_text.h"
-#include "engine/plan/technique_difference.h"
+#include "engine/config/text/utf8_text.h"
+#include "engine/plan/search/technique_difference.h"
 #include "engine/train/adaptation.h"
 
 namespace trainer {

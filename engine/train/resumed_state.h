@@ -3,7 +3,7 @@
 #include "engine/config/experiment.h"
 #include "engine/graph/data_description.h"
 #include "engine/program/run_schedule.h"
-#include "engine/train/checkpoint.h"
+#include "engine/train/files/checkpoint.h"
 
 namespace trainer {
 

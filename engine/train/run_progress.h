@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "engine/train/checkpoint.h"
 #include "engine/train/events.h"
-#include "engine/train/run_directory.h"
+#include "engine/train/files/checkpoint.h"
+#include "engine/train/files/run_directory.h"
 
 namespace trainer {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/run_directory.h"
+#include "engine/train/files/run_directory.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {

@@ -6,7 +6,7 @@
 #include "datasets/batch_reader.h"
 #include "datasets/dataset.h"
 #include "engine/device/device.h"
-#include "engine/plan/compiled_experiment.h"
+#include "engine/plan/search/compiled_experiment.h"
 #include "engine/train/executor.h"
 
 namespace trainer {

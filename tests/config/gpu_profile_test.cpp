@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/config/fields/gpu_profile_fields.h"
 #include "engine/config/gpu_profile.h"
-#include "engine/config/gpu_profile_fields.h"
 #include "engine/errors.h"
 
 namespace fs = std::filesystem;

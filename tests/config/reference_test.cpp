@@ -11,12 +11,12 @@
 
 #include "engine/config/config_reference.h"
 #include "engine/config/diagnostic.h"
-#include "engine/config/experiment_fields.h"
-#include "engine/config/layer_fields.h"
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/layer_fields.h"
 #include "engine/config/load_experiment.h"
-#include "engine/config/nearest_word.h"
-#include "engine/config/number_text.h"
-#include "engine/config/templates.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/config/text/number_text.h"
+#include "engine/config/yaml/templates.h"
 
 namespace trainer {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/train/checkpoint.h"
 #include "engine/train/config_drift.h"
+#include "engine/train/files/checkpoint.h"
 #include "tests/fuzz/fuzzed_folder.h"
 #include "tests/fuzz/fuzzers.h"
 

@@ -1,9 +1,9 @@
-#include "engine/train/rates_file.h"
+#include "engine/train/measure/rates_file.h"
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/train/durable_file.h"
+#include "engine/train/files/durable_file.h"
 #include "tests/fuzz/fuzzed_folder.h"
 #include "tests/fuzz/fuzzers.h"
 

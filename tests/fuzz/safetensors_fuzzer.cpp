@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "engine/errors.h"
-#include "engine/train/safetensors.h"
+#include "engine/train/files/safetensors.h"
 #include "tests/fuzz/fuzzed_file.h"
 #include "tests/fuzz/fuzzers.h"
 

@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/sweep_grid.h"
+#include "engine/config/sweep/sweep_grid.h"
 #include "engine/errors.h"
 #include "tests/fuzz/fuzzers.h"
 

@@ -3,12 +3,12 @@
 #include <random>
 
 #include "engine/config/load_experiment.h"
-#include "engine/plan/evaluation_savings.h"
-#include "engine/plan/fixes.h"
-#include "engine/plan/largest_value.h"
 #include "engine/plan/memory_plan.h"
-#include "engine/plan/planner.h"
-#include "engine/plan/settle_experiment.h"
+#include "engine/plan/search/evaluation_savings.h"
+#include "engine/plan/search/fixes.h"
+#include "engine/plan/search/largest_value.h"
+#include "engine/plan/search/planner.h"
+#include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
 

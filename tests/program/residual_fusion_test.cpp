@@ -10,7 +10,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/ops/op_definition.h"
 #include "engine/program/compile.h"
-#include "engine/program/recompute.h"
+#include "engine/program/recompute/recompute.h"
 #include "tests/device/described_device.h"
 #include "tests/program/live_program.h"
 

@@ -1,13 +1,13 @@
 #include <catch2/catch.hpp>
 
 #include "engine/plan/allocator_options.h"
-#include "engine/plan/diagnosis.h"
-#include "engine/plan/find_maximum.h"
-#include "engine/plan/fixes.h"
-#include "engine/plan/settle_experiment.h"
+#include "engine/plan/search/diagnosis.h"
+#include "engine/plan/search/find_maximum.h"
+#include "engine/plan/search/fixes.h"
+#include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
-#include "engine/report/diagnosis_text.h"
-#include "engine/report/plan_stages.h"
+#include "engine/report/memory/diagnosis_text.h"
+#include "engine/report/plan/plan_stages.h"
 #include "tests/techniques/generated_experiments.h"
 #include "tests/whole_runs/training_fixture.h"
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/plan/memory_plan.h"
-#include "engine/plan/planner.h"
+#include "engine/plan/search/planner.h"
 #include "tests/techniques/networks.h"
 #include "tests/whole_runs/training_fixture.h"
 

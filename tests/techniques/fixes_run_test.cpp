@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/plan/choices.h"
-#include "engine/plan/fixes.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/search/choices.h"
+#include "engine/plan/search/fixes.h"
 #include "tests/techniques/generated_experiments.h"
 #include "tests/whole_runs/training_fixture.h"
 

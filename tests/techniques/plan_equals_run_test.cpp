@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/plan/allocator_options.h"
-#include "engine/plan/settle_experiment.h"
+#include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
 #include "tests/techniques/networks.h"
 #include "tests/techniques/plan_equals_run.h"

@@ -2,7 +2,7 @@
 #include <random>
 
 #include "engine/plan/memory_plan.h"
-#include "engine/plan/planner.h"
+#include "engine/plan/search/planner.h"
 #include "tests/techniques/networks.h"
 #include "tests/whole_runs/training_fixture.h"
 

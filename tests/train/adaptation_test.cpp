@@ -3,8 +3,8 @@
 
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
-#include "engine/train/durable_file.h"
-#include "engine/train/run_directory.h"
+#include "engine/train/files/durable_file.h"
+#include "engine/train/files/run_directory.h"
 #include "engine/train/training_loop.h"
 #include "tests/train/wrapped_device.h"
 #include "tests/whole_runs/training_fixture.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/run_directory.h"
+#include "engine/train/files/run_directory.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;

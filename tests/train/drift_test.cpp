@@ -5,7 +5,7 @@
 #include <set>
 
 #include "engine/memory/machine_memory.h"
-#include "engine/train/durable_file.h"
+#include "engine/train/files/durable_file.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/training_loop.h"
 #include "tests/whole_runs/training_fixture.h"

@@ -5,8 +5,8 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/machine_memory.h"
 #include "engine/program/compile.h"
+#include "engine/train/files/run_directory.h"
 #include "engine/train/parameter_init.h"
-#include "engine/train/run_directory.h"
 #include "tests/train/wrapped_device.h"
 #include "tests/whole_runs/training_fixture.h"
 

@@ -11,7 +11,7 @@
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
-#include "engine/train/run_directory.h"
+#include "engine/train/files/run_directory.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;

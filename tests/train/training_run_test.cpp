@@ -5,8 +5,8 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
+#include "engine/train/files/run_directory.h"
 #include "engine/train/learning_rate.h"
-#include "engine/train/run_directory.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;

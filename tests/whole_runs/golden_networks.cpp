@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "datasets/memory_dataset.h"
-#include "engine/train/safetensors.h"
+#include "engine/train/files/safetensors.h"
 #include "tests/source_folder.h"
 #include "tests/whole_runs/training_fixture.h"
 

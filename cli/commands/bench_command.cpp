@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "cli/bounded_spin.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/experiment_arguments.h"
+#include "cli/devices/device_factory.h"
+#include "cli/devices/device_rates.h"
+#include "cli/terminal/terminal.h"
+#include "datasets/dataset.h"
+#include "engine/config/load_experiment.h"
+#include "engine/plan/capacity.h"
+#include "engine/plan/search/compiled_experiment.h"
+#include "engine/report/bench/bench_json.h"
+#include "engine/report/bench/bench_report.h"
+#include "engine/train/executor.h"
+#include "engine/train/measure/calibration_networks.h"
+#include "engine/train/measure/rates_file.h"
+
+namespace trainer {
+namespace {
+
+struct BenchArguments {
+  ExperimentArguments experiment;
+  std::int64_t num_steps = 0;  ///< 0: not given
+  bool json = false;
+};
+
+ExitCode calibrate_machine(const BenchArguments& arguments) {
+  const std::vector<std::string>& overrides = arguments.experiment.overrides;
+  for (const std::string& override : overrides) {
+    if (!override.starts_with("device."))
+      throw ConfigError(
+          fmt::format("'{}' says nothing of the machine; without a CONFIG trainer bench takes device.type, "
+                      "device.threads and other keys of device",
+                      override));
+  }
+  const CalibrationNetwork& any = calibration_networks().front();
+  const std::unique_ptr<Device> device = make_device(parse_experiment(any.yaml, "trainer bench", overrides));
+  const std::string path = rates_path(device->name());
+  require_writable(path);
+  const bool shows_progress = can_redraw(stderr);
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t num_begun = 0;
+  constexpr double most_seconds = 40;
+  const Calibration calibration = calibrate(*device, most_seconds, [&](const char* name) {
+    ++num_begun;
+    if (shows_progress)
+      std::fputs(
+          fmt::format("\r\x1b[Kmeasuring {} of {}: {}", num_begun, 2 * calibration_networks().size(), name).c_str(),
+          stderr);
+  });
+  if (shows_progress) std::fputs("\r\x1b[K", stderr);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  write_rates(path, device->name(), calibration.rates);
+  if (arguments.json)
+    fmt::print("{}\n", calibration_json(calibration, device->kind(), device->name(), path, seconds));
+  else
+    fmt::print("{}", calibration_report(calibration, device->name(), path, seconds, style_for(stdout)));
+  return ExitCode::done;
+}
+
+ExitCode bench_experiment(const BenchArguments& arguments) {
+  const Experiment asked = arguments.experiment.load();
+  const std::unique_ptr<Device> device = make_device(asked);
+  const LoadedData data = load_data(asked.data, asked.seed);
+  const std::int64_t capacity = run_capacity(asked, data.description, *device, /*dataset_is_loaded=*/true);
+  const CompiledExperiment compiled = compile_experiment(asked, data.description, *device, capacity);
+  const auto& [experiment, description, program, schedule] = compiled;
+  if (schedule.total_steps() == 0)
+    throw ConfigError("error: a run of no steps has none to time; train.steps=10 gives it some");
+
+  BenchFindings findings;
+  findings.experiment_name = experiment.name;
+  findings.config_path = arguments.experiment.config_path;
+  findings.device_kind = device->kind();
+  findings.device_name = device->name();
+  findings.batch_size = schedule.batch_size();
+  findings.num_micro_batches = schedule.step(1).num_micro_batches;
+  findings.program = &program;
+  KnownRates known = rates_of(*device, experiment.device);
+  RatesWarnings().tell(known.problem);
+  findings.rates = std::move(known.rates);
+  findings.predicted = predict_step_time(program, schedule, findings.rates);  // before anything is measured
+  constexpr std::int64_t usual_steps = 10;
+  constexpr double most_seconds = 60;
+  const bool is_asked = arguments.num_steps > 0;
+  const std::int64_t num_steps = is_asked ? arguments.num_steps : usual_steps;
+  findings.timing =
+      time_steps(compiled, data, *device, capacity,
+                 {.num_steps = num_steps, .num_observed = num_steps, .max_seconds = is_asked ? 0 : most_seconds});
+  findings.ceilings = measure_ceilings(*device, experiment.train.amp);
+  if (arguments.json)
+    fmt::print("{}\n", bench_json(findings));
+  else
+    fmt::print("{}", bench_report(findings, style_for(stdout)));
+  return ExitCode::done;
+}
+
+ExitCode bench(const BenchArguments& arguments) {
+  bound_spinning();
+  const bool has_config = !arguments.experiment.config_path.empty();
+  try {
+    return has_config ? bench_experiment(arguments) : calibrate_machine(arguments);
+  } catch (const ProgramOutOfMemory& error) {
+    const std::string advice = has_config ? fmt::format("'trainer plan {}' shows who holds it and what would fit",
+                                                        arguments.experiment.pasted())
+                                          : "measuring takes about 1 GiB; free some first";
+    std::fputs(fmt::format("{} {}\n{}\n", paint(style_for(stderr), Ink::red, "error:"), error.what(), advice).c_str(),
+               stderr);
+    return ExitCode::out_of_memory;
+  }
+}
+
+/// `trainer bench device.threads=1`: the first word is no file but an override.
+void take_override_for_config(ExperimentArguments& arguments) {
+  std::error_code ignored;
+  if (arguments.config_path.find('=') == std::string::npos || std::filesystem::exists(arguments.config_path, ignored))
+    return;
+  arguments.overrides.insert(arguments.overrides.begin(), arguments.config_path);
+  arguments.config_path.clear();
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<BenchArguments>();
+  CLI::App* command = app.add_subcommand("bench", "Measure this machine, or where the time of a step goes");
+  arguments->experiment.add_to(*command);
+  command->get_option("CONFIG")->required(false);
+  command->add_option("--steps", arguments->num_steps, "Steps to time; 10 and at most a minute if not given")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        std::int64_t number = 0;
+        const bool positive = CLI::detail::lexical_cast(text, number) && number > 0;
+        return positive ? std::string() : fmt::format("'{}' is not an integer of at least 1", text);
+      });
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(
+      "Without CONFIG: times ops of every kind for less than a minute and stores their rates, by which\n"
+      "trainer plan, fit and run then predict times; let the machine do nothing else meanwhile.\n"
+      "device.KEY=VALUE chooses what to measure.\n\n"
+      "Examples:\n  trainer bench\n  trainer bench device.threads=1\n  trainer bench configs/bench/cnn.yaml --steps "
+      "20");
+  command->callback([arguments, &action] {
+    take_override_for_config(arguments->experiment);
+    action = [arguments] { return bench(*arguments); };
+  });
+}
+
+}  // namespace trainer

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/experiment_arguments.h"
+#include "engine/config/config_reference.h"
+#include "engine/config/load_experiment.h"
+
+namespace trainer {
+namespace {
+
+struct ConfigArguments {
+  ExperimentArguments experiment;
+  bool json = false;
+  std::string key;
+};
+
+}  // namespace
+
+void add_config_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<ConfigArguments>();
+  CLI::App* command = app.add_subcommand("config", "Show, explain or describe configurations");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n  trainer config show configs/quickstart.yaml\n  trainer config explain train.batch_size");
+
+  CLI::App* show = command->add_subcommand("show", "Print a configuration with every default and reference filled in");
+  arguments->experiment.add_to(*show);
+  show->add_flag("--json", arguments->json, "Print JSON instead of YAML");
+  show->footer("Example:\n  trainer config show configs/quickstart.yaml optimizer.lr=0.01");
+  show->callback([arguments, &action] {
+    action = [arguments] {
+      const Experiment experiment = arguments->experiment.load();
+      const std::string text = arguments->json ? resolved_json(experiment, 2) : resolved_yaml(experiment);
+      fmt::print("{}{}", text, text.empty() || text.back() != '\n' ? "\n" : "");
+      return ExitCode::done;
+    };
+  });
+
+  CLI::App* explain = command->add_subcommand("explain", "Explain a key, a section or a layer");
+  explain->add_option("KEY", arguments->key, "train.batch_size, train, conv2d, conv2d.kernel; all sections without")
+      ->type_name("");
+  explain->footer("Example:\n  trainer config explain optimizer.lr");
+  explain->callback([arguments, &action] {
+    action = [arguments] {
+      fmt::print("{}", explain_key(arguments->key));
+      return ExitCode::done;
+    };
+  });
+
+  CLI::App* schema = command->add_subcommand("schema", "Print the JSON Schema, for completion in editors");
+  schema->footer("Example:\n  trainer config schema > trainer.schema.json");
+  schema->callback([&action] {
+    action = [] {
+      fmt::print("{}", config_json_schema());
+      return ExitCode::done;
+    };
+  });
+
+  CLI::App* reference = command->add_subcommand("reference", "Print every key and layer, in Markdown");
+  reference->footer("Example:\n  trainer config reference | less");
+  reference->callback([&action] {
+    action = [] {
+      fmt::print("{}", config_reference_markdown());
+      return ExitCode::done;
+    };
+  });
+}
+
+}  // namespace trainer

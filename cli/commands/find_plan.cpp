@@ -1,0 +1,195 @@
+#include "cli/commands/find_plan.h"
+
+#include <fmt/format.h>
+
+#include "cli/devices/device_rates.h"
+#include "cli/devices/gpu_profile.h"
+#include "cli/devices/plan_target.h"
+#include "datasets/dataset.h"
+#include "engine/bytes.h"
+#include "engine/plan/search/compiled_experiment.h"
+#include "engine/plan/search/evaluation_savings.h"
+#include "engine/plan/search/fixes.h"
+#include "engine/plan/search/settle_experiment.h"
+#include "engine/program/offload.h"
+#include "engine/program/run_checks.h"
+#include "engine/train/measure/measured_steps.h"
+
+namespace trainer {
+namespace {
+
+std::string only(const std::vector<std::string>& given) { return given.empty() ? "" : given.front(); }
+
+/// The device that is measured: this machine's, also where --gpu names the same one.
+PlanTarget target_of(const Experiment& experiment, const DataDescription& data, const PlanArguments& arguments) {
+  const std::string gpu = only(arguments.gpus);
+  const std::string capacity = only(arguments.capacities);
+  if (!arguments.verify || gpu.empty()) return find_plan_target(experiment, data, gpu, capacity);
+  const GpuProfile profile = find_gpu_profile(gpu);
+  PlanTarget here = find_plan_target(experiment, data, "", capacity);
+  if (here.device->name() != profile.name) {
+    throw ConfigError(
+        fmt::format("--verify runs steps on this machine's device, {}, and --gpu {} describes another one, {}; leave "
+                    "one of them out",
+                    here.device->name(), gpu, profile.name));
+  }
+  return here;
+}
+
+PlanVerification verify(const CompiledExperiment& compiled, const MemoryPlan& plan, Device& device,
+                        std::int64_t capacity) {
+  constexpr std::int64_t num_steps = 2;
+  const LoadedData data = load_data(compiled.experiment.data, compiled.experiment.seed);
+  const MeasuredSteps measured = measure_steps(compiled, data, device, capacity, num_steps);
+  PlanVerification verification;
+  verification.used_before = measured.used_before;
+  verification.used_highest = measured.used_highest;
+  for (const MeasuredStep& step : measured.steps) {
+    const StepMemory* const planned = plan.find(step.step, step.evaluation);
+    require_internal(planned != nullptr, "a plan that fits tells of every step");
+    verification.lines.push_back({step.step, step.evaluation, *planned, step.memory});
+  }
+  return verification;
+}
+
+PlannedTarget plan_target(const Experiment& experiment, const DataDescription& data, const PlanTarget& target) {
+  PlannedTarget row;
+  row.device_kind = target.device->kind();
+  row.device_name = target.device->name();
+  row.profile = target.profile;
+  row.capacity = target.capacity.num_bytes;
+  row.capacity_origin = target.capacity.origin;
+  row.rates = target.rates.origin;
+  for (const std::string& note : target.notes) row.note += (row.note.empty() ? "" : " ") + note;
+  Planner planner(*target.device, target.rates);
+  const Verdict verdict = planner.plan(experiment, data, row.capacity);
+  row.problem = verdict.problem;
+  if (!row.problem.empty()) {
+    // No target can run a configuration that cannot be compiled.
+    compile_experiment(experiment, data, *target.device, row.capacity);
+    return row;
+  }
+  row.fits = verdict.fits;
+  row.peak_reserved = verdict.peak_reserved;
+  row.step_seconds = verdict.time.seconds;
+  row.samples_per_second = static_cast<double>(verdict.samples_per_step) / row.step_seconds;
+  if (!row.fits)
+    row.batch_size_that_fits = largest_fitting_batch_size(planner, experiment, data, row.capacity, data.num_train);
+  return row;
+}
+
+/// What is known of a GPU that cannot run the experiment.
+PlannedTarget refused_target(const std::string& gpu, const std::string& problem) {
+  PlannedTarget row;
+  row.problem = problem;
+  if (gpu.empty()) return row;
+  const GpuProfile profile = find_gpu_profile(gpu);
+  row.device_kind = "cuda";
+  row.device_name = profile.name;
+  row.profile = profile.path;
+  row.capacity = profile.free_bytes();
+  row.capacity_origin = fmt::format("free on an idle {}", profile.name);
+  return row;
+}
+
+}  // namespace
+
+PlanFindings find_plan(const PlanArguments& arguments) {
+  const Experiment asked = arguments.experiment.load();
+  const DataDescription data = describe_data(asked.data, asked.seed);
+  const PlanTarget target = target_of(asked, data, arguments);
+  RatesWarnings().tell(target.rates_problem);
+  const DeviceModel& device = *target.device;
+  const std::int64_t capacity = target.capacity.num_bytes;
+  const CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
+  const Experiment& experiment = compiled.experiment;
+  const RunSchedule& schedule = compiled.schedule;
+  PlanFindings findings;
+  findings.experiment_name = experiment.name;
+  findings.config_path = arguments.experiment.config_path;
+  findings.device_kind = device.kind();
+  findings.device_name = device.name();
+  findings.capacity = capacity;
+  findings.capacity_origin = target.capacity.origin;
+  findings.allocator = experiment.memory.allocator;
+  findings.allocator_was_chosen = asked.memory.allocator == AllocatorKind::automatic;
+  findings.notes = target.notes;
+  for (const std::string& warning : run_warnings(experiment, schedule)) findings.notes.push_back(warning);
+  findings.batch_size = schedule.batch_size();
+  findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
+  findings.total_steps = schedule.total_steps();
+  findings.outside_allocator = device.outside_allocator();
+  findings.process = process_memory(experiment, compiled.program, compiled.data, device);
+  findings.offload_bytes = offload_bytes(compiled.program);
+  findings.profile = target.profile;
+  findings.workspace_bound = device.workspace_bound();
+  findings.layer_labels = layer_labels(compiled.program);
+  findings.flops = step_flops(compiled.program, schedule);
+  findings.time = predict_step_time(compiled.program, schedule, target.rates);
+  findings.ops = step_ops(compiled.program, schedule, target.rates);
+  findings.samples_per_step = schedule.step(1).num_samples;
+  findings.rates = target.rates.origin;
+  findings.rates_source = target.rates.source;
+  findings.plan = plan_memory(compiled, capacity);
+  Planner planner(device, target.rates);
+  if (!findings.plan.fits) {
+    findings.unbounded = plan_memory(compiled, unlimited_capacity);
+    if (findings.allocator_was_chosen)
+      findings.planned_peak =
+          planner.plan(with_allocator(asked, AllocatorKind::planned), compiled.data, capacity).peak_reserved;
+    Advice advice =
+        find_advice(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
+    findings.fixes = std::move(advice.fixes);
+    findings.largest_batch_size = advice.largest_batch_size;
+    findings.one_sample_more_is_too_many = advice.one_sample_more_is_too_many;
+    findings.one_sample_is_too_many = advice.one_sample_is_too_many;
+    findings.diagnosis = diagnose(device, asked, compiled.data, capacity, 0, std::move(advice.not_enough));
+  }
+  if (schedule.evaluates()) {
+    Experiment as_pasted = experiment;
+    as_pasted.memory = asked.memory;  // with another evaluation, auto may stand for another allocator
+    findings.evaluation_savings = find_evaluation_savings(planner, as_pasted, compiled.data, findings.shown(),
+                                                          schedule.eval_batch_size(), capacity);
+  }
+  if (arguments.verify) {
+    if (findings.plan.fits)
+      findings.verification = verify(compiled, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
+    else
+      findings.notes.emplace_back("--verify has run nothing, since it does not fit.");
+  }
+  return findings;
+}
+
+PlanComparison compare_targets(const PlanArguments& arguments) {
+  const Experiment experiment = arguments.experiment.load();
+  const DataDescription data = describe_data(experiment.data, experiment.seed);
+  RatesWarnings warnings;
+  PlanComparison comparison;
+  comparison.experiment_name = experiment.name;
+  comparison.config_path = arguments.experiment.pasted();
+  comparison.batch_size =
+      experiment.train.batch_size_rule == BatchSizeRule::given ? RunSchedule(experiment, data).batch_size() : 0;
+  const auto or_none = [](std::vector<std::string> given) {
+    if (given.empty()) given.emplace_back();
+    return given;
+  };
+  for (const std::string& gpu : or_none(arguments.gpus)) {
+    for (const std::string& capacity : or_none(arguments.capacities)) {
+      PlannedTarget row;
+      try {
+        const PlanTarget target = find_plan_target(experiment, data, gpu, capacity);
+        warnings.tell(target.rates_problem);
+        row = plan_target(experiment, data, target);
+      } catch (const DeviceError& error) {
+        if (gpu.empty()) throw;
+        row = refused_target(gpu, error.what());
+      }
+      row.target = gpu + (gpu.empty() || capacity.empty() ? "" : ", ") + capacity;
+      comparison.targets.push_back(std::move(row));
+    }
+  }
+  comparison.sort();
+  return comparison;
+}
+
+}  // namespace trainer

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "cli/bounded_spin.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/find_plan.h"
+#include "cli/devices/gpu_profile.h"
+#include "cli/terminal/terminal.h"
+#include "engine/report/memory/out_of_memory_report.h"
+#include "engine/report/plan/plan_json.h"
+#include "engine/report/text/glossary.h"
+#include "engine/train/executor.h"
+
+namespace trainer {
+namespace {
+
+// What `--gpu` takes instead of a profile.
+constexpr const char* list_of_profiles = "list";
+constexpr const char* all_profiles = "all";
+
+bool asks_for_list(const PlanArguments& arguments) { return arguments.gpu == list_of_profiles; }
+
+ExitCode list_profiles(const PlanArguments& arguments) {
+  const std::vector<GpuProfile> profiles = shipped_gpu_profiles();
+  if (arguments.json)
+    fmt::print("{}\n", gpu_profile_json(profiles));
+  else if (!arguments.quiet)
+    fmt::print("{}", gpu_profile_table(profiles, style_for(stdout)));
+  return ExitCode::done;
+}
+
+std::vector<std::string> split(const std::string& option, const std::string& list) {
+  std::vector<std::string> parts;
+  if (list.empty()) return parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    if (parts.back().empty()) throw ConfigError(fmt::format("{} '{}' has an empty entry", option, list));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// "all" becomes the names of all profiles.
+std::vector<std::string> written_out(const std::vector<std::string>& gpus) {
+  if (std::find(gpus.begin(), gpus.end(), all_profiles) == gpus.end()) return gpus;
+  if (gpus.size() > 1) throw ConfigError("--gpu all stands for every profile; leave the others out");
+  std::vector<std::string> names;
+  for (const GpuProfile& profile : shipped_gpu_profiles())
+    names.push_back(std::filesystem::path(profile.path).stem().string());
+  if (names.empty())
+    throw ConfigError("no GPU profiles were found (configs/gpus/); --gpu also takes paths of profiles");
+  return names;
+}
+
+ExitCode compare(const PlanArguments& arguments) {
+  if (arguments.verify)
+    throw ConfigError("--verify runs steps on this machine's device; give it no list of GPUs or capacities");
+  const PlanComparison comparison = compare_targets(arguments);
+  if (arguments.json)
+    fmt::print("{}\n", comparison_json(comparison));
+  else if (!arguments.quiet)
+    fmt::print("{}", comparison_report(comparison, style_for(stdout)));
+  return comparison.fits_all() ? ExitCode::done : ExitCode::does_not_fit;
+}
+
+ExitCode plan_one(const PlanArguments& arguments) {
+  if (arguments.verify) bound_spinning();
+  PlanFindings findings;
+  try {
+    findings = find_plan(arguments);
+  } catch (const ProgramOutOfMemory& error) {
+    fmt::print(stderr,
+               "{}\nThe plan fits its capacity, but the device had less when the steps ran: see what else holds its "
+               "memory ('trainer doctor'), or give a smaller --capacity.\n",
+               out_of_memory_message(error.failure(), "of this machine"));
+    return ExitCode::out_of_memory;
+  }
+  if (arguments.json)
+    fmt::print("{}\n", plan_json(findings));
+  else if (!arguments.quiet)
+    fmt::print("{}", plan_report(findings, style_for(stdout)));
+  if (arguments.words && !arguments.json && !arguments.quiet)
+    fmt::print("\nWords\n{}", memory_glossary(style_for(stdout)));
+  if (findings.verification && !findings.verification->is_equal()) return ExitCode::unexpected;
+  return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
+}
+
+ExitCode plan(PlanArguments arguments) {
+  if (asks_for_list(arguments)) return list_profiles(arguments);
+  arguments.gpus = written_out(split("--gpu", arguments.gpu));
+  arguments.capacities = split("--capacity", arguments.capacity);
+  return arguments.compares() ? compare(arguments) : plan_one(arguments);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* command = app.add_subcommand("plan", "Tell to the byte what a run will hold, without running it");
+  arguments->experiment.add_to(*command);
+  CLI::Option* config = command->get_option("CONFIG")->required(false);
+  command
+      ->add_option("--gpu", arguments->gpu,
+                   "For a GPU that need not be here: rtx4090; a,b or 'all' compares; 'list' lists")
+      ->type_name("PROFILE");
+  command
+      ->add_option("--capacity", arguments->capacity,
+                   "Memory to fit into: 2GiB; a,b compares; else memory.limit or what is free")
+      ->type_name("SIZE");
+  command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
+  command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
+  command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
+  command->add_flag("--words", arguments->words, "Explain the words below the report");
+  command->footer(
+      "Exits with 4 where it does not fit (of several targets: one of them), and names changes that do.\n"
+      "--verify writes no files, and exits with 1 where the plan differs from what was measured.\n\n"
+      "Examples:\n  trainer plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512\n"
+      "  trainer plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb\n"
+      "  trainer plan configs/cifar10_resnet18.yaml --gpu all\n"
+      "  trainer plan configs/quickstart.yaml --verify\n  trainer plan --gpu list");
+  command->callback([arguments, config, &action] {
+    if (config->count() == 0 && !asks_for_list(*arguments)) throw CLI::RequiredError("CONFIG");
+    action = [arguments] { return plan(*arguments); };
+  });
+}
+
+}  // namespace trainer

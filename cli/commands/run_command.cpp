@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "cli/bounded_spin.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/experiment_arguments.h"
+#include "cli/devices/device_factory.h"
+#include "cli/devices/device_rates.h"
+#include "cli/interrupt_signals.h"
+#include "cli/terminal/diagnostic_log.h"
+#include "cli/terminal/event_fanout.h"
+#include "cli/terminal/failure_sink.h"
+#include "cli/terminal/progress_sink.h"
+#include "cli/terminal/terminal.h"
+#include "datasets/dataset.h"
+#include "engine/plan/search/compiled_experiment.h"
+#include "engine/program/compile.h"
+#include "engine/report/run/json_lines_sink.h"
+#include "engine/train/files/run_directory.h"
+#include "engine/train/training_run.h"
+
+namespace trainer {
+namespace {
+
+struct RunArguments {
+  ExperimentArguments experiment;
+  TrainingOptions options;
+  std::string resume;
+  std::int64_t log_every = 0;
+  bool json = false, quiet = false, verbose = false;
+};
+
+/// What the flag without a value stands for.
+constexpr const char* newest_checkpoint = "newest";
+
+OutOfMemoryReportOptions::Holds output_of(const RunDirectory& directory, bool is_own) {
+  using Holds = OutOfMemoryReportOptions::Holds;
+  if (is_own && !directory.checkpoint_steps().empty()) return Holds::own_run;
+  return directory.holds_run() ? Holds::other_run : Holds::nothing;
+}
+
+ExitCode exit_code_of(RunStatus status) {
+  switch (status) {
+    case RunStatus::done:
+      return ExitCode::done;
+    case RunStatus::out_of_memory:
+      return ExitCode::out_of_memory;
+    case RunStatus::diverged:
+      return ExitCode::diverged;
+    case RunStatus::interrupted:
+      return ExitCode::interrupted;
+  }
+  return ExitCode::unexpected;
+}
+
+/// Layers are the same for every batch size, and `auto` names none; one sample is too few for some batch norms.
+Experiment with_any_batch(Experiment experiment, const DataDescription& data) {
+  if (experiment.train.batch_size_rule != BatchSizeRule::automatic) return experiment;
+  experiment.train.batch_size_rule = BatchSizeRule::given;
+  experiment.train.batch_size = std::min<std::int64_t>(2, data.num_train);
+  return experiment;
+}
+
+ExitCode run(const RunArguments& arguments) {
+  bound_spinning();
+  DiagnosticLog log(arguments.verbose);
+  const Experiment experiment = arguments.experiment.load();
+  log.info(fmt::format("read {}", arguments.experiment.config_path));
+  const std::unique_ptr<Device> device = make_device(experiment);
+  log.info(fmt::format("device {}: {}", device->kind(), device->name()));
+  const LoadedData data = load_data(experiment.data, experiment.seed);
+  log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
+                       data.description.num_validation, data.description.sample.to_string()));
+
+  TrainingOptions options = arguments.options;
+  options.trainer_version = TRAINER_VERSION;
+  KnownRates known = rates_of(*device, experiment.device);
+  RatesWarnings().tell(known.problem);
+  options.rates = std::move(known.rates);
+  options.resume = !arguments.resume.empty();
+  if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
+
+  Interruption interruption;
+  EventFileSink event_file(experiment.output, TRAINER_VERSION);
+  JsonLinesSink json_lines(stdout, TRAINER_VERSION);
+  ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
+                         style_for(stdout), &interruption, event_file.path(),
+                         experiment.train.batch_size_rule == BatchSizeRule::automatic});
+  FailureSink failure(
+      {arguments.experiment.config_path, arguments.experiment.overrides, arguments.json, style_for(stderr),
+       [&] { return layer_labels(compile(with_any_batch(experiment, data.description), data.description, *device)); },
+       [&](bool planned) {
+         // What a run replaces is there until its plan has fitted.
+         const bool is_own = arguments.resume == newest_checkpoint || !planned;
+         return output_of(RunDirectory(experiment.output), is_own);
+       }});
+  EventFanout events;
+  events.add(event_file);
+  if (arguments.json)
+    events.add(json_lines);
+  else if (!arguments.quiet)
+    events.add(progress);
+  events.add(failure);
+
+  std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
+  const InterruptSignals signals(interruption);
+  const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
+  if (status == RunStatus::interrupted)
+    std::fputs(fmt::format("Continue with:  trainer run {} --resume\n", arguments.experiment.pasted()).c_str(), stderr);
+  return exit_code_of(status);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "Train, and tell what memory it holds at every step");
+  arguments->experiment.add_to(*command);
+  CLI::Option* resume = command
+                            ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
+                                       "Continue from the newest checkpoint of the output, or from PATH")
+                            ->option_text(" [=PATH]");
+  command
+      ->add_option("--weights", arguments->options.initial_weights,
+                   "Start from the weights of a safetensors file, such as a checkpoint's")
+      ->type_name("FILE")
+      ->excludes(resume);
+  command->add_flag("--accept-previous", arguments->options.accept_previous,
+                    "With --resume: where the newest checkpoint is damaged, use the one before");
+  command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");
+  command->add_flag("--debug-sync", arguments->options.debug_sync,
+                    "Wait after each op, slower, so that a fault of the GPU names its op and layer");
+  command->add_option("--log-every", arguments->log_every, "Steps between lines; a sensible number if not given")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        std::int64_t number = 0;
+        const bool positive = CLI::detail::lexical_cast(text, number) && number > 0;
+        return positive ? std::string() : fmt::format("'{}' is not an integer of at least 1", text);
+      });
+  command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
+  command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
+  command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");
+  command->footer(
+      "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one stops at once.\n\n"
+      "Examples:\n  trainer run configs/quickstart.yaml\n"
+      "  trainer run configs/quickstart.yaml train.batch_size=64 output=runs/batch64\n"
+      "  trainer run configs/quickstart.yaml --resume");
+  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace trainer

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/experiment_arguments.h"
+#include "cli/devices/device_factory.h"
+#include "cli/terminal/terminal.h"
+#include "engine/plan/capacity.h"
+#include "engine/plan/search/compiled_experiment.h"
+#include "engine/report/run/summary_table.h"
+
+namespace trainer {
+namespace {
+
+struct SummaryArguments {
+  ExperimentArguments experiment;
+  bool json = false;
+};
+
+ExitCode summarize(const SummaryArguments& arguments) {
+  const Experiment experiment = arguments.experiment.load();
+  const std::unique_ptr<Device> device = make_device(experiment);
+  const DataDescription data = describe_data(experiment.data, experiment.seed);
+  const CompiledExperiment compiled =
+      compile_experiment(experiment, data, *device, capacity_of(experiment, data, *device).num_bytes);
+  if (arguments.json) {
+    fmt::print("{}\n", summary_json(compiled.program));
+    return ExitCode::done;
+  }
+  fmt::print(
+      "{}: {}, a batch of {} samples of {}\n\n{}\n", experiment.name,
+      format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
+      format_count(compiled.program.micro_batches.empty() ? 0 : compiled.program.micro_batches.front().batch_size),
+      compiled.data.sample.to_string(), summary_table(compiled.program, style_for(stdout)));
+  fmt::print(
+      "FLOPs are those of one forward pass of the batch. Activation bytes are what each layer makes for\n"
+      "the next and for backward; layers that work in place make none of their own. How much of it is held at a time,\n"
+      "and what is computed again instead, `trainer plan` tells.\n");
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_summary_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<SummaryArguments>();
+  CLI::App* command = app.add_subcommand("summary", "Show the layers: shapes, parameters, FLOPs, bytes");
+  arguments->experiment.add_to(*command);
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer("Example:\n  trainer summary configs/quickstart.yaml train.batch_size=32");
+  command->callback([arguments, &action] { action = [arguments] { return summarize(*arguments); }; });
+}
+
+}  // namespace trainer

@@ -1,0 +1,98 @@
+#include "cli/devices/device_factory.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+
+#include "cuda/model/load_module.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/cpu/processor.h"
+#include "engine/errors.h"
+#include "engine/report/text/style.h"
+#include "engine/train/training_run.h"
+
+namespace trainer {
+
+namespace {
+
+cuda::CudaOptions cuda_options_of(const Experiment& experiment) {
+  return {.tf32 = experiment.device.tf32,
+          .autotune = experiment.device.autotune,
+          .expandable_segments = experiment.memory.expandable_segments};
+}
+
+std::unique_ptr<Device> make_cuda_device(const Experiment& experiment) {
+  std::string problem;
+  const cuda::Module* module = cuda::load_module(problem);
+  if (module == nullptr) throw DeviceError(problem);
+  return module->make_device(experiment.device.index, cuda_options_of(experiment));
+}
+
+/// Whether the system shows an NVIDIA GPU, whatever becomes of it.
+bool shows_gpu() {
+  std::error_code error;
+  if (std::filesystem::exists("/dev/dxg", error)) return true;  // Windows' subsystem for Linux
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("nvidia") && name.size() > 6 && std::isdigit(static_cast<unsigned char>(name[6])) != 0)
+      return true;
+  }
+  return false;
+}
+
+/// The first GPU that can be used; null, and the reason in `problem`, where there is none.
+std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::string& problem) {
+  const cuda::Module* module = cuda::load_module(problem);
+  if (module == nullptr) return nullptr;
+  const cuda::CudaFacts facts = module->facts(false);
+  problem = facts.problem;
+  for (const cuda::CudaDeviceInfo& device : facts.devices) {
+    std::string why = device.problem;
+    try {
+      if (why.empty()) return module->make_device(device.index, cuda_options_of(experiment));
+    } catch (const DeviceError& error) {
+      why = error.what();
+    }
+    if (problem.empty()) problem = why;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Device> make_cpu(const DeviceConfig& config) {
+  constexpr int most_for_each = 16;
+  const int most = most_for_each * usable_threads();
+  if (config.threads > most) {
+    throw ConfigError(fmt::format("device.threads is {}, and this process may use {}; at most {} here", config.threads,
+                                  format_number_of(usable_threads(), "thread"), most));
+  }
+  return make_cpu_device(config.threads);
+}
+
+std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
+  std::string problem;
+  // Without a driver nothing of CUDA's is loaded: that would take longer than many a command.
+  if (cuda::has_driver_library())
+    if (std::unique_ptr<Device> device = try_cuda_devices(experiment, problem)) return device;
+  if (!problem.empty() && shows_gpu())
+    std::fputs(fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem).c_str(),
+               stderr);
+  return make_cpu(experiment.device);
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(const Experiment& experiment) {
+  switch (experiment.device.type) {
+    case DeviceType::automatic:
+      return make_best_device(experiment);
+    case DeviceType::cpu:
+      return make_cpu(experiment.device);
+    case DeviceType::cuda:
+      return make_cuda_device(experiment);
+  }
+  throw InternalError("internal error: every device type is made");
+}
+
+}  // namespace trainer

@@ -1,0 +1,93 @@
+#include "cli/devices/plan_target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cli/devices/device_factory.h"
+#include "cli/devices/device_rates.h"
+#include "cli/devices/gpu_profile.h"
+#include "cuda/model/described_device.h"
+#include "engine/bytes.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+std::int64_t parse_capacity(const std::string& text) {
+  const std::optional<std::int64_t> num_bytes = parse_bytes(text);
+  if (!num_bytes)
+    throw ConfigError(
+        fmt::format("--capacity '{}' is not a size; write bytes or a unit, such as 1500MB or 2GiB", text));
+  return *num_bytes;
+}
+
+PlanTarget this_machine(const Experiment& experiment, const DataDescription& data, const std::string& capacity) {
+  std::unique_ptr<Device> device;
+  try {
+    device = make_device(experiment);
+  } catch (const DeviceError& error) {
+    throw DeviceError(
+        fmt::format("{}\n--gpu PROFILE plans for a GPU that is not here; --gpu list lists profiles", error.what()));
+  }
+  PlanTarget target;
+  target.available_bytes =
+      memory_for_allocator(device->available_bytes(), experiment, data, *device, /*dataset_is_loaded=*/false);
+  const Capacity of_a_run = capacity_of(experiment, data, *device);
+  target.capacity = capacity.empty() ? of_a_run : Capacity{parse_capacity(capacity), "--capacity"};
+  if (target.capacity.num_bytes > of_a_run.num_bytes)
+    target.notes.push_back(fmt::format("A run on this machine would have {} now ({}), less than --capacity.",
+                                       format_bytes(of_a_run.num_bytes), of_a_run.origin));
+  KnownRates known = rates_of(*device, experiment.device);
+  target.rates = std::move(known.rates);
+  target.rates_problem = std::move(known.problem);
+  target.device = std::move(device);
+  return target;
+}
+
+PlanTarget described_gpu(const Experiment& experiment, const std::string& gpu, const std::string& capacity) {
+  const GpuProfile profile = find_gpu_profile(gpu);
+  const DeviceConfig& config = experiment.device;
+  constexpr int first_with_bf16 = 80;
+  if (experiment.train.amp == Amp::bf16 && profile.compute_capability < first_with_bf16) {
+    throw DeviceError(fmt::format("{} has compute capability {:.1f}, and bf16 needs 8.0; train.amp=fp16 runs there",
+                                  profile.name, profile.compute_capability / 10.0));
+  }
+  PlanTarget target;
+  target.device =
+      cuda::make_described_device(profile, {config.tf32, config.autotune, experiment.memory.expandable_segments},
+                                  experiment.memory.workspace_limit);
+  target.available_bytes = profile.free_bytes();
+  target.profile = profile.path;
+  target.rates = profile_rates(profile, config.tf32);
+  const std::string idle_origin = fmt::format("free on an idle {}", profile.name);
+  target.capacity = {profile.free_bytes(), idle_origin};
+  if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)
+    target.capacity = {*experiment.memory.limit, "memory.limit"};
+  if (!capacity.empty()) {
+    const std::int64_t asked = parse_capacity(capacity);
+    if (asked <= profile.free_bytes()) {
+      target.capacity = {asked, "--capacity"};
+    } else {
+      target.capacity = {profile.free_bytes(), idle_origin};
+      target.notes.push_back(fmt::format("--capacity {} is more than an idle {} has free, so its {} are planned for.",
+                                         capacity, profile.name, format_bytes(profile.free_bytes())));
+    }
+  }
+  if (config.type == DeviceType::cpu)
+    target.notes.emplace_back("device.type is cpu, so a run would take the CPU; --gpu plans for the GPU all the same.");
+  return target;
+}
+
+}  // namespace
+
+PlanTarget find_plan_target(const Experiment& experiment, const DataDescription& data, const std::string& gpu,
+                            const std::string& capacity) {
+  PlanTarget target = gpu.empty() ? this_machine(experiment, data, capacity) : described_gpu(experiment, gpu, capacity);
+  target.capacity_given = !capacity.empty();
+  return target;
+}
+
+}  // namespace trainer

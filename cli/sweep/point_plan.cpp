@@ -1,0 +1,80 @@
+#include "cli/sweep/point_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "datasets/dataset.h"
+#include "engine/plan/cost_model.h"
+#include "engine/plan/process_memory.h"
+#include "engine/plan/search/compiled_experiment.h"
+
+namespace trainer {
+namespace {
+
+/// What a device of this machine is made from.
+std::string device_key(const Experiment& experiment) {
+  const DeviceConfig& device = experiment.device;
+  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(device.type), device.index, device.threads, device.tf32,
+                     device.autotune, experiment.memory.expandable_segments, experiment.memory.workspace_limit);
+}
+
+void fill_in(const Experiment& asked, const DataDescription& data, const PlanTarget& target, SweepRow& row) {
+  const std::int64_t capacity = target.capacity.num_bytes;
+  row.capacity = capacity;
+  const CompiledExperiment compiled = compile_experiment(asked, data, *target.device, capacity);
+  MemoryPlan plan = plan_memory(compiled, capacity);
+  row.status = plan.fits ? PointStatus::fits : PointStatus::does_not_fit;
+  if (!plan.fits) plan = plan_memory(compiled, unlimited_capacity);
+  row.peak_requested = plan.peak_requested;
+  row.peak_allocated = plan.peak_allocated;
+  row.peak_reserved = plan.peak_reserved;
+  if (compiled.schedule.total_steps() == 0) return;
+  row.step_seconds = predict_step_time(compiled.program, compiled.schedule, target.rates).seconds;
+  row.samples_per_second = static_cast<double>(compiled.schedule.step(1).num_samples) / *row.step_seconds;
+}
+
+}  // namespace
+
+const PlanTarget& PointPlanner::target_for(const Experiment& experiment, const DataDescription& data) {
+  // A described GPU costs little, and what it takes of an experiment is checked where it is made.
+  if (!gpu_.empty()) return target_ = find_plan_target(experiment, data, gpu_, capacity_);
+  const std::string device = device_key(experiment);
+  if (device != device_) {
+    target_ = find_plan_target(experiment, data, "", capacity_);
+    warnings_.tell(target_.rates_problem);
+    if (device_.empty())
+      available_bytes_ =
+          target_.available_bytes + host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);
+    device_ = device;
+  }
+  if (!target_.capacity_given) {
+    target_.capacity.num_bytes = within_limit(
+        memory_for_allocator(available_bytes_, experiment, data, *target_.device, /*dataset_is_loaded=*/false),
+        experiment);
+  }
+  return target_;
+}
+
+const PlanTarget& PointPlanner::target_for(const Experiment& experiment) {
+  return target_for(experiment, describe_data(experiment.data, experiment.seed));
+}
+
+void PointPlanner::plan(const Experiment& experiment, SweepRow& row) {
+  const auto fail = [&](ExitCode code, const std::string& why) {
+    row.status = PointStatus::failed;
+    row.exit_code = static_cast<int>(code);
+    row.error = why;
+  };
+  try {
+    const DataDescription data = describe_data(experiment.data, experiment.seed);
+    fill_in(experiment, data, target_for(experiment, data), row);
+  } catch (const Error& error) {
+    fail(error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    fail(ExitCode::unexpected, "this machine has no memory left for the plan itself");
+  }
+}
+
+}  // namespace trainer

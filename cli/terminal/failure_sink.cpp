@@ -1,0 +1,65 @@
+#include "cli/terminal/failure_sink.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "engine/config/text/utf8_text.h"
+#include "engine/report/memory/out_of_memory_report.h"
+#include "engine/report/run/adaptation_report.h"
+
+namespace trainer {
+
+void FailureSink::on_start(const StartEvent& event) {
+  device_ = event.device_kind;
+  if (event.experiment == nullptr) return;
+  const Experiment& experiment = *event.experiment;
+  adapts_ = experiment.memory.on_oom == OnOutOfMemory::adapt;
+  against_divergence_ = "a lower optimizer.lr";
+  // one_cycle rises from a low rate by itself.
+  if (experiment.schedule.type != ScheduleType::one_cycle && experiment.schedule.warmup_steps == 0)
+    against_divergence_ += ", or schedule.warmup_steps";
+  if (experiment.train.clip_norm == 0) against_divergence_ += ", or train.clip_norm=1";
+}
+
+void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
+  if (options_.brief) {
+    std::fputs((out_of_memory_message(event.context.failure, device_) + '\n').c_str(), stderr);
+    return;
+  }
+  const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
+  const auto holds =
+      options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
+  const std::string report =
+      out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides, holds}, options_.style);
+  std::fputs(('\n' + report).c_str(), stderr);
+  if (adapts_)
+    std::fputs("\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n", stderr);
+}
+
+void FailureSink::on_adapt(const AdaptEvent& event) {
+  const std::string text =
+      options_.brief ? adaptation_message(event) + '\n' : '\n' + adaptation_report(event, options_.style) + '\n';
+  std::fputs(text.c_str(), stderr);
+}
+
+void FailureSink::on_warning(const WarningEvent& event) {
+  const std::string text = paint(options_.style, Ink::yellow, "Warning:") + ' ' +
+                           wrap(escaped(event.message), static_cast<std::size_t>(options_.style.width) - 9) + '\n';
+  std::fputs(text.c_str(), stderr);
+}
+
+void FailureSink::on_diverged(const DivergedEvent& event) {
+  std::string message = fmt::format("{} the loss is {} in step {}", paint(options_.style, Ink::red, "Diverged:"),
+                                    std::isnan(event.loss) ? "not a number" : fmt::format("{:.4g}", event.loss),
+                                    format_count(event.step));
+  if (std::isfinite(event.loss)) message += ", but weights are not finite behind it";
+  if (!event.layer.empty() || !event.tensor.empty())
+    message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
+                           event.layer.empty() ? "" : " of layer ", event.layer);
+  message += "\nTry " + against_divergence_ + ".\n";
+  std::fputs(('\n' + message).c_str(), stderr);
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/report/memory/out_of_memory_report.h"
+#include "engine/report/text/style.h"
+#include "engine/train/events.h"
+
+namespace trainer {
+
+/// Tells on stderr what goes wrong in a run, also where stdout is quiet: the out-of-memory report, what the run was
+/// adapted to, warnings, where the loss stopped being finite. Brief, where the machine interface carries the whole.
+class FailureSink final : public EventSink {
+ public:
+  struct Options {
+    std::string config_path;  ///< as the run was started
+    std::vector<std::string> overrides;
+    bool brief = false;
+    Style style;
+    std::function<std::vector<std::string>()> layer_labels;  ///< asked only for a report
+    /// What the output folder holds; asked only for a report. `planned`: the run has not begun.
+    std::function<OutOfMemoryReportOptions::Holds(bool planned)> output_holds;
+  };
+  explicit FailureSink(Options options) : options_(std::move(options)) {}
+
+  void on_start(const StartEvent& event) override;
+  void on_out_of_memory(const OutOfMemoryEvent& event) override;
+  void on_adapt(const AdaptEvent& event) override;
+  void on_warning(const WarningEvent& event) override;
+  void on_diverged(const DivergedEvent& event) override;
+
+ private:
+  Options options_;
+  std::string device_ = "cpu";
+  bool adapts_ = false;                                      ///< memory.on_oom: adapt
+  std::string against_divergence_ = "a lower optimizer.lr";  ///< what may help, of what is not set
+};
+
+}  // namespace trainer

@@ -1,0 +1,216 @@
+#include "cli/terminal/progress_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "cli/terminal/terminal.h"
+#include "engine/bytes.h"
+#include "engine/config/text/utf8_text.h"
+#include "engine/report/run/run_summary.h"
+#include "engine/report/text/shell_words.h"
+
+namespace trainer {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
+}
+
+std::string format_rate(std::int64_t samples, double seconds) {
+  if (seconds <= 0) return "-";
+  const double rate = static_cast<double>(samples) / seconds;
+  return rate < 100 ? fmt::format("{:.1f}", rate) : format_count(static_cast<std::int64_t>(rate));
+}
+
+/// Four decimals, as losses are compared, but never wider than the column.
+std::string format_loss(double loss) {
+  if (std::isnan(loss)) return "nan";
+  return std::abs(loss) < 1e5 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
+}
+
+std::string bar(double share, std::size_t columns) {
+  const auto filled = static_cast<std::size_t>(std::lround(share * static_cast<double>(columns)));
+  std::string text;
+  for (std::size_t i = 0; i < columns; ++i) text += i < filled ? "█" : "░";
+  return text;
+}
+
+/// "0:42", "1:02:03"
+std::string format_clock(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole % 3600 / 60, whole % 60);
+}
+
+std::string allocator_note(const StartEvent& event) {
+  if (event.allocator == AllocatorKind::planned) return ", memory.allocator planned";
+  if (event.first_placed_step < 0) return "";
+  return fmt::format(", planned places from step {} on", format_count(event.first_placed_step));
+}
+
+}  // namespace
+
+std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines) {
+  const std::int64_t wanted = total / std::max<std::int64_t>(lines, 1);
+  for (std::int64_t power = 1;; power *= 10)
+    for (const std::int64_t factor : {1, 2, 5})
+      if (power * factor >= wanted) return power * factor;
+}
+
+void ProgressSink::on_start(const StartEvent& event) {
+  start_ = event;
+  start_time_ = last_line_ = Clock::now();
+  log_every_ =
+      options_.log_every > 0 ? options_.log_every : sensible_log_interval(event.total_steps - event.first_step + 1);
+  write(wrap(fmt::format(
+                 "{} on {} ({}): {}, {}, capacity {}{}", event.experiment != nullptr ? event.experiment->name : "run",
+                 event.device_kind, event.device_name, format_number_of(event.num_parameters, "parameter"),
+                 format_number_of(event.total_steps, "step"), format_bytes(event.capacity), allocator_note(event)),
+             static_cast<std::size_t>(options_.style.width)) +
+        '\n');
+  if (!event.skipped_checkpoint.empty())
+    write(wrap("passed over: " + escaped(event.skipped_checkpoint), static_cast<std::size_t>(options_.style.width)) +
+          '\n');
+  if (options_.finds_batch_size && event.experiment != nullptr)
+    write(fmt::format("train.batch_size: auto is {}, {}\n", format_count(event.experiment->train.batch_size),
+                      event.first_step > 1 ? "as when the run began" : "the largest that fits"));
+  if (event.first_step > 1) write(fmt::format("resumed after step {}\n", format_count(event.first_step - 1)));
+  if (!event.adapted.empty())
+    write(wrap("goes on as adapted before: " + shell_words(event.adapted),
+               static_cast<std::size_t>(options_.style.width)) +
+          '\n');
+  flush();
+}
+
+void ProgressSink::on_step(const StepEvent& event) {
+  last_step_ = event;
+  samples_ += event.samples;
+  seconds_ += event.seconds;
+  peak_allocated_ = std::max(peak_allocated_, event.memory.step.peak_allocated);
+  const bool is_last = event.step == start_.total_steps;
+  const bool by_count = event.step % log_every_ == 0 || event.step == start_.first_step || is_last;
+  const bool lines_wanted = !options_.redraws || options_.log_every > 0;
+  const bool by_time = options_.log_every == 0 && seconds_since(last_line_) >= 10;
+  if (lines_wanted && (by_count || by_time)) {
+    print_line(step_line(event));
+    samples_ = peak_allocated_ = 0;
+    seconds_ = 0;
+    last_line_ = Clock::now();
+  }
+  // Ten drawings a second are as many as one can follow.
+  if (options_.redraws && (is_last || panel_lines_ == 0 || seconds_since(last_draw_) >= 0.1)) draw(event);
+}
+
+void ProgressSink::on_eval(const EvalEvent& event) {
+  std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {}", format_count(event.step),
+                                 event.epoch, format_loss(event.loss));
+  if (event.accuracy) line += fmt::format(", accuracy {:.2f} %", 100 * *event.accuracy);
+  if (event.top5) line += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
+  if (event.best) line += ", best so far";
+  erase_panel();
+  write(paint(options_.style, Ink::cyan, line) + '\n');
+  if (options_.redraws && last_step_.step > 0) draw(last_step_);
+  flush();
+}
+
+void ProgressSink::on_out_of_memory(const OutOfMemoryEvent&) { leave_panel(); }
+void ProgressSink::on_adapt(const AdaptEvent&) { leave_panel(); }
+void ProgressSink::on_warning(const WarningEvent&) { leave_panel(); }
+void ProgressSink::on_diverged(const DivergedEvent&) { leave_panel(); }
+
+void ProgressSink::on_end(const EndEvent& event) {
+  leave_panel();
+  write(run_summary(event, start_.experiment != nullptr ? start_.experiment->checkpoint.best : Metric::loss,
+                    options_.event_file, options_.style));
+  flush();
+}
+
+std::string ProgressSink::step_line(const StepEvent& event) const {
+  const StepMemory& memory = event.memory.step;
+  return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}",
+                     fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, format_loss(event.loss),
+                     event.learning_rate, format_rate(samples_, seconds_), format_bytes(memory.allocated),
+                     format_bytes(peak_allocated_), format_bytes(memory.reserved),
+                     format_bytes(event.memory.device_used));
+}
+
+void ProgressSink::print_line(const std::string& line) {
+  erase_panel();
+  if (!titled_) {
+    write(paint(options_.style, Ink::bold,
+                fmt::format("{:>13} {:>5} {:>10} {:>9} {:>10} {:>11} {:>11} {:>11} {:>11}", "step", "epoch", "loss",
+                            "lr", "samples/s", "allocated", "(peak)", "reserved", "used")) +
+          '\n');
+    titled_ = true;
+  }
+  write(line + '\n');
+  flush();
+}
+
+std::string ProgressSink::panel(const StepEvent& event) const {
+  const auto width = static_cast<std::size_t>(std::max(terminal_width(stdout) - 1, 1));
+  const std::int64_t total = std::max<std::int64_t>(start_.total_steps, 1);
+  const double share = static_cast<double>(event.step) / static_cast<double>(total);
+  const std::int64_t done = event.step - start_.first_step + 1;
+  const double remaining = seconds_since(start_time_) / static_cast<double>(std::max<std::int64_t>(done, 1)) *
+                           static_cast<double>(total - event.step);
+  const std::string before = fmt::format(" step {}/{} ", event.step, start_.total_steps);
+  const std::string after =
+      fmt::format(" {:3.0f} % eta {}  loss {}  lr {:.3g}  {} samples/s", 100 * share, format_clock(remaining),
+                  format_loss(event.loss), event.learning_rate, shown_rate_);
+  const std::size_t used = display_width(before) + display_width(after);
+  const std::size_t bar_columns = width > used + 4 ? std::min<std::size_t>(width - used, 40) : 0;
+  const std::string first = cut_to_width(before + bar(share, bar_columns) + after, width);
+
+  const StepMemory& memory = event.memory.step;
+  const std::string second = cut_to_width(
+      fmt::format(" allocated {} (peak {})  reserved {}  used {}", format_bytes(memory.allocated),
+                  format_bytes(shown_peak_), format_bytes(memory.reserved), format_bytes(event.memory.device_used)),
+      width);
+  return first + '\n' + second + '\n';
+}
+
+void ProgressSink::draw(const StepEvent& event) {
+  erase_panel();
+  if (seconds_ > 0) {
+    shown_rate_ = format_rate(samples_, seconds_);
+    shown_peak_ = peak_allocated_;
+  }
+  write(panel(event));
+  flush();
+  panel_lines_ = 2;
+  last_draw_ = Clock::now();
+  if (options_.log_every == 0) {
+    samples_ = peak_allocated_ = 0;
+    seconds_ = 0;
+  }
+}
+
+void ProgressSink::erase_panel() {
+  // The note of the signal handler stands below the panel now.
+  if (!interrupted_ && options_.interruption != nullptr && options_.interruption->requests > 0) {
+    interrupted_ = true;
+    panel_lines_ = 0;
+  }
+  // Up one line at a time, each cleared: leaves the cursor where the panel began.
+  for (; panel_lines_ > 0; --panel_lines_) write("\x1b[1A\x1b[2K");
+  if (options_.redraws) write("\r");
+}
+
+void ProgressSink::write(std::string_view text) {
+  if (!is_closed_) is_closed_ = std::fwrite(text.data(), 1, text.size(), stdout) != text.size();
+}
+
+void ProgressSink::flush() {
+  if (!is_closed_) is_closed_ = std::fflush(stdout) != 0;
+}
+
+void ProgressSink::leave_panel() {
+  if (panel_lines_ > 0 && last_step_.step > 0) draw(last_step_);
+  panel_lines_ = 0;
+}
+
+}  // namespace trainer

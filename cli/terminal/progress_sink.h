@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/report/text/style.h"
+#include "engine/train/training_run.h"
+
+namespace trainer {
+
+/// The run as it goes on, on stdout. On a terminal a bar with what remains, redrawn in place; elsewhere a line every
+/// `log_every` steps; nothing more once stdout cannot be written, since a run does not end with its reader. Both tell
+/// step, loss, learning rate, samples/s, allocated (and its peak), reserved and used.
+class ProgressSink final : public EventSink {
+ public:
+  struct Options {
+    bool redraws = false;        ///< stdout is a terminal that can
+    std::int64_t log_every = 0;  ///< 0: some thirty lines a run, and one whenever ten seconds have passed
+    Style style;
+    const Interruption* interruption = nullptr;  ///< whose note on the terminal is not drawn over; may be null
+    std::string event_file;                      ///< named in the summary
+    bool finds_batch_size = false;               ///< train.batch_size is `auto`
+  };
+  explicit ProgressSink(Options options) : options_(std::move(options)) {}
+
+  void on_start(const StartEvent& event) override;
+  void on_step(const StepEvent& event) override;
+  void on_eval(const EvalEvent& event) override;
+  void on_out_of_memory(const OutOfMemoryEvent& event) override;
+  void on_adapt(const AdaptEvent& event) override;
+  void on_warning(const WarningEvent& event) override;
+  void on_diverged(const DivergedEvent& event) override;
+  void on_end(const EndEvent& event) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string step_line(const StepEvent& event) const;
+  std::string panel(const StepEvent& event) const;
+  void print_line(const std::string& line);
+  void draw(const StepEvent& event);
+  void erase_panel();
+  void leave_panel();
+  void write(std::string_view text);
+  void flush();
+
+  Options options_;
+  StartEvent start_;
+  Clock::time_point start_time_, last_draw_, last_line_;
+  std::int64_t log_every_ = 1;
+  bool titled_ = false;
+  bool interrupted_ = false;
+  bool is_closed_ = false;
+  int panel_lines_ = 0;  ///< of the panel that stands above the cursor
+  StepEvent last_step_;
+  // Since the last line or drawing.
+  std::int64_t samples_ = 0, peak_allocated_ = 0;
+  double seconds_ = 0;
+  // What the panel says of them, also when it is drawn again.
+  std::string shown_rate_ = "-";
+  std::int64_t shown_peak_ = 0;
+};
+
+/// A step count that gives about `lines` lines in `total` steps: 1, 2 or 5 times a power of ten.
+std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines = 30);
+
+}  // namespace trainer

@@ -1,0 +1,71 @@
+#include "engine/config/fields/experiment_fields.h"
+
+#include <limits>
+
+#include "engine/config/fields/field_groups.h"
+
+namespace trainer {
+namespace {
+
+Fields make_fields() {
+  Fields fields;
+  fields.push_back(of(&Experiment::name, "name", text(), "What the run is called").defaults_to("the file's name"));
+  fields.push_back(of(&Experiment::seed, "seed", integer(0, std::numeric_limits<std::int64_t>::max()),
+                      "Where all randomness starts: initial weights, order of samples, dropout")
+                       .also_called({"random_seed"}));
+  add_device_fields(fields);
+  add_memory_fields(fields);
+  add_data_fields(fields);
+  add_model_fields(fields);
+  add_optimizer_fields(fields);
+  add_schedule_fields(fields);
+  add_train_fields(fields);
+  add_checkpoint_fields(fields);
+  fields.push_back(of(&Experiment::output, "output", text(), "The folder that a run writes; never overwritten unasked")
+                       .defaults_to("runs/${name}")
+                       .also_called({"output_dir", "out_dir", "save_dir"}));
+  return fields;
+}
+
+}  // namespace
+
+const std::vector<ExperimentField>& experiment_fields() {
+  static const Fields fields = make_fields();
+  return fields;
+}
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all{
+      {"", "An experiment", false, false},
+      {"device", "Where to compute; `device: cpu` is short for `device: {type: cpu}`", true, false},
+      {"memory", "The memory that a run may hold", false, false},
+      {"data", "What to learn from; `data: digits` is short for `data: {type: digits}`", true, false},
+      {"data.normalize", "(pixel / 255 − mean) / std, on the device; one value serves all channels", false, false},
+      {"model", "What to train", false, false},
+      {"loss", "What to minimize; `loss: mse` is short for `loss: {type: mse}`", true, true},
+      {"optimizer", "How to update; `optimizer: adamw` is short for `optimizer: {type: adamw}`", true, false},
+      {"schedule", "The learning rate over time; `schedule: cosine` is short for `schedule: {type: cosine}`", true,
+       false},
+      {"train", "How long, in what portions", false, false},
+      {"train.loss_scale", "What the loss of `train.amp: fp16` is multiplied by, so that small gradients are not 0",
+       false, false},
+      {"train.early_stopping", "Ending early when nothing gets better", false, false},
+      {"checkpoint", "What is saved, and when", false, false},
+  };
+  return all;
+}
+
+const ExperimentField* find_field(std::string_view key) { return find_field(experiment_fields(), key); }
+
+const Section* find_section(std::string_view key) {
+  for (const Section& each : sections()) {
+    if (each.key == key) return &each;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> keys_of_section(std::string_view section) {
+  return keys_of_section(experiment_fields(), section);
+}
+
+}  // namespace trainer

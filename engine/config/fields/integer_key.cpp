@@ -1,0 +1,89 @@
+#include "engine/config/fields/integer_key.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/layer_fields.h"
+#include "engine/config/text/suggestion.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::string_view layers_key = "model.layers.";
+
+[[noreturn]] void refuse(std::string_view key, const std::string& what) {
+  throw ConfigError(fmt::format("'{}' {}; a search needs a key of integers, such as train.batch_size", key, what));
+}
+
+[[noreturn]] void refuse_unknown(std::string_view key, const std::string& nearest) {
+  throw ConfigError(fmt::format("unknown key '{}'{}", key,
+                                nearest.empty() ? std::string("; 'trainer config explain' lists them")
+                                                : fmt::format("; did you mean '{}'?", nearest)));
+}
+
+IntegerRange range_of(std::string_view key, const Rule& rule) {
+  const bool takes_integers = rule.kind == ValueKind::integer || rule.kind == ValueKind::pair;
+  if (!takes_integers) refuse(key, fmt::format("takes {}", expectation_of(rule)));
+  constexpr auto most = static_cast<double>(std::numeric_limits<std::int32_t>::max());
+  return {static_cast<std::int64_t>(rule.minimum), static_cast<std::int64_t>(std::min(rule.maximum, most))};
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
+}
+
+/// "model.layers.1.linear.out": the key of a kind of layer.
+IntegerRange range_in_layers(std::string_view key) {
+  const std::string_view parent = section_of(key);
+  const std::string kind_name(last_of(parent)), name(last_of(key));
+  const LayerKind* const kind = find_layer_kind(kind_name);
+  if (kind == nullptr) {
+    if (is_number(name)) refuse(key, "is a layer");
+    if (is_number(kind_name)) refuse_unknown(key, fmt::format("{}.{}.out", parent, name));
+    const std::vector<std::string> kinds = layer_kind_names();
+    const std::string near(nearest(kind_name, kinds));
+    refuse_unknown(key, near.empty() ? "" : fmt::format("{}.{}.{}", section_of(parent), near, name));
+  }
+  if (const Field<LayerSpec>* const field = find_field(kind->fields, name)) {
+    if (field->layers) refuse(key, "is a list of layers");
+    return range_of(key, field->rule);
+  }
+  if (name == "name") refuse(key, "takes text");
+  const std::string near = suggest_key(name, kind->fields, kind->keys());
+  refuse_unknown(key, near.empty() ? "" : fmt::format("{}.{}", parent, near));
+}
+
+}  // namespace
+
+IntegerRange integer_range_of(std::string_view key) {
+  if (key.starts_with(layers_key)) return range_in_layers(key);
+  if (const ExperimentField* const field = find_field(key)) {
+    if (field->layers) refuse(key, "is a list of layers");
+    return range_of(key, field->rule);
+  }
+  // An element of a list: data.shape.0.
+  const ExperimentField* const list = is_number(last_of(key)) ? find_field(section_of(key)) : nullptr;
+  if (list != nullptr && list->rule.kind == ValueKind::integers) {
+    Rule element = list->rule;
+    element.kind = ValueKind::integer;
+    return range_of(key, element);
+  }
+  if (find_section(key) != nullptr) refuse(key, "is a section");
+  std::vector<std::string> keys;
+  for (const ExperimentField& field : experiment_fields()) keys.push_back(field.key);
+  std::string near = suggest_key(std::string(key), experiment_fields(), keys);
+  for (const ExperimentField& field : experiment_fields())  // the section left out, or another one
+    if (near.empty() && last_of(field.key) == last_of(key)) near = field.key;
+  if (near.empty()) near = suggest_key(std::string(last_of(key)), experiment_fields(), keys);
+  refuse_unknown(key, near);
+}
+
+}  // namespace trainer

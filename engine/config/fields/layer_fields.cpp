@@ -1,0 +1,230 @@
+#include "engine/config/fields/layer_fields.h"
+
+#include <algorithm>
+
+namespace trainer {
+namespace {
+
+using LayerField = Field<LayerSpec>;
+
+template <class Spec, class Member>
+LayerField of(Member Spec::*member, const std::string& key, Rule rule, const std::string& help) {
+  const auto access = [member](auto& layer) -> auto& { return std::get<Spec>(layer.spec).*member; };
+  return field<LayerSpec>(key, access, std::move(rule), help);
+}
+
+template <class Spec>
+LayerField list(std::vector<LayerSpec> Spec::*member, const std::string& key, const std::string& help) {
+  const auto access = [member](auto& layer) -> auto& { return std::get<Spec>(layer.spec).*member; };
+  return layers_field<LayerSpec>(key, access, help);
+}
+
+LayerKind linear() {
+  using Spec = LinearSpec;
+  return {"linear",
+          "y = x Wᵀ + b over the last dimension",
+          "linear: {out: 10}",
+          Spec{},
+          {
+              of(&Spec::out, "out", integer(1), "Number of output features")
+                  .required()
+                  .also_called({"out_features", "units", "features", "size"}),
+              of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"}),
+              of(&Spec::init, "init", choice(initialization_choices()), "How the weights start")
+                  .defaults_to("`model.init`"),
+          }};
+}
+
+LayerKind conv2d() {
+  using Spec = Conv2dSpec;
+  return {"conv2d",
+          "Convolution of images (H, W, C)",
+          "conv2d: {out: 32, kernel: 3, padding: 1}",
+          Spec{},
+          {
+              of(&Spec::out, "out", integer(1), "Number of output channels")
+                  .required()
+                  .also_called({"out_channels", "filters", "channels"}),
+              of(&Spec::kernel, "kernel", pair(1), "Height and width of the kernel")
+                  .required()
+                  .also_called({"kernel_size"}),
+              of(&Spec::stride, "stride", pair(1), "Step of the kernel").also_called({"strides"}),
+              of(&Spec::padding, "padding", pair(0), "Zeros added at each side").also_called({"pad"}),
+              of(&Spec::dilation, "dilation", pair(1), "Distance between the kernel's elements"),
+              of(&Spec::groups, "groups", integer(1), "Groups of channels that are convolved apart; divides `out`"),
+              of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"}),
+              of(&Spec::init, "init", choice(initialization_choices()), "How the weights start")
+                  .defaults_to("`model.init`"),
+          }};
+}
+
+LayerKind batchnorm2d() {
+  using Spec = BatchNorm2dSpec;
+  return {"batchnorm2d",
+          "Batch normalization per channel, with running statistics for evaluation",
+          "batchnorm2d: {momentum: 0.1}",
+          Spec{},
+          {
+              of(&Spec::eps, "eps", number_above(0.0), "Added to the variance"),
+              of(&Spec::momentum, "momentum", fraction(), "Share of the new statistics in the running ones"),
+              of(&Spec::affine, "affine", boolean(), "Whether a scale and a shift are learned"),
+          }};
+}
+
+LayerKind layernorm() {
+  using Spec = LayerNormSpec;
+  return {"layernorm",
+          "Layer normalization over the last dimension",
+          "layernorm: {eps: 1e-5}",
+          Spec{},
+          {
+              of(&Spec::eps, "eps", number_above(0.0), "Added to the variance"),
+              of(&Spec::affine, "affine", boolean(), "Whether a scale and a shift are learned"),
+          }};
+}
+
+LayerKind activation(Activation function, const std::string& name, std::string help) {
+  ActivationSpec initial;
+  initial.function = function;
+  LayerKind kind{name, std::move(help), name, initial, {}};
+  if (function == Activation::gelu) {
+    kind.fields.push_back(of(&ActivationSpec::approximate, "approximate",
+                             choice({{"none", "exact, with the error function"}, {"tanh", "the tanh approximation"}}),
+                             "Which formula is used"));
+    kind.example = "gelu: {approximate: tanh}";
+  }
+  return kind;
+}
+
+template <class Spec>
+std::vector<LayerField> pooling_fields() {
+  std::vector<LayerField> fields;
+  fields.push_back(of(&Spec::kernel, "kernel", pair(1), "Height and width of the window")
+                       .also_called({"kernel_size", "size", "pool_size"}));
+  fields.push_back(
+      of(&Spec::stride, "stride", pair(1), "Step of the window").defaults_to("the kernel").also_called({"strides"}));
+  fields.push_back(
+      of(&Spec::padding, "padding", pair(0), "Added at each side; at most half the kernel").also_called({"pad"}));
+  return fields;
+}
+
+LayerKind maxpool2d() {
+  return {"maxpool2d", "Largest value of each window", "maxpool2d: {kernel: 2}", MaxPool2dSpec{},
+          pooling_fields<MaxPool2dSpec>()};
+}
+
+LayerKind avgpool2d() {
+  LayerKind kind{"avgpool2d", "Mean of each window", "avgpool2d: {kernel: 2}", AvgPool2dSpec{},
+                 pooling_fields<AvgPool2dSpec>()};
+  kind.fields.push_back(
+      of(&AvgPool2dSpec::count_include_pad, "count_include_pad", boolean(), "Whether padding counts in the mean"));
+  return kind;
+}
+
+LayerKind dropout() {
+  return {"dropout",
+          "Sets elements to zero at random while training and scales the rest by 1 / (1 − p)",
+          "dropout: {p: 0.5}",
+          DropoutSpec{},
+          {of(&DropoutSpec::p, "p", number_below(0.0, 1.0), "Probability of zero").also_called({"rate", "prob"})}};
+}
+
+LayerKind residual() {
+  return {"residual",
+          "layers(x) + shortcut(x)",
+          "residual: {layers: [linear: {out: 64}, relu, linear: {out: 64}]}",
+          ResidualSpec{},
+          {
+              list(&ResidualSpec::layers, "layers", "The main branch").required(),
+              list(&ResidualSpec::shortcut, "shortcut", "The other branch; x itself where not given")
+                  .defaults_to("x itself"),
+          }};
+}
+
+LayerKind sequential() {
+  return {"sequential",
+          "Layers one after the other, as one",
+          "sequential: {layers: [linear: {out: 64}, relu], name: encoder}",
+          SequentialSpec{},
+          {list(&SequentialSpec::layers, "layers", "The layers").required()}};
+}
+
+LayerKind repeat() {
+  return {"repeat",
+          "Copies of the layers one after the other, each with parameters of its own",
+          "repeat: {times: 4, layers: [linear: {out: 64}, relu]}",
+          RepeatSpec{},
+          {
+              of(&RepeatSpec::times, "times", integer(1), "How many copies").required().also_called({"n", "count"}),
+              list(&RepeatSpec::layers, "layers", "What is copied").required(),
+          }};
+}
+
+std::vector<LayerKind> make_layer_kinds() {
+  std::vector<LayerKind> kinds;
+  kinds.push_back(linear());
+  kinds.push_back(conv2d());
+  kinds.push_back(batchnorm2d());
+  kinds.push_back(layernorm());
+  kinds.push_back(activation(Activation::relu, "relu", "max(x, 0)"));
+  kinds.push_back(activation(Activation::gelu, "gelu", "x Φ(x)"));
+  kinds.push_back(activation(Activation::silu, "silu", "x sigmoid(x)"));
+  kinds.push_back(activation(Activation::tanh, "tanh", "Hyperbolic tangent"));
+  kinds.push_back(activation(Activation::sigmoid, "sigmoid", "1 / (1 + exp(−x))"));
+  kinds.push_back(maxpool2d());
+  kinds.push_back(avgpool2d());
+  kinds.push_back({"global_avgpool",
+                   "Mean over height and width: (H, W, C) becomes (C)",
+                   "global_avgpool",
+                   GlobalAvgPoolSpec{},
+                   {}});
+  kinds.push_back({"flatten", "Joins all dimensions of a sample into one", "flatten", FlattenSpec{}, {}});
+  kinds.push_back(dropout());
+  kinds.push_back(residual());
+  kinds.push_back(sequential());
+  kinds.push_back(repeat());
+  return kinds;
+}
+
+}  // namespace
+
+bool LayerKind::has_required_field() const {
+  return std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
+}
+
+std::vector<std::string> LayerKind::keys() const {
+  std::vector<std::string> result;
+  for (const auto& each : fields) result.push_back(each.key);
+  result.emplace_back("name");
+  return result;
+}
+
+const std::vector<LayerKind>& layer_kinds() {
+  static const std::vector<LayerKind> kinds = make_layer_kinds();
+  return kinds;
+}
+
+const LayerKind* find_layer_kind(std::string_view name) {
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> layer_kind_names() {
+  std::vector<std::string> names;
+  for (const LayerKind& kind : layer_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+std::vector<Choice> initialization_choices() {
+  return {{"pytorch", "what torch.nn's module does by default"},
+          {"kaiming_uniform", "He et al. 2015 for ReLU, uniform"},
+          {"kaiming_normal", "He et al. 2015 for ReLU, normal"},
+          {"xavier_uniform", "Glorot and Bengio 2010, uniform"},
+          {"xavier_normal", "Glorot and Bengio 2010, normal"},
+          {"normal", "normal with standard deviation 0.02"},
+          {"zeros", "all zero"}};
+}
+
+}  // namespace trainer

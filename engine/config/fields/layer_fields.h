@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/fields/field.h"
+#include "engine/config/layer_spec.h"
+
+namespace trainer {
+
+/// One kind of layer and its keys. `name`, which every layer takes, is not among them.
+struct LayerKind {
+  std::string name;
+  std::string help;
+  std::string example;
+  LayerVariant initial;  ///< every default
+  std::vector<Field<LayerSpec>> fields;
+
+  bool has_required_field() const;
+  std::vector<std::string> keys() const;  ///< of the fields, and `name`
+};
+
+/// All kinds, in the order of the reference page.
+const std::vector<LayerKind>& layer_kinds();
+const LayerKind* find_layer_kind(std::string_view name);
+std::vector<std::string> layer_kind_names();
+
+/// Choices of `model.init` and of a layer's `init`, in the order of the enum.
+std::vector<Choice> initialization_choices();
+
+}  // namespace trainer

@@ -1,0 +1,222 @@
+#include "engine/config/fields/rule.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/text/number_text.h"
+
+namespace trainer {
+namespace {
+
+Rule rule_of(ValueKind kind) {
+  Rule rule;
+  rule.kind = kind;
+  return rule;
+}
+
+std::string range_text(const Rule& rule) {
+  const bool has_minimum = std::isfinite(rule.minimum);
+  // 2^31 − 1 and 2^63 − 1 only say what the program can hold: not worth reading as a limit.
+  const bool has_maximum = rule.maximum < static_cast<double>(std::numeric_limits<std::int32_t>::max());
+  if (has_minimum && has_maximum) {
+    if (!rule.excludes_minimum && !rule.excludes_maximum) {
+      return fmt::format(" from {} to {}", bound_text(rule.minimum), bound_text(rule.maximum));
+    }
+    return fmt::format(" {} {} and {} {}", rule.excludes_minimum ? "above" : "of at least", bound_text(rule.minimum),
+                       rule.excludes_maximum ? "below" : "at most", bound_text(rule.maximum));
+  }
+  if (has_minimum)
+    return fmt::format(" {} {}", rule.excludes_minimum ? "above" : "of at least", bound_text(rule.minimum));
+  return "";
+}
+
+}  // namespace
+
+std::string bound_text(double bound) {
+  if (bound == std::floor(bound) && std::abs(bound) < 9e15) return fmt::format("{}", static_cast<std::int64_t>(bound));
+  return number_text(bound);
+}
+
+std::vector<std::string> Rule::choice_names() const {
+  std::vector<std::string> names;
+  for (const Choice& each : choices) names.push_back(each.name);
+  return names;
+}
+
+std::vector<std::string> Rule::form_names() const {
+  std::vector<std::string> names;
+  for (const Form& each : forms) names.push_back(each.name);
+  return names;
+}
+
+Rule boolean() { return rule_of(ValueKind::boolean); }
+Rule integer(std::int64_t minimum, std::int64_t maximum) {
+  Rule rule = rule_of(ValueKind::integer);
+  rule.minimum = static_cast<double>(minimum);
+  rule.maximum = static_cast<double>(maximum);
+  return rule;
+}
+Rule integer_or(std::string word, std::int64_t minimum) {
+  return integer_or(std::vector<std::string>{std::move(word)}, minimum);
+}
+Rule integer_or(std::vector<std::string> words, std::int64_t minimum) {
+  Rule rule = integer(minimum);
+  rule.words = std::move(words);
+  return rule;
+}
+Rule number() { return rule_of(ValueKind::number); }
+Rule number_at_least(double minimum) {
+  Rule rule = number();
+  rule.minimum = minimum;
+  return rule;
+}
+Rule number_above(double minimum) {
+  Rule rule = number_at_least(minimum);
+  rule.excludes_minimum = true;
+  return rule;
+}
+Rule number_below(double minimum, double maximum) {
+  Rule rule = number_at_least(minimum);
+  rule.maximum = maximum;
+  rule.excludes_maximum = true;
+  return rule;
+}
+Rule fraction(double maximum) {
+  Rule rule = number_above(0.0);
+  rule.maximum = maximum;
+  return rule;
+}
+Rule text() { return rule_of(ValueKind::text); }
+Rule size_of_memory(double minimum) {
+  Rule rule = rule_of(ValueKind::size);
+  rule.minimum = minimum;
+  return rule;
+}
+Rule choice(std::vector<Choice> choices) {
+  Rule rule = rule_of(ValueKind::choice);
+  rule.choices = std::move(choices);
+  return rule;
+}
+Rule device_name() { return rule_of(ValueKind::device); }
+Rule interval() {
+  Rule rule = integer(0);
+  rule.kind = ValueKind::interval;
+  return rule;
+}
+Rule pair(std::int64_t minimum) {
+  Rule rule = integer(minimum);
+  rule.kind = ValueKind::pair;
+  return rule;
+}
+Rule integers(std::int64_t minimum) {
+  Rule rule = integer(minimum);
+  rule.kind = ValueKind::integers;
+  return rule;
+}
+Rule numbers(Rule element, std::size_t num_elements) {
+  element.kind = ValueKind::numbers;
+  element.num_elements = num_elements;
+  return element;
+}
+Rule number_or_numbers(Rule element) {
+  element.kind = ValueKind::numbers;
+  element.allows_single = true;
+  return element;
+}
+Rule layer_patterns(std::string word) {
+  Rule rule = rule_of(ValueKind::patterns);
+  if (!word.empty()) rule.words = {std::move(word)};
+  return rule;
+}
+Rule choice_or_form(std::vector<Choice> choices, std::vector<Form> forms) {
+  Rule rule = choice(std::move(choices));
+  rule.kind = ValueKind::form;
+  rule.forms = std::move(forms);
+  return rule;
+}
+Rule layer_list() { return rule_of(ValueKind::layers); }
+
+std::string expectation_of(const Rule& rule) {
+  switch (rule.kind) {
+    case ValueKind::boolean:
+      return "true or false (or on, off)";
+    case ValueKind::integer:
+      return fmt::format("an integer{}{}", range_text(rule),
+                         rule.words.empty() ? "" : fmt::format(", or '{}'", fmt::join(rule.words, "' or '")));
+    case ValueKind::number:
+      return "a number" + range_text(rule);
+    case ValueKind::text:
+      return "text";
+    case ValueKind::size:
+      return "a size of at least 1 byte, such as 2GiB, 1500MB or 1048576";
+    case ValueKind::choice:
+      return rule.choices.size() == 1 ? fmt::format("'{}'", rule.choices[0].name)
+                                      : fmt::format("one of {}", fmt::join(rule.choice_names(), ", "));
+    case ValueKind::device:
+      return "auto, cpu, cuda or cuda:N";
+    case ValueKind::interval:
+      return "a number of steps, such as 100, or of epochs, such as 1ep";
+    case ValueKind::pair:
+      return fmt::format("an integer or [height, width], each{}", range_text(rule));
+    case ValueKind::integers:
+      return fmt::format("a list of integers, each{}", range_text(rule));
+    case ValueKind::numbers: {
+      const std::string how_many = rule.num_elements == 0 ? "numbers" : fmt::format("{} numbers", rule.num_elements);
+      const std::string range = range_text(rule).empty() ? "" : ", each" + range_text(rule);
+      return fmt::format("{}a list of {}{}", rule.allows_single ? "a number or " : "", how_many, range);
+    }
+    case ValueKind::patterns:
+      return fmt::format("{}a list of layers by path or kind, `*` for anything, such as [features.0, conv2d]",
+                         rule.words.empty() ? "" : fmt::format("{}, or ", fmt::join(rule.words, ", ")));
+    case ValueKind::form: {
+      std::vector<std::string> forms = rule.choice_names();
+      for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));
+      return fmt::format("one of {}", fmt::join(forms, ", "));
+    }
+    case ValueKind::layers:
+      return "a list of layers, such as [flatten, linear: {out: 10}]";
+  }
+  return "";
+}
+
+std::string type_name(const Rule& rule) {
+  switch (rule.kind) {
+    case ValueKind::boolean:
+      return "true or false";
+    case ValueKind::integer:
+      return rule.words.empty() ? "integer" : fmt::format("integer or {}", fmt::join(rule.words, " or "));
+    case ValueKind::number:
+      return "number";
+    case ValueKind::text:
+      return "text";
+    case ValueKind::size:
+      return "size";
+    case ValueKind::choice:
+      return fmt::format("{}", fmt::join(rule.choice_names(), ", "));
+    case ValueKind::device:
+      return "auto, cpu, cuda, cuda:N";
+    case ValueKind::interval:
+      return "steps or epochs";
+    case ValueKind::pair:
+      return "integer or [h, w]";
+    case ValueKind::integers:
+      return "list of integers";
+    case ValueKind::numbers:
+      return rule.allows_single ? "number or list of numbers" : "list of numbers";
+    case ValueKind::patterns:
+      return fmt::format("{}list of patterns",
+                         rule.words.empty() ? "" : fmt::format("{} or ", fmt::join(rule.words, " or ")));
+    case ValueKind::form: {
+      std::vector<std::string> forms = rule.choice_names();
+      for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));
+      return fmt::format("{}", fmt::join(forms, ", "));
+    }
+    case ValueKind::layers:
+      return "list of layers";
+  }
+  return "";
+}
+
+}  // namespace trainer

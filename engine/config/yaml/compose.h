@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/yaml/source_set.h"
+
+namespace trainer {
+
+/// Reads a file for a configuration: at most 1 MiB of it. Throws ConfigError where it cannot be read.
+std::string read_config_file(const std::string& path);
+
+/// The keys of one file's text, as they stand there. Throws where it cannot be parsed or holds no keys: `if_empty` says
+/// what it needs at least, `example` is one key with its value.
+Node parse_keys(SourceSet& sources, std::string_view text, const std::string& file_name, const std::string& if_empty,
+                const std::string& example);
+
+/// Makes one tree of a text, the files it extends and the overrides, and resolves the references in it. What was
+/// written in short (`device: cpu`, `loss: {mse: {}}`) is written out. `name` and `output` are filled in where absent.
+/// Throws where a text cannot be parsed; other mistakes are only reported to `sources`.
+Node compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
+                    const std::vector<std::string>& overrides);
+
+}  // namespace trainer

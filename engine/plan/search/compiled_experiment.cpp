@@ -1,0 +1,37 @@
+#include "engine/plan/search/compiled_experiment.h"
+
+#include <utility>
+
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/search/settle_experiment.h"
+#include "engine/program/compile.h"
+
+namespace trainer {
+
+CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
+                                      const DeviceModel& device, std::int64_t capacity) {
+  Experiment settled = settle_experiment(experiment, data, device, capacity);
+  Program program = compile(settled, data, device);
+  const RunSchedule schedule(settled, data);
+  return {std::move(settled), data, std::move(program), schedule};
+}
+
+MemoryPlan plan_memory(const CompiledExperiment& compiled, std::int64_t capacity) {
+  return make_memory_plan(compiled.program, compiled.schedule, capacity, allocator_options(compiled.experiment));
+}
+
+std::vector<std::string> layer_labels(const Program& program) {
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < program.layers.size(); ++i)
+    labels.push_back(program.layer_label(static_cast<LayerId>(i)));
+  return labels;
+}
+
+std::int64_t num_trainable_parameters(const Program& program) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : program.parameters)
+    if (parameter.trainable) count += parameter.type.num_elements();
+  return count;
+}
+
+}  // namespace trainer

@@ -1,0 +1,90 @@
+#include "engine/plan/search/find_maximum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/errors.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/search/compiled_experiment.h"
+#include "engine/plan/search/excluded_values.h"
+
+namespace trainer {
+namespace {
+
+/// Where the plan of `candidate` fails under the capacity; nothing where it fits or cannot be planned.
+std::optional<OutOfMemoryContext> failure_of(const Planner& planner, const Candidate& candidate,
+                                             std::int64_t capacity) {
+  try {
+    return plan_memory(compile_experiment(candidate.experiment, candidate.data, planner.device(), capacity), capacity)
+        .failure;
+  } catch (const Error&) {  // the verdict tells it
+    return std::nullopt;
+  }
+}
+
+TooLargeValue describe(Planner& planner, const WithValue& with_value, std::int64_t value, std::int64_t capacity) {
+  TooLargeValue result;
+  result.value = value;
+  const std::optional<Candidate> candidate = with_value(value);
+  if (!candidate) {
+    result.problem = "a rule of the configuration refuses it";
+    return result;
+  }
+  const Verdict verdict = planner.plan(candidate->experiment, candidate->data, capacity);
+  result.problem = verdict.problem;
+  result.peak_reserved = verdict.peak_reserved;
+  if (verdict.problem.empty()) result.failure = failure_of(planner, *candidate, capacity);
+  return result;
+}
+
+/// From `value`, which does not fit, up to what is proven not to fit either, but no further than sixteen times: larger
+/// values may fit again. Of a key of which nothing is proven that is `value` itself.
+std::int64_t last_not_excluded(const Planner& planner, const WithValue& with_value, std::int64_t value,
+                               std::int64_t largest_allowed, std::int64_t capacity) {
+  const std::int64_t far = value > largest_allowed / 16 ? largest_allowed : value * 16;
+  std::int64_t last = value;
+  bool is_proven = false;
+  for (const ValueRange& range : exclude_values(planner.device(), with_value, value, far, capacity)) {
+    is_proven = is_proven || range.excluded_from <= range.last;
+    if (range.excluded_from > range.first) last = std::max(last, range.excluded_from - 1);
+  }
+  return is_proven ? last : value;
+}
+
+/// Where the search ends: behind the first of lowest, 2 lowest, … that does not fit, or that cannot be where smaller
+/// ones fit; else `largest_allowed`.
+std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                          std::int64_t largest_allowed, std::int64_t capacity) {
+  bool one_fits = false;
+  for (std::int64_t value = std::max<std::int64_t>(lowest, 1); value < largest_allowed;) {
+    const std::optional<Candidate> candidate = with_value(value);
+    if (candidate && planner.fits(candidate->experiment, candidate->data, capacity)) {
+      one_fits = true;
+    } else {
+      const bool can_be = candidate && planner.plan(candidate->experiment, candidate->data, capacity).problem.empty();
+      if (can_be) return last_not_excluded(planner, with_value, value, largest_allowed, capacity);
+      if (one_fits) return value;
+    }
+    value = value > largest_allowed / 2 ? largest_allowed : value * 2;
+  }
+  return std::max(largest_allowed, lowest);
+}
+
+}  // namespace
+
+Maximum find_maximum(Planner& planner, const WithValue& with_value, std::int64_t lowest,
+                     std::optional<std::int64_t> highest, std::int64_t largest_allowed, std::int64_t capacity) {
+  Maximum maximum;
+  maximum.lowest = lowest;
+  maximum.capacity = capacity;
+  const std::int64_t end = highest ? *highest : end_of_range(planner, with_value, lowest, largest_allowed, capacity);
+  maximum.found = find_largest_value(planner, with_value, lowest, end, capacity);
+  const std::int64_t next = maximum.found.value ? *maximum.found.value + 1 : lowest;
+  if (next > (highest ? *highest : largest_allowed)) return maximum;
+  TooLargeValue described = describe(planner, with_value, next, capacity);
+  // Behind the end of a range that nobody gave it may fit again.
+  if (!described.problem.empty() || described.failure) maximum.next = std::move(described);
+  return maximum;
+}
+
+}  // namespace trainer

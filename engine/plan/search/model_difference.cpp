@@ -1,0 +1,35 @@
+#include "engine/plan/search/model_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/plan/search/model_numbers.h"
+
+namespace trainer {
+
+ModelDifference find_model_difference(const Experiment& before, const Experiment& after) {
+  std::vector<LayerSpec> old_layers = before.layers, new_layers = after.layers;
+  const std::vector<ModelNumber> old_numbers = numbers_of_model(old_layers), numbers = numbers_of_model(new_layers);
+  ModelDifference difference;
+  std::int64_t largest_ratio = 1;  // quotients were rounded down: of those above 1 it is below twice the divisor
+  bool is_width = true;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::int64_t original = *old_numbers[i].value, value = *numbers[i].value;
+    if (original == value) continue;
+    difference.set.push_back(fmt::format("{}={}", numbers[i].key, value));
+    largest_ratio = std::max(largest_ratio, original / value);
+    is_width = numbers[i].is_width;
+  }
+  if (difference.set.size() == 1) {
+    difference.what = is_width ? "a narrower layer: the widest that was found to fit"
+                               : "fewer repeats: the most that were found to fit";
+  } else if (!difference.set.empty()) {
+    difference.what = fmt::format("{} layers 1/{} as wide", difference.set.size(),
+                                  std::bit_floor(static_cast<std::uint64_t>(largest_ratio)));
+  }
+  return difference;
+}
+
+}  // namespace trainer

@@ -1,0 +1,99 @@
+#include "engine/plan/search/planner.h"
+
+#include <functional>
+
+#include "engine/errors.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/search/run_fits.h"
+#include "engine/plan/search/settle_experiment.h"
+#include "engine/program/compile.h"
+
+namespace trainer {
+namespace {
+
+/// Calls `ask`; why that cannot be, where it cannot.
+std::string problem_in(const std::function<void()>& ask) {
+  try {
+    ask();
+  } catch (const ConfigError& error) {
+    return error.what();
+  } catch (const DataError& error) {
+    return error.what();
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// In instructions, by the time they take; a library's own planner takes longer than a rule.
+constexpr std::int64_t work_of_plan = 200, work_of_convolution = 1000, work_of_planned_convolution = 40'000,
+                       work_of_searched_node = 500;
+
+bool plans_convolutions(const DeviceModel& device) {
+  return device.kind() == "cuda" && device.workspace_bound().empty();
+}
+
+/// memory.allocator: auto, and no batch size that would have to be known first.
+bool chooses_allocator(const Experiment& experiment) {
+  return experiment.memory.allocator == AllocatorKind::automatic &&
+         experiment.train.batch_size_rule != BatchSizeRule::automatic;
+}
+
+}  // namespace
+
+// For memory.allocator: auto as settle_experiment does, with each planned once; where neither fits, what would take
+// less. What fits with placed layouts fits with one planned segment as well.
+
+Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);
+  Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
+  if (caching.fits || !caching.problem.empty()) return caching;
+  Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+  return planned.fits || planned.peak_reserved < caching.peak_reserved ? planned : caching;
+}
+
+bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  if (!chooses_allocator(experiment)) return fits(experiment, data, capacity, PlacedLayouts::where_needed);
+  return fits(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never) ||
+         fits(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+}
+
+Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                      PlacedLayouts placed) {
+  Verdict verdict;
+  num_instructions_ += work_of_plan;
+  verdict.problem = problem_in([&] {
+    RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
+    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
+    const RunSchedule schedule(settled, data);
+    const Program program = compile(settled, data, device_, &fronts);
+    num_instructions_ += num_instructions_of(program);
+    const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled, placed));
+    verdict.peak_reserved =
+        peak.fits ? peak.peak_reserved
+                  : plan_peak(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
+    verdict.time = predict_step_time(program, schedule, rates_);
+    verdict.samples_per_step = schedule.step(1).num_samples;
+    verdict.fits = peak.fits;
+  });
+  return verdict;
+}
+
+bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                   PlacedLayouts placed) {
+  bool is_fitting = false;
+  num_instructions_ += work_of_plan;
+  const std::string problem = problem_in([&] {
+    RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
+    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
+    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed);
+  });
+  return problem.empty() && is_fitting;
+}
+
+std::int64_t Planner::work() const {
+  const std::int64_t of_question = plans_convolutions(device_) ? work_of_planned_convolution : work_of_convolution;
+  return num_instructions_ + of_question * device_.num_asked() + work_of_searched_node * searches_.num_nodes_searched();
+}
+
+}  // namespace trainer

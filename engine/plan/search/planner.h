@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/config/experiment.h"
+#include "engine/device/device.h"
+#include "engine/graph/data_description.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/plan/cost_model.h"
+#include "engine/plan/search/remembered_workspaces.h"
+#include "engine/program/recompute/searches.h"
+
+namespace trainer {
+
+/// What planning says of one experiment.
+struct Verdict {
+  std::string problem;  ///< why it cannot be planned: shapes, rules, the device; empty: it can
+  bool fits = false;
+  /// Of the whole run: under the capacity where it fits, else without a bound, and with the allocator of
+  /// `memory.allocator: auto` that takes less.
+  std::int64_t peak_reserved = 0;
+  StepTime time;
+  std::int64_t samples_per_step = 0;
+};
+
+/// Plans experiments for one device, many of them: what searches for what fits ask. What `train.batch_size: auto` and
+/// `train.checkpointing: auto` stand for is settled for the capacity first. Answers are those of make_memory_plan, to
+/// the byte. What plans have in common (searches for what to compute again, scratch of convolutions) is asked once.
+class Planner {
+ public:
+  /// Both must outlive it.
+  Planner(const DeviceModel& device, const MachineRates& rates) : device_(device), rates_(rates) {}
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
+  /// plan().fits, sooner: false as soon as it is known.
+  bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
+
+  /// What planning has cost so far, the same on every machine: about the number of instructions that were compiled and
+  /// walked.
+  std::int64_t work() const;
+
+  const DeviceModel& device() const { return device_; }
+  const MachineRates& rates() const { return rates_; }
+
+ private:
+  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+  bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+
+  const RememberedWorkspaces device_;
+  const MachineRates& rates_;
+  RecomputeSearches searches_;
+  std::int64_t num_instructions_ = 0;
+};
+
+}  // namespace trainer

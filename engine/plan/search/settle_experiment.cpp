@@ -1,0 +1,99 @@
+#include "engine/plan/search/settle_experiment.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/search/largest_value.h"
+#include "engine/plan/search/run_fits.h"
+#include "engine/program/compile.h"
+
+namespace trainer {
+namespace {
+
+void settle_batch_size(Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                       std::int64_t capacity) {
+  const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
+  Planner planner(device, rates);
+  experiment.train.batch_size_rule = BatchSizeRule::given;
+  const WithValue with_batch_size = [&](std::int64_t batch_size) {
+    Candidate candidate{experiment, data};
+    candidate.experiment.train.batch_size = batch_size;
+    return candidate;
+  };
+  experiment.train.batch_size =
+      find_largest_value(planner, with_batch_size, 1, data.num_train, capacity).value.value_or(1);
+}
+
+void settle_checkpointing(Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                          std::int64_t capacity, RecomputeSearches* searches, PlacedLayouts placed) {
+  CheckpointingConfig& checkpointing = experiment.train.checkpointing;
+  RecomputeFronts fronts{.by_batch_size = {}, .searches = searches};
+  std::int64_t num_instructions = 0;
+  const auto fits = [&](std::int64_t budget) {
+    checkpointing.budget = budget;
+    return run_fits(experiment, data, device, capacity, &fronts, num_instructions, placed);
+  };
+  if (fits(0)) return;  // no budget is needed, and nothing was searched for
+  checkpointing.budget = unlimited_capacity;
+  compile(experiment, data, device, &fronts);
+
+  // Only at the peaks of the fronts does another budget make another program.
+  std::vector<std::int64_t> budgets;
+  for (const auto& [batch_size, front] : fronts.by_batch_size)
+    for (const RecomputeOrder& order : front) budgets.push_back(order.peak_bytes);
+  std::sort(budgets.begin(), budgets.end());
+  budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
+  std::size_t low = 0;
+  std::size_t high = budgets.size();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (fits(budgets[middle]))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  checkpointing.budget = budgets[low == 0 ? 0 : low - 1];
+}
+
+bool searches_budget(const Experiment& experiment) {
+  return experiment.train.checkpointing.type == CheckpointingConfig::Type::automatic;
+}
+
+/// Caching where the run fits with it and no layout has to be placed, or with neither; with the budget of
+/// checkpointing: auto for that allocator.
+Experiment with_settled_allocator(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                                  std::int64_t capacity, RecomputeSearches* searches_of_all) {
+  RecomputeFronts fronts{.by_batch_size = {}, .searches = searches_of_all};
+  std::int64_t num_instructions = 0;
+  Experiment caching = with_allocator(experiment, AllocatorKind::caching);
+  for (const AllocatorKind kind : {AllocatorKind::caching, AllocatorKind::planned}) {
+    Experiment settled = with_allocator(experiment, kind);
+    if (searches_budget(settled))
+      settle_checkpointing(settled, data, device, capacity, searches_of_all, PlacedLayouts::never);
+    fronts.by_batch_size.clear();
+    if (run_fits(settled, data, device, capacity, &fronts, num_instructions, PlacedLayouts::never)) return settled;
+    if (kind == AllocatorKind::caching) caching = std::move(settled);
+  }
+  return caching;
+}
+
+}  // namespace
+
+Experiment with_allocator(Experiment experiment, AllocatorKind kind) {
+  experiment.memory.allocator = kind;
+  if (kind == AllocatorKind::planned) experiment.memory.expandable_segments = false;
+  return experiment;
+}
+
+Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                             std::int64_t capacity, RecomputeSearches* searches_of_all, PlacedLayouts placed) {
+  Experiment settled = experiment;
+  if (settled.train.batch_size_rule == BatchSizeRule::automatic) settle_batch_size(settled, data, device, capacity);
+  if (settled.memory.allocator == AllocatorKind::automatic)
+    return with_settled_allocator(settled, data, device, capacity, searches_of_all);
+  if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all, placed);
+  return settled;
+}
+
+}  // namespace trainer

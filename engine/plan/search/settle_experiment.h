@@ -1,0 +1,32 @@
+#pragma once
+
+#include "engine/config/experiment.h"
+#include "engine/device/device.h"
+#include "engine/graph/data_description.h"
+#include "engine/plan/allocator_options.h"
+#include "engine/program/recompute/searches.h"
+
+namespace trainer {
+
+/// What `auto` stands for under a capacity, found by planning; other experiments are returned as they are.
+///
+/// train.batch_size: the largest with which the whole run fits, up to the training set, as find_largest_value
+/// (engine/plan/search/largest_value.h) finds it; 1 where none fits, so that its plan or run tells why.
+///
+/// train.checkpointing: the largest budget under which the whole run fits, so that the least is computed again; without
+/// a budget where it fits as with `off`, and with the smallest there is where none fits.
+///
+/// memory.allocator: caching where the run fits with it and no layout has to be placed (Note [Placed layouts] in
+/// placed_layouts.h), or with neither; planned, without expandable segments, where it fits with that.
+///
+/// Together: the largest batch for which some allocator and budget fit, then the allocator, with its budget.
+///
+/// `searches` may be shared by all experiments; `placed` is for those that name their allocator.
+Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                             std::int64_t capacity, RecomputeSearches* searches = nullptr,
+                             PlacedLayouts placed = PlacedLayouts::where_needed);
+
+/// The experiment with that allocator; a planned one has no segments that could grow.
+Experiment with_allocator(Experiment experiment, AllocatorKind kind);
+
+}  // namespace trainer

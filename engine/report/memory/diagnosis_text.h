@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/plan/search/diagnosis.h"
+#include "engine/report/text/style.h"
+
+namespace trainer {
+
+/// What would not help and why, one paragraph each, indented; empty where nothing is known.
+std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style);
+
+/// The same for machines; null where nothing is known.
+nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis);
+
+}  // namespace trainer

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/report/text/style.h"
+#include "engine/train/events.h"
+
+namespace trainer {
+
+struct OutOfMemoryReportOptions {
+  std::string device;                         ///< "cpu", "cuda:0"
+  std::span<const std::string> layer_labels;  ///< by layer, for the chart; may be empty
+  std::string config_path;                    ///< for the line to paste; may be empty
+  std::vector<std::string> overrides;         ///< that the run was started with
+  /// What the output folder holds by now, which decides how the line to paste starts a run in it.
+  enum class Holds : std::uint8_t {
+    nothing,
+    own_run,    ///< a checkpoint of the run that failed: a change that keeps the bits can go on from it
+    other_run,  ///< a former one, which the run that failed was to replace
+  } holds = Holds::nothing;
+};
+
+/// "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of …": one paragraph without line
+/// breaks, in the words of PyTorch's message. As there, what was tried is the segment, not the request.
+std::string out_of_memory_message(const AllocationFailure& failure, const std::string& device);
+
+/// The whole report: the message; where it happened; the allocator's counters; who holds the memory, by category, by
+/// layer, in the largest buffers, and outside the allocator, other processes included; the step so far as a chart;
+/// changes that were planned and fit; the words explained.
+std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                 const Style& style);
+
+}  // namespace trainer

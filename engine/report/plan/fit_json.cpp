@@ -1,0 +1,78 @@
+#include <nlohmann/json.hpp>
+
+#include "engine/report/memory/memory_json.h"
+#include "engine/report/plan/fit_report.h"
+#include "engine/report/text/numbers_text.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json next_of(const Maximum& maximum) {
+  if (!maximum.next) return nullptr;
+  const TooLargeValue& next = *maximum.next;
+  Json json = {{"value", next.value}, {"fits", false}};
+  if (!next.problem.empty()) {
+    json["problem"] = next.problem;
+    return json;
+  }
+  json["peak_reserved"] = next.peak_reserved;
+  if (next.failure) {
+    json["step"] = next.failure->step;
+    json["phase"] = name_of(next.failure->phase);
+    json["layer"] = next.failure->layer;
+    json["op"] = next.failure->op;
+  }
+  return json;
+}
+
+Json maximum_of(const Maximum& maximum) {
+  const LargestValue& found = maximum.found;
+  return {{"key", maximum.key},
+          {"value", found.value ? Json(*found.value) : Json(nullptr)},
+          {"peak_reserved", found.value ? Json(found.peak_reserved) : Json(nullptr)},
+          {"lowest", maximum.lowest},
+          {"highest", found.highest},
+          {"smaller_that_fail", found.smaller_that_fail},
+          {"next", next_of(maximum)},
+          {"num_planned", found.num_planned},
+          {"num_unknown", found.num_unknown}};
+}
+
+Json choices_of(const std::vector<Change>& choices) {
+  Json json = Json::array();
+  for (const Change& choice : choices)
+    json.push_back({{"set", choice.set},
+                    {"what", choice.what},
+                    {"peak_reserved", choice.peak_reserved},
+                    {"relative_step_time", choice.relative_step_time},
+                    {"step_seconds", choice.step_seconds},
+                    {"samples_per_second", choice.samples_per_second},
+                    {"same_result", choice.same_result()},
+                    {"numbers", numbers_name(choice.numbers)}});
+  return json;
+}
+
+}  // namespace
+
+std::string fit_json(const FitFindings& findings) {
+  Json json = {{"event", "fit"},
+               {"name", findings.experiment_name},
+               {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
+               {"profile", findings.profile.empty() ? Json(nullptr) : Json(findings.profile)},
+               {"capacity", findings.capacity},
+               {"capacity_from", findings.capacity_origin},
+               {"notes", findings.notes}};
+  if (findings.maximum) {
+    json["maximum"] = maximum_of(*findings.maximum);
+  } else {
+    json["samples_per_update"] = findings.effective_batch;
+    json["as_is"] = {{"fits", findings.as_is_fits}, {"peak_reserved", findings.as_is_peak}};
+    json["rates"] = rates_of(findings.rates, findings.rates_source);
+    json["choices"] = choices_of(findings.choices);
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/machine_rates.h"
+#include "engine/report/text/style.h"
+
+namespace trainer {
+
+/// The plan of an experiment for one of several devices or capacities.
+struct PlannedTarget {
+  std::string target;  ///< what it was asked for by: "rtx4090", "8GiB", "rtx4090, 8GiB"; "this machine"
+  std::string device_kind, device_name;
+  std::string profile;  ///< the file that describes the device; empty: it is one of this machine
+  std::int64_t capacity = 0;
+  std::string capacity_origin;  ///< as PlanFindings::capacity_origin
+  std::string problem;          ///< why it cannot be planned there; empty: it can, and what follows holds
+  bool fits = false;
+  std::int64_t peak_reserved = 0;                    ///< without a bound where it does not fit
+  std::optional<std::int64_t> batch_size_that_fits;  ///< where it does not: one sample more does not; 0: none
+  double step_seconds = 0, samples_per_second = 0;   ///< predicted
+  MachineRates::Origin rates = MachineRates::Origin::assumed;
+  std::string note;  ///< a sentence about what was asked for and is not as it seems; may be empty
+};
+
+struct PlanComparison {
+  std::string experiment_name, config_path;
+  std::int64_t batch_size = 0;  ///< 0: as large as fits each
+  std::vector<PlannedTarget> targets;
+
+  bool fits_all() const;
+  /// The smallest capacity first.
+  void sort();
+};
+
+std::string comparison_report(const PlanComparison& comparison, const Style& style);
+
+}  // namespace trainer

@@ -1,0 +1,148 @@
+#include "engine/report/plan/plan_report.h"
+
+#include <fmt/format.h>
+
+#include "engine/bytes.h"
+#include "engine/report/memory/diagnosis_text.h"
+#include "engine/report/memory/fix_list.h"
+#include "engine/report/memory/outside_allocator.h"
+#include "engine/report/memory/process_report.h"
+#include "engine/report/plan/plan_peak.h"
+#include "engine/report/plan/plan_stages.h"
+#include "engine/report/text/step_time_text.h"
+
+namespace trainer {
+namespace {
+
+std::string verdict(const PlanFindings& findings, const Style& style) {
+  const std::string capacity =
+      fmt::format("the capacity of {} ({})", format_bytes(findings.capacity), findings.capacity_origin);
+  const auto width = static_cast<std::size_t>(style.width);
+  if (findings.plan.fits) {
+    const std::int64_t margin = findings.capacity - findings.plan.peak_reserved;
+    const double share =
+        findings.capacity > 0 ? 100.0 * static_cast<double>(margin) / static_cast<double>(findings.capacity) : 0.0;
+    std::string text = fmt::format("Fits. It reserves {} of {}: {} ({:.1f} %) to spare.",
+                                   format_bytes(findings.plan.peak_reserved), capacity, format_bytes(margin), share);
+    if (findings.plan.num_alloc_retries > 0)
+      text += fmt::format(" The cache is given back {} to stay within it.",
+                          findings.plan.num_alloc_retries == 1
+                              ? "once"
+                              : fmt::format("{} times", format_count(findings.plan.num_alloc_retries)));
+    if (findings.allocator_was_chosen && findings.allocator == AllocatorKind::planned)
+      text +=
+          " memory.allocator: auto stands for planned here: with segments of the caching allocator it does not fit.";
+    if (findings.plan.first_placed_step >= 0)
+      text += fmt::format(
+          " At step {} segments of the caching allocator no longer hold what a step allocates: from there on it lies "
+          "at planned places in one segment.",
+          format_count(findings.plan.first_placed_step));
+    return paint(style, Ink::green, wrap(text, width)) + '\n';
+  }
+  std::string text = fmt::format("Does not fit {}.", capacity);
+  if (findings.unbounded)
+    text += fmt::format(" Without a bound it would reserve {}{}.", format_bytes(findings.unbounded->peak_reserved),
+                        findings.planned_peak > 0 && findings.planned_peak < findings.unbounded->peak_reserved
+                            ? fmt::format(", or {} with memory.allocator: planned", format_bytes(findings.planned_peak))
+                            : "");
+  if (findings.plan.failure) {
+    const OutOfMemoryContext& failure = *findings.plan.failure;
+    const std::string place = fmt::format("{}, {}, {}",
+                                          failure.step == 0 && failure.phase != Phase::eval
+                                              ? "while loading"
+                                              : fmt::format("in step {}", format_count(failure.step)),
+                                          name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
+    text += failure.refused_peak
+                ? fmt::format(" It would fail while loading, for the one segment of {}; most of it is for the peak {}.",
+                              format_bytes(failure.failure.segment_bytes), place)
+                : fmt::format(" It would fail {}: {} for {}.", place, format_bytes(failure.failure.requested),
+                              failure.buffer);
+  }
+  return paint(style, Ink::red, wrap(text, width)) + '\n';
+}
+
+std::string offload_sentence(const PlanFindings& findings) {
+  const std::string bytes = format_bytes(findings.offload_bytes);
+  if (findings.device_kind == "cpu")
+    return fmt::format(
+        "Activations wait in {} of this machine's memory outside the allocator: on the CPU memory.offload saves "
+        "nothing.",
+        bytes);
+  return fmt::format("Activations wait in {} of the host's memory, page-locked and not counted here.", bytes);
+}
+
+/// What the verdict rests on: bytes that it does not count, and whether scratch is exact.
+std::string premises(const PlanFindings& findings, const Style& style) {
+  const auto width = static_cast<std::size_t>(style.width);
+  std::string text;
+  if (!findings.process.includes_allocator)
+    text +=
+        wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
+             width) +
+        '\n';
+  else
+    text += wrap(fmt::format("The process as a whole will hold about {}.",
+                             format_bytes(findings.process.expected_peak(findings.shown().peak_touched))),
+                 width) +
+            '\n';
+  if (findings.offload_bytes > 0) text += wrap(offload_sentence(findings), width) + '\n';
+  if (!findings.workspace_bound.empty())
+    text += wrap(findings.workspace_bound, width) + '\n';
+  else if (findings.is_described())
+    text += wrap("Scratch is exact: kernels are chosen here as they would be on that device.", width) + '\n';
+  for (const std::string& note : findings.notes) text += paint(style, Ink::yellow, wrap("Note: " + note, width)) + '\n';
+  return text;
+}
+
+std::string predicted_time(const PlanFindings& findings, const Style& style) {
+  if (findings.time.seconds <= 0 || findings.total_steps == 0) return "";
+  return wrap(fmt::format("A step takes about {}: {} samples/s. {}", step_time_text(findings.time.seconds),
+                          samples_per_second_text(findings.samples_per_second()),
+                          rates_sentence(findings.rates, findings.rates_source)),
+              static_cast<std::size_t>(style.width)) +
+         '\n';
+}
+
+std::string changes(const PlanFindings& findings, const Style& style) {
+  std::string text;
+  if (const std::string reasons = diagnosis_text(findings.diagnosis, style); !reasons.empty())
+    text += heading(style, "Why it does not fit, and what is not enough") + reasons;
+  text += heading(style, "What to change, each planned again");
+  if (findings.largest_batch_size > 0) {
+    text += fmt::format("  A batch of {} fits{} (now {}).\n", format_count(findings.largest_batch_size),
+                        findings.one_sample_more_is_too_many ? ", and one sample more does not" : "",
+                        format_count(findings.batch_size));
+  } else if (findings.one_sample_is_too_many) {
+    text += "  A batch of 1 does not fit either.\n";
+  }
+  return text + fix_list(findings.fixes, style);
+}
+
+}  // namespace
+
+std::string plan_report(const PlanFindings& findings, const Style& style) {
+  const auto width = static_cast<std::size_t>(style.width);
+  std::string text = wrap(fmt::format("Plan of {}: {} of batch {} on {} ({})", findings.experiment_name,
+                                      format_number_of(findings.total_steps, "step"), format_count(findings.batch_size),
+                                      findings.device_kind, findings.device_name),
+                          width) +
+                     '\n';
+  if (findings.is_described())
+    text += wrap(fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile),
+                 width) +
+            '\n';
+  text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style);
+  text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
+  text += stages_report(findings, style);
+  if (const std::string process = process_memory_table(findings.process, findings.shown().peak_touched, style);
+      !process.empty())
+    text += heading(style, findings.process.includes_allocator ? "What the process holds" : "What the host holds") +
+            process;
+  text += peak_report(findings, style);
+  if (!findings.plan.fits) text += changes(findings, style);
+  if (findings.verification)
+    text += heading(style, "Predicted against measured") + verification_report(*findings.verification, style);
+  return text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,221 @@
+#include "engine/report/run/event_json.h"
+#include "engine/report/memory/process_report.h"
+
+#include <fmt/compile.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/config/load_experiment.h"
+#include "engine/report/memory/diagnosis_text.h"
+#include "engine/report/memory/memory_json.h"
+#include "engine/report/text/allocator_text.h"
+#include "engine/report/text/numbers_text.h"
+
+namespace trainer {
+namespace {
+
+Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json memory_of(const DeviceMemory& memory) {
+  return {{"requested", memory.step.requested},       {"peak_requested", memory.step.peak_requested},
+          {"allocated", memory.step.allocated},       {"peak_allocated", memory.step.peak_allocated},
+          {"reserved", memory.step.reserved},         {"peak_reserved", memory.step.peak_reserved},
+          {"device_used", memory.device_used},        {"device_total", memory.device_total},
+          {"alloc_retries", memory.num_alloc_retries}};
+}
+
+Json processes_of(const std::vector<DeviceProcess>& processes) {
+  Json json = Json::array();
+  for (const DeviceProcess& process : processes)
+    json.push_back({{"pid", process.pid}, {"name", process.name}, {"bytes", process.num_bytes}});
+  return json;
+}
+
+/// As nlohmann writes it: the shortest text that is read back as the same number, with a point or an exponent.
+struct JsonNumber {
+  double value;
+};
+
+char* append(char* end, std::string_view text) { return std::copy(text.begin(), text.end(), end); }
+char* append(char* end, std::int64_t value) { return fmt::format_to(end, FMT_COMPILE("{}"), value); }
+char* append(char* end, JsonNumber number) {
+  if (!std::isfinite(number.value)) return append(end, "null");
+  char* const begin = end;
+  end = fmt::format_to(end, FMT_COMPILE("{}"), number.value);
+  const auto tells_fraction = [](char letter) { return letter == '.' || letter == 'e'; };
+  return std::any_of(begin, end, tells_fraction) ? end : append(end, ".0");
+}
+
+double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
+
+}  // namespace
+
+std::string start_json(const StartEvent& event, std::string_view version) {
+  Json config = nullptr;
+  if (event.experiment != nullptr) config = Json::parse(resolved_json(*event.experiment), nullptr, false);
+  return line_of({{"event", "start"},
+                  {"config", config.is_discarded() ? Json(nullptr) : config},
+                  {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
+                  {"allocator", allocator_name(event.allocator)},
+                  {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
+                  {"parameters", event.num_parameters},
+                  {"version", version},
+                  {"total_steps", event.total_steps},
+                  {"steps_per_epoch", event.steps_per_epoch},
+                  {"first_step", event.first_step},
+                  {"adapted", event.adapted},
+                  {"outside_allocator", outside_allocator_of(event.outside_allocator)},
+                  {"process", process_memory_json(event.process, event.planned_touched)}});
+}
+
+std::string step_json(const StepEvent& event) {
+  std::string line;
+  append_step_json(event, line);
+  return line;
+}
+
+void append_step_json(const StepEvent& event, std::string& line) {
+  // Room for 15 integers of 20 digits, 5 numbers of 24 letters and their names.
+  std::array<char, 1024> text{};
+  char* end = text.data();
+  const auto add = [&end](auto... parts) { ((end = append(end, parts)), ...); };
+  add(R"(,"loss":)", JsonNumber{event.loss}, R"(,"lr":)", JsonNumber{event.learning_rate}, R"(,"samples":)",
+      event.samples, R"(,"samples_per_second":)", JsonNumber{rate(event.samples, event.seconds)}, R"(,"step_seconds":)",
+      JsonNumber{event.seconds});
+  const StepMemory& memory = event.memory.step;
+  add(R"(,"memory":{"requested":)", memory.requested, R"(,"peak_requested":)", memory.peak_requested,
+      R"(,"allocated":)", memory.allocated, R"(,"peak_allocated":)", memory.peak_allocated, R"(,"reserved":)",
+      memory.reserved, R"(,"peak_reserved":)", memory.peak_reserved, R"(,"device_used":)", event.memory.device_used,
+      R"(,"device_total":)", event.memory.device_total, R"(,"alloc_retries":)", event.memory.num_alloc_retries, "}");
+  if (event.loss_scale)
+    add(R"(,"loss_scale":)", JsonNumber{*event.loss_scale}, R"(,"skipped":)", event.skipped ? "true" : "false");
+  add("}");
+
+  std::array<char, 128> head{};
+  char* head_end = append(append(append(head.data(), R"({"event":"step","step":)"), event.step), R"(,"epoch":)");
+  head_end = append(append(head_end, event.epoch), R"(,"stage":)");
+  line.append(head.data(), head_end);
+  line += event.stage == "train" ? R"("train")" : line_of(event.stage);
+  line.append(text.data(), end);
+}
+
+std::string eval_json(const EvalEvent& event) {
+  return line_of({{"event", "eval"},
+                  {"step", event.step},
+                  {"epoch", event.epoch},
+                  {"stage", event.stage},
+                  {"loss", event.loss},
+                  {"accuracy", optional_number(event.accuracy)},
+                  {"top5", optional_number(event.top5)},
+                  {"samples", event.samples},
+                  {"samples_per_second", rate(event.samples, event.seconds)},
+                  {"seconds", event.seconds},
+                  {"best", event.best},
+                  {"memory", memory_of(event.memory)}});
+}
+
+std::string checkpoint_json(const CheckpointEvent& event) {
+  return line_of({{"event", "checkpoint"}, {"step", event.step}, {"path", event.path}, {"seconds", event.seconds}});
+}
+
+std::string out_of_memory_json(const OutOfMemoryEvent& event) {
+  Json json = {{"event", "oom"}};
+  json.update(failure_of(event.context));
+  json["allocator"] = allocator_name(event.allocator);
+  json["outside_allocator"] = outside_allocator_of(event.outside_allocator);
+  json["other_processes"] = processes_of(event.other_processes);
+  json["device_total"] = event.device_total;
+  json["diagnosis"] = diagnosis_json(event.diagnosis);
+  json["fixes"] = fixes_of(event.fixes);
+  return line_of(json);
+}
+
+std::string adapt_json(const AdaptEvent& event) {
+  const OutOfMemoryContext& context = event.context;
+  const Change& change = event.change;
+  return line_of({{"event", "adapt"},
+                  {"step", event.step},
+                  {"phase", name_of(context.phase)},
+                  {"layer", context.layer},
+                  {"op", context.op},
+                  {"buffer", context.buffer},
+                  {"planned", context.planned},
+                  {"requested", context.failure.requested},
+                  {"segment", context.failure.segment_bytes},
+                  {"reserved", context.failure.statistics.reserved_bytes.all.current},
+                  {"capacity_before", event.capacity},
+                  {"capacity", change.capacity},
+                  {"set", change.set},
+                  {"what", change.what},
+                  {"peak_reserved", change.peak_reserved},
+                  {"same_result", change.same_result()},
+                  {"numbers", numbers_name(change.numbers)},
+                  {"relative_step_time", change.relative_step_time},
+                  {"step_seconds", change.step_seconds}});
+}
+
+std::string warning_json(const WarningEvent& event) {
+  return line_of({{"event", "warning"},
+                  {"step", event.step},
+                  {"message", event.message},
+                  {"buffer", event.buffer},
+                  {"bytes", event.num_bytes}});
+}
+
+std::string diverged_json(const DivergedEvent& event) {
+  return line_of({{"event", "diverged"},
+                  {"step", event.step},
+                  {"loss", event.loss},
+                  {"layer", event.layer},
+                  {"tensor", event.tensor}});
+}
+
+std::string end_json(const EndEvent& event) {
+  Json json = {{"event", "end"},
+               {"status", event.status},
+               {"steps", event.steps},
+               {"seconds", event.seconds},
+               {"training_seconds", event.training_seconds},
+               {"samples", event.samples},
+               {"samples_per_second", rate(event.samples, event.training_seconds)},
+               {"loss", optional_number(event.loss)},
+               {"accuracy", optional_number(event.accuracy)},
+               {"top5", optional_number(event.top5)},
+               {"best", optional_number(event.best_value)},
+               {"best_step", event.best_step},
+               {"stopped_early", event.stopped_early},
+               {"skipped_updates", event.skipped_updates},
+               {"peak_requested", event.peak_requested},
+               {"peak_allocated", event.peak_allocated},
+               {"peak_reserved", event.peak_reserved},
+               {"peak_used", event.peak_used},
+               {"passes",
+                {{"total", event.passes.total},
+                 {"replayed", event.passes.replayed},
+                 {"moved", event.passes.moved},
+                 {"branches", event.passes.branches},
+                 {"obstacle", event.passes.obstacle}}},
+               {"peak_by_category", by_category_of(event.peak_by_category)},
+               {"outside_allocator", outside_allocator_of(event.outside_allocator)},
+               {"process", process_memory_json(
+                               event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved)},
+               {"peak_resident", event.peak_resident},
+               {"output", event.output},
+               {"checkpoint", event.last_checkpoint}};
+  json["adaptations"] = Json::array();
+  for (const EndEvent::Adaptation& adaptation : event.adaptations)
+    json["adaptations"].push_back({{"step", adaptation.step},
+                                   {"set", adaptation.set},
+                                   {"capacity", adaptation.capacity},
+                                   {"same_result", adaptation.numbers != Numbers::other},
+                                   {"numbers", numbers_name(adaptation.numbers)}});
+  json["device_notes"] = event.device_notes;
+  json["warnings"] = event.num_warnings;
+  if (!event.error.empty()) json["error"] = event.error;
+  return line_of(json);
+}
+
+}  // namespace trainer

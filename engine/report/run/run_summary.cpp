@@ -1,0 +1,110 @@
+#include "engine/report/run/run_summary.h"
+
+#include <fmt/format.h>
+
+#include "engine/bytes.h"
+#include "engine/report/memory/memory_table.h"
+#include "engine/report/memory/outside_allocator.h"
+#include "engine/report/memory/process_report.h"
+#include "engine/report/text/numbers_text.h"
+#include "engine/report/text/shell_words.h"
+
+namespace trainer {
+namespace {
+
+std::string line(std::string_view name, const std::string& value, const Style& style) {
+  constexpr std::size_t name_columns = 12;
+  return "  " + paint(style, Ink::cyan, pad_right(name, name_columns)) +
+         wrap(value, static_cast<std::size_t>(style.width) - name_columns - 2, std::string(name_columns + 2, ' ')) +
+         '\n';
+}
+
+std::string outcome(const EndEvent& event, const Style& style) {
+  if (event.status == "done")
+    return paint(style, Ink::green, event.stopped_early ? "Done: stopped early, no more improvement" : "Done");
+  if (event.status == "interrupted") return paint(style, Ink::yellow, "Interrupted");
+  if (event.status == "oom") return paint(style, Ink::red, "Out of memory");
+  if (event.status == "diverged") return paint(style, Ink::red, "Diverged");
+  return paint(style, Ink::red, "Failed");
+}
+
+/// How many steps the device replayed, and why not the others; empty where it replays nothing.
+std::string replay_text(const PassCounts& passes) {
+  if (!passes.can_replay) return "";
+  if (passes.replayed == 0) {
+    if (!passes.obstacle.empty()) return "no pass replayed: " + passes.obstacle;
+    return passes.moved > 0 ? "no pass replayed: buffers lay elsewhere in each than in the one before" : "";
+  }
+  std::string text = fmt::format("{} of {} passes replayed", format_count(passes.replayed), format_count(passes.total));
+  if (passes.moved > 0)
+    text += fmt::format("; {} not, because buffers lay elsewhere than in the pass before", format_count(passes.moved));
+  return text;
+}
+
+}  // namespace
+
+std::string run_summary(const EndEvent& event, Metric best, const std::string& event_file, const Style& style) {
+  std::string text = fmt::format("\n{} after {} in {}\n", outcome(event, style), format_number_of(event.steps, "step"),
+                                 format_duration(event.seconds));
+  if (event.accuracy) {
+    std::string accuracy = fmt::format("{:.2f} %", 100 * *event.accuracy);
+    if (event.top5) accuracy += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
+    if (event.loss) accuracy += fmt::format(", loss {:.4f}", *event.loss);
+    text += line("accuracy", accuracy + " on the validation data", style);
+  } else if (event.loss) {
+    text += line("loss", fmt::format("{:.4f} on the validation data", *event.loss), style);
+  }
+  if (event.best_value && event.best_step > 0)
+    text += line("best",
+                 fmt::format("{} at step {}",
+                             best == Metric::accuracy ? fmt::format("accuracy {:.2f} %", 100 * *event.best_value)
+                                                      : fmt::format("loss {:.4f}", *event.best_value),
+                             format_count(event.best_step)),
+                 style);
+  if (event.training_seconds > 0)
+    text +=
+        line("speed",
+             fmt::format(
+                 "{} samples/s: {} in {} of training",
+                 format_count(static_cast<std::int64_t>(static_cast<double>(event.samples) / event.training_seconds)),
+                 format_number_of(event.samples, "sample"), format_duration(event.training_seconds)),
+             style);
+  if (event.peak_reserved > 0) {
+    std::string peaks =
+        fmt::format("allocated {}, reserved {}", format_bytes(event.peak_allocated), format_bytes(event.peak_reserved));
+    if (event.peak_used > 0) peaks += fmt::format(", used {}", format_bytes(event.peak_used));
+    text += line("peak memory", peaks, style);
+    text += line("held by", category_list(event.peak_by_category), style);
+    if (event.process.includes_allocator)
+      text += line(
+          "process",
+          process_memory_text(event.process, event.planned_touched > 0 ? event.planned_touched : event.peak_reserved,
+                              event.peak_resident),
+          style);
+    else if (!event.process.parts.empty())
+      text += line("host", process_memory_text(event.process, 0, 0), style);
+    if (!event.process.includes_allocator && !event.outside_allocator.empty())
+      text += line("outside", named_bytes_text(event.outside_allocator) + " when the run began", style);
+  }
+  const std::string replay = replay_text(event.passes);
+  if (!replay.empty()) text += line("CUDA graph", replay, style);
+  for (const EndEvent::Adaptation& adaptation : event.adaptations)
+    text += line("adapted",
+                 fmt::format("at step {} to {} for {}: {}", format_count(adaptation.step),
+                             adaptation.set.empty() ? "the smaller capacity" : shell_words(adaptation.set),
+                             format_bytes(adaptation.capacity), numbers_text(adaptation.numbers)),
+                 style);
+  for (const std::string& note : event.device_notes) text += line("device", note, style);
+  if (event.num_warnings > 0)
+    text += line("warnings", fmt::format("{}, told above", format_count(event.num_warnings)), style);
+  if (!event.last_checkpoint.empty()) text += line("checkpoint", event.last_checkpoint, style);
+  if (!event.failed_events.empty()) {
+    text += line("former run", "is back, since this one ended before its first checkpoint", style);
+    text += line("events", event.failed_events, style);
+  } else if (!event_file.empty()) {
+    text += line("events", event_file, style);
+  }
+  return text;
+}
+
+}  // namespace trainer

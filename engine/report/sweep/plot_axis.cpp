@@ -1,0 +1,77 @@
+#include "engine/report/sweep/plot_axis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "engine/bytes.h"
+#include "engine/config/sweep/sweep_grid.h"
+
+namespace trainer {
+namespace {
+
+constexpr double most_axis_steps = 6;
+
+template <class Label>
+HeightAxis axis_in_steps(double highest, double step, const Label& label) {
+  HeightAxis axis;
+  const double num_steps = std::max(1.0, std::ceil(highest / step - 1e-9));
+  axis.end = num_steps * step;
+  for (int i = 0; i <= static_cast<int>(num_steps); ++i) axis.ticks.push_back({i / num_steps, label(i * step)});
+  return axis;
+}
+
+/// How unevenly points lie: the largest gap over the smallest.
+double unevenness(const std::vector<double>& points) {
+  double smallest = INFINITY, largest = 0;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double gap = points[i] - points[i - 1];
+    smallest = std::min(smallest, gap);
+    largest = std::max(largest, gap);
+  }
+  return smallest > 0 ? largest / smallest : INFINITY;
+}
+
+}  // namespace
+
+HeightAxis bytes_axis(double highest) {
+  double step = 1;
+  while (highest / step > most_axis_steps) step *= 2;
+  return axis_in_steps(highest, step, [](double bytes) { return format_bytes(std::llround(bytes)); });
+}
+
+HeightAxis number_axis(double highest) {
+  if (!(highest > 0)) highest = 1;
+  double step = std::pow(10.0, std::floor(std::log10(highest)) - 1);
+  for (int i = 0; highest / step > most_axis_steps; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10
+  return axis_in_steps(highest, step, [](double number) { return fmt::format("{:.6g}", number); });
+}
+
+ValueAxis value_axis(const std::vector<std::string>& values) {
+  ValueAxis axis;
+  std::vector<double> numbers;
+  for (const std::string& value : values)
+    if (const std::optional<double> number = number_of_value(value)) numbers.push_back(*number);
+  axis.is_continuous = numbers.size() == values.size();
+  const double num_values = static_cast<double>(values.size());
+  if (!axis.is_continuous || numbers.size() < 2 || numbers.back() <= numbers.front()) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      axis.positions.push_back((static_cast<double>(i) + 0.5) / num_values);
+    return axis;
+  }
+  if (numbers.front() > 0) {
+    std::vector<double> logarithms = numbers;
+    for (double& number : logarithms) number = std::log(number);
+    axis.is_logarithmic = unevenness(logarithms) < unevenness(numbers) * (1 - 1e-9);
+    if (axis.is_logarithmic) numbers = std::move(logarithms);
+  }
+  constexpr double room = 0.05;
+  for (const double number : numbers)
+    axis.positions.push_back(room + (1 - 2 * room) * (number - numbers.front()) / (numbers.back() - numbers.front()));
+  return axis;
+}
+
+}  // namespace trainer

@@ -1,0 +1,279 @@
+#include "engine/report/sweep/sweep_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/config/text/json_input.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+using SweepJson = nlohmann::ordered_json;
+
+/// Paths need not be UTF-8; the line must be.
+std::string sweep_line(const SweepJson& json) { return json.dump(-1, ' ', false, SweepJson::error_handler_t::replace); }
+
+template <class T>
+SweepJson number_or_null(const std::optional<T>& number) {
+  return number ? SweepJson(*number) : SweepJson(nullptr);
+}
+
+/// A number or truth value where JSON writes it as it was written, so that it reads back to the same text.
+SweepJson json_of_value(const std::string& value) {
+  const std::optional<SweepJson> json = parse_json<SweepJson>(value);
+  const bool is_plain = json && (json->is_number() || json->is_boolean()) && json->dump() == value;
+  return is_plain ? *json : SweepJson(value);
+}
+
+std::string value_of_json(const SweepJson& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
+
+SweepJson json_of_values(const std::vector<std::string>& keys, const std::vector<std::string>& values) {
+  SweepJson json = SweepJson::object();
+  for (std::size_t i = 0; i < keys.size(); ++i) json[keys[i]] = json_of_value(values[i]);
+  return json;
+}
+
+std::vector<std::string> row_values_of(const JsonInput<SweepJson>& json, const std::vector<std::string>& keys) {
+  std::vector<std::string> values;
+  values.reserve(keys.size());
+  for (const std::string& key : keys) values.push_back(value_of_json(json.at(key).scalar()));
+  return values;
+}
+
+template <class T>
+std::optional<T> number_at(const SweepJson& json, const char* key) {
+  const auto found = json.find(key);
+  const bool holds = found != json.end() && (std::is_integral_v<T> ? found->is_number_integer() : found->is_number());
+  if (!holds) return std::nullopt;
+  const JsonInput<SweepJson> number(*found, key);
+  if constexpr (std::is_integral_v<T>)
+    return number.integer(std::numeric_limits<T>::min());
+  else
+    return number.number();
+}
+
+SweepJson config_without_output(const std::string& config_json) {
+  std::optional<SweepJson> config = parse_json<SweepJson>(config_json);
+  if (!config) return nullptr;
+  if (config->is_object()) config->erase("output");
+  return *std::move(config);
+}
+
+SweepHeader sweep_header_of(const JsonInput<SweepJson>& json) {
+  SweepHeader header;
+  header.version = json.at("version").text();
+  header.plan_only = json.at("plan_only").boolean();
+  header.gpu = json.at("gpu").text();
+  header.capacity = json.at("capacity").text();
+  if (const auto device = json.find("device")) header.device = device->text();
+  if (const auto rates = json.find("rates")) header.rates = rates->text();
+  for (const auto& key : json.at("keys").items()) header.keys.push_back(key.text());
+  header.values = row_values_of(json.at("values"), header.keys);
+  header.config_json = json.at("config").object().dump();
+  return header;
+}
+
+SweepRow sweep_row_of(const JsonInput<SweepJson>& json, const std::vector<std::string>& keys) {
+  constexpr std::int64_t largest_code = 255;
+  SweepRow row;
+  row.point = json.at("point").text();
+  row.values = row_values_of(json.at("values"), keys);
+  const std::optional<PointStatus> status = point_status_of(json.at("status").text());
+  if (!status) throw DataError("an unknown status");
+  row.status = *status;
+  row.exit_code = static_cast<int>(json.at("exit_code").integer(-1, largest_code));
+  row.signal = static_cast<int>(json.at("signal").integer(0, largest_code));
+  const SweepJson& numbers = json.object();
+  row.capacity = number_at<std::int64_t>(numbers, "capacity");
+  row.peak_requested = number_at<std::int64_t>(numbers, "peak_requested");
+  row.peak_allocated = number_at<std::int64_t>(numbers, "peak_allocated");
+  row.peak_reserved = number_at<std::int64_t>(numbers, "peak_reserved");
+  row.peak_used = number_at<std::int64_t>(numbers, "peak_used");
+  row.samples_per_second = number_at<double>(numbers, "samples_per_second");
+  row.step_seconds = number_at<double>(numbers, "step_seconds");
+  row.loss = number_at<double>(numbers, "loss");
+  row.accuracy = number_at<double>(numbers, "accuracy");
+  row.train_loss = number_at<double>(numbers, "train_loss");
+  row.steps = json.at("steps").integer();
+  row.seconds = json.at("seconds").number(0);
+  if (const auto error = json.find("error")) row.error = error->text();
+  return row;
+}
+
+/// Differences of two JSON trees by dotted key; a list is one value.
+void add_differences(const SweepJson& former, const SweepJson& now, const std::string& path,
+                     std::vector<std::string>& found) {
+  if (former == now) return;
+  if (!former.is_object() || !now.is_object()) {
+    constexpr std::size_t longest = 60;
+    const auto text = [](const SweepJson& json) {
+      std::string value = sweep_line(json);
+      return value.size() <= longest ? value : value.substr(0, longest) + "…";
+    };
+    found.push_back(fmt::format("{} (was {}, is {})", path, text(former), text(now)));
+    return;
+  }
+  const auto name = [&](const std::string& key) { return path.empty() ? key : path + "." + key; };
+  for (const auto& [key, value] : former.items())
+    add_differences(value, now.contains(key) ? now[key] : SweepJson(nullptr), name(key), found);
+  for (const auto& [key, value] : now.items())
+    if (!former.contains(key)) add_differences(nullptr, value, name(key), found);
+}
+
+}  // namespace
+
+std::string sweep_header_json(const SweepHeader& header) {
+  return sweep_line({{"event", "sweep"},
+                     {"version", header.version},
+                     {"plan_only", header.plan_only},
+                     {"gpu", header.gpu},
+                     {"capacity", header.capacity},
+                     {"device", header.device},
+                     {"rates", header.rates},
+                     {"keys", header.keys},
+                     {"values", json_of_values(header.keys, header.values)},
+                     {"config", config_without_output(header.config_json)}});
+}
+
+std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow& row, bool kept) {
+  SweepJson json = {{"event", "point"},
+                    {"point", row.point},
+                    {"values", json_of_values(keys, row.values)},
+                    {"status", name_of(row.status)},
+                    {"exit_code", row.exit_code},
+                    {"signal", row.signal},
+                    {"capacity", number_or_null(row.capacity)},
+                    {"peak_requested", number_or_null(row.peak_requested)},
+                    {"peak_allocated", number_or_null(row.peak_allocated)},
+                    {"peak_reserved", number_or_null(row.peak_reserved)},
+                    {"peak_used", number_or_null(row.peak_used)},
+                    {"samples_per_second", number_or_null(row.samples_per_second)},
+                    {"step_seconds", number_or_null(row.step_seconds)},
+                    {"loss", number_or_null(row.loss)},
+                    {"accuracy", number_or_null(row.accuracy)},
+                    {"train_loss", number_or_null(row.train_loss)},
+                    {"steps", row.steps},
+                    {"seconds", row.seconds}};
+  if (!row.error.empty()) json["error"] = row.error;
+  if (kept) json["kept"] = true;
+  return sweep_line(json);
+}
+
+std::string sweep_begun_json(const std::string& point) { return sweep_line({{"event", "begun"}, {"point", point}}); }
+
+std::string sweep_end_json(const SweepEnd& end) {
+  return sweep_line({{"event", "end"},
+                     {"status", end.interrupted ? "interrupted" : "done"},
+                     {"points", end.num_points},
+                     {"run", end.num_run},
+                     {"kept", end.num_kept},
+                     {"left_out", end.num_left_out},
+                     {"folder", end.folder}});
+}
+
+std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string& path) {
+  std::optional<SweepLog> log;
+  std::unordered_map<std::string, std::size_t> places;  // of rows, by point
+  for (std::size_t number = 1;; ++number) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return log;
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    try {
+      const std::optional<SweepJson> parsed = parse_json<SweepJson>(line);
+      if (!parsed) throw DataError("it is not JSON");
+      const JsonInput<SweepJson> json(*parsed);
+      const std::string& event = json.at("event").text();
+      if (!log) {
+        if (event != "sweep") throw DataError("no event 'sweep'");
+        log = SweepLog{sweep_header_of(json), {}, {}};
+        continue;
+      }
+      if (event == "begun") {
+        log->begun.insert(json.at("point").text());
+        continue;
+      }
+      if (event != "point") throw DataError("an unknown event");
+      SweepRow row = sweep_row_of(json, log->header.keys);
+      if (!log->header.plan_only) log->begun.insert(row.point);
+      const auto [place, is_new] = places.emplace(row.point, log->rows.size());
+      if (is_new)
+        log->rows.push_back(std::move(row));
+      else
+        log->rows[place->second] = std::move(row);
+    } catch (const DataError& error) {
+      throw DataError(
+          fmt::format("{}:{}: this line is not what a sweep writes ({}); remove it, or start anew with --overwrite",
+                      path, number, error.what()));
+    }
+  }
+}
+
+std::vector<std::string> find_differences(const std::string& former_json, const std::string& json) {
+  std::vector<std::string> found;
+  add_differences(config_without_output(former_json), config_without_output(json), "", found);
+  return found;
+}
+
+void RunEventReader::read(std::string_view line) {
+  const std::optional<SweepJson> parsed = parse_json<SweepJson>(line);
+  if (!parsed || !parsed->is_object() || !parsed->contains("event") || !(*parsed)["event"].is_string()) return;
+  const SweepJson& json = *parsed;
+  const std::string event = json["event"];
+  if (event == "start") {
+    started_ = true;
+    total_steps_ = json.value("total_steps", std::int64_t{0});
+    if (const auto device = json.find("device"); device != json.end())
+      row_.capacity = number_at<std::int64_t>(*device, "capacity");
+  } else if (event == "step") {
+    ++row_.steps;
+    row_.train_loss = number_at<double>(json, "loss");
+    Timing& timing = row_.steps == 1 ? first_ : later_;
+    ++timing.steps;
+    timing.samples += json.value("samples", std::int64_t{0});
+    timing.seconds += json.value("step_seconds", 0.0);
+    if (const auto memory = json.find("memory"); memory != json.end() && memory->is_object()) {
+      const auto raise = [&](std::optional<std::int64_t>& peak, const char* key) {
+        peak = std::max(peak.value_or(0), memory->value(key, std::int64_t{0}));
+      };
+      raise(row_.peak_requested, "peak_requested");
+      raise(row_.peak_allocated, "peak_allocated");
+      raise(row_.peak_reserved, "peak_reserved");
+      raise(row_.peak_used, "device_used");
+    }
+  } else if (event == "end") {
+    ended_ = true;
+    row_.loss = number_at<double>(json, "loss");
+    row_.accuracy = number_at<double>(json, "accuracy");
+    row_.error = json.value("error", "");
+    // A run that was refused by its plan held nothing.
+    if (row_.steps == 0) return;
+    for (const auto& [peak, key] :
+         {std::pair{&row_.peak_requested, "peak_requested"}, std::pair{&row_.peak_allocated, "peak_allocated"},
+          std::pair{&row_.peak_reserved, "peak_reserved"}, std::pair{&row_.peak_used, "peak_used"}}) {
+      if (const std::optional<std::int64_t> told = number_at<std::int64_t>(json, key)) *peak = told;
+    }
+  }
+}
+
+bool RunEventReader::fill(SweepRow& row) const {
+  SweepRow filled = row_;
+  filled.point = row.point;
+  filled.values = row.values;
+  const Timing& timing = later_.steps > 0 ? later_ : first_;
+  if (timing.steps > 0 && timing.seconds > 0) {
+    filled.samples_per_second = static_cast<double>(timing.samples) / timing.seconds;
+    filled.step_seconds = timing.seconds / static_cast<double>(timing.steps);
+  }
+  row = std::move(filled);
+  return ended_;
+}
+
+}  // namespace trainer

@@ -1,0 +1,340 @@
+#include "engine/report/sweep/sweep_plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "engine/bytes.h"
+#include "engine/report/sweep/plot_axis.h"
+#include "engine/report/sweep/svg_drawing.h"
+#include "engine/report/sweep/sweep_findings.h"
+#include "engine/report/text/style.h"
+
+namespace trainer {
+namespace {
+
+constexpr double plot_width = 860, left_edge = 104, right_edge = 836;
+constexpr double memory_height = 260, speed_height = 170, between_panels = 34;
+constexpr std::array<Marker, 4> series_markers = {Marker::circle, Marker::square, Marker::diamond, Marker::triangle};
+
+// Colours are written out and not named by variables, which not every renderer knows.
+constexpr const char* plot_style_sheet = R"(text { font: 12px system-ui, sans-serif; fill: #24292f }
+.title { font-size: 16px; font-weight: 600 }
+.end { text-anchor: end } .middle { text-anchor: middle }
+.soft { fill: #57606a }
+.paper { fill: #ffffff }
+.axis { stroke: #8c959f } .grid { stroke: #eaeef2 }
+.line { fill: none; stroke-width: 2 } .thin { fill: none; stroke-width: 1.5; stroke-dasharray: 2 3 }
+.capacity { fill: none; stroke: #57606a; stroke-width: 1.5; stroke-dasharray: 8 4 }
+.cross { fill: none; stroke: #cf222e; stroke-width: 2.5 } .bad { fill: #cf222e }
+.hollow { fill: #ffffff; stroke-width: 1.5 } .pale { fill-opacity: 0.35 }
+.k0 { stroke: #0969da } .f0 { fill: #0969da } .k1 { stroke: #bc4c00 } .f1 { fill: #bc4c00 }
+.k2 { stroke: #1a7f37 } .f2 { fill: #1a7f37 } .k3 { stroke: #8250df } .f3 { fill: #8250df }
+.k4 { stroke: #9a6700 } .f4 { fill: #9a6700 } .k5 { stroke: #0e7c86 } .f5 { fill: #0e7c86 }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .soft { fill: #9198a1 } .paper { fill: #0d1117 } .hollow { fill: #0d1117 }
+.axis { stroke: #656c76 } .grid { stroke: #262c36 } .capacity { stroke: #9198a1 }
+.cross { stroke: #ff7b72 } .bad { fill: #ff7b72 }
+.k0 { stroke: #58a6ff } .f0 { fill: #58a6ff } .k1 { stroke: #ffa657 } .f1 { fill: #ffa657 }
+.k2 { stroke: #56d364 } .f2 { fill: #56d364 } .k3 { stroke: #bc8cff } .f3 { fill: #bc8cff }
+.k4 { stroke: #e3b341 } .f4 { fill: #e3b341 } .k5 { stroke: #39c5cf } .f5 { fill: #39c5cf }
+}
+)";
+
+using RowFigure = std::function<std::optional<double>(const SweepRow&)>;
+
+template <class T>
+std::optional<double> as_double(const std::optional<T>& number) {
+  if (!number) return std::nullopt;
+  return static_cast<double>(*number);
+}
+
+std::optional<double> allocated_of(const SweepRow& row) { return as_double(row.peak_allocated); }
+std::optional<double> reserved_of(const SweepRow& row) { return as_double(row.peak_reserved); }
+std::optional<double> speed_of(const SweepRow& row) { return as_double(row.samples_per_second); }
+
+/// What a panel draws into.
+struct PlotPanel {
+  double top = 0, height = 0;
+  HeightAxis axis;
+
+  double bottom() const { return top + height; }
+  /// What is higher than the axis lies at its end.
+  double y(double value) const { return bottom() - height * std::min(axis.at(value), 1.0); }
+};
+
+class SweepPlot {
+ public:
+  SweepPlot(const std::string& title, const std::vector<SweptKey>& keys, const std::vector<SweepRow>& rows)
+      : title_(title), keys_(keys), rows_(rows), series_(series_of(rows)), drawing_(plot_width) {
+    for (const SweepRow& row : rows_)
+      if (values_.empty() || values_.back() != row.values.front()) values_.push_back(row.values.front());
+    x_ = value_axis(values_);
+    num_left_out_ = series_.size() - std::min(series_.size(), most_plotted_series);
+    series_.resize(series_.size() - num_left_out_);
+    planned_ = std::any_of(rows_.begin(), rows_.end(), [](const SweepRow& row) {
+      return row.status == PointStatus::fits || row.status == PointStatus::does_not_fit;
+    });
+  }
+
+  std::string draw() {
+    drawing_.text({left_edge, 30}, title_, "title");
+    const double below_legend = draw_legend(52);
+    memory_ = {below_legend + 24, memory_height, bytes_axis(highest_memory())};
+    speed_ = {memory_.bottom() + between_panels, speed_height, number_axis(highest(speed_of))};
+    draw_frame(memory_, "peak memory");
+    draw_frame(speed_, planned_ ? "samples/s, predicted" : "samples/s");
+    draw_values();
+    draw_capacity();
+    for (std::size_t i = 0; i < series_.size(); ++i) x_.is_continuous ? draw_lines(i) : draw_bars(i);
+    for (std::size_t i = 0; i < series_.size(); ++i) draw_failures(i);
+    return drawing_.finish(speed_.bottom() + 56, title_, plot_style_sheet);
+  }
+
+ private:
+  double x_of(const SweepRow& row) const {
+    const auto place = std::find(values_.begin(), values_.end(), row.values.front()) - values_.begin();
+    return left_edge + (right_edge - left_edge) * x_.positions[static_cast<std::size_t>(place)];
+  }
+
+  double bar_width() const {
+    const double slot = (right_edge - left_edge) / static_cast<double>(values_.size());
+    return std::min(0.7 * slot / static_cast<double>(series_.size()), 60.0);
+  }
+
+  /// The middle of a point of a series: bars of a value stand side by side.
+  double x_of(const SweepRow& row, std::size_t series) const {
+    if (x_.is_continuous) return x_of(row);
+    return x_of(row) + bar_width() * (static_cast<double>(series) - static_cast<double>(series_.size() - 1) / 2);
+  }
+
+  std::string label_of(const SweepSeries& series) const {
+    std::string label;
+    for (std::size_t i = 0; i < series.others.size(); ++i)
+      label += fmt::format("{}{}={}", i > 0 ? ", " : "", keys_[i + 1].label, series.others[i]);
+    return label;
+  }
+
+  std::string tip_of(const SweepRow& row) const {
+    std::string tip;
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+      tip += fmt::format("{}{}={}", i > 0 ? ", " : "", keys_[i].label, row.values[i]);
+    tip += fmt::format(": {}", name_of(row.status));
+    if (row.peak_allocated) tip += fmt::format(", allocated {}", format_bytes(*row.peak_allocated));
+    if (row.peak_reserved) tip += fmt::format(", reserved {}", format_bytes(*row.peak_reserved));
+    if (row.samples_per_second) tip += fmt::format(", {:.1f} samples/s", *row.samples_per_second);
+    return tip;
+  }
+
+  double highest(const RowFigure& figure) const {
+    double most = 0;
+    for (const SweepSeries& series : series_)
+      for (const SweepRow* row : series.rows) most = std::max(most, figure(*row).value_or(0));
+    return most;
+  }
+
+  /// Room for what fits and, where something does not, for the capacity; what needs far more is cut off.
+  double highest_memory() const {
+    double fitting = 0, capacity = 0, needed = 0;
+    for (const SweepSeries& series : series_) {
+      for (const SweepRow* row : series.rows) {
+        if (lacks_memory(row->status)) {
+          capacity = std::max(capacity, as_double(row->capacity).value_or(0));
+          needed = std::max(needed, as_double(row->peak_reserved).value_or(0));
+        } else {
+          fitting = std::max(fitting, as_double(row->peak_reserved).value_or(0));
+        }
+      }
+    }
+    const double base = std::max({fitting, capacity, 1.0});
+    return std::max(1.1 * base, std::min(1.05 * needed, 1.6 * base));
+  }
+
+  /// Entries from left to right, in as many lines as they need. Returns where the last line ends.
+  double draw_legend(double y) {
+    double x = left_edge;
+    const auto entry = [&](const std::string& text, const std::function<void(double)>& draw_sample) {
+      const double needed = 30 + text_width(text) + 18;
+      if (x > left_edge && x + needed > right_edge) {
+        x = left_edge;
+        y += 20;
+      }
+      draw_sample(x);
+      drawing_.text({x + 30, y + 4}, text, "");
+      x += needed;
+    };
+    const bool has_combinations = keys_.size() > 1;
+    for (std::size_t i = 0; has_combinations && i < series_.size(); ++i) {
+      entry(label_of(series_[i]), [&](double at) {
+        if (x_.is_continuous) drawing_.line({at, y}, {at + 24, y}, fmt::format("line k{}", i));
+        if (x_.is_continuous)
+          drawing_.marker(series_markers[i % series_markers.size()], {at + 12, y}, fmt::format("f{}", i));
+        else
+          drawing_.rectangle({at + 6, y - 6}, 12, 12, fmt::format("f{}", i));
+      });
+    }
+    if (num_left_out_ > 0)
+      entry(
+          fmt::format("and {} in sweep.csv", format_number_of(static_cast<std::int64_t>(num_left_out_), "combination")),
+          [](double) {});
+    if (has_combinations) {
+      x = left_edge;
+      y += 20;
+    }
+    const bool is_line = x_.is_continuous;
+    entry("reserved", [&](double at) {
+      if (is_line)
+        drawing_.line({at, y}, {at + 24, y}, "line k0");
+      else
+        drawing_.rectangle({at + 6, y - 6}, 12, 12, "f0 pale");
+      if (is_line) drawing_.marker(series_markers[0], {at + 12, y}, "f0");
+    });
+    entry("allocated", [&](double at) {
+      if (is_line)
+        drawing_.line({at, y}, {at + 24, y}, "thin k0");
+      else
+        drawing_.rectangle({at + 6, y - 6}, 12, 12, "f0");
+      if (is_line) drawing_.marker(series_markers[0], {at + 12, y}, "hollow k0");
+    });
+    if (shows_capacity()) entry("capacity", [&](double at) { drawing_.line({at, y}, {at + 24, y}, "capacity"); });
+    if (std::any_of(rows_.begin(), rows_.end(), [](const SweepRow& row) { return lacks_memory(row.status); }))
+      entry(planned_ ? "does not fit" : "out of memory", [&](double at) {
+        drawing_.marker(Marker::cross, {at + 12, y}, "cross");
+      });
+    return y;
+  }
+
+  void draw_frame(const PlotPanel& panel, const std::string& title) {
+    for (const AxisTick& tick : panel.axis.ticks) {
+      const double y = panel.bottom() - panel.height * tick.at;
+      drawing_.line({left_edge, y}, {right_edge, y}, tick.at == 0 ? "axis" : "grid");
+      drawing_.text({left_edge - 8, y + 4}, tick.label, "end soft");
+    }
+    drawing_.upright_text({16, panel.top + panel.height / 2}, title, "middle");
+  }
+
+  void draw_values() {
+    // Labels that would run into each other are left out.
+    double free_from = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const double x = left_edge + (right_edge - left_edge) * x_.positions[i];
+      const std::string label = cut_to_width(values_[i], 24);
+      drawing_.line({x, speed_.bottom()}, {x, speed_.bottom() + 5}, "axis");
+      drawing_.line({x, memory_.bottom()}, {x, memory_.bottom() + 5}, "axis");
+      if (x - text_width(label) / 2 < free_from) continue;
+      free_from = x + text_width(label) / 2 + 8;
+      drawing_.text({x, speed_.bottom() + 20}, label, "middle soft");
+    }
+    drawing_.text({(left_edge + right_edge) / 2, speed_.bottom() + 42},
+                  keys_.front().key + (x_.is_logarithmic ? " (logarithmic)" : ""), "middle");
+  }
+
+  bool shows_capacity() const {
+    return std::any_of(rows_.begin(), rows_.end(), [&](const SweepRow& row) {
+      return row.capacity && static_cast<double>(*row.capacity) <= highest_memory();
+    });
+  }
+
+  /// A line where each value has one capacity, steps where they differ.
+  void draw_capacity() {
+    std::vector<SvgPoint> points;
+    std::optional<std::int64_t> first, last;
+    for (const std::string& value : values_) {
+      std::optional<std::int64_t> lowest;
+      double x = 0;
+      for (const SweepRow& row : rows_) {
+        if (row.values.front() != value || !row.capacity) continue;
+        lowest = std::min(lowest.value_or(std::numeric_limits<std::int64_t>::max()), *row.capacity);
+        x = x_of(row);
+      }
+      if (!lowest || static_cast<double>(*lowest) > memory_.axis.end) continue;
+      const double y = memory_.y(static_cast<double>(*lowest));
+      if (points.empty()) points.push_back({left_edge, y});
+      if (!first) first = lowest;
+      if (last && *last != *lowest) points.push_back({x, points.back().y});
+      points.push_back({x, y});
+      last = lowest;
+    }
+    if (points.empty()) return;
+    points.push_back({right_edge, points.back().y});
+    drawing_.polyline(points, "capacity");
+    drawing_.text({left_edge + 6, points.front().y - 6}, "capacity " + format_bytes(*first), "soft");
+  }
+
+  void draw_line(const PlotPanel& panel, std::size_t number, const RowFigure& figure, const char* line,
+                 const char* marker) {
+    std::vector<SvgPoint> points;
+    for (const SweepRow* row : series_[number].rows) {
+      const std::optional<double> value = figure(*row);
+      // Crosses stand where memory lacked.
+      if (value && !lacks_memory(row->status)) points.push_back({x_of(*row), panel.y(*value)});
+    }
+    drawing_.polyline(points, fmt::format("{} k{}", line, number));
+    for (const SweepRow* row : series_[number].rows) {
+      const std::optional<double> value = figure(*row);
+      if (!value || lacks_memory(row->status)) continue;
+      drawing_.marker(series_markers[number % series_markers.size()], {x_of(*row), panel.y(*value)},
+                      fmt::format("{}{}", marker, number), tip_of(*row));
+    }
+  }
+
+  void draw_lines(std::size_t number) {
+    draw_line(memory_, number, allocated_of, "thin", "hollow k");
+    draw_line(memory_, number, reserved_of, "line", "f");
+    draw_line(speed_, number, speed_of, "line", "f");
+  }
+
+  void draw_bar(const PlotPanel& panel, std::size_t number, const RowFigure& figure, const std::string& classes) {
+    const double bar = bar_width();
+    for (const SweepRow* row : series_[number].rows) {
+      const std::optional<double> value = figure(*row);
+      if (!value || lacks_memory(row->status)) continue;
+      const double y = panel.y(*value);
+      drawing_.rectangle({x_of(*row, number) - bar / 2 + 1, y}, bar - 2, panel.bottom() - y, classes, tip_of(*row));
+    }
+  }
+
+  void draw_bars(std::size_t number) {
+    draw_bar(memory_, number, reserved_of, fmt::format("f{} pale", number));
+    draw_bar(memory_, number, allocated_of, fmt::format("f{}", number));
+    draw_bar(speed_, number, speed_of, fmt::format("f{}", number));
+  }
+
+  /// Crosses at what was needed, or at the capacity where that is not known; a word where nothing was measured.
+  void draw_failures(std::size_t number) {
+    for (const SweepRow* row : series_[number].rows) {
+      const double x = x_of(*row, number);
+      if (lacks_memory(row->status)) {
+        double needed = as_double(row->capacity).value_or(memory_.axis.end);
+        if (row->status == PointStatus::does_not_fit) needed = as_double(row->peak_reserved).value_or(needed);
+        drawing_.marker(Marker::cross, {x, memory_.y(needed)},
+                        series_.size() > 1 ? fmt::format("cross k{}", number) : "cross", tip_of(*row));
+      } else if (!row->peak_reserved) {
+        drawing_.upright_text({x + 4, memory_.bottom() - 8}, name_of(row->status), "bad");
+      }
+    }
+  }
+
+  const std::string& title_;
+  const std::vector<SweptKey>& keys_;
+  const std::vector<SweepRow>& rows_;
+  std::vector<SweepSeries> series_;
+  std::size_t num_left_out_ = 0;
+  std::vector<std::string> values_;  ///< of the first key
+  ValueAxis x_;
+  bool planned_ = false;
+  SvgDrawing drawing_;
+  PlotPanel memory_, speed_;
+};
+
+}  // namespace
+
+std::string sweep_plot(const std::string& title, const std::vector<SweptKey>& keys, const std::vector<SweepRow>& rows) {
+  return SweepPlot(title, keys, rows).draw();
+}
+
+}  // namespace trainer

@@ -1,0 +1,70 @@
+#include "engine/report/text/shell_words.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "engine/report/text/style.h"
+
+namespace trainer {
+namespace {
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain_marks = "._=-+:/,@%";
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || plain_marks.find(c) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + '\'';
+}
+
+std::string_view key_of(std::string_view override_text) { return override_text.substr(0, override_text.find('=')); }
+
+bool replaces(std::string_view key, std::string_view older) {
+  return older == key || (older.size() > key.size() && older.starts_with(key) && older[key.size()] == '.');
+}
+
+}  // namespace
+
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted(word);
+  return text;
+}
+
+std::string folded_shell_words(const std::vector<std::string>& words, std::size_t width, std::string_view indent) {
+  constexpr std::size_t continuation_columns = 2;
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& word : words) {
+    const std::string next = quoted(word);
+    const std::size_t columns = display_width(next);
+    if (text.empty()) {
+      column = columns;
+    } else if (column + 1 + columns + continuation_columns <= width) {
+      text += ' ';
+      column += 1 + columns;
+    } else {
+      text += " \\\n";
+      text += indent;
+      column = columns;
+    }
+    text += next;
+  }
+  return text;
+}
+
+std::vector<std::string> merged_overrides(const std::vector<std::string>& overrides,
+                                          const std::vector<std::string>& further) {
+  std::vector<std::string> merged;
+  for (const std::string& older : overrides) {
+    const bool replaced = std::any_of(further.begin(), further.end(),
+                                      [&](const std::string& newer) { return replaces(key_of(newer), key_of(older)); });
+    if (!replaced) merged.push_back(older);
+  }
+  merged.insert(merged.end(), further.begin(), further.end());
+  return merged;
+}
+
+}  // namespace trainer

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/experiment.h"
+#include "engine/train/files/safetensors.h"
+#include "engine/train/files/saved_tensors.h"
+
+namespace trainer {
+
+// Note [Checkpoints]
+// ~~~~~~~~~~~~~~~~~~
+// <output>/checkpoints/step-00000123/ holds a run after step 123:
+//
+//   model.safetensors      parameters and running statistics under their names, in PyTorch's shapes
+//   optimizer.safetensors  momentum and moments in the same shapes, named as the program's buffers:
+//                          "fc.weight.momentum" (8-bit moments: Note [Orders in files] in saved_tensors.h); the loss
+//                          scale
+//   state.json             everything else, and sizes and CRC-32 of the two files and of itself
+//
+// It is written under a name that begins with a dot, flushed, and renamed, so a name without a dot is a whole
+// checkpoint. `latest` and `best` beside it are links. What a killed run left behind is removed at the next start.
+
+inline constexpr int checkpoint_format_version = 1;
+
+/// A run between two steps, but for its tensors.
+struct TrainingState {
+  std::int64_t step = 0;         ///< completed; counts the optimizer's updates too
+  std::int64_t pass = 0;         ///< micro-batches completed: keys dropout
+  std::int64_t samples = 0;      ///< trained on
+  bool evaluated = true;         ///< the evaluation due after `step` is done
+  std::int64_t num_samples = 0;  ///< in the training data
+  /// Dataset::content_crc32 of the training and the validation data; nothing where it has none, and in checkpoints of
+  /// before it was saved.
+  std::optional<std::uint32_t> train_crc32{}, validation_crc32{};
+  std::string device{};  ///< what computed, with its number of threads; empty in checkpoints of before it was saved
+  std::optional<double> best_value;
+  std::int64_t best_step = 0;
+  std::optional<double> stopping_value;  ///< what early stopping compares with
+  std::int64_t evaluations_without_improvement = 0;
+  /// Overrides that a run was adapted to (memory.on_oom: adapt), and the configuration, resolved as JSON, that it was
+  /// given before; both empty where it was not.
+  std::vector<std::string> adapted{};
+  std::string given_config{};
+};
+
+/// A checkpoint whose description was read and checked, and whose files have the sizes and checksums it states.
+struct Checkpoint {
+  std::string path;
+  TrainingState state;
+  std::string config_json;  ///< resolved; where the run was adapted, as adapted
+  std::string skipped{};    ///< what was wrong with a newer one that was passed over; empty where none was
+
+  /// As the run was started, whatever it was adapted to.
+  const std::string& given_config() const { return state.adapted.empty() ? config_json : state.given_config; }
+};
+
+/// What is told of one that is damaged, foreign or not of the run that asks for it.
+DataError unusable_checkpoint(const std::string& path, std::string_view why);
+
+/// Result of saving: a path, or the parameter that keeps it from being worth saving.
+struct SavedCheckpoint {
+  std::string path;
+  std::int32_t non_finite_parameter = -1;  ///< nothing was written then
+};
+
+/// Saves under `directory` (made where missing) as step-<state.step>, see Note [Checkpoints]. Parameters that are not
+/// finite are refused. Tensors go through `memory`, which has room for the largest piece (Note [Pieces] in
+/// tensor_pieces.h). Throws DataError where the disk refuses.
+SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
+                                const std::string& trainer_version, const SavedTensors& tensors, PieceMemory& memory);
+
+/// Reads and checks a checkpoint directory: every value by itself (those that depend on the run: resumed_state.h).
+/// Throws DataError that says what is damaged or foreign.
+Checkpoint read_checkpoint(const std::string& path);
+
+/// Fills parameters, running statistics and the optimizer's state. Names and shapes must be the program's, all of them,
+/// and the loss scale one that such a run can have. Throws DataError.
+void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
+
+/// Whether parameters and running statistics can be filled from a safetensors file alone, ours or PyTorch's: every one
+/// must be there in its shape as F32, F16 or BF16, and nothing else but PyTorch's num_batches_tracked. Throws DataError
+/// that names what is not.
+void check_weights(const SafetensorsFile& file, const Program& program);
+
+/// Fills them. `executor` has run its load. Throws as check_weights.
+void load_weights(const SafetensorsFile& file, Executor& executor);
+
+}  // namespace trainer

@@ -1,0 +1,190 @@
+#include "engine/train/files/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/errors.h"
+#include "engine/train/files/durable_file.h"
+#include "engine/train/files/replaced_run.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view step_prefix = "step-";
+constexpr const char* latest_link = "latest";
+constexpr const char* best_link = "best";
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}", step_prefix, step); }
+
+/// The step of a checkpoint's folder name, or -1.
+std::int64_t step_of(const std::string& name) {
+  if (!name.starts_with(step_prefix)) return -1;
+  std::int64_t step = -1;
+  const auto parsed = std::from_chars(name.data() + step_prefix.size(), name.data() + name.size(), step);
+  return parsed.ec == std::errc() && step >= 0 && name == checkpoint_name(step) ? step : -1;
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// What a run that was killed was writing, or removing: ".step-00000004.1234.tmp", ".latest.tmp".
+bool is_unfinished(const std::string& name) {
+  if (!name.ends_with(".tmp")) return false;
+  return name.starts_with(fmt::format(".{}", step_prefix)) || name.starts_with(fmt::format(".{}.", latest_link)) ||
+         name.starts_with(fmt::format(".{}.", best_link));
+}
+
+/// Whether there is nothing under the path that runs could not have written; what is no file, a pipe, keeps nothing.
+bool may_be_events(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return true;
+  constexpr std::string_view beginning = R"({"event":")";
+  std::string found(beginning.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(found.data(), static_cast<std::streamsize>(found.size()));
+  return beginning.starts_with(found.substr(0, static_cast<std::size_t>(file.gcount())));
+}
+
+/// Removes a checkpoint so that no half of it is ever found under its name.
+void remove_whole(const fs::path& path) {
+  const fs::path aside = path.parent_path() / ("." + path.filename().string() + ".old.tmp");
+  std::error_code ignored;
+  fs::remove_all(aside, ignored);
+  fs::rename(path, aside, ignored);
+  fs::remove_all(ignored ? path : aside, ignored);
+}
+
+}  // namespace
+
+std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    const bool is_link = (name == latest_link || name == best_link) && entry.is_symlink(ignored);
+    if (is_link || step_of(name) >= 0) names.push_back(name);
+  }
+  return names;
+}
+
+bool RunDirectory::holds_run() const {
+  return exists(path_ + "/" + config_file) || !checkpoint_steps().empty() || ReplacedRun(path_).is_aside();
+}
+
+void RunDirectory::check_files() const {
+  const std::string events = path_ + "/" + events_file, config = path_ + "/" + config_file;
+  if (!may_be_events(events)) {
+    throw DataError(
+        fmt::format("{} was not written by trainer, and the run's events would replace it; output=FOLDER writes "
+                    "elsewhere",
+                    events));
+  }
+  if (exists(config) && !exists(events) && checkpoint_steps().empty()) {
+    throw DataError(
+        fmt::format("{} is not of a run: there are neither events nor checkpoints beside it; move it away, or write "
+                    "elsewhere with output=FOLDER",
+                    config));
+  }
+}
+
+void RunDirectory::prepare() const {
+  const ReplacedRun replaced(path_);
+  replaced.recover();
+  recover_replaced(checkpoints_path());
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (is_unfinished(name)) fs::remove_all(entry.path(), ignored);
+  }
+  if (!replaced.is_aside()) return;
+  if (checkpoint_steps().empty())
+    replaced.bring_back();
+  else
+    replaced.remove();
+}
+
+void RunDirectory::remove_run() const {
+  const auto remove = [](const std::string& path) {
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error) throw DataError(fmt::format("cannot remove {}: {}", path, error.message()));
+  };
+  for (const char* name : own_run_files) remove(path_ + "/" + name);
+  for (const std::string& name : own_checkpoint_entries(checkpoints_path())) remove(checkpoints_path() + "/" + name);
+  std::error_code not_empty;
+  fs::remove(checkpoints_path(), not_empty);
+}
+
+std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints_path(), error)) {
+    const std::int64_t step = step_of(entry.path().filename().string());
+    std::error_code ignored;
+    if (step >= 0 && entry.is_directory(ignored)) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string RunDirectory::checkpoint_path(std::int64_t step) const {
+  return fmt::format("{}/{}", checkpoints_path(), checkpoint_name(step));
+}
+
+Checkpoint RunDirectory::newest(bool accept_previous) const {
+  std::vector<std::int64_t> steps = checkpoint_steps();
+  if (steps.empty()) {
+    throw DataError(
+        fmt::format("there is no checkpoint under {} to resume from; --overwrite starts anew", checkpoints_path()));
+  }
+  std::string problem;
+  while (!steps.empty()) {
+    const std::int64_t step = steps.back();
+    steps.pop_back();
+    try {
+      Checkpoint checkpoint = read_checkpoint(checkpoint_path(step));
+      checkpoint.skipped = problem;
+      return checkpoint;
+    } catch (const DataError& error) {
+      if (problem.empty()) problem = error.what();
+      if (accept_previous) continue;
+      if (steps.empty()) throw;
+      throw DataError(
+          fmt::format("{}; --accept-previous goes on from an older one (newest: step {})", problem, steps.back()));
+    }
+  }
+  throw DataError(fmt::format("{}; no older checkpoint can be used either", problem));
+}
+
+void RunDirectory::settle(std::int64_t step, std::int64_t best_step, std::int64_t keep) const {
+  std::vector<std::int64_t> steps = checkpoint_steps();
+  point_link(fmt::format("{}/{}", checkpoints_path(), latest_link), checkpoint_name(step));
+  if (std::binary_search(steps.begin(), steps.end(), best_step)) {
+    point_link(fmt::format("{}/{}", checkpoints_path(), best_link), checkpoint_name(best_step));
+  }
+  sync_directory(checkpoints_path());
+  for (; !steps.empty() && steps.back() > step; steps.pop_back()) remove_whole(checkpoint_path(steps.back()));
+  const auto num_kept = static_cast<std::size_t>(std::max<std::int64_t>(keep, 1));
+  for (std::size_t i = 0; i + num_kept < steps.size(); ++i) {
+    if (steps[i] != best_step) remove_whole(checkpoint_path(steps[i]));
+  }
+  if (const ReplacedRun replaced(path_); replaced.is_aside()) replaced.remove();
+}
+
+void RunDirectory::write_config(const std::string& yaml) const {
+  const std::string path = fmt::format("{}/{}", path_, config_file);
+  write_file_durably(path + ".tmp", yaml);
+  replace_durably(path + ".tmp", path);
+}
+
+}  // namespace trainer

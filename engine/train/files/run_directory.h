@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/train/files/checkpoint.h"
+
+namespace trainer {
+
+inline constexpr const char* config_file = "config.yaml";
+inline constexpr const char* events_file = "events.jsonl";
+inline constexpr const char* failed_events_file = "events.failed.jsonl";
+/// All files that runs write into their folder beside checkpoints/.
+inline constexpr std::array own_run_files = {config_file, events_file, failed_events_file};
+
+/// The names in a checkpoints/ that runs made: of checkpoints, and the links.
+std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints);
+
+/// The folder of a run: config.yaml (resolved) and checkpoints/; see Notes [Checkpoints], [Replacing a run]. Paths are
+/// as given.
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string checkpoints_path() const { return path_ + "/checkpoints"; }
+
+  /// Whether a run left something behind: a config.yaml or a checkpoint.
+  bool holds_run() const;
+  /// Refuses a folder in which a run would take the place of somebody else's file. Throws DataError that names it.
+  void check_files() const;
+  /// Removes what a killed run was writing, and brings back what it was to replace.
+  void prepare() const;
+  /// Removes the run: its configuration, events and checkpoints, nothing else.
+  void remove_run() const;
+
+  /// Steps that have a checkpoint, ascending.
+  std::vector<std::int64_t> checkpoint_steps() const;
+  std::string checkpoint_path(std::int64_t step) const;
+  /// The newest checkpoint that can be read. One that is damaged is an error that tells what there is to do, unless
+  /// `accept_previous`: then the next older one is tried. DataError where there is none.
+  Checkpoint newest(bool accept_previous) const;
+
+  /// After saving `step`: points `latest` at it and `best` at `best_step` (-1: none), and removes all checkpoints but
+  /// the newest `keep` and the best. Later ones go too: a run that was taken up at an earlier step has left them
+  /// behind. A run that was replaced is removed.
+  void settle(std::int64_t step, std::int64_t best_step, std::int64_t keep) const;
+
+  void write_config(const std::string& yaml) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,107 @@
+#include "engine/train/files/saved_tensors.h"
+
+#include <cstring>
+
+#include "engine/ops/moment_codes.h"
+#include "engine/ops/optimizer_update.h"
+
+namespace trainer {
+
+namespace {
+
+SavedTensor saved_in_order(const std::string& name, const TensorType& kept, FileOrder order, BufferId buffer) {
+  return {
+      .tensor = {name, {kept.dtype, file_shape(order, kept.shape)}}, .kept = kept, .order = order, .buffer = buffer};
+}
+
+/// What the optimizer keeps for a parameter.
+SavedTensor saved_state(const Program& program, const Parameter& parameter, BufferId buffer, bool is_second) {
+  const std::string& name = program.buffers[buffer].name;
+  const TensorType& type = program.buffers[buffer].type;
+  if (type.dtype != DType::u8) return saved_in_order(name, type, parameter.file_order, buffer);
+  SavedTensor saved = saved_in_order(name, type, FileOrder::same, buffer);
+  const TensorType weight{DType::f32, parameter.type.shape};
+  if (!is_in_file_order(parameter.file_order, weight.shape)) {
+    saved.tensor.name += ".channels_last";
+    saved.former = FormerMoment{name, is_second, weight, parameter.file_order};
+  }
+  return saved;
+}
+
+}  // namespace
+
+void to_device_order(const FormerMoment& moment, std::byte* bytes) {
+  const std::int64_t count = moment.weight.num_elements();
+  auto* const codes = reinterpret_cast<std::uint8_t*>(bytes);
+  auto* const largest = reinterpret_cast<float*>(bytes + moment_code_bytes(count));
+  std::vector<float> values(static_cast<std::size_t>(count));
+  (moment.is_second ? read_second_moment : read_first_moment)(codes, largest, values.data(), count);
+  to_device_order(moment.order, moment.weight, reinterpret_cast<std::byte*>(values.data()));
+  (moment.is_second ? write_second_moment : write_first_moment)(values.data(), codes, largest, count);
+}
+
+std::vector<SavedTensor> model_tensors(const Program& program) {
+  std::vector<SavedTensor> tensors;
+  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+    const Parameter& parameter = program.parameters[i];
+    tensors.push_back(
+        saved_in_order(parameter.name, parameter.type, parameter.file_order, program.parameter_buffers[i]));
+    if (parameter.trainable) tensors.back().trainable_parameter = static_cast<std::int32_t>(i);
+  }
+  return tensors;
+}
+
+std::vector<SavedTensor> optimizer_tensors(const Program& program) {
+  std::vector<SavedTensor> tensors;
+  for (std::size_t i = 0; i < program.optimizer_buffers.size(); ++i) {
+    const OptimizerBuffers& state = program.optimizer_buffers[i];
+    if (state.first >= 0) tensors.push_back(saved_state(program, program.parameters[i], state.first, false));
+    if (state.second >= 0) tensors.push_back(saved_state(program, program.parameters[i], state.second, true));
+  }
+  if (const BufferId scale = program.loss_scale; scale >= 0)
+    tensors.push_back(saved_in_order(program.buffers[scale].name, program.buffers[scale].type, FileOrder::same, scale));
+  return tensors;
+}
+
+SavedTensors saved_tensors_of(Executor& executor) {
+  return {model_tensors(executor.program()), optimizer_tensors(executor.program()),
+          [&executor](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
+            executor.read(saved.buffer, piece.offset, piece.kept.num_bytes(), to);
+          }};
+}
+
+HeldTensors::HeldTensors(Executor& executor)
+    : model_(model_tensors(executor.program())), optimizer_(optimizer_tensors(executor.program())) {
+  for (const std::vector<SavedTensor>* tensors : {&model_, &optimizer_}) {
+    for (const SavedTensor& saved : *tensors) {
+      Held& held = held_[saved.tensor.name];
+      held.kept = saved.kept;
+      held.bytes.resize(static_cast<std::size_t>(saved.kept.num_bytes()));
+      executor.read(saved.buffer, held.bytes.data());
+    }
+  }
+}
+
+void HeldTensors::restore(Executor& executor) const {
+  const Program& program = executor.program();
+  const std::vector<SavedTensor> model = model_tensors(program), optimizer = optimizer_tensors(program);
+  require_internal(model.size() == model_.size() && optimizer.size() == optimizer_.size(),
+                   "what a run goes on with has the tensors it had");
+  for (const std::vector<SavedTensor>* tensors : {&model, &optimizer})
+    for (const SavedTensor& saved : *tensors) executor.write(saved.buffer, bytes_of(saved).data());
+}
+
+SavedTensors HeldTensors::saved_tensors() const {
+  return {model_, optimizer_, [this](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
+            std::memcpy(to, bytes_of(saved).data() + piece.offset, static_cast<std::size_t>(piece.kept.num_bytes()));
+          }};
+}
+
+const std::vector<std::byte>& HeldTensors::bytes_of(const SavedTensor& wanted) const {
+  const auto found = held_.find(wanted.tensor.name);
+  require_internal(found != held_.end() && found->second.kept == wanted.kept,
+                   "what a run goes on with has the tensors it had");
+  return found->second.bytes;
+}
+
+}  // namespace trainer

@@ -1,0 +1,70 @@
+#include "engine/train/files/training_state_json.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace trainer {
+namespace {
+
+/// A run of a step each microsecond for thirty years; sums and products of such counts are far from overflowing.
+constexpr std::int64_t most_counted = 1'000'000'000'000'000;
+
+nlohmann::json json_of_optional(const std::optional<double>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+std::optional<double> read_optional(const JsonInput<nlohmann::json>& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.number());
+}
+
+std::optional<std::uint32_t> read_checksum(const std::optional<JsonInput<nlohmann::json>>& value) {
+  if (!value) return std::nullopt;
+  return static_cast<std::uint32_t>(value->integer(0, std::numeric_limits<std::uint32_t>::max()));
+}
+
+}  // namespace
+
+nlohmann::json training_state_json(const TrainingState& state) {
+  nlohmann::json json = {{"step", state.step},
+                         {"pass", state.pass},
+                         {"samples", state.samples},
+                         {"evaluated", state.evaluated},
+                         {"num_samples", state.num_samples},
+                         {"best", {{"value", json_of_optional(state.best_value)}, {"step", state.best_step}}},
+                         {"early_stopping",
+                          {{"value", json_of_optional(state.stopping_value)},
+                           {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
+  if (state.train_crc32) json["data"]["train_crc32"] = *state.train_crc32;
+  if (state.validation_crc32) json["data"]["validation_crc32"] = *state.validation_crc32;
+  if (!state.device.empty()) json["device"] = state.device;
+  if (!state.adapted.empty())
+    json["adapted"] = {{"set", state.adapted}, {"given", nlohmann::json::parse(state.given_config)}};
+  return json;
+}
+
+TrainingState read_training_state(const JsonInput<nlohmann::json>& json) {
+  TrainingState state;
+  state.step = json.at("step").integer(0, most_counted);
+  state.pass = json.at("pass").integer(0, most_counted);
+  state.samples = json.at("samples").integer(0, most_counted);
+  state.evaluated = json.at("evaluated").boolean();
+  state.num_samples = json.at("num_samples").integer(0, most_counted);
+  state.best_value = read_optional(json.at("best").at("value"));
+  state.best_step = json.at("best").at("step").integer(0, state.step);
+  const auto stopping = json.at("early_stopping");
+  state.stopping_value = read_optional(stopping.at("value"));
+  // Before the first step, and after each.
+  state.evaluations_without_improvement = stopping.at("evaluations_without_improvement").integer(0, state.step + 1);
+  if (const auto data = json.find("data")) {
+    state.train_crc32 = read_checksum(data->find("train_crc32"));
+    state.validation_crc32 = read_checksum(data->find("validation_crc32"));
+  }
+  if (const auto device = json.find("device")) state.device = device->text();
+  if (const auto adapted = json.find("adapted")) {
+    for (const auto& text : adapted->at("set").items()) state.adapted.push_back(text.text());
+    state.given_config = adapted->at("given").object().dump();
+  }
+  return state;
+}
+
+}  // namespace trainer

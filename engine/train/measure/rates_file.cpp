@@ -1,0 +1,141 @@
+#include "engine/train/measure/rates_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "engine/config/text/json_input.h"
+#include "engine/config/text/utf8_text.h"
+#include "engine/errors.h"
+#include "engine/train/files/durable_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int format_version = 1;
+constexpr std::array<const char*, num_op_ways> way_names = {"usual", "other"};
+constexpr std::array<std::pair<const char*, double OpRate::*>, 3> figures = {{
+    {"flops_per_second", &OpRate::flops_per_second},
+    {"bytes_per_second", &OpRate::bytes_per_second},
+    {"call_seconds", &OpRate::call_seconds},
+}};
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+Json json_of(const RateTable& table) {
+  Json ways = Json::object();
+  for (std::size_t way = 0; way < table.size(); ++way) {
+    for (std::size_t kind = 0; kind < table[way].size(); ++kind) {
+      Json& entry = ways[way_names[way]][std::string(name_of(static_cast<OpKind>(kind)))];
+      for (const auto& [name, figure] : figures) entry[name] = table[way][kind].*figure;
+    }
+  }
+  return ways;
+}
+
+double seconds_of(const JsonInput<Json>& value) {
+  constexpr double least = std::numeric_limits<double>::denorm_min(), most = 1e9;
+  return value.number(least, most);
+}
+
+RateTable table_of(const JsonInput<Json>& ways) {
+  constexpr double least_rate = 1, most_rate = 1e30;
+  RateTable table;
+  for (std::size_t way = 0; way < table.size(); ++way) {
+    for (std::size_t kind = 0; kind < table[way].size(); ++kind) {
+      const auto entry = ways.at(way_names[way]).at(name_of(static_cast<OpKind>(kind)));
+      for (const auto& [name, figure] : figures)
+        table[way][kind].*figure =
+            figure == &OpRate::call_seconds ? seconds_of(entry.at(name)) : entry.at(name).number(least_rate, most_rate);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string rates_path(std::string_view device_name) {
+  fs::path folder = variable("XDG_CACHE_HOME");
+  if (folder.empty()) {
+    const std::string home = variable("HOME");
+    if (home.empty())
+      throw DataError("there is no place for the speeds that trainer bench measures: set HOME or XDG_CACHE_HOME");
+    folder = fs::path(home) / ".cache";
+  }
+  std::string name;
+  for (const char letter : device_name) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0;
+    if (is_plain || (!name.empty() && name.back() != '-')) name += is_plain ? letter : '-';
+  }
+  return folder / "trainer" / fmt::format("rates-{}.json", name);
+}
+
+void require_writable(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path();
+  make_directories_durably(folder);
+  if (access(folder.c_str(), W_OK) != 0)
+    throw DataError(
+        fmt::format("cannot write in {}: {}; XDG_CACHE_HOME=FOLDER names another place", folder, std::strerror(errno)));
+}
+
+void write_rates(const std::string& path, std::string_view device_name, const MachineRates& rates) {
+  const Json json = {{"format", format_version},
+                     {"device", device_name},
+                     {"step_seconds", rates.step_seconds},
+                     {"f32", json_of(rates.f32)},
+                     {"half", json_of(rates.half)}};
+  make_directories_durably(fs::path(path).parent_path());
+  const std::string unfinished = fmt::format("{}.{}.tmp", path, getpid());
+  try {
+    write_file_durably(unfinished, json.dump(1) + "\n");
+    replace_durably(unfinished, path);
+  } catch (const DataError&) {
+    std::error_code ignored;
+    fs::remove(unfinished, ignored);
+    throw;
+  }
+}
+
+std::optional<MachineRates> read_rates(const std::string& path, std::string_view device_name) {
+  std::error_code error;
+  if (!fs::exists(path, error) && !error) return std::nullopt;
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
+  const auto refused = [&](const std::string& why) {
+    return DataError(
+        fmt::format("the measured speeds in {} cannot be used: {}; trainer bench measures them anew", path, why));
+  };
+  try {
+    const std::optional<Json> json = parse_json<Json>(read_text_file(path, most_bytes));
+    if (!json) throw DataError("it is not JSON");
+    const JsonInput<Json> file(*json);
+    if (file.at("format").integer() != format_version) throw DataError("it is of another version of trainer");
+    if (const std::string& name = file.at("device").text(); name != device_name)
+      throw DataError(fmt::format("it is of '{}'", shortened(name)));
+    MachineRates rates;
+    rates.origin = MachineRates::Origin::measured;
+    rates.source = path;
+    rates.step_seconds = seconds_of(file.at("step_seconds"));
+    rates.f32 = table_of(file.at("f32"));
+    rates.half = table_of(file.at("half"));
+    return rates;
+  } catch (const DataError& reason) {
+    throw refused(reason.what());
+  }
+}
+
+}  // namespace trainer

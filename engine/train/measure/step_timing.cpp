@@ -1,0 +1,220 @@
+#include "engine/train/measure/step_timing.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "engine/ops/loss_statistics.h"
+#include "engine/train/fresh_state.h"
+#include "engine/train/session.h"
+
+namespace trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+/// Times each call of a routine, in order.
+class CallTimer final : public CallObserver {
+ public:
+  explicit CallTimer(Device& device) : device_(device) {}
+
+  void start_routine(std::vector<std::vector<double>>& seconds) {
+    seconds_ = &seconds;
+    position_ = 0;
+  }
+
+  void before_call(const OpCall&) override {
+    device_.synchronize();
+    begin_ = Clock::now();
+  }
+
+  bool after_call(const OpCall& call, const LiveBuffers& live) override {
+    double seconds = seconds_between(begin_, Clock::now());
+    // A slot of the host's is filled once and emptied once.
+    const bool may_repeat = call.op.kind != OpKind::offload && call.op.kind != OpKind::fetch;
+    if (device_.runs_ahead() && may_repeat) seconds = time_repeated(call, live, seconds);
+    if (position_ == seconds_->size()) seconds_->emplace_back();
+    (*seconds_)[position_++].push_back(seconds);
+    return true;
+  }
+
+ private:
+  /// Between two waits; short calls more often.
+  double time_repeated(const OpCall& call, const LiveBuffers& live, double once) {
+    constexpr double enough_seconds = 1e-3;
+    const int num_runs = static_cast<int>(std::clamp(enough_seconds / std::max(once, 1e-6), 2.0, 50.0));
+    Kernel& kernel = device_.prepare(call.op);
+    operands_.clear();
+    for (const auto* buffers : {&call.inputs, &call.outputs})
+      for (const BufferId buffer : *buffers) operands_.push_back(live.address(buffer));
+    const std::span<void* const> all(operands_);
+    const OperandAddresses addresses{.inputs = all.first(call.inputs.size()),
+                                     .outputs = all.subspan(call.inputs.size()),
+                                     .workspace = call.workspace >= 0 ? live.address(call.workspace) : nullptr};
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < num_runs; ++i) kernel.run(addresses);
+    device_.synchronize();
+    return seconds_between(begin, Clock::now()) / num_runs;
+  }
+
+  Device& device_;
+  std::vector<std::vector<double>>* seconds_ = nullptr;
+  std::size_t position_ = 0;
+  Clock::time_point begin_;
+  std::vector<void*> operands_;
+};
+
+/// Steps of one program on a device, of whole batches.
+class TimedSteps {
+ public:
+  TimedSteps(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity)
+      : program_(compiled.program),
+        device_(device),
+        num_micro_batches_(compiled.schedule.step(1).num_micro_batches),
+        session_(compiled, data, device, capacity),
+        executor_(session_.executor()),
+        reader_(session_.read_training(Sampler({.num_samples = data.train->size(),
+                                                .batch_size = compiled.schedule.batch_size(),
+                                                .shuffle = compiled.experiment.data.shuffle,
+                                                .drop_last = true,
+                                                .seed = compiled.experiment.seed}))) {
+    scalars_.seed = compiled.experiment.seed;
+    scalars_.gradient_scale = 1.0F / static_cast<float>(num_micro_batches_ * compiled.schedule.batch_size());
+    load_fresh_state(executor_, compiled.experiment);
+    const Program::MicroBatch& whole = program_.micro_batches.front();
+    for (std::int64_t i = 0; i < num_micro_batches_; ++i) routines_.push_back(i == 0 ? &whole.first : &whole.next);
+    routines_.push_back(&program_.update);
+  }
+  TimedSteps(const TimedSteps&) = delete;
+  TimedSteps& operator=(const TimedSteps&) = delete;
+
+  struct Parts {
+    double step = 0, data = 0, host = 0;
+  };
+
+  /// A step as training runs it.
+  Parts run_step() {
+    const Clock::time_point begin = Clock::now();
+    Parts parts;
+    executor_.begin_step(++num_steps_);
+    executor_.lay_out(routines_);
+    scalars_.update = num_steps_;
+    parts.host += seconds_between(begin, Clock::now());
+    for (std::int64_t i = 0; i < num_micro_batches_; ++i, ++scalars_.pass) {
+      const Clock::time_point wait = Clock::now();
+      const HostBatch& batch = next_batch();
+      executor_.stage(*routines_[static_cast<std::size_t>(i)], batch);
+      parts.data += seconds_between(wait, Clock::now());
+      executor_.queue(static_cast<std::size_t>(i), i + 1 == num_micro_batches_ ? 2 : 1, scalars_, &batch);
+      executor_.finish_staging();
+    }
+    executor_.queue_read(program_.loss_statistics, statistics_.data());
+    device_.synchronize();
+    parts.step = seconds_between(begin, Clock::now());
+    return parts;
+  }
+
+  /// A step with a look at the clock around each call.
+  void run_observed(CallTimer& timer, std::array<std::vector<std::vector<double>>, 3>& seconds) {
+    executor_.begin_step(++num_steps_);
+    scalars_.update = num_steps_;
+    const Program::MicroBatch& whole = program_.micro_batches.front();
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(num_micro_batches_, 2); ++i, ++scalars_.pass) {
+      timer.start_routine(seconds[static_cast<std::size_t>(i)]);
+      executor_.run(i == 0 ? whole.first : whole.next, scalars_, &next_batch(), &timer);
+    }
+    timer.start_routine(seconds[2]);
+    executor_.run(program_.update, scalars_, nullptr, &timer);
+  }
+
+  std::int64_t num_micro_batches() const { return num_micro_batches_; }
+
+ private:
+  const HostBatch& next_batch() {
+    const HostBatch* batch = reader_->next();
+    require_internal(batch != nullptr, "the reader of training data is endless");
+    return *batch;
+  }
+
+  const Program& program_;
+  Device& device_;
+  const std::int64_t num_micro_batches_;
+  Session session_;
+  Executor& executor_;
+  const std::unique_ptr<BatchReader> reader_;
+  StepScalars scalars_;
+  std::vector<const Routine*> routines_;
+  std::array<double, num_loss_statistics> statistics_{};
+  std::int64_t num_steps_ = 0;
+};
+
+void append_calls(const Routine& routine, double times, const std::vector<std::vector<double>>& seconds,
+                  std::vector<CallTime>& calls) {
+  std::size_t position = 0;
+  for (const Instruction& instruction : routine.instructions) {
+    if (instruction.kind != Instruction::Kind::run) continue;
+    calls.push_back({instruction.index, times, lower_quartile(seconds[position++])});
+  }
+}
+
+}  // namespace
+
+double StepTiming::op_seconds() const {
+  double sum = 0;
+  for (const CallTime& call : calls) sum += call.times * call.seconds;
+  return sum;
+}
+
+double lower_quartile(std::span<const double> values) {
+  require_internal(!values.empty(), "a quantile is of some values");
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto position = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 4);
+  std::nth_element(sorted.begin(), position, sorted.end());
+  return *position;
+}
+
+StepTiming time_steps(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity,
+                      const TimingOptions& options) {
+  const Clock::time_point begin = Clock::now();
+  const auto may_go_on = [&](std::size_t num_done, std::int64_t num_wanted, double share) {
+    if (num_done == 0) return num_wanted > 0;
+    const bool has_time =
+        options.max_seconds <= 0 || seconds_between(begin, Clock::now()) < share * options.max_seconds;
+    return num_done < static_cast<std::size_t>(num_wanted) && has_time;
+  };
+  TimedSteps steps(compiled, data, device, capacity);
+  for (std::int64_t i = 0; i < options.num_warm_up; ++i) steps.run_step();
+
+  std::vector<double> step_seconds, data_seconds, host_seconds;
+  while (may_go_on(step_seconds.size(), options.num_steps, 0.5)) {
+    const TimedSteps::Parts parts = steps.run_step();
+    step_seconds.push_back(parts.step);
+    data_seconds.push_back(parts.data);
+    host_seconds.push_back(parts.host);
+  }
+  CallTimer timer(device);
+  std::array<std::vector<std::vector<double>>, 3> seconds;
+  std::int64_t num_observed = 0;
+  for (; may_go_on(static_cast<std::size_t>(num_observed), options.num_observed, 1); ++num_observed)
+    steps.run_observed(timer, seconds);
+
+  StepTiming timing;
+  timing.num_steps = static_cast<std::int64_t>(step_seconds.size());
+  timing.num_observed = num_observed;
+  timing.step_seconds = lower_quartile(step_seconds);
+  timing.data_seconds = lower_quartile(data_seconds);
+  timing.host_seconds = lower_quartile(host_seconds);
+  const Program::MicroBatch& whole = compiled.program.micro_batches.front();
+  append_calls(whole.first, 1, seconds[0], timing.calls);
+  if (steps.num_micro_batches() > 1)
+    append_calls(whole.next, static_cast<double>(steps.num_micro_batches() - 1), seconds[1], timing.calls);
+  append_calls(compiled.program.update, 1, seconds[2], timing.calls);
+  return timing;
+}
+
+}  // namespace trainer

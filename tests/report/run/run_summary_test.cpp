@@ -1,0 +1,127 @@
+#include <catch2/catch.hpp>
+
+#include "engine/report/run/adaptation_report.h"
+#include "engine/report/run/run_summary.h"
+#include "engine/report/run/summary_table.h"
+#include "tests/report/report_samples.h"
+
+using namespace trainer;
+
+TEST_CASE("the summary of a run tells accuracy, time, throughput, peaks and files") {
+  EndEvent end;
+  end.status = "done";
+  end.steps = 1'200;
+  end.seconds = 75;
+  end.training_seconds = 10;
+  end.samples = 38'400;
+  end.loss = 0.0987;
+  end.accuracy = 0.97777;
+  end.top5 = 1.0;
+  end.best_value = 0.0876;
+  end.best_step = 1'100;
+  end.peak_allocated = 3 << 20;
+  end.peak_reserved = 22 << 20;
+  end.peak_used = 60 << 20;
+  end.peak_by_category[static_cast<std::size_t>(Category::parameter)] = 3 << 20;
+  end.last_checkpoint = "runs/digits/checkpoints/step-1200";
+  CHECK(run_summary(end, Metric::loss, "runs/digits/events.jsonl", {}) ==
+        "\nDone after 1,200 steps in 1 min 15 s\n"
+        "  accuracy    97.78 %, top-5 100.00 %, loss 0.0987 on the validation data\n"
+        "  best        loss 0.0876 at step 1,100\n"
+        "  speed       3,840 samples/s: 38,400 samples in 10.00 s of training\n"
+        "  peak memory allocated 3.00 MiB, reserved 22.00 MiB, used 60.00 MiB\n"
+        "  held by     parameter 3.00 MiB\n"
+        "  checkpoint  runs/digits/checkpoints/step-1200\n"
+        "  events      runs/digits/events.jsonl\n");
+}
+
+TEST_CASE("the summary names what lay outside the allocator") {
+  EndEvent end;
+  end.status = "done";
+  end.peak_reserved = 1 << 20;
+  end.outside_allocator = {{"CUDA context", 3 << 20}, {"library handles", 1 << 20}};
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}),
+             Catch::Contains(
+                 "\n  outside     4.00 MiB (CUDA context 3.00 MiB, library handles 1.00 MiB) when the run began\n"));
+}
+
+TEST_CASE("the summary names what the device had to do in another way") {
+  EndEvent end;
+  end.status = "done";
+  end.device_notes = {"Convolutions are planned anew."};
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}),
+             Catch::Contains("\n  device      Convolutions are planned anew.\n"));
+}
+
+TEST_CASE("a run that ended early says so first") {
+  EndEvent end;
+  end.status = "interrupted";
+  end.steps = 1;
+  CHECK_THAT(run_summary(end, Metric::accuracy, "", {}), Catch::StartsWith("\nInterrupted after 1 step in "));
+  end.status = "oom";
+  CHECK_THAT(run_summary(end, Metric::accuracy, "", {}), Catch::StartsWith("\nOut of memory after 1 step"));
+}
+
+TEST_CASE("the summary names every adaptation, and how many warnings there were") {
+  EndEvent end;
+  end.status = "done";
+  end.steps = 9;
+  end.adaptations = {{3, 8 << 20, {"train.batch_size=16", "train.accumulation_steps=4"}, Numbers::same_rounding},
+                     {7, 6 << 20, {}, Numbers::same_bits}};
+  end.num_warnings = 2;
+  const std::string text = run_summary(end, Metric::loss, "", {});
+  CHECK_THAT(text, Catch::Contains("  adapted     at step 3 to train.batch_size=16 train.accumulation_steps=4 for 8.00 "
+                                   "MiB: same result\n              but for rounding\n"));
+  CHECK_THAT(text, Catch::Contains("  adapted     at step 7 to the smaller capacity for 6.00 MiB: same result\n"));
+  CHECK_THAT(text, Catch::Contains("  warnings    2, told above\n"));
+}
+
+TEST_CASE("an adaptation is told with what failed, what there is, and what the run goes on with") {
+  AdaptEvent event;
+  event.step = 3;
+  event.context = sample_context();
+  event.capacity = 8 << 20;
+  event.change = sample_fixes().front();
+  event.change.capacity = 6 << 20;
+  CHECK(adaptation_report(event, {}) ==
+        "Adapted: memory ran out in step 3 (backward of 2 (conv2d)); 6.00 MiB are there instead of 8.00 MiB.\n"
+        "The run goes on from step 3 with\n"
+        "  train.batch_size=16 train.accumulation_steps=4\n"
+        "  accumulation with the same effective batch\n"
+        "  peak 4.00 MiB reserved of 6.00 MiB; same result but for rounding; 1.2 times the time a step\n");
+  CHECK(adaptation_message(event) ==
+        "out of memory in step 3 (backward of 2 (conv2d)): 6.00 MiB are there instead of 8.00 MiB; goes on with "
+        "train.batch_size=16 train.accumulation_steps=4");
+  event.context.planned = true;
+  event.change.capacity = event.capacity;
+  event.change.set.clear();
+  CHECK(adaptation_message(event) ==
+        "out of memory by the plan, before the first step: 8.00 MiB are not enough; goes on with the same settings");
+}
+
+TEST_CASE("the table of layers counts parameters and the activations that training allocates") {
+  Program program;
+  program.layers.resize(2);
+  program.layers[0] = {"0", "linear", {}, {}, {DType::f32, Shape{8, 4}}, 20, 256};
+  program.layers[1] = {"1", "relu", {}, {DType::f32, Shape{8, 4}}, {DType::f32, Shape{8, 4}}, 0, 32};
+  program.parameters.resize(2);
+  program.parameters[0].type = {DType::f32, Shape{4, 4}};
+  program.parameters[0].layer = 0;
+  program.parameters[1].type = {DType::f32, Shape{4}};
+  program.parameters[1].layer = 0;
+  program.buffers = {{"0.output", 0, Category::activation, {DType::f32, Shape{8, 4}}, 128},
+                     {"0.weight.grad", 0, Category::gradient, {DType::f32, Shape{4, 4}}, 64}};
+  program.micro_batches.resize(1);
+  program.micro_batches[0].batch_size = 8;
+  program.micro_batches[0].first.instructions = {{Instruction::Kind::allocate, 0, 0, Phase::forward},
+                                                 {Instruction::Kind::allocate, 1, 0, Phase::backward},
+                                                 {Instruction::Kind::release, 0, 0, Phase::backward}};
+  CHECK(summary_table(program, {}) ==
+        "layer  kind    output  parameters  FLOPs  parameter bytes  activation bytes\n"
+        "0      linear  8×4             20    256             80 B             128 B\n"
+        "1      relu    8×4              0     32              0 B               0 B\n"
+        "───────────────────────────────────────────────────────────────────────────\n"
+        "total                          20    288             80 B             128 B\n");
+  CHECK(summary_json(program).find(R"({"layer":"0","kind":"linear","output":[8,4],"parameters":20,"flops":256,)"
+                                   R"("parameter_bytes":80,"activation_bytes":128})") != std::string::npos);
+}
