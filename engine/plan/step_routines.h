@@ -1,9 +1,26 @@
 #pragma once
 
+#include <algorithm>
+
+#include "engine/errors.h"
 #include "engine/program/program.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
+
+/// The routines of a batch size, of which the program was compiled for all that its run meets.
+inline const Program::MicroBatch& micro_batch_of(const Program& program, std::int64_t batch_size) {
+  const auto found = std::find_if(program.micro_batches.begin(), program.micro_batches.end(),
+                                  [&](const Program::MicroBatch& entry) { return entry.batch_size == batch_size; });
+  require_internal(found != program.micro_batches.end(), "every batch size has a routine");
+  return *found;
+}
+inline const Routine& evaluation_of(const Program& program, std::int64_t batch_size) {
+  const auto found = std::find_if(program.evaluations.begin(), program.evaluations.end(),
+                                  [&](const Routine& entry) { return entry.batch_size == batch_size; });
+  require_internal(found != program.evaluations.end(), "every evaluation batch size has a routine");
+  return *found;
+}
 
 /// Calls `visit(routine)` for each routine of a step, in the order in which the training loop runs them; the loop
 /// itself chooses them by the batches that its reader delivers, and may end a step before the update.

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/plan/step_routines.h"
 #include "engine/train/non_finite_search.h"
 #include "engine/train/training_loop.h"
 
@@ -39,11 +40,11 @@ bool TrainingLoop::evaluate() {
   scalars.seed = experiment_.seed;
   std::int64_t samples = 0;
   const HostBatch* batch = reader.next();
-  if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
+  if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   while (batch != nullptr) {
     // An interrupted evaluation is made up for by the run that resumes.
     if (interruption_.requests.load() > 0) return true;
-    const std::array<const Routine*, 1> routine = {&evaluation_of(batch->num_samples)};
+    const std::array<const Routine*, 1> routine = {&evaluation_of(program_, batch->num_samples)};
     executor_.lay_out(routine);
     look_for_leaks(state_.step);
     if (samples == 0) executor_.clear(program_.loss_statistics);
@@ -54,7 +55,7 @@ bool TrainingLoop::evaluate() {
     else
       executor_.device().synchronize();
     batch = reader.next();
-    if (batch != nullptr) executor_.stage(evaluation_of(batch->num_samples), *batch);
+    if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   }
   const LossSummary summary = summarize(read_statistics());
   if (!std::isfinite(summary.loss)) {
@@ -98,13 +99,6 @@ bool TrainingLoop::note_evaluation(const LossSummary& summary) {
   return true;
 }
 
-const Routine& TrainingLoop::evaluation_of(std::int64_t batch_size) const {
-  const auto found = std::find_if(program_.evaluations.begin(), program_.evaluations.end(),
-                                  [&](const Routine& entry) { return entry.batch_size == batch_size; });
-  require_internal(found != program_.evaluations.end(), "every evaluation batch size has a routine");
-  return *found;
-}
-
 DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   DivergedEvent event{.step = state_.step, .loss = loss, .layer = "loss", .tensor = "loss"};
   BatchReader reader = session_.read_validation();
@@ -112,7 +106,7 @@ DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   scalars.seed = experiment_.seed;
   bool is_first = true;
   while (const HostBatch* batch = reader.next()) {
-    const Routine& routine = evaluation_of(batch->num_samples);
+    const Routine& routine = evaluation_of(program_, batch->num_samples);
     NonFiniteSearch search(executor_, routine);
     if (!is_first || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);
     executor_.release_transient();

@@ -29,20 +29,10 @@ TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, con
       progress_(progress),
       state_(progress.state),
       saver_(saver),
+      driver_(session, sampler_),
       device_total_(session.device().total_bytes()) {
   if (experiment_.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment_.loss.class_weights.begin(), experiment_.loss.class_weights.end());
-  }
-  results_memory_ = session.device().make_host_memory(static_cast<std::int64_t>(num_result_slots * sizeof(StepResult)));
-  std::vector<BufferId> results = {program_.loss_statistics};
-  if (program_.loss_scale >= 0) results.push_back(program_.loss_scale);
-  executor_.prepare_feed(results);
-}
-
-TrainingLoop::~TrainingLoop() {
-  try {
-    executor_.device().synchronize();  // copies from and to the host memory held here
-  } catch (const Error&) {             // the device is lost, and nothing is copied any more
   }
 }
 
@@ -51,7 +41,7 @@ RunStatus TrainingLoop::run() {
   prepare_kernels();
   if (state_.step < schedule_.total_steps()) {
     const RunSchedule::Step next = schedule_.step(state_.step + 1);
-    reader_ = session_.read_training(sampler_, {.epoch = next.epoch, .batch = next.first_batch});
+    driver_.start_reading({.epoch = next.epoch, .batch = next.first_batch});
   }
   if (program_.loss_scale >= 0) {
     LossScaleState scale{};
@@ -60,8 +50,7 @@ RunStatus TrainingLoop::run() {
   }
   last_finish_ = Clock::now();
   const RunStatus status = run_steps();
-  executor_.finish_staging();
-  reader_.reset();
+  driver_.stop_reading();
   return status;
 }
 
@@ -84,7 +73,7 @@ RunStatus TrainingLoop::run_steps() {
   const auto interrupted = [&] { return interruption_.requests.load() > 0; };
   if (!state_.evaluated && !settle_step()) return RunStatus::diverged;
   while (state_.step < schedule_.total_steps() && !stops_early()) {
-    if (interrupted() && queued_.empty()) break;
+    if (interrupted() && driver_.queued().empty()) break;
     if (!train_next_step()) return RunStatus::diverged;
     state_.evaluated = !schedule_.step(state_.step).evaluates;
     if (!settle_step()) return RunStatus::diverged;
@@ -132,24 +121,17 @@ std::int32_t TrainingLoop::write_checkpoint() {
 
 void TrainingLoop::save_after_failure() {
   executor_.device().synchronize();
-  reader_.reset();
+  driver_.stop_reading();
   if (saver_ != nullptr && state_.step > 0 && !progress_.is_saved()) write_checkpoint();
 }
 
-const Program::MicroBatch& TrainingLoop::micro_batch_of(std::int64_t batch_size) const {
-  const auto found = std::find_if(program_.micro_batches.begin(), program_.micro_batches.end(),
-                                  [&](const Program::MicroBatch& entry) { return entry.batch_size == batch_size; });
-  require_internal(found != program_.micro_batches.end(), "every batch size has a routine");
-  return *found;
-}
-
-TrainingLoop::Statistics TrainingLoop::read_statistics() {
-  Statistics statistics{};
+LossStatistics TrainingLoop::read_statistics() {
+  LossStatistics statistics{};
   executor_.read(program_.loss_statistics, statistics.data());
   return statistics;
 }
 
-LossSummary TrainingLoop::summarize(const Statistics& statistics) const {
+LossSummary TrainingLoop::summarize(const LossStatistics& statistics) const {
   LossSummary summary;
   const double weight = statistics[loss_weight];
   summary.loss = weight == 0 ? 0 * statistics[loss_sum] : statistics[loss_sum] / weight;  // what is not finite stays so
@@ -168,13 +150,15 @@ void TrainingLoop::look_for_leaks(std::int64_t step) {
   progress_.num_warnings += leak_watch_->num_warnings() - before;
 }
 
+DeviceMemory TrainingLoop::describe(const StepMemory& memory, std::int64_t num_alloc_retries) {
+  return {.step = memory,
+          .device_used = measure_used(),
+          .device_total = device_total_,
+          .num_alloc_retries = num_alloc_retries};
+}
+
 DeviceMemory TrainingLoop::measure() {
-  DeviceMemory memory;
-  memory.step = executor_.memory();
-  memory.device_used = measure_used();
-  memory.device_total = device_total_;
-  memory.num_alloc_retries = executor_.allocator().statistics().num_alloc_retries;
-  return memory;
+  return describe(executor_.memory(), executor_.allocator().statistics().num_alloc_retries);
 }
 
 std::int64_t TrainingLoop::measure_used() {
@@ -192,7 +176,7 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
   StepScalars scalars = first_scalars;
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch* batch = reader->next();
-    const Routine& routine = micro_batch_of(batch->num_samples).first;
+    const Routine& routine = micro_batch_of(program_, batch->num_samples).first;
     NonFiniteSearch search(executor_, routine);
     if (i > 0 || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);
     executor_.release_transient();

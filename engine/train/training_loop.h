@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -8,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/ops/loss_scale.h"
-#include "engine/ops/loss_statistics.h"
 #include "engine/train/events.h"
 #include "engine/train/leak_watch.h"
 #include "engine/train/run_progress.h"
 #include "engine/train/session.h"
+#include "engine/train/step_driver.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {
@@ -37,7 +35,6 @@ class TrainingLoop {
   /// All must outlive it. Without a `saver` nothing is saved.
   TrainingLoop(Session& session, const TrainingOptions& options, const Interruption& interruption, EventSink& events,
                RunProgress& progress, ProgressSaver* saver);
-  ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
@@ -51,29 +48,11 @@ class TrainingLoop {
 
   // After the host ran out of memory.
   /// Whether that was while a step was being queued, which then may have changed some of the parameters.
-  bool is_within_step() const { return is_within_step_; }
+  bool is_within_step() const { return driver_.is_within_step(); }
   /// Those that were queued before count, as far as they do not diverge.
   void finish_queued_steps();
 
  private:
-  using Statistics = std::array<double, num_loss_statistics>;
-  static constexpr std::size_t num_result_slots = Executor::most_steps_queued;
-  /// What the host reads of a step.
-  struct StepResult {
-    Statistics statistics{};
-    LossScaleState loss_scale{};  ///< after the step; not set where the loss is not scaled
-  };
-
-  /// A step that was queued and whose loss has not been read.
-  struct QueuedStep {
-    std::int64_t number = 0;
-    RunSchedule::Step step = {};
-    StepScalars first_scalars = {};
-    DeviceMemory memory = {};
-    std::int64_t mark = -1;        ///< behind it; -1 while it waits to be started with others
-    std::int64_t fed_number = -1;  ///< where it was fed; else its results go to a slot
-  };
-
   /// All that the steps and evaluations of the rest of the run call.
   void prepare_kernels();
   RunStatus run_steps();
@@ -85,20 +64,15 @@ class TrainingLoop {
   bool finish_step();
   bool may_queue_behind(const QueuedStep& queued) const;
   /// Whether the state is looked at behind a step.
-  bool must_be_finished(const QueuedStep& queued) const;
+  bool must_be_finished(std::int64_t number, const RunSchedule::Step& step) const;
   /// How many steps may be queued and not finished.
   std::size_t most_queued() const;
   bool are_steps_short() const;
-  /// Queues a laid-out step of one micro-batch as one that is fed; its number, or -1 where it is to be queued
-  /// otherwise.
-  std::int64_t feed_step(const RunSchedule::Step& step, const StepScalars& scalars);
-  void mark_started_steps();
-  const HostBatch& next_batch(const RunSchedule::Step& step, std::int64_t micro_batch);
+  StepScalars scalars_of(std::int64_t number, const RunSchedule::Step& step);
   /// After routines of `step` were laid out, which leave nothing behind.
   void look_for_leaks(std::int64_t step);
   /// Once in a run.
   void warn_of_weightless(std::int64_t step);
-  void stage_next_batch(std::int64_t number, const RunSchedule::Step& step, std::int64_t micro_batch);
   bool evaluate();
   bool save();
   /// Returns the parameter that is not finite, or -1.
@@ -108,17 +82,12 @@ class TrainingLoop {
   bool note_evaluation(const LossSummary& summary);
 
   double loss_weight_of_step(const RunSchedule::Step& step);
-  const Program::MicroBatch& micro_batch_of(std::int64_t batch_size) const;
-  const Routine& evaluation_of(std::int64_t batch_size) const;
-  std::int64_t size_of_micro_batch(const RunSchedule::Step& step, std::int64_t index) const;
-  Statistics read_statistics();
-  /// Where a step puts its results that is not fed.
-  std::byte* result_slot(std::int64_t number) {
-    return results_memory_->data() + static_cast<std::size_t>(number) % num_result_slots * sizeof(StepResult);
-  }
+  LossStatistics read_statistics();
   /// Takes note of the loss scale behind a step; whether the step's update was skipped.
   bool note_loss_scale(const StepResult& result, StepEvent& event);
-  LossSummary summarize(const Statistics& statistics) const;
+  LossSummary summarize(const LossStatistics& statistics) const;
+  /// With what the device has in use now.
+  DeviceMemory describe(const StepMemory& memory, std::int64_t num_alloc_retries);
   DeviceMemory measure();
   std::int64_t measure_used();
 
@@ -136,7 +105,6 @@ class TrainingLoop {
   EventSink& events_;
 
   Sampler sampler_;
-  std::unique_ptr<BatchReader> reader_;
   /// Class weights need the targets of a whole step before its first micro-batch: the order of `order_epoch_`.
   std::vector<float> class_weights_;
   bool warned_of_weightless_ = false;
@@ -148,11 +116,7 @@ class TrainingLoop {
   TrainingState& state_;  ///< of the progress
   ProgressSaver* const saver_;
 
-  std::vector<QueuedStep> queued_;              ///< oldest first
-  bool is_within_step_ = false;                 ///< the newest step is queued in part
-  std::vector<const Routine*> routines_;        ///< of the step that is being queued
-  const HostBatch* staged_batch_ = nullptr;     ///< fetched and on its way to the device
-  std::unique_ptr<HostMemory> results_memory_;  ///< num_result_slots of StepResult
+  StepDriver driver_;
   std::chrono::steady_clock::time_point last_finish_;
   double seconds_of_steps_ = 1;  ///< of the newest ones, each, about
 

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <memory>
 
-#include "engine/ops/loss_statistics.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/session.h"
+#include "engine/train/step_driver.h"
 
 namespace trainer {
 namespace {
@@ -69,26 +68,24 @@ class CallTimer final : public CallObserver {
   std::vector<void*> operands_;
 };
 
-/// Steps of one program on a device, of whole batches.
+/// Steps of one program on a device, of whole batches, as the training loop drives them.
 class TimedSteps {
  public:
   TimedSteps(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity)
       : program_(compiled.program),
-        device_(device),
-        num_micro_batches_(compiled.schedule.step(1).num_micro_batches),
+        step_(compiled.schedule.step(1)),
         session_(compiled, data, device, capacity),
-        executor_(session_.executor()),
-        reader_(session_.read_training(Sampler({.num_samples = data.train->size(),
-                                                .batch_size = compiled.schedule.batch_size(),
-                                                .shuffle = compiled.experiment.data.shuffle,
-                                                .drop_last = true,
-                                                .seed = compiled.experiment.seed}))) {
+        sampler_({.num_samples = data.train->size(),
+                  .batch_size = compiled.schedule.batch_size(),
+                  .shuffle = compiled.experiment.data.shuffle,
+                  .drop_last = true,
+                  .seed = compiled.experiment.seed}),
+        driver_(session_, sampler_) {
+    step_.last_is_odd = false;
     scalars_.seed = compiled.experiment.seed;
-    scalars_.gradient_scale = 1.0F / static_cast<float>(num_micro_batches_ * compiled.schedule.batch_size());
-    load_fresh_state(executor_, compiled.experiment);
-    const Program::MicroBatch& whole = program_.micro_batches.front();
-    for (std::int64_t i = 0; i < num_micro_batches_; ++i) routines_.push_back(i == 0 ? &whole.first : &whole.next);
-    routines_.push_back(&program_.update);
+    scalars_.gradient_scale = 1.0F / static_cast<float>(step_.num_micro_batches * compiled.schedule.batch_size());
+    load_fresh_state(session_.executor(), compiled.experiment);
+    driver_.start_reading({});
   }
   TimedSteps(const TimedSteps&) = delete;
   TimedSteps& operator=(const TimedSteps&) = delete;
@@ -99,58 +96,42 @@ class TimedSteps {
 
   /// A step as training runs it.
   Parts run_step() {
+    const double data_before = driver_.seconds_of_data();
     const Clock::time_point begin = Clock::now();
-    Parts parts;
-    executor_.begin_step(++num_steps_);
-    executor_.lay_out(routines_);
-    scalars_.update = num_steps_;
-    parts.host += seconds_between(begin, Clock::now());
-    for (std::int64_t i = 0; i < num_micro_batches_; ++i, ++scalars_.pass) {
-      const Clock::time_point wait = Clock::now();
-      const HostBatch& batch = next_batch();
-      executor_.stage(*routines_[static_cast<std::size_t>(i)], batch);
-      parts.data += seconds_between(wait, Clock::now());
-      executor_.queue(static_cast<std::size_t>(i), i + 1 == num_micro_batches_ ? 2 : 1, scalars_, &batch);
-      executor_.finish_staging();
-    }
-    executor_.queue_read(program_.loss_statistics, statistics_.data());
-    device_.synchronize();
-    parts.step = seconds_between(begin, Clock::now());
-    return parts;
+    driver_.lay_out(++scalars_.update, step_);
+    const Clock::time_point is_laid_out = Clock::now();
+    driver_.queue(scalars_, {});
+    driver_.wait_for_oldest();
+    driver_.remove_oldest();
+    const Clock::time_point end = Clock::now();
+    scalars_.pass += static_cast<std::uint32_t>(step_.num_micro_batches);
+    return {.step = seconds_between(begin, end),
+            .data = driver_.seconds_of_data() - data_before,
+            .host = seconds_between(begin, is_laid_out)};
   }
 
   /// A step with a look at the clock around each call.
   void run_observed(CallTimer& timer, std::array<std::vector<std::vector<double>>, 3>& seconds) {
-    executor_.begin_step(++num_steps_);
-    scalars_.update = num_steps_;
+    Executor& executor = session_.executor();
+    executor.begin_step(++scalars_.update);
     const Program::MicroBatch& whole = program_.micro_batches.front();
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(num_micro_batches_, 2); ++i, ++scalars_.pass) {
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(num_micro_batches(), 2); ++i, ++scalars_.pass) {
       timer.start_routine(seconds[static_cast<std::size_t>(i)]);
-      executor_.run(i == 0 ? whole.first : whole.next, scalars_, &next_batch(), &timer);
+      executor.run(i == 0 ? whole.first : whole.next, scalars_, &driver_.take_batch(), &timer);
     }
     timer.start_routine(seconds[2]);
-    executor_.run(program_.update, scalars_, nullptr, &timer);
+    executor.run(program_.update, scalars_, nullptr, &timer);
   }
 
-  std::int64_t num_micro_batches() const { return num_micro_batches_; }
+  std::int64_t num_micro_batches() const { return step_.num_micro_batches; }
 
  private:
-  const HostBatch& next_batch() {
-    const HostBatch* batch = reader_->next();
-    require_internal(batch != nullptr, "the reader of training data is endless");
-    return *batch;
-  }
-
   const Program& program_;
-  Device& device_;
-  const std::int64_t num_micro_batches_;
+  RunSchedule::Step step_;
   Session session_;
-  Executor& executor_;
-  const std::unique_ptr<BatchReader> reader_;
+  const Sampler sampler_;
+  StepDriver driver_;
   StepScalars scalars_;
-  std::vector<const Routine*> routines_;
-  std::array<double, num_loss_statistics> statistics_{};
-  std::int64_t num_steps_ = 0;
 };
 
 void append_calls(const Routine& routine, double times, const std::vector<std::vector<double>>& seconds,

@@ -1,0 +1,190 @@
+#include "engine/train/step_driver.h"
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "engine/plan/step_routines.h"
+
+namespace trainer {
+namespace {
+
+/// Adds the seconds of its life to a sum.
+class AddedSeconds {
+ public:
+  explicit AddedSeconds(double& sum) : sum_(sum) {}
+  ~AddedSeconds() { sum_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  AddedSeconds(const AddedSeconds&) = delete;
+  AddedSeconds& operator=(const AddedSeconds&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  double& sum_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+StepDriver::StepDriver(Session& session, const Sampler& sampler)
+    : session_(session),
+      sampler_(sampler),
+      program_(session.program()),
+      executor_(session.executor()),
+      results_memory_(
+          session.device().make_host_memory(static_cast<std::int64_t>(num_result_slots * sizeof(StepResult)))) {
+  std::vector<BufferId> results = {program_.loss_statistics};
+  if (program_.loss_scale >= 0) results.push_back(program_.loss_scale);
+  executor_.prepare_feed(results);
+}
+
+StepDriver::~StepDriver() {
+  try {
+    executor_.finish_staging();
+    executor_.device().synchronize();  // copies from and to the host memory held here
+  } catch (const Error&) {             // the device is lost, and nothing is copied any more
+  }
+}
+
+void StepDriver::start_reading(BatchPosition start) {
+  reader_ = session_.read_training(sampler_, start);
+  seconds_of_data_ = 0;
+}
+
+void StepDriver::stop_reading() {
+  executor_.finish_staging();
+  staged_batch_ = nullptr;
+  reader_.reset();
+}
+
+void StepDriver::lay_out(std::int64_t number, const RunSchedule::Step& step) {
+  executor_.begin_step(number);
+  routines_.clear();
+  for_each_step_routine(program_, step, [&](const Routine& routine) { routines_.push_back(&routine); });
+  executor_.lay_out(routines_);
+  laid_out_ = {.number = number,
+               .step = step,
+               .memory = executor_.memory(),
+               .num_alloc_retries = executor_.allocator().statistics().num_alloc_retries};
+}
+
+void StepDriver::queue(const StepScalars& first_scalars, QueueOptions options) {
+  laid_out_.first_scalars = first_scalars;
+  queued_.reserve(queued_.size() + 1);
+  is_within_step_ = true;
+  if (laid_out_.step.num_micro_batches == 1) laid_out_.fed_number = feed();
+  if (laid_out_.fed_number < 0) queue_micro_batches(options.batch_follows);
+  queued_.push_back(laid_out_);
+  is_within_step_ = false;
+  if (laid_out_.fed_number >= 0 && !options.may_wait) executor_.start_fed();
+  mark_started();
+}
+
+void StepDriver::queue_micro_batches(bool batch_follows) {
+  const std::int64_t num_micro_batches = laid_out_.step.num_micro_batches;
+  StepScalars scalars = laid_out_.first_scalars;
+  for (std::int64_t i = 0; i < num_micro_batches; ++i, ++scalars.pass) {
+    const HostBatch& batch = staged_or_next(i);
+    const bool is_last = i + 1 == num_micro_batches;
+    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch, [&] { reader_->release(); });
+    stage_next(i, batch_follows);
+  }
+  std::byte* const slot = result_slot(laid_out_.number);
+  executor_.queue_read(program_.loss_statistics, slot + offsetof(StepResult, statistics));
+  if (program_.loss_scale >= 0) executor_.queue_read(program_.loss_scale, slot + offsetof(StepResult, loss_scale));
+}
+
+/// Sets one mark for the newest steps that have none, once they are started.
+void StepDriver::mark_started() {
+  if (executor_.has_waiting_steps() || queued_.empty() || queued_.back().mark >= 0) return;
+  const std::int64_t mark = executor_.device().set_mark();
+  for (QueuedStep& queued : queued_)
+    if (queued.mark < 0) queued.mark = mark;
+}
+
+std::int64_t StepDriver::feed() {
+  if (!executor_.feeds()) return -1;
+  const HostBatch* batch = staged_batch_;
+  if (batch == nullptr) {
+    executor_.finish_staging();  // the reader takes the batch before back
+    batch = &next_batch();
+  }
+  require_internal(batch->num_samples == size_of_micro_batch(0), "the reader delivers the batches of the schedule");
+  const std::int64_t number = executor_.feed(laid_out_.first_scalars, *batch);
+  if (number < 0) {
+    if (staged_batch_ == nullptr) executor_.stage(*routines_.front(), *batch);
+    staged_batch_ = batch;
+    return number;
+  }
+  if (staged_batch_ != nullptr) executor_.take_back_staged();
+  staged_batch_ = nullptr;
+  return number;
+}
+
+/// The batch of a micro-batch: the one that is on its way to the device, or the reader's next.
+const HostBatch& StepDriver::staged_or_next(std::int64_t micro_batch) {
+  const AddedSeconds seconds(seconds_of_data_);
+  const HostBatch* batch = staged_batch_;
+  if (batch == nullptr) {
+    executor_.device().synchronize();  // the reader takes the batch before back
+    batch = &next_batch();
+    executor_.stage(*routines_[static_cast<std::size_t>(micro_batch)], *batch);
+  }
+  staged_batch_ = nullptr;
+  require_internal(batch->num_samples == size_of_micro_batch(micro_batch),
+                   "the reader delivers the batches of the schedule");
+  return *batch;
+}
+
+/// Where the device copies beside its kernels: starts the copy of what follows a micro-batch that was just queued.
+void StepDriver::stage_next(std::int64_t micro_batch, bool batch_follows) {
+  if (program_.staged_batch < 0) return;
+  const bool is_last = micro_batch + 1 == laid_out_.step.num_micro_batches;
+  // An evaluation stages its own batches.
+  if (is_last && !batch_follows) return;
+  const AddedSeconds seconds(seconds_of_data_);
+  executor_.finish_staging();  // the reader takes the batch before back
+  staged_batch_ = &next_batch();
+  executor_.stage(micro_batch_of(program_, staged_batch_->num_samples).first, *staged_batch_);
+}
+
+const HostBatch& StepDriver::take_batch() {
+  const HostBatch* const staged = std::exchange(staged_batch_, nullptr);
+  executor_.finish_staging();
+  return staged != nullptr ? *staged : next_batch();
+}
+
+const HostBatch& StepDriver::next_batch() {
+  const HostBatch* const batch = reader_->next();
+  require_internal(batch != nullptr, "the reader of training data is endless");
+  return *batch;
+}
+
+std::int64_t StepDriver::size_of_micro_batch(std::int64_t index) const {
+  const bool is_odd = laid_out_.step.last_is_odd && index + 1 == laid_out_.step.num_micro_batches;
+  return is_odd ? session_.schedule().odd_batch_size() : session_.schedule().batch_size();
+}
+
+StepResult StepDriver::wait_for_oldest() {
+  if (queued_.front().mark < 0) {
+    executor_.start_fed();
+    mark_started();
+  }
+  const QueuedStep& oldest = queued_.front();
+  executor_.device().wait_for(oldest.mark);
+  StepResult result;
+  static_assert(sizeof(StepResult) == sizeof(LossStatistics) + sizeof(LossScaleState));
+  const std::size_t num_bytes = program_.loss_scale >= 0 ? sizeof(result) : sizeof(LossStatistics);
+  std::memcpy(&result, oldest.fed_number < 0 ? result_slot(oldest.number) : executor_.fed_results(oldest.fed_number),
+              num_bytes);
+  return result;
+}
+
+void StepDriver::drop_all() {
+  executor_.drop_fed();
+  executor_.device().synchronize();
+  queued_.clear();
+  staged_batch_ = nullptr;
+}
+
+}  // namespace trainer
