@@ -6,14 +6,13 @@
 #include "engine/errors.h"
 #include "engine/ops/op_definition.h"
 #include "engine/plan/step_routines.h"
+#include "engine/program/routine_walk.h"
 
 namespace trainer {
 namespace {
 
 void add(const Program& program, const Routine& routine, double times, const MachineRates& rates, StepTime& time) {
-  for (const Instruction& instruction : routine.instructions) {
-    if (instruction.kind != Instruction::Kind::run) continue;
-    const OpCall& call = program.calls[instruction.index];
+  for_each_call(program, routine, [&](const OpCall& call) {
     const double seconds = times * predicted_seconds(program, call, rates);
     time.seconds += seconds;
     switch (call.phase) {
@@ -33,7 +32,7 @@ void add(const Program& program, const Routine& routine, double times, const Mac
       case Phase::eval:
         break;
     }
-  }
+  });
 }
 
 }  // namespace

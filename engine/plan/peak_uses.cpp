@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/program/routine_walk.h"
+
 namespace trainer {
 namespace {
 
@@ -17,9 +19,7 @@ bool is_backward(Phase phase) { return phase == Phase::backward || phase == Phas
 
 std::vector<BufferUse> find_uses(const Program& program, const Routine& routine, std::size_t instruction) {
   std::vector<BufferUse> uses(program.buffers.size());
-  for (const Instruction& loaded : program.load.instructions)
-    if (loaded.kind != Instruction::Kind::run)
-      uses[loaded.index].is_standing = loaded.kind == Instruction::Kind::allocate;
+  for_each_change(program.load, [&](BufferId buffer, bool is_allocated) { uses[buffer].is_standing = is_allocated; });
   bool is_first = true;
   for (std::size_t i = 0; i < routine.instructions.size(); ++i) {
     if (routine.instructions[i].kind != Instruction::Kind::run) continue;

@@ -2,18 +2,17 @@
 
 #include "engine/ops/op_definition.h"
 #include "engine/plan/step_routines.h"
+#include "engine/program/routine_walk.h"
 
 namespace trainer {
 namespace {
 
 void add(const Program& program, const Routine& routine, double times, StepFlops& flops) {
-  for (const Instruction& instruction : routine.instructions) {
-    if (instruction.kind != Instruction::Kind::run) continue;
-    const OpCall& call = program.calls[instruction.index];
+  for_each_call(program, routine, [&](const OpCall& call) {
     const double of_call = times * static_cast<double>(definition_of(call.op.kind).flops(call.op));
     flops.total += of_call;
     if (call.phase == Phase::recompute) flops.recomputed += of_call;
-  }
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "engine/ops/op_definition.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/step_routines.h"
+#include "engine/program/routine_walk.h"
 
 namespace trainer {
 namespace {
@@ -44,14 +45,13 @@ std::vector<StepOp> step_ops(const Program& program, const RunSchedule& schedule
   std::vector<StepOp> ops;
   for_each_first_step_routine(program, schedule, [&](const Routine& routine, double times) {
     if (times <= 0) return;
-    for (const Instruction& instruction : routine.instructions) {
-      if (instruction.kind != Instruction::Kind::run) continue;
-      const StepOp op = describe(program, program.calls[static_cast<std::size_t>(instruction.index)], rates);
+    for_each_call(program, routine, [&](const OpCall& call) {
+      const StepOp op = describe(program, call, rates);
       const auto known =
           std::find_if(ops.begin(), ops.end(), [&](const StepOp& other) { return are_alike(op, other); });
       StepOp& counted = known != ops.end() ? *known : ops.emplace_back(op);
       counted.num_calls += times;
-    }
+    });
   });
   return ops;
 }

@@ -13,6 +13,7 @@
 #include "engine/program/precision.h"
 #include "engine/program/relu_fusion.h"
 #include "engine/program/residual_fusion.h"
+#include "engine/program/routine_walk.h"
 #include "engine/program/run_checks.h"
 #include "engine/program/schedule.h"
 #include "engine/program/statistics_fusion.h"
@@ -182,10 +183,8 @@ TrainingGraph make_training_graph(const Experiment& experiment, const DataDescri
 
 std::vector<char> persistent_buffers(const Program& program) {
   std::vector<char> is_persistent(program.buffers.size(), 0);
-  for (const Instruction& instruction : program.load.instructions) {
-    if (instruction.kind == Instruction::Kind::allocate) is_persistent[instruction.index] = 1;
-    if (instruction.kind == Instruction::Kind::release) is_persistent[instruction.index] = 0;
-  }
+  for_each_change(program.load,
+                  [&](BufferId buffer, bool is_allocated) { is_persistent[buffer] = is_allocated ? 1 : 0; });
   return is_persistent;
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/errors.h"
 #include "engine/memory/rounding.h"
+#include "engine/program/routine_walk.h"
 
 namespace trainer {
 namespace {
@@ -55,10 +56,7 @@ std::vector<Stretch> stretches_of(const Program& program) {
 /// What is live after a routine.
 std::vector<char> live_at_end(const Stretch& stretch) {
   std::vector<char> live = stretch.live_at_start;
-  for (const Instruction& instruction : stretch.routine->instructions) {
-    if (instruction.kind == Kind::allocate) live[instruction.index] = 1;
-    if (instruction.kind == Kind::release) live[instruction.index] = 0;
-  }
+  for_each_change(*stretch.routine, [&](BufferId buffer, bool is_allocated) { live[buffer] = is_allocated ? 1 : 0; });
   return live;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/settle_experiment.h"
+#include "engine/program/routine_walk.h"
 
 namespace trainer {
 namespace {
@@ -24,12 +25,11 @@ void fill_peaks(Diagnosis& diagnosis, const Program& program, const MemoryPlan& 
     std::int64_t& peak = steps.evaluation ? diagnosis.evaluation_peak : diagnosis.training_peak;
     peak = std::max(peak, steps.memory.peak_reserved);
   }
-  for (const Instruction& instruction : program.load.instructions) {
-    const Buffer& buffer = program.buffers[instruction.index];
-    if (instruction.kind == Instruction::Kind::run || buffer.category == Category::input) continue;
-    const bool is_allocated = instruction.kind == Instruction::Kind::allocate;
+  for_each_change(program.load, [&](BufferId id, bool is_allocated) {
+    const Buffer& buffer = program.buffers[id];
+    if (buffer.category == Category::input) return;
     diagnosis.persistent_requested += is_allocated ? buffer.num_bytes : -buffer.num_bytes;
-  }
+  });
   const auto largest = std::max_element(program.buffers.begin(), program.buffers.end(),
                                         [](const Buffer& a, const Buffer& b) { return a.num_bytes < b.num_bytes; });
   if (largest == program.buffers.end()) return;

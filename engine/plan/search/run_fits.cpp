@@ -8,6 +8,7 @@
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
+#include "engine/program/routine_walk.h"
 
 namespace trainer {
 namespace {
@@ -29,12 +30,11 @@ std::vector<const Routine*> first_routines(const Program& program, const RunSche
 std::int64_t most_live_bytes(const Program& program, const std::vector<const Routine*>& routines) {
   std::int64_t live = 0, most = 0;
   for (const Routine* routine : routines) {
-    for (const Instruction& instruction : routine->instructions) {
-      if (instruction.kind == Instruction::Kind::run) continue;
-      const std::int64_t bytes = round_to_blocks(program.buffers[instruction.index].num_bytes);
-      live += instruction.kind == Instruction::Kind::allocate ? bytes : -bytes;
+    for_each_change(*routine, [&](BufferId buffer, bool is_allocated) {
+      const std::int64_t bytes = round_to_blocks(program.buffers[buffer].num_bytes);
+      live += is_allocated ? bytes : -bytes;
       most = std::max(most, live);
-    }
+    });
   }
   return most;
 }
@@ -47,10 +47,9 @@ bool caching_allocator_serves(const Program& program, const std::vector<const Ro
   try {
     for (std::size_t i = 0; i < routines.size(); ++i) {
       if (i <= 1) allocator.begin_layout();  // of loading, and of the first step
-      for (const Instruction& instruction : routines[i]->instructions) {
-        if (instruction.kind == Instruction::Kind::allocate) live.allocate(instruction.index);
-        if (instruction.kind == Instruction::Kind::release) live.release(instruction.index);
-      }
+      for_each_change(*routines[i], [&](BufferId buffer, bool is_allocated) {
+        is_allocated ? live.allocate(buffer) : live.release(buffer);
+      });
     }
   } catch (const OutOfMemory&) {
     return false;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/bytes.h"
+#include "engine/program/routine_walk.h"
 #include "engine/report/text/text_table.h"
 
 namespace trainer {
@@ -53,12 +54,11 @@ std::vector<LayerFigures> figures_of(const Program& program) {
 std::vector<std::int64_t> activation_bytes_by_layer(const Program& program) {
   std::vector<std::int64_t> bytes(program.layers.size(), 0);
   if (program.micro_batches.empty()) return bytes;
-  for (const Instruction& instruction : program.micro_batches.front().first.instructions) {
-    if (instruction.kind != Instruction::Kind::allocate) continue;
-    const Buffer& buffer = program.buffers[static_cast<std::size_t>(instruction.index)];
-    if (buffer.category == Category::activation && buffer.layer >= 0)
+  for_each_change(program.micro_batches.front().first, [&](BufferId id, bool is_allocated) {
+    const Buffer& buffer = program.buffers[static_cast<std::size_t>(id)];
+    if (is_allocated && buffer.category == Category::activation && buffer.layer >= 0)
       bytes[static_cast<std::size_t>(buffer.layer)] += buffer.num_bytes;
-  }
+  });
   return bytes;
 }
 
