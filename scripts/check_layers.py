@@ -23,7 +23,9 @@ LAYERS = [
     ["engine/cpu", "cuda"],
     ["datasets"],
     ["engine/train"],
+    ["engine/findings"],
     ["engine/report"],
+    ["engine/sweep"],
     ["cli"],
     ["tests"],
 ]

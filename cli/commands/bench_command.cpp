@@ -10,11 +10,13 @@
 #include "cli/bounded_spin.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
-#include "cli/devices/device_factory.h"
-#include "cli/devices/device_rates.h"
+#include "cli/device_factory.h"
+#include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/config/load_experiment.h"
+#include "engine/cpu/processor.h"
+#include "engine/findings/known_rates.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/report/bench/bench_json.h"
@@ -84,7 +86,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   findings.batch_size = schedule.batch_size();
   findings.num_micro_batches = schedule.step(1).num_micro_batches;
   findings.program = &program;
-  KnownRates known = rates_of(*device, experiment.device);
+  KnownRates known = rates_of(*device, experiment.device, usable_threads());
   RatesWarnings().tell(known.problem);
   findings.rates = std::move(known.rates);
   findings.predicted = predict_step_time(program, schedule, findings.rates);  // before anything is measured

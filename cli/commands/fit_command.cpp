@@ -1,24 +1,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
-#include "cli/devices/device_rates.h"
-#include "cli/devices/plan_target.h"
+#include "cli/device_factory.h"
+#include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
-#include "datasets/dataset.h"
-#include "engine/config/fields/integer_key.h"
 #include "engine/config/load_experiment.h"
-#include "engine/config/text/number_text.h"
-#include "engine/plan/search/choices.h"
-#include "engine/plan/search/find_maximum.h"
-#include "engine/plan/search/settle_experiment.h"
-#include "engine/program/run_schedule.h"
+#include "engine/errors.h"
+#include "engine/findings/find_fit.h"
 #include "engine/report/plan/fit_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/durable_file.h"
@@ -32,64 +25,6 @@ struct FitArguments {
   std::int64_t pick = 1;
   bool json = false, quiet = false, overwrite = false;
 };
-
-/// What `--max` says: KEY, or KEY=LOWEST..HIGHEST.
-struct SearchedKey {
-  std::string key;
-  std::optional<std::int64_t> lowest, highest;
-};
-
-SearchedKey parse_searched_key(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  SearchedKey searched{text.substr(0, equals), {}, {}};
-  if (equals == std::string::npos) return searched;
-  const std::string range = text.substr(equals + 1);
-  const std::size_t dots = range.find("..");
-  const auto read = [](const std::string& number) -> std::optional<std::int64_t> {
-    const auto value = read_integer(number);
-    if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
-    return std::nullopt;
-  };
-  if (dots != std::string::npos) {
-    searched.lowest = read(range.substr(0, dots));
-    searched.highest = read(range.substr(dots + 2));
-  }
-  if (!searched.lowest || !searched.highest || *searched.lowest > *searched.highest)
-    throw ConfigError(fmt::format("--max '{}': '{}' is not a range; write LOWEST..HIGHEST, such as {}=1..512", text,
-                                  range, searched.key));
-  return searched;
-}
-
-Maximum find_maximum_of(const FitArguments& arguments, const SearchedKey& searched, Planner& planner,
-                        std::int64_t capacity) {
-  const IntegerRange allowed = integer_range_of(searched.key);
-  const std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
-  const auto load_with = [&](std::int64_t value) {
-    std::vector<std::string> overrides = arguments.experiment.overrides;
-    overrides.push_back(fmt::format("{}={}", searched.key, value));
-    return load_experiment(arguments.experiment.config_path, overrides);
-  };
-  // A place that is not in this model is a mistake, and no value of it fits.
-  const Experiment first = load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
-  const DataDescription data = describe_data(first.data, first.seed);
-  const bool changes_data = searched.key.starts_with("data.") || searched.key == "seed";
-  const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
-    try {
-      Candidate candidate{load_with(value), data};
-      if (changes_data) candidate.data = describe_data(candidate.experiment.data, candidate.experiment.seed);
-      return candidate;
-    } catch (const ConfigError&) {
-      return std::nullopt;
-    } catch (const DataError&) {
-      return std::nullopt;
-    }
-  };
-  std::optional<std::int64_t> highest = searched.highest;
-  if (!highest && searched.key == "train.batch_size") highest = data.num_train;
-  Maximum maximum = find_maximum(planner, with_value, lowest, highest, allowed.highest, capacity);
-  maximum.key = searched.key;
-  return maximum;
-}
 
 /// The configuration that was chosen, as a file of its own.
 void write_chosen(const FitArguments& arguments, const FitFindings& findings, const Experiment& chosen,
@@ -106,44 +41,18 @@ void write_chosen(const FitArguments& arguments, const FitFindings& findings, co
     fmt::print("\nWrote {}. Next:\n  trainer run {}\n", arguments.write, arguments.write);
 }
 
-FitFindings find_fit(const FitArguments& arguments, const Experiment& experiment, const DataDescription& data,
-                     const PlanTarget& target) {
-  FitFindings findings;
-  findings.experiment_name = experiment.name;
-  findings.config_path = arguments.experiment.config_path;
-  findings.overrides = arguments.experiment.overrides;
-  findings.device_kind = target.device->kind();
-  findings.device_name = target.device->name();
-  findings.profile = target.profile;
-  findings.capacity = target.capacity.num_bytes;
-  findings.capacity_origin = target.capacity.origin;
-  findings.notes = target.notes;
-  findings.rates = target.rates.origin;
-  findings.rates_source = target.rates.source;
-  Planner planner(*target.device, target.rates);
-  if (!arguments.max.empty()) {
-    findings.maximum = find_maximum_of(arguments, parse_searched_key(arguments.max), planner, findings.capacity);
-    return findings;
-  }
-  const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);
-  const Verdict as_is = planner.plan(experiment, data, findings.capacity);
-  // Where the device cannot run it as it is, the reason is what the user wants to hear.
-  if (!as_is.problem.empty()) throw ConfigError(as_is.problem);
-  findings.as_is_fits = as_is.fits;
-  findings.as_is_peak = as_is.peak_reserved;
-  findings.effective_batch = RunSchedule(settled, data).step(1).num_samples;
-  ChoiceOptions options;
-  if (arguments.keep == "same-result") options.keep = ChoiceOptions::Keep::same_result;
-  findings.choices = find_choices(planner, experiment, data, findings.capacity, options);
-  return findings;
+FitRequest request_of(const FitArguments& arguments) {
+  return {.config_path = arguments.experiment.config_path,
+          .overrides = arguments.experiment.overrides,
+          .gpu = arguments.gpu,
+          .capacity = arguments.capacity,
+          .max = arguments.max,
+          .keeps_result = arguments.keep == "same-result"};
 }
 
 ExitCode fit(const FitArguments& arguments) {
-  const Experiment experiment = arguments.experiment.load();
-  const DataDescription data = describe_data(experiment.data, experiment.seed);
-  const PlanTarget target = find_plan_target(experiment, data, arguments.gpu, arguments.capacity);
-  RatesWarnings().tell(target.rates_problem);
-  const FitFindings findings = find_fit(arguments, experiment, data, target);
+  const FitFindings findings = find_fit(request_of(arguments), MachineDevices(),
+                                        [](const std::string& problem) { RatesWarnings().tell(problem); });
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());
   if (!findings.maximum && num_choices > 0 && arguments.pick > num_choices)
     throw ConfigError(fmt::format("--pick {}: there {} {}", arguments.pick, num_choices == 1 ? "is" : "are",

@@ -2,21 +2,36 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "cli/bounded_spin.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/find_plan.h"
-#include "cli/devices/gpu_profile.h"
+#include "cli/commands/experiment_arguments.h"
+#include "cli/device_factory.h"
+#include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
+#include "engine/findings/find_plan.h"
+#include "engine/findings/gpu_profiles.h"
 #include "engine/report/memory/out_of_memory_report.h"
+#include "engine/report/plan/comparison_report.h"
+#include "engine/report/plan/gpu_list.h"
 #include "engine/report/plan/plan_json.h"
+#include "engine/report/plan/plan_report.h"
 #include "engine/report/text/glossary.h"
 #include "engine/train/executor.h"
 
 namespace trainer {
 namespace {
+
+/// What `trainer plan` was given.
+struct PlanArguments {
+  ExperimentArguments experiment;
+  std::string gpu, capacity;                  ///< as given, with commas
+  std::vector<std::string> gpus, capacities;  ///< the entries of these, "all" written out
+  bool json = false, quiet = false, words = false, verify = false;
+
+  bool compares() const { return gpus.size() > 1 || capacities.size() > 1; }
+};
 
 // What `--gpu` takes instead of a profile.
 constexpr const char* list_of_profiles = "list";
@@ -50,17 +65,30 @@ std::vector<std::string> written_out(const std::vector<std::string>& gpus) {
   if (std::find(gpus.begin(), gpus.end(), all_profiles) == gpus.end()) return gpus;
   if (gpus.size() > 1) throw ConfigError("--gpu all stands for every profile; leave the others out");
   std::vector<std::string> names;
-  for (const GpuProfile& profile : shipped_gpu_profiles())
-    names.push_back(std::filesystem::path(profile.path).stem().string());
+  for (const GpuProfile& profile : shipped_gpu_profiles()) names.push_back(short_name(profile));
   if (names.empty())
     throw ConfigError("no GPU profiles were found (configs/gpus/); --gpu also takes paths of profiles");
   return names;
 }
 
+/// What `find` finds of the arguments, on this machine's devices.
+template <typename Findings>
+Findings find_for(Findings (*find)(const PlanRequest&, const DeviceSource&, const RatesProblemSink&),
+                  const PlanArguments& arguments) {
+  const PlanRequest request = {.experiment = arguments.experiment.load(),
+                               .config_path = arguments.experiment.config_path,
+                               .pasted = arguments.experiment.pasted(),
+                               .gpus = arguments.gpus,
+                               .capacities = arguments.capacities,
+                               .verify = arguments.verify};
+  RatesWarnings warnings;
+  return find(request, MachineDevices(), [&](const std::string& problem) { warnings.tell(problem); });
+}
+
 ExitCode compare(const PlanArguments& arguments) {
   if (arguments.verify)
     throw ConfigError("--verify runs steps on this machine's device; give it no list of GPUs or capacities");
-  const PlanComparison comparison = compare_targets(arguments);
+  const PlanComparison comparison = find_for(compare_targets, arguments);
   if (arguments.json)
     fmt::print("{}\n", comparison_json(comparison));
   else if (!arguments.quiet)
@@ -72,7 +100,7 @@ ExitCode plan_one(const PlanArguments& arguments) {
   if (arguments.verify) bound_spinning();
   PlanFindings findings;
   try {
-    findings = find_plan(arguments);
+    findings = find_for(find_plan, arguments);
   } catch (const ProgramOutOfMemory& error) {
     fmt::print(stderr,
                "{}\nThe plan fits its capacity, but the device had less when the steps ran: see what else holds its "

@@ -9,15 +9,17 @@
 #include "cli/bounded_spin.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
-#include "cli/devices/device_factory.h"
-#include "cli/devices/device_rates.h"
+#include "cli/device_factory.h"
 #include "cli/interrupt_signals.h"
 #include "cli/terminal/diagnostic_log.h"
 #include "cli/terminal/event_fanout.h"
 #include "cli/terminal/failure_sink.h"
 #include "cli/terminal/progress_sink.h"
+#include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
+#include "engine/cpu/processor.h"
+#include "engine/findings/known_rates.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/report/run/json_lines_sink.h"
@@ -79,7 +81,7 @@ ExitCode run(const RunArguments& arguments) {
 
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
-  KnownRates known = rates_of(*device, experiment.device);
+  KnownRates known = rates_of(*device, experiment.device, usable_threads());
   RatesWarnings().tell(known.problem);
   options.rates = std::move(known.rates);
   options.resume = !arguments.resume.empty();

@@ -5,7 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
-#include "cli/devices/device_factory.h"
+#include "cli/device_factory.h"
 #include "cli/terminal/terminal.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"

@@ -1,36 +1,11 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "engine/plan/machine_rates.h"
-#include "engine/plan/search/change.h"
-#include "engine/plan/search/find_maximum.h"
+#include "engine/findings/find_fit.h"
 #include "engine/report/text/style.h"
 
 namespace trainer {
-
-/// What `trainer fit` found, as data.
-struct FitFindings {
-  std::string experiment_name, config_path;
-  std::vector<std::string> overrides;  ///< the experiment was loaded with
-  std::string device_kind, device_name;
-  std::string profile;  ///< the file that describes the device; empty: it is one of this machine
-  std::int64_t capacity = 0;
-  std::string capacity_origin;       ///< as PlanFindings::capacity_origin
-  std::vector<std::string> notes;    ///< sentences about what was asked for and is not as it seems
-  std::optional<Maximum> maximum;    ///< where a key's largest value was asked for
-  std::vector<Change> choices;       ///< else: the fastest first
-  std::int64_t effective_batch = 0;  ///< samples of an update, which the choices keep
-  bool as_is_fits = false;
-  std::int64_t as_is_peak = 0;  ///< of the experiment as it is; 0: it cannot be planned
-  MachineRates::Origin rates = MachineRates::Origin::assumed;
-  std::string rates_source;  ///< MachineRates::source
-
-  bool found() const { return maximum ? maximum->found.value.has_value() : !choices.empty(); }
-};
 
 /// For people: the answer first, then what it rests on, then the line to paste.
 std::string fit_report(const FitFindings& findings, const Style& style);

@@ -5,6 +5,7 @@
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/memory/process_report.h"
+#include "engine/report/plan/verification_report.h"
 #include "engine/report/text/allocator_text.h"
 
 namespace trainer {
@@ -55,7 +56,7 @@ Json verification_of(const PlanVerification& verification) {
                      {"evaluation", line.evaluation},
                      {"predicted", step_memory_of(line.predicted)},
                      {"measured", step_memory_of(line.measured)},
-                     {"different_bytes", PlanVerification::num_different_bytes(line)}});
+                     {"different_bytes", num_different_bytes(line)}});
   return {{"equal", verification.is_equal()},
           {"steps", std::move(steps)},
           {"used_before", verification.used_before},

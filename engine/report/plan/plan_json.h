@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/report/plan/plan_comparison.h"
+#include "engine/report/plan/comparison_report.h"
 #include "engine/report/plan/plan_report.h"
 
 namespace trainer {

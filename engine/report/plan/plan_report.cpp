@@ -9,6 +9,7 @@
 #include "engine/report/memory/process_report.h"
 #include "engine/report/plan/plan_peak.h"
 #include "engine/report/plan/plan_stages.h"
+#include "engine/report/plan/verification_report.h"
 #include "engine/report/text/step_time_text.h"
 
 namespace trainer {

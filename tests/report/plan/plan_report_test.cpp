@@ -1,9 +1,10 @@
 #include <catch2/catch.hpp>
 
-#include "engine/report/plan/plan_comparison.h"
+#include "engine/report/plan/comparison_report.h"
 #include "engine/report/plan/plan_peak.h"
 #include "engine/report/plan/plan_report.h"
 #include "engine/report/plan/plan_stages.h"
+#include "engine/report/plan/verification_report.h"
 #include "tests/report/report_samples.h"
 
 using namespace trainer;
@@ -201,7 +202,7 @@ TEST_CASE("predicted against measured: equal is said, and one byte is shown and 
   CHECK_FALSE(has(report, "No evaluation"));
   verification.lines[1].measured.peak_allocated = 1023;
   CHECK_FALSE(verification.is_equal());
-  CHECK(PlanVerification::num_different_bytes(verification.lines[1]) == 1);
+  CHECK(num_different_bytes(verification.lines[1]) == 1);
   report = verification_report(verification, {});
   CHECK_THAT(report, Catch::Contains("peak allocated       1,024     1,023          -1"));
   CHECK(has(report, "please report it"));

@@ -1,22 +1,17 @@
-#include "cli/devices/device_rates.h"
+#include "engine/findings/known_rates.h"
 
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "cli/devices/gpu_profile.h"
-#include "engine/config/text/utf8_text.h"
-#include "engine/cpu/processor.h"
 #include "engine/errors.h"
+#include "engine/findings/gpu_profiles.h"
 #include "engine/train/measure/rates_file.h"
 
 namespace trainer {
 namespace {
 
-MachineRates unmeasured_rates(const Device& device, const DeviceConfig& config) {
-  if (device.kind() != "cuda") return assumed_cpu_rates(config.threads > 0 ? config.threads : usable_threads());
+MachineRates unmeasured_rates(const Device& device, const DeviceConfig& config, int usable_threads) {
+  if (device.kind() != "cuda") return assumed_cpu_rates(config.threads > 0 ? config.threads : usable_threads);
   for (const GpuProfile& profile : shipped_gpu_profiles())
     if (profile.name == device.name()) return profile_rates(profile, config.tf32);
   return assumed_gpu_rates(config.tf32);
@@ -24,7 +19,7 @@ MachineRates unmeasured_rates(const Device& device, const DeviceConfig& config) 
 
 }  // namespace
 
-KnownRates rates_of(const Device& device, const DeviceConfig& config) {
+KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable_threads) {
   KnownRates known;
   std::string path;
   try {
@@ -39,13 +34,8 @@ KnownRates rates_of(const Device& device, const DeviceConfig& config) {
   } catch (const DataError& error) {
     known.problem = error.what();
   }
-  known.rates = unmeasured_rates(device, config);
+  known.rates = unmeasured_rates(device, config, usable_threads);
   return known;
-}
-
-void RatesWarnings::tell(const std::string& problem) {
-  if (!problem.empty() && told_.insert(problem).second)
-    std::fputs(fmt::format("warning: {}\n", escaped(problem)).c_str(), stderr);
 }
 
 }  // namespace trainer

@@ -8,23 +8,24 @@
 #include "engine/report/sweep/sweep_json.h"
 #include "engine/report/sweep/sweep_table.h"
 #include "engine/report/text/style.h"
+#include "engine/sweep/sweep.h"
 
 namespace trainer {
 
 /// A sweep on stdout: a table that grows by a line whenever a point ends, below it, on a terminal, what runs now; or
 /// JSON Lines; or nothing. Goes on silently once nobody reads it any more.
-class SweepProgress {
+class SweepProgress final : public SweepObserver {
  public:
   enum class Form : std::uint8_t { table, json, none };
   SweepProgress(Form form, const std::vector<SweptKey>& keys, bool plan_only, const Style& style);
 
-  void begin(const SweepHeader& header, std::size_t num_points, const std::string& folder);
-  void begun(const SweepPoint& point);
-  /// What runs now; redrawn at most ten times a second.
-  void running(const SweepPoint& point, std::size_t number, const RunEventReader& events, double seconds);
-  void ended(const SweepRow& row, bool kept);
-  /// `rows` are all that ended, as sorted_rows() orders them.
-  void end(const SweepEnd& end, const std::vector<SweepRow>& rows);
+  void begin(const SweepHeader& header, std::size_t num_points, const std::string& folder) override;
+  void begun(const SweepPoint& point) override;
+  /// Redrawn at most ten times a second.
+  void running(const SweepPoint& point, std::size_t number, const RunEventReader& events, double seconds) override;
+  void ended(const SweepRow& row, bool kept) override;
+  void said(const std::string& lines) override;
+  void end(const SweepEnd& end, const std::vector<SweepRow>& rows) override;
 
  private:
   void write(std::string_view text);

@@ -1,4 +1,4 @@
-#include "cli/devices/plan_target.h"
+#include "engine/findings/plan_target.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "cli/devices/device_factory.h"
-#include "cli/devices/device_rates.h"
-#include "cli/devices/gpu_profile.h"
-#include "cuda/model/described_device.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
+#include "engine/findings/gpu_profiles.h"
+#include "engine/findings/known_rates.h"
 
 namespace trainer {
 namespace {
@@ -24,10 +22,11 @@ std::int64_t parse_capacity(const std::string& text) {
   return *num_bytes;
 }
 
-PlanTarget this_machine(const Experiment& experiment, const DataDescription& data, const std::string& capacity) {
+PlanTarget this_machine(const DeviceSource& devices, const Experiment& experiment, const DataDescription& data,
+                        const std::string& capacity) {
   std::unique_ptr<Device> device;
   try {
-    device = make_device(experiment);
+    device = devices.make(experiment);
   } catch (const DeviceError& error) {
     throw DeviceError(
         fmt::format("{}\n--gpu PROFILE plans for a GPU that is not here; --gpu list lists profiles", error.what()));
@@ -40,14 +39,15 @@ PlanTarget this_machine(const Experiment& experiment, const DataDescription& dat
   if (target.capacity.num_bytes > of_a_run.num_bytes)
     target.notes.push_back(fmt::format("A run on this machine would have {} now ({}), less than --capacity.",
                                        format_bytes(of_a_run.num_bytes), of_a_run.origin));
-  KnownRates known = rates_of(*device, experiment.device);
+  KnownRates known = rates_of(*device, experiment.device, devices.usable_threads());
   target.rates = std::move(known.rates);
   target.rates_problem = std::move(known.problem);
   target.device = std::move(device);
   return target;
 }
 
-PlanTarget described_gpu(const Experiment& experiment, const std::string& gpu, const std::string& capacity) {
+PlanTarget described_gpu(const DeviceSource& devices, const Experiment& experiment, const std::string& gpu,
+                         const std::string& capacity) {
   const GpuProfile profile = find_gpu_profile(gpu);
   const DeviceConfig& config = experiment.device;
   constexpr int first_with_bf16 = 80;
@@ -56,9 +56,7 @@ PlanTarget described_gpu(const Experiment& experiment, const std::string& gpu, c
                                   profile.name, profile.compute_capability / 10.0));
   }
   PlanTarget target;
-  target.device =
-      cuda::make_described_device(profile, {config.tf32, config.autotune, experiment.memory.expandable_segments},
-                                  experiment.memory.workspace_limit);
+  target.device = devices.describe(profile, experiment);
   target.available_bytes = profile.free_bytes();
   target.profile = profile.path;
   target.rates = profile_rates(profile, config.tf32);
@@ -83,9 +81,10 @@ PlanTarget described_gpu(const Experiment& experiment, const std::string& gpu, c
 
 }  // namespace
 
-PlanTarget find_plan_target(const Experiment& experiment, const DataDescription& data, const std::string& gpu,
-                            const std::string& capacity) {
-  PlanTarget target = gpu.empty() ? this_machine(experiment, data, capacity) : described_gpu(experiment, gpu, capacity);
+PlanTarget find_plan_target(const DeviceSource& devices, const Experiment& experiment, const DataDescription& data,
+                            const std::string& gpu, const std::string& capacity) {
+  PlanTarget target = gpu.empty() ? this_machine(devices, experiment, data, capacity)
+                                  : described_gpu(devices, experiment, gpu, capacity);
   target.capacity_given = !capacity.empty();
   return target;
 }

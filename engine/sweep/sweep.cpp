@@ -1,4 +1,4 @@
-#include "cli/sweep/sweep.h"
+#include "engine/sweep/sweep.h"
 
 #include <fmt/format.h>
 
@@ -6,31 +6,27 @@
 #include <bit>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
 
-#include "cli/devices/plan_target.h"
-#include "cli/interrupt_signals.h"
-#include "cli/sweep/point_plan.h"
-#include "cli/sweep/point_process.h"
-#include "cli/sweep/sweep_folder.h"
-#include "cli/sweep/sweep_progress.h"
-#include "cli/terminal/terminal.h"
 #include "engine/config/load_experiment.h"
-#include "engine/config/sweep/sweep_grid.h"
 #include "engine/config/yaml/references.h"
+#include "engine/findings/plan_target.h"
 #include "engine/memory/fingerprint.h"
 #include "engine/report/sweep/sweep_plot.h"
+#include "engine/report/sweep/sweep_table.h"
+#include "engine/sweep/point_plan.h"
+#include "engine/sweep/point_process.h"
+#include "engine/sweep/sweep_folder.h"
 
 namespace trainer {
 namespace {
 
 using SweepClock = std::chrono::steady_clock;
 
-bool sets_output(const std::string& argument) { return argument.starts_with("output="); }
+bool sets_output(const std::string& override_text) { return override_text.starts_with("output="); }
 
 /// `output` as an override, whatever letters the folder's name has.
 std::string output_override(const std::string& folder) {
@@ -51,7 +47,7 @@ std::vector<std::string> overrides_in(const SweepPoint& point, const std::string
 /// Beside the runs of the experiment, unless output=FOLDER is given.
 std::string folder_of(const SweepOptions& options, const SweepPoint& first) {
   const Experiment experiment = load_experiment(options.config_path, first.overrides);
-  if (std::any_of(options.arguments.begin(), options.arguments.end(), sets_output)) return experiment.output;
+  if (std::any_of(first.overrides.begin(), first.overrides.end(), sets_output)) return experiment.output;
   std::string folder = experiment.output + "-sweep";
   if (!options.plan_only) return folder;
   return folder + "-" + (options.gpu.empty() ? "plan" : std::filesystem::path(options.gpu).stem().string());
@@ -149,24 +145,24 @@ void check_stop(const SweepOptions& options, const SweptKey& first) {
 
 class Sweep {
  public:
-  Sweep(const SweepOptions& options, const SweepGrid& grid)
+  Sweep(const SweepOptions& options, const SweepGrid& grid, const DeviceSource& devices,
+        const Interruption& interruption, SweepObserver& observer, const RatesProblemSink& on_rates_problem)
       : options_(options),
+        interruption_(interruption),
+        observer_(observer),
         points_(grid.points()),
-        planner_(options.gpu, options.capacity),
+        planner_(devices, options.gpu, options.capacity, on_rates_problem),
         header_(header_at(grid, points_.front().values)),
         folder_(
             folder_of(options, points_.front()), header_,
             [&](const std::vector<std::string>& values) { return header_at(grid, values); }, options.overwrite),
-        progress_(form_of(options), grid.keys(), options.plan_only, style_for(stdout)),
         keys_(grid.keys()) {}
 
   ExitCode run() {
-    std::signal(SIGPIPE, SIG_IGN);  // a sweep outlives whoever reads what it prints
-    const InterruptSignals signals(interruption_, "\nEnding the sweep; the same command goes on with it.\n");
     // Before anything is run for hours, and again before each point.
     if (!options_.plan_only)
       for (const SweepPoint& point : points_) folder_.check_is_free(point.name);
-    progress_.begin(header_, points_.size(), folder_.path());
+    observer_.begin(header_, points_.size(), folder_.path());
     SweepEnd end;
     end.num_points = static_cast<std::int64_t>(points_.size());
     end.folder = folder_.path();
@@ -194,21 +190,16 @@ class Sweep {
       folder_.write("sweep.csv", sweep_csv(header_.keys, rows));
       folder_.write("sweep.svg", sweep_plot(plot_title(), keys_, rows));
     }
-    progress_.end(end, rows);
+    observer_.end(end, rows);
     return end.interrupted ? ExitCode::interrupted : static_cast<ExitCode>(first_failure_);
   }
 
  private:
-  static SweepProgress::Form form_of(const SweepOptions& options) {
-    if (options.json) return SweepProgress::Form::json;
-    return options.quiet ? SweepProgress::Form::none : SweepProgress::Form::table;
-  }
-
   /// Throws ConfigError, also where --gpu or --capacity is mistaken.
   SweepHeader header_at(const SweepGrid& grid, const std::vector<std::string>& values) {
     const Experiment experiment = load_experiment(options_.config_path, grid.point(values).overrides);
     SweepHeader header;
-    header.version = TRAINER_VERSION;
+    header.version = options_.version;
     header.plan_only = options_.plan_only;
     header.gpu = options_.gpu;
     header.capacity = options_.capacity;
@@ -252,11 +243,11 @@ class Sweep {
   void show(const SweepRow& row, bool kept) {
     stop_.note(row);
     if (first_failure_ == 0) first_failure_ = exit_code_of_row(row);
-    progress_.ended(row, kept);
+    observer_.ended(row, kept);
     // What was told of the point before need not be told again.
     if (row.error.empty() || row.error == told_) return;
     told_ = row.error;
-    std::fputs(fmt::format("{}: {}\n", row.point, row.error).c_str(), stderr);
+    observer_.said(fmt::format("{}: {}\n", row.point, row.error));
   }
 
   SweepRow planned(const SweepPoint& point) {
@@ -279,12 +270,12 @@ class Sweep {
     words.emplace_back("--json");
     // What this sweep has left there when it was killed is no result.
     if (folder_.begin(point.name)) words.emplace_back("--overwrite");
-    progress_.begun(point);
+    observer_.begun(point);
 
     RunEventReader events;
     const SweepClock::time_point begin = SweepClock::now();
     const auto seconds = [&] { return std::chrono::duration<double>(SweepClock::now() - begin).count(); };
-    const auto show_status = [&] { progress_.running(point, number, events, seconds()); };
+    const auto show_status = [&] { observer_.running(point, number, events, seconds()); };
     show_status();
     const ProcessEnd end = run_point_process(
         words, interruption_.requests,
@@ -307,7 +298,7 @@ class Sweep {
     // Notes of a run that went well, such as of a GPU that it could not take.
     if (row.status == PointStatus::done && !end.said.empty() && end.said != notes_) {
       notes_ = end.said;
-      std::fputs(end.said.c_str(), stderr);
+      observer_.said(end.said);
     }
     // A run that was refused has begun nothing there.
     if (!options_.keep_checkpoints && events.started()) {
@@ -318,13 +309,13 @@ class Sweep {
   }
 
   const SweepOptions& options_;
+  const Interruption& interruption_;
+  SweepObserver& observer_;
   std::vector<SweepPoint> points_;
   PointPlanner planner_;
   SweepHeader header_;
   SweepFolder folder_;
-  SweepProgress progress_;
   std::vector<SweptKey> keys_;
-  Interruption interruption_;
   MemoryStop stop_;
   int first_failure_ = 0;
   std::string told_, notes_;
@@ -332,11 +323,12 @@ class Sweep {
 
 }  // namespace
 
-ExitCode run_sweep(const SweepOptions& options) {
-  const SweepGrid grid(options.arguments);
+ExitCode run_sweep(const SweepOptions& options, const SweepGrid& grid, const DeviceSource& devices,
+                   const Interruption& interruption, SweepObserver& observer,
+                   const RatesProblemSink& on_rates_problem) {
   check_stop(options, grid.keys().front());
   for (const SweepPoint& point : grid.points()) load_experiment(options.config_path, point.overrides);
-  return Sweep(options, grid).run();
+  return Sweep(options, grid, devices, interruption, observer, on_rates_problem).run();
 }
 
 }  // namespace trainer

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "engine/config/gpu_profile.h"
-#include "engine/report/text/style.h"
 
 namespace trainer {
 
@@ -12,12 +11,11 @@ namespace trainer {
 /// ending. Throws ConfigError, which lists the names there are.
 GpuProfile find_gpu_profile(const std::string& name_or_path);
 
+/// What `--gpu` takes instead of the path of a shipped profile: "h200".
+std::string short_name(const GpuProfile& profile);
+
 /// All files of configs/gpus/, by name. The folder is sought below the working directory, in the repository that the
 /// executable was built in, and in share/trainer/ beside the executable's folder.
 std::vector<GpuProfile> shipped_gpu_profiles();
-
-/// What `--gpu list` prints.
-std::string gpu_profile_table(const std::vector<GpuProfile>& profiles, const Style& style);
-std::string gpu_profile_json(const std::vector<GpuProfile>& profiles);
 
 }  // namespace trainer

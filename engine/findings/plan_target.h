@@ -7,6 +7,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
+#include "engine/findings/device_source.h"
 #include "engine/graph/data_description.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/machine_rates.h"
@@ -27,7 +28,7 @@ struct PlanTarget {
 
 /// `gpu` and `capacity` as --gpu and --capacity take them, empty: not given; `data` is the experiment's. Throws
 /// ConfigError, DeviceError.
-PlanTarget find_plan_target(const Experiment& experiment, const DataDescription& data, const std::string& gpu,
-                            const std::string& capacity);
+PlanTarget find_plan_target(const DeviceSource& devices, const Experiment& experiment, const DataDescription& data,
+                            const std::string& gpu, const std::string& capacity);
 
 }  // namespace trainer

@@ -1,4 +1,4 @@
-#include "cli/sweep/sweep_folder.h"
+#include "engine/sweep/sweep_folder.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

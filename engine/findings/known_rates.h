@@ -1,6 +1,6 @@
 #pragma once
 
-#include <set>
+#include <functional>
 #include <string>
 
 #include "engine/config/experiment.h"
@@ -17,18 +17,11 @@ struct KnownRates {
 };
 
 /// Of a device of this machine: what `trainer bench` measured; else for a GPU the figures of the shipped profile of its
-/// name; else assumed rates of its kind. `config` is what the device was made from: its threads, or whether it uses
-/// TF32.
-KnownRates rates_of(const Device& device, const DeviceConfig& config);
+/// name; else assumed rates of its kind. `config` is what the device was made from: its threads, else `usable_threads`,
+/// or whether it uses TF32.
+KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable_threads);
 
-/// Tells a command's user what is wrong with files of rates.
-class RatesWarnings {
- public:
-  /// Says a problem on stderr the first time; nothing where it is empty.
-  void tell(const std::string& problem);
-
- private:
-  std::set<std::string> told_;
-};
+/// Takes KnownRates::problem, also where it is empty.
+using RatesProblemSink = std::function<void(const std::string& problem)>;
 
 }  // namespace trainer

@@ -1,4 +1,4 @@
-#include "cli/sweep/sweep_progress.h"
+#include "cli/terminal/sweep_progress.h"
 
 #include <fmt/format.h>
 
@@ -88,6 +88,8 @@ void SweepProgress::ended(const SweepRow& row, bool kept) {
   erase_status();
   write(table_.line(row, kept) + '\n');
 }
+
+void SweepProgress::said(const std::string& lines) { std::fputs(lines.c_str(), stderr); }
 
 void SweepProgress::end(const SweepEnd& end, const std::vector<SweepRow>& rows) {
   if (form_ == Form::json) write(sweep_end_json(end) + '\n');

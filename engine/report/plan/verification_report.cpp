@@ -1,8 +1,7 @@
-#include "engine/report/plan/plan_verification.h"
+#include "engine/report/plan/verification_report.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string_view>
@@ -32,16 +31,11 @@ std::string name_of(const PlanVerification::Line& line) {
 
 }  // namespace
 
-std::int64_t PlanVerification::num_different_bytes(const Line& line) {
+std::int64_t num_different_bytes(const PlanVerification::Line& line) {
   std::int64_t sum = 0;
   for (const StepCounter& counter : step_counters)
     sum += std::abs(line.predicted.*counter.value - line.measured.*counter.value);
   return sum;
-}
-
-bool PlanVerification::is_equal() const {
-  return !lines.empty() &&
-         std::all_of(lines.begin(), lines.end(), [](const Line& line) { return line.predicted == line.measured; });
 }
 
 std::string verification_report(const PlanVerification& verification, const Style& style) {

@@ -1,12 +1,11 @@
-#include "cli/commands/find_plan.h"
+#include "engine/findings/find_plan.h"
 
 #include <fmt/format.h>
 
-#include "cli/devices/device_rates.h"
-#include "cli/devices/gpu_profile.h"
-#include "cli/devices/plan_target.h"
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
+#include "engine/findings/gpu_profiles.h"
+#include "engine/findings/plan_target.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/evaluation_savings.h"
 #include "engine/plan/search/fixes.h"
@@ -21,12 +20,13 @@ namespace {
 std::string only(const std::vector<std::string>& given) { return given.empty() ? "" : given.front(); }
 
 /// The device that is measured: this machine's, also where --gpu names the same one.
-PlanTarget target_of(const Experiment& experiment, const DataDescription& data, const PlanArguments& arguments) {
-  const std::string gpu = only(arguments.gpus);
-  const std::string capacity = only(arguments.capacities);
-  if (!arguments.verify || gpu.empty()) return find_plan_target(experiment, data, gpu, capacity);
+PlanTarget target_of(const PlanRequest& request, const DataDescription& data, const DeviceSource& devices) {
+  const Experiment& experiment = request.experiment;
+  const std::string gpu = only(request.gpus);
+  const std::string capacity = only(request.capacities);
+  if (!request.verify || gpu.empty()) return find_plan_target(devices, experiment, data, gpu, capacity);
   const GpuProfile profile = find_gpu_profile(gpu);
-  PlanTarget here = find_plan_target(experiment, data, "", capacity);
+  PlanTarget here = find_plan_target(devices, experiment, data, "", capacity);
   if (here.device->name() != profile.name) {
     throw ConfigError(
         fmt::format("--verify runs steps on this machine's device, {}, and --gpu {} describes another one, {}; leave "
@@ -94,11 +94,12 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 
 }  // namespace
 
-PlanFindings find_plan(const PlanArguments& arguments) {
-  const Experiment asked = arguments.experiment.load();
+PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
+                       const RatesProblemSink& on_rates_problem) {
+  const Experiment& asked = request.experiment;
   const DataDescription data = describe_data(asked.data, asked.seed);
-  const PlanTarget target = target_of(asked, data, arguments);
-  RatesWarnings().tell(target.rates_problem);
+  const PlanTarget target = target_of(request, data, devices);
+  on_rates_problem(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
   const CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
@@ -106,7 +107,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   const RunSchedule& schedule = compiled.schedule;
   PlanFindings findings;
   findings.experiment_name = experiment.name;
-  findings.config_path = arguments.experiment.config_path;
+  findings.config_path = request.config_path;
   findings.device_kind = device.kind();
   findings.device_name = device.name();
   findings.capacity = capacity;
@@ -151,7 +152,7 @@ PlanFindings find_plan(const PlanArguments& arguments) {
     findings.evaluation_savings = find_evaluation_savings(planner, as_pasted, compiled.data, findings.shown(),
                                                           schedule.eval_batch_size(), capacity);
   }
-  if (arguments.verify) {
+  if (request.verify) {
     if (findings.plan.fits)
       findings.verification = verify(compiled, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
     else
@@ -160,25 +161,25 @@ PlanFindings find_plan(const PlanArguments& arguments) {
   return findings;
 }
 
-PlanComparison compare_targets(const PlanArguments& arguments) {
-  const Experiment experiment = arguments.experiment.load();
+PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& devices,
+                               const RatesProblemSink& on_rates_problem) {
+  const Experiment& experiment = request.experiment;
   const DataDescription data = describe_data(experiment.data, experiment.seed);
-  RatesWarnings warnings;
   PlanComparison comparison;
   comparison.experiment_name = experiment.name;
-  comparison.config_path = arguments.experiment.pasted();
+  comparison.config_path = request.pasted;
   comparison.batch_size =
       experiment.train.batch_size_rule == BatchSizeRule::given ? RunSchedule(experiment, data).batch_size() : 0;
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
     return given;
   };
-  for (const std::string& gpu : or_none(arguments.gpus)) {
-    for (const std::string& capacity : or_none(arguments.capacities)) {
+  for (const std::string& gpu : or_none(request.gpus)) {
+    for (const std::string& capacity : or_none(request.capacities)) {
       PlannedTarget row;
       try {
-        const PlanTarget target = find_plan_target(experiment, data, gpu, capacity);
-        warnings.tell(target.rates_problem);
+        const PlanTarget target = find_plan_target(devices, experiment, data, gpu, capacity);
+        on_rates_problem(target.rates_problem);
         row = plan_target(experiment, data, target);
       } catch (const DeviceError& error) {
         if (gpu.empty()) throw;

@@ -1,4 +1,4 @@
-#include "engine/report/plan/plan_comparison.h"
+#include "engine/report/plan/comparison_report.h"
 
 #include <fmt/format.h>
 
@@ -46,15 +46,6 @@ std::string sentences(const PlanComparison& comparison, const Style& style) {
 }
 
 }  // namespace
-
-bool PlanComparison::fits_all() const {
-  return std::all_of(targets.begin(), targets.end(), [](const PlannedTarget& target) { return target.fits; });
-}
-
-void PlanComparison::sort() {
-  std::stable_sort(targets.begin(), targets.end(),
-                   [](const PlannedTarget& a, const PlannedTarget& b) { return a.capacity < b.capacity; });
-}
 
 std::string comparison_report(const PlanComparison& comparison, const Style& style) {
   const bool is_wide = style.width >= width_of_all_columns;

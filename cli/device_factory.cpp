@@ -1,4 +1,4 @@
-#include "cli/devices/device_factory.h"
+#include "cli/device_factory.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cuda/model/described_device.h"
 #include "cuda/model/load_module.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/cpu/processor.h"
@@ -94,5 +95,13 @@ std::unique_ptr<Device> make_device(const Experiment& experiment) {
   }
   throw InternalError("internal error: every device type is made");
 }
+
+std::unique_ptr<Device> MachineDevices::make(const Experiment& experiment) const { return make_device(experiment); }
+
+std::unique_ptr<DeviceModel> MachineDevices::describe(const GpuProfile& profile, const Experiment& experiment) const {
+  return cuda::make_described_device(profile, cuda_options_of(experiment), experiment.memory.workspace_limit);
+}
+
+int MachineDevices::usable_threads() const { return trainer::usable_threads(); }
 
 }  // namespace trainer

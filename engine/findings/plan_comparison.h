@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine/plan/machine_rates.h"
-#include "engine/report/text/style.h"
 
 namespace trainer {
 
@@ -35,7 +34,5 @@ struct PlanComparison {
   /// The smallest capacity first.
   void sort();
 };
-
-std::string comparison_report(const PlanComparison& comparison, const Style& style);
 
 }  // namespace trainer

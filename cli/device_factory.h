@@ -4,6 +4,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
+#include "engine/findings/device_source.h"
 
 namespace trainer {
 
@@ -11,5 +12,13 @@ namespace trainer {
 /// and says so on stderr where there is a GPU. Throws DeviceError, which says what to do, where there is no such
 /// device.
 std::unique_ptr<Device> make_device(const Experiment& experiment);
+
+/// The same for findings, with the GPUs that the CUDA module describes.
+class MachineDevices final : public DeviceSource {
+ public:
+  std::unique_ptr<Device> make(const Experiment& experiment) const override;
+  std::unique_ptr<DeviceModel> describe(const GpuProfile& profile, const Experiment& experiment) const override;
+  int usable_threads() const override;
+};
 
 }  // namespace trainer

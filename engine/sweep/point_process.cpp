@@ -1,4 +1,4 @@
-#include "cli/sweep/point_process.h"
+#include "engine/sweep/point_process.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "cli/sweep/point_plan.h"
+#include "engine/sweep/point_plan.h"
 
 #include <fmt/format.h>
 
@@ -39,11 +39,11 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
 
 const PlanTarget& PointPlanner::target_for(const Experiment& experiment, const DataDescription& data) {
   // A described GPU costs little, and what it takes of an experiment is checked where it is made.
-  if (!gpu_.empty()) return target_ = find_plan_target(experiment, data, gpu_, capacity_);
+  if (!gpu_.empty()) return target_ = find_plan_target(devices_, experiment, data, gpu_, capacity_);
   const std::string device = device_key(experiment);
   if (device != device_) {
-    target_ = find_plan_target(experiment, data, "", capacity_);
-    warnings_.tell(target_.rates_problem);
+    target_ = find_plan_target(devices_, experiment, data, "", capacity_);
+    on_rates_problem_(target_.rates_problem);
     if (device_.empty())
       available_bytes_ =
           target_.available_bytes + host_reserve(experiment, data, *target_.device, /*dataset_is_loaded=*/false);

@@ -1,0 +1,116 @@
+#include "engine/findings/find_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "datasets/dataset.h"
+#include "engine/config/fields/integer_key.h"
+#include "engine/config/load_experiment.h"
+#include "engine/config/text/number_text.h"
+#include "engine/errors.h"
+#include "engine/findings/plan_target.h"
+#include "engine/plan/search/choices.h"
+#include "engine/plan/search/settle_experiment.h"
+#include "engine/program/run_schedule.h"
+
+namespace trainer {
+namespace {
+
+/// What `--max` says: KEY, or KEY=LOWEST..HIGHEST.
+struct SearchedKey {
+  std::string key;
+  std::optional<std::int64_t> lowest, highest;
+};
+
+SearchedKey parse_searched_key(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  SearchedKey searched{text.substr(0, equals), {}, {}};
+  if (equals == std::string::npos) return searched;
+  const std::string range = text.substr(equals + 1);
+  const std::size_t dots = range.find("..");
+  const auto read = [](const std::string& number) -> std::optional<std::int64_t> {
+    const auto value = read_integer(number);
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
+    return std::nullopt;
+  };
+  if (dots != std::string::npos) {
+    searched.lowest = read(range.substr(0, dots));
+    searched.highest = read(range.substr(dots + 2));
+  }
+  if (!searched.lowest || !searched.highest || *searched.lowest > *searched.highest)
+    throw ConfigError(fmt::format("--max '{}': '{}' is not a range; write LOWEST..HIGHEST, such as {}=1..512", text,
+                                  range, searched.key));
+  return searched;
+}
+
+Maximum find_maximum_of(const FitRequest& request, const SearchedKey& searched, Planner& planner,
+                        std::int64_t capacity) {
+  const IntegerRange allowed = integer_range_of(searched.key);
+  const std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
+  const auto load_with = [&](std::int64_t value) {
+    std::vector<std::string> overrides = request.overrides;
+    overrides.push_back(fmt::format("{}={}", searched.key, value));
+    return load_experiment(request.config_path, overrides);
+  };
+  // A place that is not in this model is a mistake, and no value of it fits.
+  const Experiment first = load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
+  const DataDescription data = describe_data(first.data, first.seed);
+  const bool changes_data = searched.key.starts_with("data.") || searched.key == "seed";
+  const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
+    try {
+      Candidate candidate{load_with(value), data};
+      if (changes_data) candidate.data = describe_data(candidate.experiment.data, candidate.experiment.seed);
+      return candidate;
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    } catch (const DataError&) {
+      return std::nullopt;
+    }
+  };
+  std::optional<std::int64_t> highest = searched.highest;
+  if (!highest && searched.key == "train.batch_size") highest = data.num_train;
+  Maximum maximum = find_maximum(planner, with_value, lowest, highest, allowed.highest, capacity);
+  maximum.key = searched.key;
+  return maximum;
+}
+
+}  // namespace
+
+FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem) {
+  const Experiment experiment = load_experiment(request.config_path, request.overrides);
+  const DataDescription data = describe_data(experiment.data, experiment.seed);
+  const PlanTarget target = find_plan_target(devices, experiment, data, request.gpu, request.capacity);
+  on_rates_problem(target.rates_problem);
+  FitFindings findings;
+  findings.experiment_name = experiment.name;
+  findings.config_path = request.config_path;
+  findings.overrides = request.overrides;
+  findings.device_kind = target.device->kind();
+  findings.device_name = target.device->name();
+  findings.profile = target.profile;
+  findings.capacity = target.capacity.num_bytes;
+  findings.capacity_origin = target.capacity.origin;
+  findings.notes = target.notes;
+  findings.rates = target.rates.origin;
+  findings.rates_source = target.rates.source;
+  Planner planner(*target.device, target.rates);
+  if (!request.max.empty()) {
+    findings.maximum = find_maximum_of(request, parse_searched_key(request.max), planner, findings.capacity);
+    return findings;
+  }
+  const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);
+  const Verdict as_is = planner.plan(experiment, data, findings.capacity);
+  // Where the device cannot run it as it is, the reason is what the user wants to hear.
+  if (!as_is.problem.empty()) throw ConfigError(as_is.problem);
+  findings.as_is_fits = as_is.fits;
+  findings.as_is_peak = as_is.peak_reserved;
+  findings.effective_batch = RunSchedule(settled, data).step(1).num_samples;
+  ChoiceOptions options;
+  if (request.keeps_result) options.keep = ChoiceOptions::Keep::same_result;
+  findings.choices = find_choices(planner, experiment, data, findings.capacity, options);
+  return findings;
+}
+
+}  // namespace trainer

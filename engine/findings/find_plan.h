@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config/experiment.h"
+#include "engine/findings/device_source.h"
+#include "engine/findings/known_rates.h"
+#include "engine/findings/plan_comparison.h"
+#include "engine/findings/plan_findings.h"
+
+namespace trainer {
+
+/// What `trainer plan` is asked for.
+struct PlanRequest {
+  Experiment experiment;
+  std::string config_path;                    ///< of the experiment, as findings name it
+  std::string pasted;                         ///< the same with its overrides, as one pastes it
+  std::vector<std::string> gpus, capacities;  ///< as --gpu and --capacity take them
+  bool verify = false;
+};
+
+/// The plan for the one device and capacity asked for; with `verify`, the first steps are run and measured where it
+/// fits. Throws ConfigError, DataError, DeviceError; ProgramOutOfMemory where a measured step finds too little memory.
+PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
+                       const RatesProblemSink& on_rates_problem);
+
+/// The plan for each of the GPUs under each of the capacities, by capacity.
+PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& devices,
+                               const RatesProblemSink& on_rates_problem);
+
+}  // namespace trainer

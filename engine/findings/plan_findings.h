@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/plan/cost_model.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/process_memory.h"
+#include "engine/plan/search/change.h"
+#include "engine/plan/search/diagnosis.h"
+#include "engine/plan/search/evaluation_savings.h"
+#include "engine/plan/step_flops.h"
+#include "engine/plan/step_ops.h"
+
+namespace trainer {
+
+/// What a plan said of the first steps against what the device's allocator counted when they were run.
+struct PlanVerification {
+  struct Line {
+    std::int64_t step = 0;  ///< 0: loading
+    bool evaluation = false;
+    StepMemory predicted, measured;
+  };
+  std::vector<Line> lines;
+  std::int64_t used_before = 0, used_highest = 0;  ///< of the whole process, by the device's own count
+
+  bool is_equal() const;
+};
+
+/// What `trainer plan` found, as data.
+struct PlanFindings {
+  std::string experiment_name, config_path;
+  std::string device_kind, device_name;
+  std::int64_t capacity = 0;
+  std::string
+      capacity_origin;  ///< "--capacity", "memory.limit", "available on this machine", "free on an idle NVIDIA T4"
+  AllocatorKind allocator = AllocatorKind::caching;
+  bool allocator_was_chosen = false;  ///< memory.allocator: auto stands for it
+  MemoryPlan plan;                    ///< under that capacity
+  /// Without a bound, where it does not fit: what the run would take.
+  std::optional<MemoryPlan> unbounded;
+  /// With the planned allocator, where it does not fit and the allocator was chosen.
+  std::int64_t planned_peak = 0;
+  std::vector<Change> fixes;  ///< where it does not fit
+  Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
+  std::int64_t batch_size = 0;
+  // Of Advice, where it does not fit.
+  std::int64_t largest_batch_size = 0;
+  bool one_sample_more_is_too_many = false, one_sample_is_too_many = false;
+  std::int64_t total_steps = 0;
+  std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
+  ProcessMemory process;                      ///< what this process will hold beside the allocator
+  std::int64_t offload_bytes = 0;             ///< of host memory, in which activations wait
+  std::string profile;                        ///< the file that describes the device; empty: it is one of this machine
+  std::string workspace_bound;                ///< DeviceModel::workspace_bound
+  std::vector<std::string> layer_labels;      ///< by layer
+  StepFlops flops;                            ///< of a step of whole batches
+  StepTime time;                              ///< of such a step, predicted; 0: not known
+  std::vector<StepOp> ops;                    ///< of such a step
+  std::int64_t samples_per_step = 0;
+  MachineRates::Origin rates = MachineRates::Origin::assumed;
+  std::string rates_source;          ///< MachineRates::source
+  std::int64_t eval_batch_size = 0;  ///< 0: the run does not evaluate
+  EvaluationSavings evaluation_savings{};
+  std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
+  std::optional<PlanVerification> verification;
+
+  bool is_described() const { return !profile.empty(); }
+
+  /// The plan whose numbers are shown: of the whole run, also where it does not fit.
+  const MemoryPlan& shown() const { return unbounded ? *unbounded : plan; }
+  double samples_per_second() const {
+    return time.seconds > 0 ? static_cast<double>(samples_per_step) / time.seconds : 0;
+  }
+};
+
+}  // namespace trainer
