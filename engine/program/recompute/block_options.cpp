@@ -138,36 +138,36 @@ std::vector<BlockOption> options_of(const BlockProblem& block, bool is_input_hel
   return options;
 }
 
-std::vector<BlockRevival> revivals_of(const BlockProblem& block, bool is_input_held) {
+std::vector<BlockRerun> reruns_of(const BlockProblem& block, bool is_input_held) {
   const RecomputeProblem& problem = block.problem;
   const std::int64_t input_bytes = is_input_held && block.input >= 0 ? problem.values[block.input].num_bytes : 0;
   OrderMeter meter(problem);
   std::vector<OrderMeter::Step> steps;
-  std::vector<BlockRevival> revivals;
+  std::vector<BlockRerun> reruns;
   std::vector<std::int32_t> needed;
   BlockKeepSets(problem).for_each([&](const std::vector<std::int32_t>& order) {
     // Here every run of a forward node is a further one, and one that nothing reads need not be.
     needed = without_unread(problem, order, block.num_start, block.turn);
-    BlockRevival revival;
+    BlockRerun rerun;
     meter.measure(needed, steps);
     bool is_behind_turn = false;
     for (std::size_t p = 0; p < needed.size(); ++p) {
       is_behind_turn = is_behind_turn || needed[p] == block.turn;
       if (!block.is_own(needed[p])) continue;
-      // What the surroundings hand over is held from the beginning here.
+      // What is held anyway is held from the beginning here.
       const std::int64_t handed = is_behind_turn ? 0 : block.handed_bytes;
-      revival.bytes = std::max(revival.bytes, steps[p].running_bytes + handed - input_bytes);
-      if (needed[p] < block.turn) revival.time += rerun_time_of(problem.nodes[needed[p]]);
-      revival.nodes.push_back(needed[p]);
+      rerun.bytes = std::max(rerun.bytes, steps[p].running_bytes + handed - input_bytes);
+      if (needed[p] < block.turn) rerun.time += rerun_time_of(problem.nodes[needed[p]]);
+      rerun.nodes.push_back(needed[p]);
     }
-    if (revival.time < never) revivals.push_back(std::move(revival));
+    if (rerun.time < never) reruns.push_back(std::move(rerun));
   });
-  std::stable_sort(revivals.begin(), revivals.end(),
-                   [](const BlockRevival& a, const BlockRevival& b) { return a.time < b.time; });
-  drop_dominated(revivals,
-                 [](const BlockRevival& a, const BlockRevival& b) { return a.bytes <= b.bytes && a.time <= b.time; });
-  thin_out(revivals, max_options);
-  return revivals;
+  std::stable_sort(reruns.begin(), reruns.end(),
+                   [](const BlockRerun& a, const BlockRerun& b) { return a.time < b.time; });
+  drop_dominated(reruns,
+                 [](const BlockRerun& a, const BlockRerun& b) { return a.bytes <= b.bytes && a.time <= b.time; });
+  thin_out(reruns, max_options);
+  return reruns;
 }
 
 /// Everything that options depend on, as numbers.
@@ -193,32 +193,32 @@ std::vector<std::int64_t> signature_of(const BlockProblem& block) {
   return signature;
 }
 
-/// Looks at blocks, at equal ones once. The surroundings' bytes are left out while it looks: they differ from block to
+/// Looks at blocks, at equal ones once. What is held anyway is left out while it looks: it differs from block to
 /// block as gradients of parameters gather, and only add to what is held.
-class BlockLooker {
+class BlockMeter {
  public:
-  BlockLooker(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks)
-      : problem_(problem), surroundings_(problem, blocks) {}
+  BlockMeter(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks)
+      : problem_(problem), held_anyway_(problem, blocks) {}
 
   BlockFigures figures_of(const ForwardBlock& block) {
     BlockFigures figures;
     figures.block = block;
     figures.input_bytes = block.input >= 0 ? problem_.values[block.input].num_bytes : 0;
-    figures.entry_bytes = surroundings_.bytes_before(block.first_backward);
+    figures.entry_bytes = held_anyway_.bytes_before(block.first_backward);
     for (std::int32_t n = block.first; n < block.end; ++n) {
-      figures.first_run_bytes = std::max(figures.first_run_bytes, surroundings_.bytes_during(n));
+      figures.first_run_bytes = std::max(figures.first_run_bytes, held_anyway_.bytes_during(n));
       figures.rerun_time += rerun_time_of(problem_.nodes[n]);
     }
     for (const bool is_held : {false, true}) {
       find_options(figures, is_held);
-      find_revivals(figures, is_held);
+      find_reruns(figures, is_held);
     }
     return figures;
   }
 
  private:
   void find_options(BlockFigures& figures, bool is_held) {
-    BlockProblem block(problem_, surroundings_, figures.block, is_held, BlockProblem::Turn::far);
+    BlockProblem block(problem_, held_anyway_, figures.block, is_held, BlockProblem::Turn::far);
     const std::int64_t around_bytes = std::exchange(block.problem.base_bytes, 0);
     auto [entry, is_new] = options_.try_emplace({is_held ? 1 : 0, signature_of(block)});
     if (is_new) entry->second = options_of(block, is_held);
@@ -231,15 +231,15 @@ class BlockLooker {
   }
 
   /// The backward part may be empty: such a block is revived by doing nothing, which nobody asks for.
-  void find_revivals(BlockFigures& figures, bool is_held) {
-    BlockProblem block(problem_, surroundings_, figures.block, is_held, BlockProblem::Turn::near);
+  void find_reruns(BlockFigures& figures, bool is_held) {
+    BlockProblem block(problem_, held_anyway_, figures.block, is_held, BlockProblem::Turn::near);
     const std::int64_t around_bytes = std::exchange(block.problem.base_bytes, 0);
-    auto [entry, is_new] = revivals_.try_emplace({is_held ? 1 : 0, signature_of(block)});
-    if (is_new) entry->second = revivals_of(block, is_held);
-    figures.revivals[is_held ? 1 : 0] = entry->second;
-    for (BlockRevival& revival : figures.revivals[is_held ? 1 : 0]) {
-      revival.bytes += around_bytes;
-      for (std::int32_t& node : revival.nodes) node = block.node_of(node, figures.block);
+    auto [entry, is_new] = reruns_.try_emplace({is_held ? 1 : 0, signature_of(block)});
+    if (is_new) entry->second = reruns_of(block, is_held);
+    figures.reruns[is_held ? 1 : 0] = entry->second;
+    for (BlockRerun& rerun : figures.reruns[is_held ? 1 : 0]) {
+      rerun.bytes += around_bytes;
+      for (std::int32_t& node : rerun.nodes) node = block.node_of(node, figures.block);
     }
   }
 
@@ -268,23 +268,23 @@ class BlockLooker {
 
   using Key = std::pair<int, std::vector<std::int64_t>>;
   const RecomputeProblem& problem_;
-  RecomputeSurroundings surroundings_;
+  HeldAnyway held_anyway_;
   std::map<Key, std::vector<BlockOption>> options_;
-  std::map<Key, std::vector<BlockRevival>> revivals_;
+  std::map<Key, std::vector<BlockRerun>> reruns_;
 };
 
 }  // namespace
 
 ChainFigures chain_figures(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks) {
-  BlockLooker looker(problem, blocks);
+  BlockMeter meter(problem, blocks);
   ChainFigures figures;
-  for (const ForwardBlock& block : blocks) figures.blocks.push_back(looker.figures_of(block));
+  for (const ForwardBlock& block : blocks) figures.blocks.push_back(meter.figures_of(block));
   for (std::size_t b = 1; b + 1 < blocks.size(); ++b) {
     ForwardBlock pair = blocks[b];
     pair.end = blocks[b + 1].end;
     pair.first_backward = blocks[b + 1].first_backward;
     pair.output = blocks[b + 1].output;
-    figures.pairs.push_back(looker.figures_of(pair));
+    figures.pairs.push_back(meter.figures_of(pair));
     for (std::vector<BlockOption>& options : figures.pairs.back().options) {
       std::erase_if(options, [&](const BlockOption& option) {
         return std::none_of(option.backward_nodes.begin(), option.backward_nodes.end(), [&](std::int32_t n) {

@@ -20,7 +20,7 @@ struct BlockOption {
 };
 
 /// A way to run a block's backward part when nothing of the block is held but its input.
-struct BlockRevival {
+struct BlockRerun {
   std::int64_t bytes = 0;  ///< at most, counted as in BlockOption::backward_bytes
   double time = 0;
   std::vector<std::int32_t> nodes;
@@ -31,7 +31,7 @@ struct BlockFigures {
   ForwardBlock block;
   /// By whether someone else holds the input anyway (1) or it may be released (0). None is worse than another in all.
   std::vector<BlockOption> options[2];
-  std::vector<BlockRevival> revivals[2];
+  std::vector<BlockRerun> reruns[2];
   double rerun_time = 0;  ///< of a further run of all forward nodes; infinite where that cannot be
   /// At most, while the forward nodes run and nothing but the output is wanted; by who holds the input.
   std::int64_t pass_bytes[2] = {0, 0};

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-RecomputeSurroundings::RecomputeSurroundings(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks)
+HeldAnyway::HeldAnyway(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks)
     : made_(problem.values.size(), -1), last_(problem.values.size(), absent) {
   const auto num_nodes = static_cast<std::int32_t>(problem.nodes.size());
   const std::int32_t forever = num_nodes;
@@ -97,8 +97,8 @@ class ProblemCopy {
 
 }  // namespace
 
-BlockProblem::BlockProblem(const RecomputeProblem& whole, const RecomputeSurroundings& surroundings,
-                           const ForwardBlock& block, bool is_input_held, Turn turn_kind) {
+BlockProblem::BlockProblem(const RecomputeProblem& whole, const HeldAnyway& held_anyway, const ForwardBlock& block,
+                           bool is_input_held, Turn turn_kind) {
   ProblemCopy copy(whole, problem);
   RecomputeProblem::Node start_node, turn_node, end_node;
   // Block 0 has its output from the start. A batch is nobody's output: it is never taken over.
@@ -112,20 +112,18 @@ BlockProblem::BlockProblem(const RecomputeProblem& whole, const RecomputeSurroun
   }
   input = block.input >= 0 ? copy.find(block.input) : -1;
 
-  auto is_held_anyway = [&](std::int32_t value) {
-    return whole.values[value].is_given || surroundings.contains(value);
-  };
+  auto is_held_anyway = [&](std::int32_t value) { return whole.values[value].is_given || held_anyway.contains(value); };
   for (std::int32_t n = block.first; n < block.end; ++n)
     for (std::int32_t made : whole.nodes[n].outputs)
       if (!is_held_anyway(made)) copy.add_value(made, false);
   std::vector<std::int32_t> handed, outliving;
   auto hand = [&](std::int32_t value, bool is_read_by_rerun) {
-    if (copy.find(value) >= 0 || !surroundings.is_held_at(value, block.first_backward)) return;
+    if (copy.find(value) >= 0 || !held_anyway.is_held_at(value, block.first_backward)) return;
     turn_node.outputs.push_back(copy.add_value(value, false));
     handed_bytes += whole.values[value].num_bytes;
-    if (is_read_by_rerun || surroundings.outlives(value, block.end_backward)) outliving.push_back(value);
+    if (is_read_by_rerun || held_anyway.outlives(value, block.end_backward)) outliving.push_back(value);
   };
-  // Forward nodes before their pinned values are known: those count with the surroundings while they run first.
+  // Forward nodes before their pinned values are known: those count with the held_anyway while they run first.
   for (std::int32_t n = block.first; n < block.end; ++n) copy.add_node(n);
   for (std::int32_t n = block.first; n < block.end; ++n)
     for (std::int32_t read : whole.nodes[n].rerun_inputs)
@@ -140,13 +138,13 @@ BlockProblem::BlockProblem(const RecomputeProblem& whole, const RecomputeSurroun
   turn = static_cast<std::int32_t>(problem.nodes.size());
   problem.nodes.push_back(turn_node);
   problem.num_forward = turn + 1;
-  problem.base_bytes = surroundings.bytes_before(block.first_backward) - handed_bytes;
+  problem.base_bytes = held_anyway.bytes_before(block.first_backward) - handed_bytes;
 
   for (std::int32_t n = block.first_backward; n < block.end_backward; ++n) {
     for (std::int32_t made : whole.nodes[n].outputs) {
       if (whole.values[made].is_given) continue;
       copy.add_value(made, whole.values[made].is_result);
-      if (surroundings.outlives(made, block.end_backward) && !whole.values[made].is_result) outliving.push_back(made);
+      if (held_anyway.outlives(made, block.end_backward) && !whole.values[made].is_result) outliving.push_back(made);
     }
     copy.add_node(n);
   }

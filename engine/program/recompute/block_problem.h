@@ -10,9 +10,9 @@ namespace trainer {
 
 /// What is held whatever the search chooses: what the backward pass makes, pinned values, and values that no node makes
 /// save the batch of block 0. Bytes do not count base_bytes.
-class RecomputeSurroundings {
+class HeldAnyway {
  public:
-  RecomputeSurroundings(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks);
+  HeldAnyway(const RecomputeProblem& problem, const std::vector<ForwardBlock>& blocks);
 
   bool contains(std::int32_t value) const { return last_[value] != absent; }
   /// Whether `value` is held before node `position` and read by it or later.
@@ -30,12 +30,12 @@ class RecomputeSurroundings {
 };
 
 /// One block as a problem of its own: [start,] its forward nodes, turn | its backward nodes, end. `start` makes the
-/// input; `turn` stands for all that happens between the two parts: it reads the output and makes what the surroundings
-/// hand to the backward part; `end` reads what is read later.
+/// input; `turn` stands for all that happens between the two parts: it reads the output and makes what the backward
+/// part finds held anyway; `end` reads what is read later.
 struct BlockProblem {
   /// Whether `turn` reads the output: not where the backward part comes at once.
   enum class Turn : std::uint8_t { far, near };
-  BlockProblem(const RecomputeProblem& whole, const RecomputeSurroundings& surroundings, const ForwardBlock& block,
+  BlockProblem(const RecomputeProblem& whole, const HeldAnyway& held_anyway, const ForwardBlock& block,
                bool is_input_held, Turn turn);
 
   RecomputeProblem problem;

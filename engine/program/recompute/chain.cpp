@@ -67,7 +67,7 @@ class ChainTable {
     State first_state, second_state;
     const BlockOption* option = nullptr;  ///< of `block`
     const BlockFigures* block = nullptr;
-    const BlockRevival* revival = nullptr;
+    const BlockRerun* rerun = nullptr;
     std::int32_t pass_to = -1;
   };
 
@@ -92,10 +92,10 @@ class ChainTable {
     const BlockFigures& next = blocks_[s.i + 1];
     const std::int64_t around_bytes = is_first_run ? next.first_run_bytes : blocks_[s.j].entry_bytes;
     if (s.i + 1 == s.j && !is_first_run) {
-      for (const BlockRevival& revival : next.revivals[s.held]) {
-        choice.time = static_cast<float>(revival.time);
-        choice.least = units_.of(revival.bytes);
-        choice.revival = &revival;
+      for (const BlockRerun& rerun : next.reruns[s.held]) {
+        choice.time = static_cast<float>(rerun.time);
+        choice.least = units_.of(rerun.bytes);
+        choice.rerun = &rerun;
         look(choice);
       }
       return;
@@ -195,8 +195,8 @@ class ChainTable {
       best_time = time;
       best = c;
     });
-    if (best.revival != nullptr) {
-      append(best.revival->nodes);
+    if (best.rerun != nullptr) {
+      append(best.rerun->nodes);
       return;
     }
     if (best.option != nullptr) append_forward(best.block->block);
