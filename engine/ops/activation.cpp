@@ -22,14 +22,17 @@ void differentiate_activation(GradientScope& scope) {
   scope.set_gradient(0, scope.emit(backward, {scope.output_gradient(), kept})[0]);
 }
 
+bool takes_exponentials(const Op& op) { return attributes_of<ActivationAttributes>(op).function != Activation::relu; }
+
 }  // namespace
 
 const OpDefinition activation_definition = {.flops = flops_per_input_element<1>,
                                             .differentiate = differentiate_activation,
                                             .in_place = in_place_over_first,
                                             .precision = Precision::follows,
+                                            .is_slow = takes_exponentials,
                                             .is_cheap = true};
-const OpDefinition activation_backward_definition = {.flops = flops_per_input_element<2>,
-                                                     .in_place = in_place_over_first};
+const OpDefinition activation_backward_definition = {
+    .flops = flops_per_input_element<2>, .in_place = in_place_over_first, .is_slow = takes_exponentials};
 
 }  // namespace trainer

@@ -87,9 +87,12 @@ void differentiate_conv2d(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition conv2d_definition = {
-    .flops = conv2d_forward_flops, .differentiate = differentiate_conv2d, .precision = Precision::product};
-const OpDefinition conv2d_backward_input_definition = {.flops = conv2d_backward_input_flops};
-const OpDefinition conv2d_backward_weight_definition = {.flops = conv2d_backward_weight_flops};
+const OpDefinition conv2d_definition = {.flops = conv2d_forward_flops,
+                                        .differentiate = differentiate_conv2d,
+                                        .precision = Precision::product,
+                                        .work = Work::convolution};
+const OpDefinition conv2d_backward_input_definition = {.flops = conv2d_backward_input_flops, .work = Work::convolution};
+const OpDefinition conv2d_backward_weight_definition = {
+    .flops = conv2d_backward_weight_flops, .work = Work::convolution, .role = Role::weight_gradient};
 
 }  // namespace trainer

@@ -92,9 +92,12 @@ bool adds_to(const Op& op, int position) { return attributes_of<LinearAttributes
 
 }  // namespace
 
-const OpDefinition linear_definition = {
-    .flops = linear_forward_flops, .differentiate = differentiate_linear, .precision = Precision::product};
-const OpDefinition linear_backward_input_definition = {.flops = linear_backward_input_flops};
-const OpDefinition linear_backward_weight_definition = {.flops = linear_backward_weight_flops, .modifies = adds_to};
+const OpDefinition linear_definition = {.flops = linear_forward_flops,
+                                        .differentiate = differentiate_linear,
+                                        .precision = Precision::product,
+                                        .work = Work::product};
+const OpDefinition linear_backward_input_definition = {.flops = linear_backward_input_flops, .work = Work::product};
+const OpDefinition linear_backward_weight_definition = {
+    .flops = linear_backward_weight_flops, .work = Work::product, .role = Role::weight_gradient, .modifies = adds_to};
 
 }  // namespace trainer

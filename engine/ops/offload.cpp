@@ -19,7 +19,7 @@ std::int64_t transfer_flops(const Op&) { return 0; }
 
 }  // namespace
 
-const OpDefinition offload_definition = {.flops = transfer_flops};
-const OpDefinition fetch_definition = {.flops = transfer_flops};
+const OpDefinition offload_definition = {.flops = transfer_flops, .role = Role::transfer};
+const OpDefinition fetch_definition = {.flops = transfer_flops, .role = Role::transfer};
 
 }  // namespace trainer

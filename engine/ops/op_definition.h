@@ -52,6 +52,21 @@ enum class Precision : std::uint8_t {
   follows_first,  ///< the first input and the first output, where that input is one: norms
 };
 
+/// What takes an op's time.
+enum class Work : std::uint8_t {
+  bytes,        ///< reading and writing its operands
+  product,      ///< multiply-adds of matrices
+  convolution,  ///< the same, by one of several algorithms, which scratch decides
+};
+
+/// What an op is for, to those who order, repeat and time ops.
+enum class Role : std::uint8_t {
+  compute,
+  weight_gradient,  ///< in the backward pass only the update waits for it
+  update,           ///< of a parameter
+  transfer,         ///< to or from the host's memory, which is filled once and emptied once
+};
+
 /// How a forward op is run again to compute its output anew (engine/program/recompute/recompute.h).
 struct Rerun {
   Op op;
@@ -70,6 +85,10 @@ struct OpDefinition {
   /// Where that depends on the attributes; null: it does not.
   std::span<const InPlace> (*in_place_of)(const Op&) = nullptr;
   Precision precision = Precision::full;
+  Work work = Work::bytes;
+  Role role = Role::compute;
+  /// Whether that op takes longer a byte than its kind usually does: exponentials, codes; null: none does.
+  bool (*is_slow)(const Op&) = nullptr;
   /// Whether a run costs little beside a product over its operands, so that computing its output again is nearly free.
   bool is_cheap = false;
   /// Where running the same op on the same inputs again would not do; null: it does.

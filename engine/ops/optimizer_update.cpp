@@ -75,7 +75,18 @@ TensorType moment_type(std::int64_t count) {
   return {DType::u8, {moment_code_bytes(count) + 4 * num_moment_blocks(count)}};
 }
 
-const OpDefinition sgd_update_definition = {.flops = update_flops<2>};
-const OpDefinition adam_update_definition = {.flops = update_flops<3>};
+namespace {
+
+bool rounds_at_random(const UpdateFormat& format) { return !format.random_streams.empty(); }
+bool is_slow_sgd(const Op& op) { return rounds_at_random(attributes_of<SgdUpdateAttributes>(op).format); }
+bool is_slow_adam(const Op& op) {
+  const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
+  return attributes.eight_bit || rounds_at_random(attributes.format);
+}
+
+}  // namespace
+
+const OpDefinition sgd_update_definition = {.flops = update_flops<2>, .role = Role::update, .is_slow = is_slow_sgd};
+const OpDefinition adam_update_definition = {.flops = update_flops<3>, .role = Role::update, .is_slow = is_slow_adam};
 
 }  // namespace trainer

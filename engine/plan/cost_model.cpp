@@ -42,10 +42,11 @@ std::int64_t workspace_bytes_of(const Program& program, const OpCall& call) {
 }
 
 double executed_flops(const Op& op, std::int64_t workspace_bytes) {
-  const auto flops = static_cast<double>(definition_of(op.kind).flops(op));
-  if (!is_convolution(op.kind) || way_of(op, workspace_bytes) == OpWay::usual) return flops;
+  const OpDefinition& definition = definition_of(op.kind);
+  const auto flops = static_cast<double>(definition.flops(op));
+  if (definition.work != Work::convolution || rate_class_of(op, workspace_bytes) == RateClass::usual) return flops;
   // Of an input's gradient the output is what the op calls its output, else what it calls y.
-  const Shape& image = (op.kind == OpKind::conv2d_backward_weight ? op.inputs[0] : op.outputs[0]).shape;
+  const Shape& image = (definition.role == Role::weight_gradient ? op.inputs[0] : op.outputs[0]).shape;
   constexpr std::int64_t tile = 4;
   const auto whole_tiles = [](std::int64_t size) { return (size + tile - 1) / tile * tile; };
   return flops * static_cast<double>(whole_tiles(image[1]) * whole_tiles(image[2])) /

@@ -15,9 +15,9 @@ namespace trainer {
 // machine and the kind of op (engine/plan/machine_rates.h), so whatever all calls of a kind have in common is in them:
 // operands that are read twice or written in place, passes over scratch, the share of a peak that its kernel reaches.
 // What differs between calls of a kind is taken account of where it is more than a few tens of percent: 16 bit, and
-// the two ways of OpWay. Views are no calls and take no time.
+// the two of RateClass. Views are no calls and take no time.
 
-/// FLOPs of one run of `op` with that much scratch, whole tiles counted where it runs the other way: Winograd's
+/// FLOPs of one run of `op` with that much scratch, whole tiles counted where it is of the other class: Winograd's
 /// algorithm computes 4×4 pixels of a convolution's output at a time, also where the image ends before.
 double executed_flops(const Op& op, std::int64_t workspace_bytes);
 

@@ -85,25 +85,27 @@ OpRate fit(const std::vector<Point>& points) {
 }  // namespace
 
 MachineRates fit_rates(std::span<const TimedOp> timed, const MachineRates& fallback) {
-  // By precision, way and kind.
-  std::array<std::array<std::array<std::vector<Point>, num_op_kinds>, num_op_ways>, 2> points;
+  // By precision, rate_class and kind.
+  std::array<std::array<std::array<std::vector<Point>, num_op_kinds>, num_rate_classes>, 2> points;
   for (const TimedOp& call : timed) {
-    const auto way = static_cast<std::size_t>(way_of(call.op, call.workspace_bytes));
-    points[has_half_operand(call.op) ? 1 : 0][way][static_cast<std::size_t>(call.op.kind)].push_back(
+    const auto rate_class = static_cast<std::size_t>(rate_class_of(call.op, call.workspace_bytes));
+    points[has_half_operand(call.op) ? 1 : 0][rate_class][static_cast<std::size_t>(call.op.kind)].push_back(
         {executed_flops(call.op, call.workspace_bytes), static_cast<double>(num_operand_bytes(call.op)), call.seconds});
   }
   MachineRates rates = fallback;
   for (std::size_t kind = 0; kind < num_op_kinds; ++kind) {
-    // What was measured replaces what was not: the other way first, then the other precision.
-    const auto rate_of = [&](std::size_t precision, std::size_t way) {
-      for (const auto& [p, w] :
-           {std::pair{precision, way}, {precision, 1 - way}, {1 - precision, way}, {1 - precision, 1 - way}})
+    // What was measured replaces what was not: the other rate_class first, then the other precision.
+    const auto rate_of = [&](std::size_t precision, std::size_t rate_class) {
+      for (const auto& [p, w] : {std::pair{precision, rate_class},
+                                 {precision, 1 - rate_class},
+                                 {1 - precision, rate_class},
+                                 {1 - precision, 1 - rate_class}})
         if (!points[p][w][kind].empty()) return fit(points[p][w][kind]);
-      return (precision == 0 ? fallback.f32 : fallback.half)[way][kind];
+      return (precision == 0 ? fallback.f32 : fallback.half)[rate_class][kind];
     };
-    for (std::size_t way = 0; way < num_op_ways; ++way) {
-      rates.f32[way][kind] = rate_of(0, way);
-      rates.half[way][kind] = rate_of(1, way);
+    for (std::size_t rate_class = 0; rate_class < num_rate_classes; ++rate_class) {
+      rates.f32[rate_class][kind] = rate_of(0, rate_class);
+      rates.half[rate_class][kind] = rate_of(1, rate_class);
     }
   }
   return rates;

@@ -3,17 +3,17 @@
 #include <algorithm>
 
 #include "engine/errors.h"
+#include "engine/ops/op_definition.h"
 
 namespace trainer {
 namespace {
-
-bool is_plain_update(const UpdateFormat& format) { return format.random_streams.empty(); }
 
 void fill(RateTable& table, double peak_flops, double bandwidth, double call_seconds) {
   constexpr double share_of_peak = 0.8, convolutions_share_of_peak = 0.6, share_of_bandwidth = 0.9;
   for (auto& rates : table) {
     for (int i = 0; i < num_op_kinds; ++i) {
-      const double share = is_convolution(static_cast<OpKind>(i)) ? convolutions_share_of_peak : share_of_peak;
+      const Work work = definition_of(static_cast<OpKind>(i)).work;
+      const double share = work == Work::convolution ? convolutions_share_of_peak : share_of_peak;
       rates[static_cast<std::size_t>(i)] = {.flops_per_second = std::max(share * peak_flops, 1.0),
                                             .bytes_per_second = std::max(share_of_bandwidth * bandwidth, 1.0),
                                             .call_seconds = call_seconds};
@@ -23,22 +23,11 @@ void fill(RateTable& table, double peak_flops, double bandwidth, double call_sec
 
 }  // namespace
 
-bool is_convolution(OpKind kind) {
-  return kind == OpKind::conv2d || kind == OpKind::conv2d_backward_input || kind == OpKind::conv2d_backward_weight;
-}
-
-OpWay way_of(const Op& op, std::int64_t workspace_bytes) {
-  bool is_usual = true;
-  if (is_convolution(op.kind))
-    is_usual = workspace_bytes <= num_operand_bytes(op);
-  else if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
-    is_usual = attributes_of<ActivationAttributes>(op).function == Activation::relu;
-  else if (op.kind == OpKind::sgd_update)
-    is_usual = is_plain_update(attributes_of<SgdUpdateAttributes>(op).format);
-  else if (op.kind == OpKind::adam_update)
-    is_usual = !attributes_of<AdamUpdateAttributes>(op).eight_bit &&
-               is_plain_update(attributes_of<AdamUpdateAttributes>(op).format);
-  return is_usual ? OpWay::usual : OpWay::other;
+RateClass rate_class_of(const Op& op, std::int64_t workspace_bytes) {
+  const OpDefinition& definition = definition_of(op.kind);
+  const bool is_usual = definition.work == Work::convolution ? workspace_bytes <= num_operand_bytes(op)
+                                                             : definition.is_slow == nullptr || !definition.is_slow(op);
+  return is_usual ? RateClass::usual : RateClass::other;
 }
 
 std::int64_t num_operand_bytes(const Op& op) {
@@ -50,7 +39,7 @@ std::int64_t num_operand_bytes(const Op& op) {
 
 const OpRate& MachineRates::of(const Op& op, std::int64_t workspace_bytes) const {
   const RateTable& table = has_half_operand(op) ? half : f32;
-  return table[static_cast<std::size_t>(way_of(op, workspace_bytes))][static_cast<std::size_t>(op.kind)];
+  return table[static_cast<std::size_t>(rate_class_of(op, workspace_bytes))][static_cast<std::size_t>(op.kind)];
 }
 
 std::string_view name_of(MachineRates::Origin origin) {
@@ -68,7 +57,7 @@ std::string_view name_of(MachineRates::Origin origin) {
 MachineRates assumed_cpu_rates(int num_threads) {
   require_internal(num_threads > 0, "a CPU has threads");
   constexpr double slower_in_half = 1.3;
-  constexpr auto other = static_cast<std::size_t>(OpWay::other);
+  constexpr auto other = static_cast<std::size_t>(RateClass::other);
   const OpRate usual = {
       .flops_per_second = 60e9 * num_threads, .bytes_per_second = 12e9 * num_threads, .call_seconds = 2e-6};
   MachineRates rates;
@@ -82,14 +71,15 @@ MachineRates assumed_cpu_rates(int num_threads) {
     }
   }
   // With 16 bits the scratch is for the operands in f32, which tells nothing of the algorithm.
-  for (const OpKind kind : {OpKind::conv2d, OpKind::conv2d_backward_input, OpKind::conv2d_backward_weight})
-    rates.f32[other][static_cast<std::size_t>(kind)].flops_per_second *= 2;
+  for (std::size_t kind = 0; kind < num_op_kinds; ++kind)
+    if (definition_of(static_cast<OpKind>(kind)).work == Work::convolution)
+      rates.f32[other][kind].flops_per_second *= 2;
   // Codes and random bits of numbers that are stored in fewer bytes.
-  for (const OpKind kind : {OpKind::sgd_update, OpKind::adam_update}) {
-    OpRate coded = usual;
-    coded.bytes_per_second /= 4;
-    rates.f32[other][static_cast<std::size_t>(kind)] = rates.half[other][static_cast<std::size_t>(kind)] = coded;
-  }
+  OpRate coded = usual;
+  coded.bytes_per_second /= 4;
+  for (std::size_t kind = 0; kind < num_op_kinds; ++kind)
+    if (definition_of(static_cast<OpKind>(kind)).role == Role::update)
+      rates.f32[other][kind] = rates.half[other][kind] = coded;
   rates.step_seconds = 20e-6;
   return rates;
 }

@@ -22,21 +22,19 @@ struct OpRate {
 };
 
 /// Kinds of ops whose calls do not all run at the same rates have two of them.
-enum class OpWay : std::uint8_t {
+enum class RateClass : std::uint8_t {
   usual,
   /// Convolutions whose scratch is larger than their operands: another algorithm (Winograd's) with fewer operations
-  /// than are counted. Activations but ReLU: exponentials. Updates of 8-bit moments, and of weights that are rounded
-  /// stochastically: codes and random bits are computed.
+  /// than are counted. Other ops where they are slow (OpDefinition::is_slow).
   other,
 };
-inline constexpr int num_op_ways = 2;
+inline constexpr int num_rate_classes = 2;
 /// Bytes of all operands, each once.
 std::int64_t num_operand_bytes(const Op& op);
-bool is_convolution(OpKind kind);
-OpWay way_of(const Op& op, std::int64_t workspace_bytes);
+RateClass rate_class_of(const Op& op, std::int64_t workspace_bytes);
 
-/// By way and kind.
-using RateTable = std::array<std::array<OpRate, num_op_kinds>, num_op_ways>;
+/// By class and kind.
+using RateTable = std::array<std::array<OpRate, num_op_kinds>, num_rate_classes>;
 
 /// What a machine does in a second, by kind of op; the cost model (engine/plan/cost_model.h) reads nothing else of it.
 /// Only times follow from rates, never bytes or what is computed again: plans are the same on every machine.

@@ -123,8 +123,8 @@ std::string text_of(const MachineRates& rates) {
   Fingerprint fingerprint(0);
   const auto add = [&](double number) { fingerprint.mix(std::bit_cast<std::int64_t>(number)); };
   for (const RateTable* table : {&rates.f32, &rates.half})
-    for (const auto& way : *table)
-      for (const OpRate& rate : way)
+    for (const auto& rate_class : *table)
+      for (const OpRate& rate : rate_class)
         for (const double number : {rate.flops_per_second, rate.bytes_per_second, rate.call_seconds}) add(number);
   add(rates.step_seconds);
   const char* origin = rates.origin == MachineRates::Origin::assumed   ? "assumed"

@@ -9,16 +9,9 @@ namespace trainer {
 namespace {
 
 Branching branching_of(const OpCall& call, const Program& program) {
-  switch (call.op.kind) {
-    case OpKind::linear_backward_weight:
-    case OpKind::conv2d_backward_weight:
-      return Branching::begins;
-    case OpKind::sgd_update:
-    case OpKind::adam_update:
-      return Branching::follows;
-    default:
-      break;
-  }
+  const Role role = definition_of(call.op.kind).role;
+  if (role == Role::weight_gradient) return Branching::begins;
+  if (role == Role::update) return Branching::follows;
   const bool makes_gradients = std::all_of(call.outputs.begin(), call.outputs.end(), [&](BufferId output) {
     return program.buffers[output].category == Category::gradient;
   });

@@ -5,6 +5,7 @@
 
 #include "datasets/batch_reader.h"
 #include "engine/memory/rounding.h"
+#include "engine/ops/op_definition.h"
 #include "engine/train/executor.h"
 
 // How an executor feeds steps: Note [Steps at once] in executor.h.
@@ -19,9 +20,8 @@ constexpr std::int64_t most_fed_bytes = std::int64_t{64} << 10;
 std::int64_t aligned(std::int64_t num_bytes) { return round_up(num_bytes, 64); }
 
 bool carries_activations(const Program& program) {
-  return std::any_of(program.calls.begin(), program.calls.end(), [](const OpCall& call) {
-    return call.op.kind == OpKind::offload || call.op.kind == OpKind::fetch;
-  });
+  return std::any_of(program.calls.begin(), program.calls.end(),
+                     [](const OpCall& call) { return definition_of(call.op.kind).role == Role::transfer; });
 }
 
 }  // namespace

@@ -95,15 +95,16 @@ TEST_CASE("A convolution with more scratch than operands runs at another rate, w
   const Op op = convolution_of(9);
   const auto flops = static_cast<double>(definition_of(op.kind).flops(op));
   const std::int64_t operands = num_operand_bytes(op);
-  CHECK(way_of(op, operands) == OpWay::usual);
-  CHECK(way_of(op, operands + 1) == OpWay::other);
+  CHECK(rate_class_of(op, operands) == RateClass::usual);
+  CHECK(rate_class_of(op, operands + 1) == RateClass::other);
   CHECK(executed_flops(op, 0) == flops);
   CHECK(executed_flops(op, operands + 1) == Approx(flops * 12 * 12 / 81));
   CHECK(executed_flops(convolution_of(8), operands + 1) == Approx(executed_flops(convolution_of(8), 0)));
   const Op gradient = conv2d_backward_weight_op(op);
   CHECK(executed_flops(gradient, num_operand_bytes(gradient) + 1) == Approx(flops * 12 * 12 / 81));
   MachineRates rates = assumed_cpu_rates(1);
-  rates.f32[static_cast<std::size_t>(OpWay::other)][static_cast<std::size_t>(OpKind::conv2d)].flops_per_second /= 100;
+  rates.f32[static_cast<std::size_t>(RateClass::other)][static_cast<std::size_t>(OpKind::conv2d)].flops_per_second /=
+      100;
   CHECK(predicted_seconds(op, operands + 1, rates) > 10 * predicted_seconds(op, 0, rates));
 }
 
@@ -142,7 +143,8 @@ TEST_CASE(
       for (const Instruction& instruction : routine->instructions) {
         if (instruction.kind != Instruction::Kind::run) continue;
         const Op& op = compiled.program.calls[static_cast<std::size_t>(instruction.index)].op;
-        const OpRate& own = rates.f32[static_cast<std::size_t>(way_of(op, 0))][static_cast<std::size_t>(op.kind)];
+        const OpRate& own =
+            rates.f32[static_cast<std::size_t>(rate_class_of(op, 0))][static_cast<std::size_t>(op.kind)];
         double bytes = 0;
         for (const auto& type : op.inputs) bytes += static_cast<double>(type.num_bytes());
         for (const auto& type : op.outputs) bytes += static_cast<double>(type.num_bytes());

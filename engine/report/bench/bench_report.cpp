@@ -159,7 +159,7 @@ std::string calibration_report(const Calibration& calibration, const std::string
   const FitQuality& quality = calibration.quality;
   std::string text = fmt::format("{}\n", device_name);
   TextTable table({{"op", Align::left}, {"GFLOP/s"}, {"GB/s"}, {"µs a call"}, {"16 bit: GFLOP/s"}, {"GB/s"}});
-  const auto usual = static_cast<std::size_t>(OpWay::usual);
+  const auto usual = static_cast<std::size_t>(RateClass::usual);
   for (const OpKind kind : {OpKind::linear, OpKind::linear_backward_weight, OpKind::conv2d,
                             OpKind::conv2d_backward_weight, OpKind::batchnorm2d, OpKind::layernorm,
                             OpKind::activation_backward, OpKind::add, OpKind::sgd_update, OpKind::adam_update}) {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int format_version = 1;
-constexpr std::array<const char*, num_op_ways> way_names = {"usual", "other"};
+constexpr std::array<const char*, num_rate_classes> rate_class_names = {"usual", "other"};
 constexpr std::array<std::pair<const char*, double OpRate::*>, 3> figures = {{
     {"flops_per_second", &OpRate::flops_per_second},
     {"bytes_per_second", &OpRate::bytes_per_second},
@@ -38,14 +38,14 @@ std::string variable(const char* name) {
 }
 
 Json json_of(const RateTable& table) {
-  Json ways = Json::object();
-  for (std::size_t way = 0; way < table.size(); ++way) {
-    for (std::size_t kind = 0; kind < table[way].size(); ++kind) {
-      Json& entry = ways[way_names[way]][std::string(name_of(static_cast<OpKind>(kind)))];
-      for (const auto& [name, figure] : figures) entry[name] = table[way][kind].*figure;
+  Json rate_classes = Json::object();
+  for (std::size_t rate_class = 0; rate_class < table.size(); ++rate_class) {
+    for (std::size_t kind = 0; kind < table[rate_class].size(); ++kind) {
+      Json& entry = rate_classes[rate_class_names[rate_class]][std::string(name_of(static_cast<OpKind>(kind)))];
+      for (const auto& [name, figure] : figures) entry[name] = table[rate_class][kind].*figure;
     }
   }
-  return ways;
+  return rate_classes;
 }
 
 double seconds_of(const JsonInput<Json>& value) {
@@ -53,14 +53,14 @@ double seconds_of(const JsonInput<Json>& value) {
   return value.number(least, most);
 }
 
-RateTable table_of(const JsonInput<Json>& ways) {
+RateTable table_of(const JsonInput<Json>& rate_classes) {
   constexpr double least_rate = 1, most_rate = 1e30;
   RateTable table;
-  for (std::size_t way = 0; way < table.size(); ++way) {
-    for (std::size_t kind = 0; kind < table[way].size(); ++kind) {
-      const auto entry = ways.at(way_names[way]).at(name_of(static_cast<OpKind>(kind)));
+  for (std::size_t rate_class = 0; rate_class < table.size(); ++rate_class) {
+    for (std::size_t kind = 0; kind < table[rate_class].size(); ++kind) {
+      const auto entry = rate_classes.at(rate_class_names[rate_class]).at(name_of(static_cast<OpKind>(kind)));
       for (const auto& [name, figure] : figures)
-        table[way][kind].*figure =
+        table[rate_class][kind].*figure =
             figure == &OpRate::call_seconds ? seconds_of(entry.at(name)) : entry.at(name).number(least_rate, most_rate);
     }
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "engine/ops/op_definition.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/session.h"
 #include "engine/train/step_driver.h"
@@ -35,7 +36,7 @@ class CallTimer final : public CallObserver {
   bool after_call(const OpCall& call, const LiveBuffers& live) override {
     double seconds = seconds_between(begin_, Clock::now());
     // A slot of the host's is filled once and emptied once.
-    const bool may_repeat = call.op.kind != OpKind::offload && call.op.kind != OpKind::fetch;
+    const bool may_repeat = definition_of(call.op.kind).role != Role::transfer;
     if (device_.runs_ahead() && may_repeat) seconds = time_repeated(call, live, seconds);
     if (position_ == seconds_->size()) seconds_->emplace_back();
     (*seconds_)[position_++].push_back(seconds);
