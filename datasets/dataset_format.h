@@ -41,6 +41,9 @@ struct DatasetFormat {
   DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;
 };
 
+/// DatasetFormat::required_files of what needs none.
+inline std::vector<std::string> no_files(const DataConfig& /*config*/) { return {}; }
+
 /// An error in the `data` section, located where the section's place is known.
 ConfigError data_config_error(const DataConfig& config, const std::string& message,
                               const std::string& expectation = "");

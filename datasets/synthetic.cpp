@@ -152,8 +152,6 @@ class SyntheticDataset final : public Dataset {
   std::vector<std::uint8_t> prototype_bytes_;  ///< images: (group, patch row, patch column, channel)
 };
 
-std::vector<std::string> no_files(const DataConfig& /*config*/) { return {}; }
-
 DatasetHeader inspect_synthetic(const DataConfig& config) {
   const bool categorical = config.target_type == TaskTarget::categorical;
   if (config.shape.empty())

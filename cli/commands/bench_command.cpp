@@ -43,7 +43,7 @@ ExitCode calibrate_machine(const BenchArguments& arguments) {
                       "device.threads and other keys of device",
                       override));
   }
-  const CalibrationNetwork& any = calibration_networks().front();
+  const CalibrationNetwork any = calibration_networks().front();
   const std::unique_ptr<Device> device = make_device(parse_experiment(any.yaml, "trainer bench", overrides));
   const std::string path = rates_path(device->name());
   require_writable(path);
@@ -51,7 +51,7 @@ ExitCode calibrate_machine(const BenchArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   std::size_t num_begun = 0;
   constexpr double most_seconds = 40;
-  const Calibration calibration = calibrate(*device, most_seconds, [&](const char* name) {
+  const Calibration calibration = calibrate(*device, most_seconds, [&](const std::string& name) {
     ++num_begun;
     if (shows_progress)
       std::fputs(

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <span>
 #include <string_view>
+#include <vector>
 
 namespace trainer {
 
@@ -9,12 +9,12 @@ namespace trainer {
 struct ConfigTemplate {
   std::string_view name;  ///< "mlp"
   std::string_view help;  ///< one line
-  std::string_view text;  ///< YAML that loads as it is
+  std::string_view text;  ///< YAML that loads as it is: configs/templates/<name>.yaml
 };
 
-std::span<const ConfigTemplate> config_templates();
+std::vector<ConfigTemplate> config_templates();
 
 /// Throws ConfigError that lists the names, and the nearest, where there is none of that name.
-const ConfigTemplate& config_template(std::string_view name);
+ConfigTemplate config_template(std::string_view name);
 
 }  // namespace trainer

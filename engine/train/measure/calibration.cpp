@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "engine/config/load_experiment.h"
 #include "engine/plan/cost_model.h"
 #include "engine/train/measure/calibration_networks.h"
 #include "engine/train/measure/timed_network.h"
@@ -74,8 +75,9 @@ double host_seconds(const std::vector<TimedNetwork>& networks) {
 
 }  // namespace
 
-Calibration calibrate(Device& device, double max_seconds, const std::function<void(const char* name)>& on_network) {
-  const std::span<const CalibrationNetwork> networks = calibration_networks();
+Calibration calibrate(Device& device, double max_seconds,
+                      const std::function<void(const std::string& name)>& on_network) {
+  const std::vector<CalibrationNetwork> networks = calibration_networks();
   // Something else that ran on the machine during one round is unlikely to do so at the same place of another.
   constexpr int num_rounds = 2;
   const TimingOptions options = {.num_warm_up = 2,
@@ -95,7 +97,8 @@ Calibration calibrate(Device& device, double max_seconds, const std::function<vo
           keep_shorter(timed.at(position).timing, again.timing);
         ++position;
       } catch (const DeviceError&) {
-        if (!network.needs_bf16) throw;  // else what lacks it is predicted like fp16
+        // Older GPUs lack bf16: it is predicted like fp16 there.
+        if (parse_experiment(network.yaml, network.name).train.amp != Amp::bf16) throw;
       }
     }
   }

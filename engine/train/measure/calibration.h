@@ -22,6 +22,7 @@ struct Calibration {
 /// Measures how fast `device` is, by the steps of calibration_networks(), within about `max_seconds`. Calls
 /// `on_network` with the name of each network before it runs, of which each does twice. Throws ProgramOutOfMemory where
 /// the device has less free than the largest network takes, and DeviceError.
-Calibration calibrate(Device& device, double max_seconds, const std::function<void(const char* name)>& on_network);
+Calibration calibrate(Device& device, double max_seconds,
+                      const std::function<void(const std::string& name)>& on_network);
 
 }  // namespace trainer

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "engine/errors.h"
+
+namespace trainer {
+
+/// A file of the repository that is a part of the program, so that the program runs from anywhere: trainer_embed() in
+/// CMakeLists.txt.
+struct EmbeddedFile {
+  std::string_view name;  ///< without folder and ending
+  std::string_view text;  ///< its bytes
+};
+
+// By name.
+std::span<const EmbeddedFile> template_files();             ///< configs/templates/*.yaml
+std::span<const EmbeddedFile> calibration_network_files();  ///< engine/train/measure/calibration_networks/*.yaml
+std::span<const EmbeddedFile> digits_files();               ///< datasets/digits.csv.gz
+
+inline std::string_view text_of(std::span<const EmbeddedFile> files, std::string_view name) {
+  for (const EmbeddedFile& file : files)
+    if (file.name == name) return file.text;
+  throw InternalError("internal error: a file was not made a part of the program");
+}
+
+}  // namespace trainer
