@@ -105,11 +105,12 @@ void TrainingLoop::queue_step(std::int64_t number) {
 
 void TrainingLoop::warn_of_weightless(std::int64_t step) {
   if (std::exchange(warned_of_weightless_, true)) return;
-  events_.on_warning({.step = step,
-                      .message = fmt::format(
-                          "all samples of step {} are of classes of weight 0 in loss.class_weights: "
-                          "such steps have a loss and gradients of 0, and only momentum and weight decay move weights",
-                          step)});
+  events_.take(WarningEvent{
+      .step = step,
+      .message =
+          fmt::format("all samples of step {} are of classes of weight 0 in loss.class_weights: "
+                      "such steps have a loss and gradients of 0, and only momentum and weight decay move weights",
+                      step)});
   ++progress_.num_warnings;
 }
 
@@ -195,7 +196,7 @@ bool TrainingLoop::finish_step() {
     executor_.device().synchronize();
     queued_.clear();
     staged_batch_ = nullptr;
-    events_.on_diverged(locate_in_step(queued.step, queued.first_scalars, summary.loss));
+    events_.take(locate_in_step(queued.step, queued.first_scalars, summary.loss));
     return false;
   }
   queued_.erase(queued_.begin());
@@ -217,7 +218,7 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
-  events_.on_step(event);
+  events_.take(event);
   if (saver_ != nullptr) saver_->save_config(progress_);
   return true;
 }

@@ -33,9 +33,10 @@ train: {batch_size: 200, steps: 4}
 struct HoldingSink : RecordingSink {
   const WrappedDevice* device = nullptr;
   std::vector<std::int64_t> held;
-  void on_out_of_memory(const OutOfMemoryEvent& event) override {
-    RecordingSink::on_out_of_memory(event);
-    if (device->source != nullptr) held.push_back(device->source->held());
+  void take(const Event& event) override {
+    RecordingSink::take(event);
+    if (std::holds_alternative<OutOfMemoryEvent>(event) && device->source != nullptr)
+      held.push_back(device->source->held());
   }
 };
 
