@@ -218,7 +218,7 @@ TEST_CASE("every sentence of advice about 150 generated runs is what plans of th
     const TestRun generated(yaml, folder.path("run"), base);
     Planner planner(*device, rates);
     const Verdict unbounded = planner.plan(generated.experiment, generated.data.description, unlimited_capacity);
-    REQUIRE(unbounded.problem.empty());
+    REQUIRE_FALSE(unbounded.problem.has_value());
     const double share = std::uniform_real_distribution<double>(0.1, 1.1)(random);
     const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(unbounded.peak_reserved));
     INFO("capacity " << capacity);

@@ -148,7 +148,7 @@ class FixSearch {
   }
 
   bool keep(const Experiment& changed, const Verdict& verdict, Told told, std::int64_t capacity) {
-    if (!verdict.problem.empty() || told.set.empty()) return false;
+    if (verdict.problem || told.set.empty()) return false;
     Change change;
     change.capacity = capacity;
     change.experiment = changed;
@@ -160,7 +160,7 @@ class FixSearch {
     change.peak_reserved = verdict.peak_reserved;
     change.step_seconds = verdict.time.seconds;
     change.samples_per_second = static_cast<double>(verdict.samples_per_step) / verdict.time.seconds;
-    if (as_is_.problem.empty()) {
+    if (!as_is_.problem) {
       const double samples_per_second = static_cast<double>(as_is_.samples_per_step) / as_is_.time.seconds;
       change.relative_step_time = samples_per_second / change.samples_per_second;
     }
@@ -189,7 +189,7 @@ class FixSearch {
 
   /// What a search for what to compute again costs: the square of the nodes of each of its graphs.
   std::int64_t cost_of_search() const {
-    if (!as_is_.problem.empty()) return 0;
+    if (as_is_.problem) return 0;
     const auto num_nodes =
         static_cast<std::int64_t>(make_training_graph(experiment_, data_, planner_.device()).graph.nodes.size());
     const bool has_odd_batch = data_.num_train % batch_size_ != 0 && data_.num_train > batch_size_;
@@ -245,7 +245,7 @@ class FixSearch {
     const Verdict rule = planner_.plan(least_by_rule, data_, capacity_);
     constexpr double most_saved_by_search = 0.25;
     const auto least = static_cast<std::int64_t>((1 - most_saved_by_search) * static_cast<double>(rule.peak_reserved));
-    if (rule.problem.empty() && least <= capacity_) try_lean(Type::automatic);
+    if (!rule.problem && least <= capacity_) try_lean(Type::automatic);
   }
 
   void try_batch() {
@@ -255,7 +255,7 @@ class FixSearch {
     if (largest > 0) {
       const Verdict next =
           largest + 1 < batch_size_ ? planner_.plan(with_batch(experiment_, largest + 1), data_, capacity_) : as_is_;
-      advice_.one_sample_more_is_too_many = next.problem.empty() && !next.fits;
+      advice_.one_sample_more_is_too_many = !next.problem && !next.fits;
       propose(
           with_batch(experiment_, largest),
           {{fmt::format("train.batch_size={}", largest)},
@@ -264,7 +264,7 @@ class FixSearch {
     } else if (batch_size_ > 1) {
       const Experiment smallest = with_batch(experiment_, 1);
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
-      advice_.one_sample_is_too_many = verdict.problem.empty() && !verdict.fits;
+      advice_.one_sample_is_too_many = !verdict.problem && !verdict.fits;
       keep(smallest, verdict, {{"train.batch_size=1"}, "the smallest batch", Numbers::other}, capacity_);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
@@ -325,7 +325,7 @@ class FixSearch {
     if (half_type_ == Amp::off) {
       Experiment changed = experiment_;
       changed.train.amp = Amp::bf16;
-      half_type_ = planner_.plan(changed, data_, capacity_).problem.empty() ? Amp::bf16 : Amp::fp16;
+      half_type_ = planner_.plan(changed, data_, capacity_).problem ? Amp::fp16 : Amp::bf16;
     }
     return *half_type_;
   }
@@ -391,7 +391,7 @@ class FixSearch {
   }
 
   void try_limit() {
-    if (!experiment_.memory.limit || !as_is_.problem.empty()) return;
+    if (!experiment_.memory.limit || as_is_.problem) return;
     const bool is_known = !as_is_.fits && experiment_.train.checkpointing.type != Type::automatic;
     const Experiment unbounded = experiment_.memory.allocator == AllocatorKind::automatic
                                      ? with_allocator(experiment_, AllocatorKind::planned)
