@@ -212,7 +212,7 @@ TEST_CASE("An adapted run goes on with the losses of one that has the adapted se
     REQUIRE_FALSE(events.adaptations.empty());
     ++num_adapted;
     const AdaptEvent& last = events.adaptations.back();
-    INFO(last.change.what);
+    CAPTURE(last.change.set);
     CHECK(last.step == 5);
     CHECK(last.change.capacity <= device.memory.real_capacity);
     REQUIRE(events.steps.size() == 10);

@@ -64,7 +64,7 @@ TEST_CASE("What the plan shows not to fit is reported before the first step, and
   // The same folder serves the repaired run.
   REQUIRE(!events.failures[0].fixes.empty());
   const Change& fix = events.failures[0].fixes.front();
-  INFO(fix.what);
+  CAPTURE(fix.set);
   REQUIRE(fix.fits);
   std::vector<std::string> overrides = fix.set;
   overrides.insert(overrides.begin(), "memory.limit=48MiB");

@@ -169,7 +169,7 @@ class ChoiceSearch {
     Change choice;
     choice.experiment = changed;
     choice.set = std::move(difference.set);
-    choice.what = choice.set.empty() ? "as it is" : std::move(difference.what);
+    choice.parts = std::move(difference.parts);
     choice.numbers = difference.numbers;
     choice.peak_reserved = verdict.peak_reserved;
     choice.capacity = capacity_;

@@ -94,27 +94,26 @@ class FixSearch {
   /// What a change is told as.
   struct Told {
     std::vector<std::string> set;
-    std::string what;
+    std::vector<ChangePart> parts;
     Numbers numbers = Numbers::other;
   };
 
   Told told(const Experiment& changed) const {
     Experiment of_techniques = changed;
-    std::vector<std::string> set;
-    std::string what;
     Experiment lighter = experiment_;
-    const bool is_lighter = is_lighter_optimizer(changed) && lighten_optimizer(lighter, set, what);
-    if (is_lighter) of_techniques.memory.moments = experiment_.memory.moments;
+    const std::optional<LighterOptimizer> optimizer =
+        is_lighter_optimizer(changed) ? lighten_optimizer(lighter) : std::nullopt;
+    if (optimizer) of_techniques.memory.moments = experiment_.memory.moments;
     TechniqueDifference difference = find_technique_difference(experiment_, of_techniques, data_);
-    Told result{std::move(difference.set), std::move(difference.what), difference.numbers};
-    const auto add = [&](std::vector<std::string> words, const std::string& meaning) {
+    Told result{std::move(difference.set), std::move(difference.parts), difference.numbers};
+    const auto add = [&](const std::vector<std::string>& words, const ChangePart& part) {
       result.set.insert(result.set.end(), words.begin(), words.end());
-      result.what += (result.what.empty() ? "" : "; ") + meaning;
+      result.parts.push_back(part);
       result.numbers = Numbers::other;
     };
-    if (is_lighter) add(std::move(set), what);
-    if (ModelDifference model = find_model_difference(experiment_, changed); !model.set.empty())
-      add(std::move(model.set), model.what);
+    if (optimizer) add(optimizer->set, optimizer->effect);
+    if (const ModelDifference model = find_model_difference(experiment_, changed); !model.set.empty())
+      add(model.set, model.part);
     return result;
   }
 
@@ -141,7 +140,7 @@ class FixSearch {
     return keep(minimal, planner_.plan(minimal, data_, capacity_), std::move(reduced), capacity_);
   }
 
-  /// The same for one setting, told in other words.
+  /// The same for one setting, told in another way.
   bool propose(const Experiment& changed, Told change, std::optional<std::int64_t> capacity = std::nullopt) {
     const std::int64_t allowed = capacity.value_or(capacity_);
     return keep(changed, planner_.plan(changed, data_, allowed), std::move(change), allowed);
@@ -154,7 +153,7 @@ class FixSearch {
     change.experiment = changed;
     add_settled_batch(asked_, changed, told.set);
     change.set = std::move(told.set);
-    change.what = std::move(told.what);
+    change.parts = std::move(told.parts);
     change.numbers = told.numbers;
     change.fits = verdict.fits;
     change.peak_reserved = verdict.peak_reserved;
@@ -209,9 +208,8 @@ class FixSearch {
       const std::int64_t middle = low + (high - low) / 2;
       (fits(with_size(middle)) ? low : high) = middle;
     }
-    propose(with_size(low), {{fmt::format("train.eval_batch_size={}", low)},
-                             "evaluate in smaller batches: the largest that was found to fit",
-                             Numbers::same_rounding});
+    propose(with_size(low),
+            {{fmt::format("train.eval_batch_size={}", low)}, {Effect::largest_eval_batch}, Numbers::same_rounding});
   }
 
   /// Single techniques, and where none is enough, as few of them as are.
@@ -256,16 +254,15 @@ class FixSearch {
       const Verdict next =
           largest + 1 < batch_size_ ? planner_.plan(with_batch(experiment_, largest + 1), data_, capacity_) : as_is_;
       advice_.one_sample_more_is_too_many = !next.problem && !next.fits;
-      propose(
-          with_batch(experiment_, largest),
-          {{fmt::format("train.batch_size={}", largest)},
-           advice_.one_sample_more_is_too_many ? "a smaller batch; one sample more does not fit" : "a smaller batch",
-           Numbers::other});
+      propose(with_batch(experiment_, largest),
+              {{fmt::format("train.batch_size={}", largest)},
+               {advice_.one_sample_more_is_too_many ? Effect::largest_batch : Effect::smaller_batch},
+               Numbers::other});
     } else if (batch_size_ > 1) {
       const Experiment smallest = with_batch(experiment_, 1);
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
       advice_.one_sample_is_too_many = !verdict.problem && !verdict.fits;
-      keep(smallest, verdict, {{"train.batch_size=1"}, "the smallest batch", Numbers::other}, capacity_);
+      keep(smallest, verdict, {{"train.batch_size=1"}, {Effect::smallest_batch}, Numbers::other}, capacity_);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
     if (largest == 0) {
@@ -358,9 +355,7 @@ class FixSearch {
   }
 
   static std::optional<Experiment> with_lighter_optimizer(Experiment changed) {
-    std::vector<std::string> set;
-    std::string what;
-    if (!lighten_optimizer(changed, set, what)) return std::nullopt;
+    if (!lighten_optimizer(changed)) return std::nullopt;
     return changed;
   }
 
@@ -404,10 +399,7 @@ class FixSearch {
       limit_mib = least_limit_with_places(limit_mib);
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
-    propose(changed,
-            {{fmt::format("memory.limit={}MiB", limit_mib)},
-             "a higher limit: the device has the memory",
-             Numbers::same_bits},
+    propose(changed, {{fmt::format("memory.limit={}MiB", limit_mib)}, {Effect::higher_limit}, Numbers::same_bits},
             changed.memory.limit);
   }
 

@@ -12,6 +12,7 @@
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/text/allocator_text.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 
 namespace trainer {
@@ -141,7 +142,7 @@ Json json_of(const AdaptEvent& event) {
           {"capacity_before", event.capacity},
           {"capacity", change.capacity},
           {"set", change.set},
-          {"what", change.what},
+          {"what", change_text(change)},
           {"peak_reserved", change.peak_reserved},
           {"same_result", change.same_result()},
           {"numbers", numbers_name(change.numbers)},
