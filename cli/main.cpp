@@ -44,12 +44,10 @@ void print_error(const std::string& message) {
   std::fputs(fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), escaped(message)).c_str(), stderr);
 }
 
-/// Located diagnostics say "error" themselves, after the file's name.
-void print_config_error(const std::string& message) {
-  if (message.starts_with("error: ") || message.find(": error: ") != std::string::npos)
-    std::fputs((escaped(message) + '\n').c_str(), stderr);
-  else
-    print_error(message);
+/// Diagnostics say "error" themselves, after the file's name.
+void print_config_error(const ConfigError& error) {
+  if (error.diagnostics().empty()) return print_error(error.what());
+  std::fputs((escaped(error.what()) + '\n').c_str(), stderr);
 }
 
 /// Else the next files would take the numbers of standard streams that are closed, and what is printed would go there.
@@ -132,7 +130,7 @@ int main(int argc, char** argv) {
   try {
     code = trainer::run_command_line(argc, argv);
   } catch (const trainer::ConfigError& error) {
-    trainer::print_config_error(error.what());
+    trainer::print_config_error(error);
     code = error.exit_code();
   } catch (const trainer::HostOutOfMemory& error) {
     trainer::print_error(trainer::host_out_of_memory_message(error));

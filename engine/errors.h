@@ -4,6 +4,9 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "engine/source_location.h"
 
 namespace trainer {
 
@@ -30,10 +33,24 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Wrong usage or configuration. what() is the full, already located text (see engine/config/diagnostic.h).
+/// One mistake in a configuration, told as a compiler tells it (engine/config/diagnostic.h).
+struct Diagnostic {
+  SourceLocation location;
+  std::string message;      ///< what is wrong: "unknown key 'batch_sise'"
+  std::string expectation;  ///< what would be right: "an integer from 1 to 10"; may be empty
+  std::string suggestion;   ///< the nearest right word, shown as "did you mean '…'?"; may be empty
+  std::string source_line;  ///< the line the location points into; empty where unknown
+};
+
+/// Wrong usage or configuration. what() is a message or, where there are diagnostics, their text.
 class ConfigError : public Error {
  public:
-  explicit ConfigError(const std::string& message) : Error(ExitCode::config, message) {}
+  explicit ConfigError(const std::string& message, std::vector<Diagnostic> diagnostics = {})
+      : Error(ExitCode::config, message), diagnostics_(std::move(diagnostics)) {}
+  const std::vector<Diagnostic>& diagnostics() const noexcept { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
 };
 
 /// A data, checkpoint or output file that is missing, damaged or not what was expected.

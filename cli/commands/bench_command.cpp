@@ -76,7 +76,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   const CompiledExperiment compiled = compile_experiment(asked, data.description, *device, capacity);
   const auto& [experiment, description, program, schedule] = compiled;
   if (schedule.total_steps() == 0)
-    throw ConfigError("error: a run of no steps has none to time; train.steps=10 gives it some");
+    throw ConfigError("a run of no steps has none to time; train.steps=10 gives it some");
 
   BenchFindings findings;
   findings.experiment_name = experiment.name;

@@ -88,8 +88,8 @@ ExitCode run(const RunArguments& arguments) {
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
 
   Interruption interruption;
-  EventFileSink event_file(experiment.output, TRAINER_VERSION);
-  JsonLinesSink json_lines(stdout, TRAINER_VERSION);
+  EventFileSink event_file(experiment.output);
+  JsonLinesSink json_lines(stdout);
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
                          style_for(stdout), &interruption, event_file.path(),
                          experiment.train.batch_size_rule == BatchSizeRule::automatic});

@@ -13,25 +13,14 @@ class EventFanout final : public EventSink {
  public:
   void add(EventSink& sink) { sinks_.push_back(&sink); }
 
-  void on_start(const StartEvent& event) override { each(&EventSink::on_start, event); }
-  void on_step(const StepEvent& event) override { each(&EventSink::on_step, event); }
-  void on_eval(const EvalEvent& event) override { each(&EventSink::on_eval, event); }
-  void on_checkpoint(const CheckpointEvent& event) override { each(&EventSink::on_checkpoint, event); }
-  void on_out_of_memory(const OutOfMemoryEvent& event) override { each(&EventSink::on_out_of_memory, event); }
-  void on_adapt(const AdaptEvent& event) override { each(&EventSink::on_adapt, event); }
-  void on_warning(const WarningEvent& event) override { each(&EventSink::on_warning, event); }
-  void on_diverged(const DivergedEvent& event) override { each(&EventSink::on_diverged, event); }
-  void on_end(const EndEvent& event) override { each(&EventSink::on_end, event); }
+  void take(const Event& event) override {
+    tell_all([&](EventSink& sink) { sink.take(event); });
+  }
   void make_durable() override {
     tell_all([](EventSink& sink) { sink.make_durable(); });
   }
 
  private:
-  template <typename Event>
-  void each(void (EventSink::*handler)(const Event&), const Event& event) {
-    tell_all([&](EventSink& sink) { (sink.*handler)(event); });
-  }
-
   template <typename Function>
   void tell_all(Function tell) {
     std::exception_ptr first;

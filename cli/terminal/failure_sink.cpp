@@ -11,7 +11,15 @@
 
 namespace trainer {
 
-void FailureSink::on_start(const StartEvent& event) {
+void FailureSink::take(const Event& event) {
+  if (const auto* start = std::get_if<StartEvent>(&event)) note(*start);
+  if (const auto* failure = std::get_if<OutOfMemoryEvent>(&event)) tell(*failure);
+  if (const auto* adaptation = std::get_if<AdaptEvent>(&event)) tell(*adaptation);
+  if (const auto* warning = std::get_if<WarningEvent>(&event)) tell(*warning);
+  if (const auto* divergence = std::get_if<DivergedEvent>(&event)) tell(*divergence);
+}
+
+void FailureSink::note(const StartEvent& event) {
   device_ = event.device_kind;
   if (event.experiment == nullptr) return;
   const Experiment& experiment = *event.experiment;
@@ -23,7 +31,7 @@ void FailureSink::on_start(const StartEvent& event) {
   if (experiment.train.clip_norm == 0) against_divergence_ += ", or train.clip_norm=1";
 }
 
-void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
+void FailureSink::tell(const OutOfMemoryEvent& event) const {
   if (options_.brief) {
     std::fputs((out_of_memory_message(event.context.failure, device_) + '\n').c_str(), stderr);
     return;
@@ -38,19 +46,19 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
     std::fputs("\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n", stderr);
 }
 
-void FailureSink::on_adapt(const AdaptEvent& event) {
+void FailureSink::tell(const AdaptEvent& event) const {
   const std::string text =
       options_.brief ? adaptation_message(event) + '\n' : '\n' + adaptation_report(event, options_.style) + '\n';
   std::fputs(text.c_str(), stderr);
 }
 
-void FailureSink::on_warning(const WarningEvent& event) {
+void FailureSink::tell(const WarningEvent& event) const {
   const std::string text = paint(options_.style, Ink::yellow, "Warning:") + ' ' +
                            wrap(escaped(event.message), static_cast<std::size_t>(options_.style.width) - 9) + '\n';
   std::fputs(text.c_str(), stderr);
 }
 
-void FailureSink::on_diverged(const DivergedEvent& event) {
+void FailureSink::tell(const DivergedEvent& event) const {
   std::string message = fmt::format("{} the loss is {} in step {}", paint(options_.style, Ink::red, "Diverged:"),
                                     std::isnan(event.loss) ? "not a number" : fmt::format("{:.4g}", event.loss),
                                     format_count(event.step));

@@ -25,13 +25,15 @@ class FailureSink final : public EventSink {
   };
   explicit FailureSink(Options options) : options_(std::move(options)) {}
 
-  void on_start(const StartEvent& event) override;
-  void on_out_of_memory(const OutOfMemoryEvent& event) override;
-  void on_adapt(const AdaptEvent& event) override;
-  void on_warning(const WarningEvent& event) override;
-  void on_diverged(const DivergedEvent& event) override;
+  void take(const Event& event) override;
 
  private:
+  void note(const StartEvent& event);
+  void tell(const OutOfMemoryEvent& event) const;
+  void tell(const AdaptEvent& event) const;
+  void tell(const WarningEvent& event) const;
+  void tell(const DivergedEvent& event) const;
+
   Options options_;
   std::string device_ = "cpu";
   bool adapts_ = false;                                      ///< memory.on_oom: adapt

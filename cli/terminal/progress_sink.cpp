@@ -60,7 +60,11 @@ std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines) {
       if (power * factor >= wanted) return power * factor;
 }
 
-void ProgressSink::on_start(const StartEvent& event) {
+void ProgressSink::take(const Event& event) {
+  std::visit([this](const auto& told) { show(told); }, event);
+}
+
+void ProgressSink::show(const StartEvent& event) {
   start_ = event;
   start_time_ = last_line_ = Clock::now();
   log_every_ =
@@ -85,7 +89,7 @@ void ProgressSink::on_start(const StartEvent& event) {
   flush();
 }
 
-void ProgressSink::on_step(const StepEvent& event) {
+void ProgressSink::show(const StepEvent& event) {
   last_step_ = event;
   samples_ += event.samples;
   seconds_ += event.seconds;
@@ -104,7 +108,7 @@ void ProgressSink::on_step(const StepEvent& event) {
   if (options_.redraws && (is_last || panel_lines_ == 0 || seconds_since(last_draw_) >= 0.1)) draw(event);
 }
 
-void ProgressSink::on_eval(const EvalEvent& event) {
+void ProgressSink::show(const EvalEvent& event) {
   std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {}", format_count(event.step),
                                  event.epoch, format_loss(event.loss));
   if (event.accuracy) line += fmt::format(", accuracy {:.2f} %", 100 * *event.accuracy);
@@ -116,12 +120,7 @@ void ProgressSink::on_eval(const EvalEvent& event) {
   flush();
 }
 
-void ProgressSink::on_out_of_memory(const OutOfMemoryEvent&) { leave_panel(); }
-void ProgressSink::on_adapt(const AdaptEvent&) { leave_panel(); }
-void ProgressSink::on_warning(const WarningEvent&) { leave_panel(); }
-void ProgressSink::on_diverged(const DivergedEvent&) { leave_panel(); }
-
-void ProgressSink::on_end(const EndEvent& event) {
+void ProgressSink::show(const EndEvent& event) {
   leave_panel();
   write(run_summary(event, start_.experiment != nullptr ? start_.experiment->checkpoint.best : Metric::loss,
                     options_.event_file, options_.style));

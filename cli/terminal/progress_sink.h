@@ -25,18 +25,21 @@ class ProgressSink final : public EventSink {
   };
   explicit ProgressSink(Options options) : options_(std::move(options)) {}
 
-  void on_start(const StartEvent& event) override;
-  void on_step(const StepEvent& event) override;
-  void on_eval(const EvalEvent& event) override;
-  void on_out_of_memory(const OutOfMemoryEvent& event) override;
-  void on_adapt(const AdaptEvent& event) override;
-  void on_warning(const WarningEvent& event) override;
-  void on_diverged(const DivergedEvent& event) override;
-  void on_end(const EndEvent& event) override;
+  void take(const Event& event) override;
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void show(const StartEvent& event);
+  void show(const StepEvent& event);
+  void show(const EvalEvent& event);
+  void show(const CheckpointEvent&) {}
+  // Another sink tells of these, below the panel.
+  void show(const OutOfMemoryEvent&) { leave_panel(); }
+  void show(const AdaptEvent&) { leave_panel(); }
+  void show(const WarningEvent&) { leave_panel(); }
+  void show(const DivergedEvent&) { leave_panel(); }
+  void show(const EndEvent& event);
   std::string step_line(const StepEvent& event) const;
   std::string panel(const StepEvent& event) const;
   void print_line(const std::string& line);

@@ -164,7 +164,7 @@ std::vector<std::string> all_keys() {
   diagnostic.message = fmt::format("there is no key '{}'", shortened(key));
   diagnostic.expectation = "a key such as train.batch_size, a section such as train, or a layer such as conv2d";
   diagnostic.suggestion = suggestion;
-  throw ConfigError(render(diagnostic));
+  throw config_error({diagnostic});
 }
 
 /// Text in a cell of a Markdown table.

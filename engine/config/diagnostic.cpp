@@ -108,13 +108,14 @@ ConfigError config_error(std::vector<Diagnostic> diagnostics, std::size_t most_s
   }
   const std::size_t rest = diagnostics.size() - shown;
   if (rest > 0) text += fmt::format("\nand {} more error{}", rest, rest == 1 ? "" : "s");
-  return ConfigError(text);
+  return ConfigError(text, std::move(diagnostics));
 }
 
 ConfigError located_error(const SourceLocation& location, std::string_view message, std::string_view expectation,
                           std::string_view suggestion) {
   std::string line = location.line == 0 ? location.file : line_of_file(location.file, location.line);
-  return ConfigError(render({location, std::string(message), std::string(expectation), std::string(suggestion), line}));
+  return config_error(
+      {Diagnostic{location, std::string(message), std::string(expectation), std::string(suggestion), line}});
 }
 
 }  // namespace trainer

@@ -4,19 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/yaml/source_location.h"
 #include "engine/errors.h"
+#include "engine/source_location.h"
 
 namespace trainer {
-
-/// One mistake in a configuration, told as a compiler tells it.
-struct Diagnostic {
-  SourceLocation location;
-  std::string message;      ///< what is wrong: "unknown key 'batch_sise'"
-  std::string expectation;  ///< what would be right: "an integer from 1 to 10"; may be empty
-  std::string suggestion;   ///< the nearest right word, shown as "did you mean '…'?"; may be empty
-  std::string source_line;  ///< the line the location points into; empty where unknown
-};
 
 /// The diagnostic as text without a newline at its end:
 ///

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/config/yaml/source_location.h"
+#include "engine/source_location.h"
 
 namespace trainer {
 

@@ -103,7 +103,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);
   const Verdict as_is = planner.plan(experiment, data, findings.capacity);
   // Where the device cannot run it as it is, the reason is what the user wants to hear.
-  if (!as_is.problem.empty()) throw ConfigError(as_is.problem);
+  if (as_is.problem) throw ConfigError(*as_is.problem);
   findings.as_is_fits = as_is.fits;
   findings.as_is_peak = as_is.peak_reserved;
   findings.effective_batch = RunSchedule(settled, data).step(1).num_samples;

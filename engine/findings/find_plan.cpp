@@ -63,8 +63,8 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   for (const std::string& note : target.notes) row.note += (row.note.empty() ? "" : " ") + note;
   Planner planner(*target.device, target.rates);
   const Verdict verdict = planner.plan(experiment, data, row.capacity);
-  row.problem = verdict.problem;
-  if (!row.problem.empty()) {
+  if (verdict.problem) {
+    row.problem = verdict.problem->what();
     // No target can run a configuration that cannot be compiled.
     compile_experiment(experiment, data, *target.device, row.capacity);
     return row;

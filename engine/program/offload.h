@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "engine/config/yaml/source_location.h"
 #include "engine/program/program.h"
+#include "engine/source_location.h"
 
 namespace trainer {
 

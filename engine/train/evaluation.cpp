@@ -59,7 +59,7 @@ bool TrainingLoop::evaluate() {
   }
   const LossSummary summary = summarize(read_statistics());
   if (!std::isfinite(summary.loss)) {
-    events_.on_diverged(locate_in_evaluation(summary.loss));
+    events_.take(locate_in_evaluation(summary.loss));
     return false;
   }
   state_.evaluated = true;
@@ -75,7 +75,7 @@ bool TrainingLoop::evaluate() {
   event.best = note_evaluation(summary);
   event.memory = measure();
   event.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  events_.on_eval(event);
+  events_.take(event);
   last_finish_ = Clock::now();
   return true;
 }

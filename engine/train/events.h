@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/device/device.h"
@@ -29,6 +30,7 @@ struct StartEvent {
   std::int64_t first_placed_step = -1;  ///< as planned: Note [Placed layouts] in plan/placed_layouts.h; -1: none is
   std::int64_t num_parameters = 0;
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
+  std::string trainer_version{};
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
   std::optional<Resumption> resumption{};
   bool leaves_former_run = false;  ///< one that was to be replaced stays, since this one does not fit
@@ -137,19 +139,16 @@ struct EndEvent {
   std::int64_t num_warnings = 0;
 };
 
-/// What a run tells. Calls come from the training thread, in order; a sink must not throw for lack of a terminal.
+/// What a run tells. A sink that says something of every event visits it with an overload for each, so that a new one
+/// without an overload does not compile; a sink of few asks for those by std::get_if.
+using Event = std::variant<StartEvent, StepEvent, EvalEvent, CheckpointEvent, OutOfMemoryEvent, AdaptEvent,
+                           WarningEvent, DivergedEvent, EndEvent>;
+
+/// Calls come from the training thread, in order; a sink must not throw for lack of a terminal.
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  virtual void on_start(const StartEvent&) {}
-  virtual void on_step(const StepEvent&) {}
-  virtual void on_eval(const EvalEvent&) {}
-  virtual void on_checkpoint(const CheckpointEvent&) {}
-  virtual void on_out_of_memory(const OutOfMemoryEvent&) {}
-  virtual void on_adapt(const AdaptEvent&) {}
-  virtual void on_warning(const WarningEvent&) {}
-  virtual void on_diverged(const DivergedEvent&) {}
-  virtual void on_end(const EndEvent&) {}
+  virtual void take(const Event& event) = 0;
   /// Whatever keeps events on a disk has there what was told until now: a checkpoint follows, behind which none of it
   /// is told again. Throws DataError where the disk refuses.
   virtual void make_durable() {}

@@ -39,7 +39,7 @@ void LeakWatch::tell(std::int64_t step) {
 
 void LeakWatch::warn(const WarningEvent& event) {
   ++num_warnings_;
-  events_.on_warning(event);
+  events_.take(event);
 }
 
 }  // namespace trainer

@@ -81,11 +81,12 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
 
 void TrainingLoop::warn_of_weightless(std::int64_t step) {
   if (std::exchange(warned_of_weightless_, true)) return;
-  events_.on_warning({.step = step,
-                      .message = fmt::format(
-                          "all samples of step {} are of classes of weight 0 in loss.class_weights: "
-                          "such steps have a loss and gradients of 0, and only momentum and weight decay move weights",
-                          step)});
+  events_.take(WarningEvent{
+      .step = step,
+      .message =
+          fmt::format("all samples of step {} are of classes of weight 0 in loss.class_weights: "
+                      "such steps have a loss and gradients of 0, and only momentum and weight decay move weights",
+                      step)});
   ++progress_.num_warnings;
 }
 
@@ -100,7 +101,7 @@ bool TrainingLoop::finish_step() {
   const bool has_lost_weights = std::isnan(result.statistics[num_counted]);
   if (has_lost_weights || (was_skipped ? *event.loss_scale < least_scale : !is_finite)) {
     driver_.drop_all();
-    events_.on_diverged(locate_in_step(queued.step, queued.first_scalars, summary.loss));
+    events_.take(locate_in_step(queued.step, queued.first_scalars, summary.loss));
     return false;
   }
   driver_.remove_oldest();
@@ -121,7 +122,7 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
-  events_.on_step(event);
+  events_.take(event);
   if (saver_ != nullptr) saver_->save_config(progress_);
   return true;
 }

@@ -47,7 +47,7 @@ std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experi
   progress.saved_evaluated = state.evaluated;
   progress.last_checkpoint = saved.path;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  events.on_checkpoint({.step = state.step, .path = saved.path, .seconds = seconds.count()});
+  events.take(CheckpointEvent{.step = state.step, .path = saved.path, .seconds = seconds.count()});
   return -1;
 }
 

@@ -109,7 +109,7 @@ bool TrainingLoop::save() {
   const std::int32_t non_finite = write_checkpoint();
   if (non_finite < 0) return true;
   const Parameter& parameter = program_.parameters[static_cast<std::size_t>(non_finite)];
-  events_.on_diverged({state_.step, progress_.last_loss, program_.layer_label(parameter.layer), parameter.name});
+  events_.take(DivergedEvent{state_.step, progress_.last_loss, program_.layer_label(parameter.layer), parameter.name});
   return false;
 }
 

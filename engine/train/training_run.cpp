@@ -136,6 +136,7 @@ class TrainingRun {
   void emit_start(bool can_train) {
     StartEvent start;
     start.experiment = &given_;
+    start.trainer_version = options_.trainer_version;
     start.adapted = adapted_;
     start.device_kind = device_.kind();
     start.device_name = device_.name();
@@ -156,7 +157,7 @@ class TrainingRun {
     start.process = process_of_program();
     places_are_told_ = start.first_placed_step >= 0;
     start.planned_touched = planned_touched_;
-    events_.on_start(start);
+    events_.take(std::move(start));
   }
 
   ProcessMemory process_of_program() const {
@@ -189,7 +190,7 @@ class TrainingRun {
   void adapt(const OutOfMemoryContext& context, const Change& change) {
     TrainingState& state = progress_.state;
     const std::int64_t step = state.evaluated ? state.step + 1 : state.step;
-    events_.on_adapt({.step = step, .context = context, .capacity = capacity_, .change = change});
+    events_.take(AdaptEvent{.step = step, .context = context, .capacity = capacity_, .change = change});
     end_.adaptations.push_back({step, change.capacity, change.set, change.numbers});
     const std::int64_t num_steps = compiled_->schedule.total_steps();
     compiled_ = std::make_unique<CompiledExperiment>(
@@ -228,7 +229,7 @@ class TrainingRun {
         diagnose(device_, failed, data_.description, capacity, held_by_others, std::move(advice.not_enough));
     event.fixes = std::move(advice.fixes);
     if (asked_batch_size_ == BatchSizeRule::automatic) name_batch_size(event.fixes);
-    events_.on_out_of_memory(event);
+    events_.take(std::move(event));
   }
 
   /// The fixes were planned with the batch that `auto` stood for; pasted beside `auto` they would meet another.
@@ -357,7 +358,7 @@ class TrainingRun {
   }
 
   void warn(const std::string& message) {
-    events_.on_warning({.step = progress_.state.step, .message = message});
+    events_.take(WarningEvent{.step = progress_.state.step, .message = message});
     ++progress_.num_warnings;
   }
 
@@ -433,7 +434,7 @@ class TrainingRun {
     end_.planned_touched = planned_touched_;
     end_.peak_resident = peak_resident_bytes();
     end_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    events_.on_end(end_);
+    events_.take(end_);
   }
 
   const RunStart& start_;

@@ -79,6 +79,7 @@ TEST_CASE("mistyped commands and flags get a suggestion and exit with 2") {
       {{"run", "a.yaml", "--log-every", "x"}, "--log-every: 'x' is not an integer of at least 1"},
       {{"plan", "configs/quickstart.yaml", "--capacity", "12 apples"}, "'12 apples' is not a size"},
       {{"doctor", "now"}, "unexpected argument 'now'"},
+      {{"run", "a: error: b.yaml"}, "error: cannot read 'a: error: b.yaml'"},
   };
   for (const Mistake& mistake : mistakes) {
     const ProcessResult result = run_trainer(mistake.words);

@@ -115,4 +115,14 @@ TEST_CASE("a later stage's error goes without the line where the file is gone") 
   CHECK(std::string(located_error({"gone.yaml", 3, 4, 2}, "wrong").what()) == "gone.yaml:3:4: error: wrong");
 }
 
+TEST_CASE("an error of a configuration carries its places, the first of the file first") {
+  const ConfigError error =
+      config_error({{{"a.yaml", 9, 2}, "late", "", "", ""}, {{"a.yaml", 3, 4}, "early", "12", "word", "key: 1"}});
+  REQUIRE(error.diagnostics().size() == 2);
+  CHECK(error.diagnostics()[0].location == SourceLocation{"a.yaml", 3, 4});
+  CHECK(error.diagnostics()[0].message == "early");
+  CHECK(error.diagnostics()[1].message == "late");
+  CHECK(ConfigError("cannot read 'a: error: b'").diagnostics().empty());
+}
+
 }  // namespace trainer

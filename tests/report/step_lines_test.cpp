@@ -117,7 +117,7 @@ TEST_CASE("a step's line is the object that nlohmann would write, key by key and
     events.back().stage = stage;
   }
   for (const StepEvent& event : events) {
-    const std::string line = step_json(event);
+    const std::string line = event_json(event);
     INFO(line);
     CHECK(line.find('\n') == std::string::npos);
     const ordered_json expected = ordered_json::parse(dump(object_of(event))), parsed = ordered_json::parse(line);
@@ -129,30 +129,30 @@ TEST_CASE("a step's line is the object that nlohmann would write, key by key and
 
 TEST_CASE("a line is added behind what is there, in memory that is used again") {
   std::string text = "before ";
-  append_step_json(sample_step(), text);
-  CHECK(text == "before " + step_json(sample_step()));
+  append_event_json(sample_step(), text);
+  CHECK(text == "before " + event_json(sample_step()));
   text.clear();
   const char* const place = text.data();
-  append_step_json(sample_step(), text);
+  append_event_json(sample_step(), text);
   CHECK(text.data() == place);
 }
 
 TEST_CASE("lines of steps that follow each other are seen together, and with every other event at once") {
   const TemporaryFile file;
-  JsonLinesSink sink(file.stream, "1");
-  sink.on_start({});
+  JsonLinesSink sink(file.stream);
+  sink.take(StartEvent{});
   CHECK(num_lines(file.path) == 1);
-  for (int step = 0; step < 5; ++step) sink.on_step(sample_step());
+  for (int step = 0; step < 5; ++step) sink.take(sample_step());
   CHECK(num_lines(file.path) == 1);
-  sink.on_eval({});
+  sink.take(EvalEvent{});
   CHECK(num_lines(file.path) == 7);
-  sink.on_step(sample_step());
+  sink.take(sample_step());
   CHECK(num_lines(file.path) == 7);
   std::this_thread::sleep_for(std::chrono::milliseconds(110));
-  sink.on_step(sample_step());
+  sink.take(sample_step());
   CHECK(num_lines(file.path) == 9);
-  sink.on_step(sample_step());
-  sink.on_end({});
+  sink.take(sample_step());
+  sink.take(EndEvent{});
   CHECK(num_lines(file.path) == 11);
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("a step's line takes less than a third of the time of a tree of object
   const double of_object = microseconds_of([&] { line = dump(object_of(event)); });
   const double of_line = microseconds_of([&] {
     line.clear();
-    append_step_json(event, line);
+    append_event_json(event, line);
   });
   CHECK(of_line < of_object / 3);
 }
@@ -171,10 +171,10 @@ TEST_CASE("Benchmark: microseconds that each sink takes of a step", "[.benchmark
   const StepEvent event = sample_step();
   std::string line;
   std::FILE* const nowhere = std::fopen("/dev/null", "w");
-  JsonLinesSink lines(nowhere, "1");
+  JsonLinesSink lines(nowhere);
   const std::string folder = std::filesystem::temp_directory_path() / ("step_lines_bench." + std::to_string(getpid()));
-  EventFileSink file(folder, "1");
-  file.on_start({});
+  EventFileSink file(folder);
+  file.take(StartEvent{});
   const auto former = [&] {
     line = dump(object_of(event));
     std::fwrite(line.data(), 1, line.size(), nowhere);
@@ -182,9 +182,9 @@ TEST_CASE("Benchmark: microseconds that each sink takes of a step", "[.benchmark
     std::fflush(nowhere);
   };
   std::printf("a tree of objects, each line flushed %6.3f us\n", microseconds_of(former));
-  std::printf("JsonLinesSink                        %6.3f us\n", microseconds_of([&] { lines.on_step(event); }));
-  std::printf("EventFileSink                        %6.3f us\n", microseconds_of([&] { file.on_step(event); }));
-  file.on_end({});
+  std::printf("JsonLinesSink                        %6.3f us\n", microseconds_of([&] { lines.take(event); }));
+  std::printf("EventFileSink                        %6.3f us\n", microseconds_of([&] { file.take(event); }));
+  file.take(EndEvent{});
   std::fclose(nowhere);
   std::filesystem::remove_all(folder);
 }

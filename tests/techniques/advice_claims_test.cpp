@@ -8,6 +8,7 @@
 #include "engine/program/compile.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/plan/plan_stages.h"
+#include "engine/report/text/change_text.h"
 #include "tests/techniques/generated_experiments.h"
 #include "tests/whole_runs/training_fixture.h"
 
@@ -67,8 +68,9 @@ void check_advice(const ClaimedCase& the_case, const Advice& advice, ClaimCounts
   }
   for (const Change& fix : advice.fixes) {
     std::vector<std::string> wider = fix.set;
-    if (!tells(fix.what, "the widest that was found to fit", counts) &&
-        !tells(fix.what, "the most that were found to fit", counts))
+    const std::string text = change_text(fix);
+    if (!tells(text, "the widest that was found to fit", counts) &&
+        !tells(text, "the most that were found to fit", counts))
       continue;
     const std::size_t equals = wider.back().find('=') + 1;
     wider.back() = wider.back().substr(0, equals) + std::to_string(std::stoll(wider.back().substr(equals)) + 1);
@@ -218,7 +220,7 @@ TEST_CASE("every sentence of advice about 150 generated runs is what plans of th
     const TestRun generated(yaml, folder.path("run"), base);
     Planner planner(*device, rates);
     const Verdict unbounded = planner.plan(generated.experiment, generated.data.description, unlimited_capacity);
-    REQUIRE(unbounded.problem.empty());
+    REQUIRE_FALSE(unbounded.problem.has_value());
     const double share = std::uniform_real_distribution<double>(0.1, 1.1)(random);
     const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(unbounded.peak_reserved));
     INFO("capacity " << capacity);

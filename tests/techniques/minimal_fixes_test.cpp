@@ -88,7 +88,7 @@ TEST_CASE("no setting of any fix, choice or adaptation of 300 generated runs wit
     const DataDescription& data = generated.data.description;
     Planner planner(*device, rates);
     const Verdict unbounded = planner.plan(generated.experiment, data, unlimited_capacity);
-    REQUIRE(unbounded.problem.empty());
+    REQUIRE_FALSE(unbounded.problem.has_value());
     const double share = std::uniform_real_distribution<double>(0.15, 1.0)(random);
     const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(unbounded.peak_reserved));
     if (planner.fits(generated.experiment, data, capacity)) continue;

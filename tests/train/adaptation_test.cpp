@@ -128,17 +128,13 @@ struct AdaptingSink : RecordingSink {
   std::function<void(const AdaptEvent&)> at_adaptation;
   std::function<void(const EvalEvent&)> at_evaluation;
   std::function<void(const StepEvent&)> at_step;
-  void on_adapt(const AdaptEvent& event) override {
-    RecordingSink::on_adapt(event);
-    if (at_adaptation) at_adaptation(event);
-  }
-  void on_eval(const EvalEvent& event) override {
-    RecordingSink::on_eval(event);
-    if (at_evaluation) at_evaluation(event);
-  }
-  void on_step(const StepEvent& event) override {
-    RecordingSink::on_step(event);
-    if (at_step) at_step(event);
+  void take(const Event& event) override {
+    RecordingSink::take(event);
+    if (const auto* adaptation = std::get_if<AdaptEvent>(&event); adaptation != nullptr && at_adaptation)
+      at_adaptation(*adaptation);
+    if (const auto* evaluation = std::get_if<EvalEvent>(&event); evaluation != nullptr && at_evaluation)
+      at_evaluation(*evaluation);
+    if (const auto* step = std::get_if<StepEvent>(&event); step != nullptr && at_step) at_step(*step);
   }
 };
 
@@ -216,7 +212,7 @@ TEST_CASE("An adapted run goes on with the losses of one that has the adapted se
     REQUIRE_FALSE(events.adaptations.empty());
     ++num_adapted;
     const AdaptEvent& last = events.adaptations.back();
-    INFO(last.change.what);
+    CAPTURE(last.change.set);
     CHECK(last.step == 5);
     CHECK(last.change.capacity <= device.memory.real_capacity);
     REQUIRE(events.steps.size() == 10);

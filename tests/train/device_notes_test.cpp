@@ -25,10 +25,10 @@ TEST_CASE("What a device had to do in another way is a warning, once, and stands
 TEST_CASE("What a device had to do in another way is told of a run that fails, too") {
   struct FullDisk : RecordingSink {
     bool takes_warnings = true;
-    void on_step(const StepEvent&) override { throw DataError("no space left"); }
-    void on_warning(const WarningEvent& event) override {
-      if (!takes_warnings) throw DataError("no space left for warnings");
-      RecordingSink::on_warning(event);
+    void take(const Event& event) override {
+      if (std::holds_alternative<StepEvent>(event)) throw DataError("no space left");
+      if (std::holds_alternative<WarningEvent>(event) && !takes_warnings) throw DataError("no space left for warnings");
+      RecordingSink::take(event);
     }
   };
   const OutputFolder folder;

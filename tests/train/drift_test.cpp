@@ -110,9 +110,10 @@ TEST_CASE("Memory that no buffer of the program accounts for is told once") {
   OpenRun open(small_experiment, folder.path("run"));
   struct Thief : RecordingSink {
     Allocator* allocator = nullptr;
-    void on_step(const StepEvent& event) override {
-      RecordingSink::on_step(event);
-      if (event.step == 5 || event.step == 20) allocator->allocate(1000);
+    void take(const Event& event) override {
+      RecordingSink::take(event);
+      const auto* step = std::get_if<StepEvent>(&event);
+      if (step != nullptr && (step->step == 5 || step->step == 20)) allocator->allocate(1000);
     }
   } events;
   open.open();
@@ -131,8 +132,11 @@ TEST_CASE("Ten thousand steps leave every counter where it was") {
     OpenRun* open = nullptr;
     std::set<std::vector<std::int64_t>> counters;
     std::int64_t num_warnings = 0, resident = 0, heap = 0;
-    void on_warning(const WarningEvent&) override { ++num_warnings; }
-    void on_step(const StepEvent& event) override {
+    void take(const Event& event) override {
+      if (std::holds_alternative<WarningEvent>(event)) ++num_warnings;
+      if (const auto* step = std::get_if<StepEvent>(&event)) count(*step);
+    }
+    void count(const StepEvent& event) {
       // Two epochs, with the odd last batch, and an evaluation have been seen.
       if (event.step <= 1012) return;
       const MemoryStatistics& statistics = open->session->allocator().statistics();

@@ -33,9 +33,10 @@ train: {batch_size: 200, steps: 4}
 struct HoldingSink : RecordingSink {
   const WrappedDevice* device = nullptr;
   std::vector<std::int64_t> held;
-  void on_out_of_memory(const OutOfMemoryEvent& event) override {
-    RecordingSink::on_out_of_memory(event);
-    if (device->source != nullptr) held.push_back(device->source->held());
+  void take(const Event& event) override {
+    RecordingSink::take(event);
+    if (std::holds_alternative<OutOfMemoryEvent>(event) && device->source != nullptr)
+      held.push_back(device->source->held());
   }
 };
 
@@ -63,7 +64,7 @@ TEST_CASE("What the plan shows not to fit is reported before the first step, and
   // The same folder serves the repaired run.
   REQUIRE(!events.failures[0].fixes.empty());
   const Change& fix = events.failures[0].fixes.front();
-  INFO(fix.what);
+  CAPTURE(fix.set);
   REQUIRE(fix.fits);
   std::vector<std::string> overrides = fix.set;
   overrides.insert(overrides.begin(), "memory.limit=48MiB");

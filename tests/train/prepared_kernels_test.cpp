@@ -10,9 +10,9 @@ struct PreparationSink : RecordingSink {
   const WrappedDevice* device = nullptr;
   std::int64_t num_prepared = 0;
 
-  void on_step(const StepEvent& event) override {
-    if (steps.empty()) num_prepared = device->num_prepared;
-    RecordingSink::on_step(event);
+  void take(const Event& event) override {
+    if (std::holds_alternative<StepEvent>(event) && steps.empty()) num_prepared = device->num_prepared;
+    RecordingSink::take(event);
   }
 };
 

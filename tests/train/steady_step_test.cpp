@@ -79,9 +79,11 @@ namespace {
 /// Counts between two steps, and keeps nothing itself.
 struct CountingSink : EventSink {
   std::int64_t first = 0, last = 0;
-  void on_step(const StepEvent& event) override {
-    if (event.step == first) counting = true;
-    if (event.step == last) counting = false;
+  void take(const Event& event) override {
+    const auto* step = std::get_if<StepEvent>(&event);
+    if (step == nullptr) return;
+    if (step->step == first) counting = true;
+    if (step->step == last) counting = false;
   }
 };
 

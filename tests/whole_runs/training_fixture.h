@@ -66,18 +66,23 @@ struct RecordingSink : EventSink {
   Interruption* interruption = nullptr;
   std::int64_t interrupt_after = -1;
 
-  void on_start(const StartEvent& event) override { starts.push_back(event); }
-  void on_step(const StepEvent& event) override {
+  void take(const Event& event) override {
+    std::visit([this](const auto& told) { record(told); }, event);
+  }
+
+ private:
+  void record(const StartEvent& event) { starts.push_back(event); }
+  void record(const StepEvent& event) {
     steps.push_back(event);
     if (interruption != nullptr && event.step == interrupt_after) ++interruption->requests;
   }
-  void on_eval(const EvalEvent& event) override { evaluations.push_back(event); }
-  void on_checkpoint(const CheckpointEvent& event) override { checkpoints.push_back(event); }
-  void on_out_of_memory(const OutOfMemoryEvent& event) override { failures.push_back(event); }
-  void on_adapt(const AdaptEvent& event) override { adaptations.push_back(event); }
-  void on_warning(const WarningEvent& event) override { warnings.push_back(event); }
-  void on_diverged(const DivergedEvent& event) override { divergences.push_back(event); }
-  void on_end(const EndEvent& event) override { ends.push_back(event); }
+  void record(const EvalEvent& event) { evaluations.push_back(event); }
+  void record(const CheckpointEvent& event) { checkpoints.push_back(event); }
+  void record(const OutOfMemoryEvent& event) { failures.push_back(event); }
+  void record(const AdaptEvent& event) { adaptations.push_back(event); }
+  void record(const WarningEvent& event) { warnings.push_back(event); }
+  void record(const DivergedEvent& event) { divergences.push_back(event); }
+  void record(const EndEvent& event) { ends.push_back(event); }
 };
 
 /// A small network with everything whose state could be lost: batch norm, dropout, momentum, an odd last batch,

@@ -48,7 +48,9 @@ void SourceSet::report(const Mark& mark, std::string message, std::string expect
   Diagnostic diagnostic{location(mark), std::move(message), std::move(expectation), std::move(suggestion),
                         std::string(shown)};
   mistakes_.push_back({mark.source, std::move(diagnostic)});
-  if (mistakes_.size() >= most_mistakes) throw ConfigError(std::string(error().what()) + ", where reading stopped");
+  if (mistakes_.size() < most_mistakes) return;
+  const ConfigError all = error();
+  throw ConfigError(std::string(all.what()) + ", where reading stopped", all.diagnostics());
 }
 
 ConfigError SourceSet::error() const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -15,11 +16,63 @@ enum class Numbers : std::uint8_t {
   other,          ///< another result: another batch, precision, optimizer or model
 };
 
+/// What one setting of a change does.
+enum class Effect : std::uint8_t {
+  smaller_batch,
+  largest_batch,   ///< a smaller one; one sample more does not fit
+  smallest_batch,  ///< of one sample
+  smaller_eval_batch,
+  largest_eval_batch,  ///< a smaller one, the largest that was found to fit
+  f32_operands,
+  half_operands,
+  f32_gradients,
+  half_gradients,
+  f32_weights,
+  half_weights,
+  f32_moments,
+  eight_bit_moments,
+  no_recomputation,
+  recomputation_by_rule,  ///< train.checkpointing: sqrt
+  least_recomputation,    ///< of as few activations as must be
+  cheap_recomputation,
+  no_cheap_recomputation,
+  planned_places,
+  cached_blocks,
+  expandable_segments,
+  fixed_segments,
+  updates_in_backward,
+  updates_at_end,
+  chunked_loss,
+  least_scratch,
+  no_momentum,
+  no_moments,      ///< SGD in the place of another optimizer
+  narrower_layer,  ///< the widest that was found to fit
+  fewer_repeats,   ///< the most that were found to fit
+  higher_limit,
+};
+
+/// Another cut of an update into micro-batches.
+struct UpdateCut {
+  std::int64_t num_samples = 0, num_samples_before = 0;  ///< of an update
+  std::int64_t num_parts = 1, batch_size = 0;
+
+  friend bool operator==(const UpdateCut&, const UpdateCut&) = default;
+};
+
+/// Several layers of which the most narrowed is 1/divisor as wide.
+struct NarrowerLayers {
+  std::int64_t num_layers = 0, divisor = 1;
+
+  friend bool operator==(const NarrowerLayers&, const NarrowerLayers&) = default;
+};
+
+using ChangePart = std::variant<Effect, UpdateCut, NarrowerLayers>;
+
 /// A change of an experiment that was planned. Fixes, choices and adaptations are lists of these.
 struct Change {
-  Experiment experiment;         ///< as changed
-  std::vector<std::string> set;  ///< overrides to paste: "train.batch_size=48"
-  std::string what;              ///< "a smaller batch; one sample more does not fit"
+  Experiment experiment;          ///< as changed
+  std::vector<std::string> set;   ///< overrides to paste: "train.batch_size=48"
+  std::vector<ChangePart> parts;  ///< what they do; in words: engine/report/text/change_text.h
   Numbers numbers = Numbers::other;
   bool fits = true;
   std::int64_t peak_reserved = 0;  ///< of the whole run; without a bound where it does not fit

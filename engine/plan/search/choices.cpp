@@ -48,7 +48,7 @@ class ChoiceSearch {
 
   std::vector<Change> find() {
     const Verdict& as_is = plan(experiment_);
-    base_seconds_ = as_is.problem.empty() ? as_is.time.seconds : 0;
+    base_seconds_ = !as_is.problem ? as_is.time.seconds : 0;
     if (as_is.fits) keep(experiment_);
     // With its own batch and arithmetic the numbers stay as they are, bit for bit.
     try_levels(experiment_, {own_split_});
@@ -67,7 +67,7 @@ class ChoiceSearch {
     if (experiment_.train.amp != Amp::off) return experiment_.train.amp;
     Experiment changed = experiment_;
     changed.train.amp = Amp::bf16;
-    return plan(changed).problem.empty() ? Amp::bf16 : Amp::fp16;
+    return plan(changed).problem ? Amp::fp16 : Amp::bf16;
   }
 
   std::string key_of(const Experiment& changed) const {
@@ -130,7 +130,7 @@ class ChoiceSearch {
   /// Whether a choice is as fast and keeps the numbers as well.
   bool is_beaten(const Experiment& changed) {
     const Verdict& verdict = plan(changed);
-    if (!verdict.problem.empty()) return true;
+    if (verdict.problem) return true;
     const Numbers numbers = find_technique_difference(experiment_, changed, data_).numbers;
     return std::any_of(choices_.begin(), choices_.end(), [&](const Change& choice) {
       return choice.numbers <= numbers && choice.step_seconds <= same_speed_once * verdict.time.seconds;
@@ -169,7 +169,7 @@ class ChoiceSearch {
     Change choice;
     choice.experiment = changed;
     choice.set = std::move(difference.set);
-    choice.what = choice.set.empty() ? "as it is" : std::move(difference.what);
+    choice.parts = std::move(difference.parts);
     choice.numbers = difference.numbers;
     choice.peak_reserved = verdict.peak_reserved;
     choice.capacity = capacity_;
@@ -185,7 +185,7 @@ class ChoiceSearch {
     return minimal_change(experiment_, changed, [&](const Experiment& fewer) {
       if (!fits(fewer)) return false;
       const Verdict& verdict = plan(fewer);
-      return verdict.problem.empty() && verdict.time.seconds <= seconds;
+      return !verdict.problem && verdict.time.seconds <= seconds;
     });
   }
 

@@ -54,7 +54,7 @@ Diagnosis diagnose(const DeviceModel& device, const Experiment& experiment, cons
     Planner planner(device, rates);
     if (diagnosis.is_fragmentation()) {
       const Verdict verdict = planner.plan(with_allocator(experiment, AllocatorKind::planned), data, capacity);
-      if (verdict.problem.empty()) diagnosis.placed_peak = verdict.peak_reserved;
+      if (!verdict.problem) diagnosis.placed_peak = verdict.peak_reserved;
     }
     if (held_by_others > 0) {
       const std::int64_t most = std::max(experiment.memory.limit.value_or(unlimited_capacity), capacity);

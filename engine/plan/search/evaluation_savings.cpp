@@ -49,14 +49,14 @@ EvaluationSavings find_evaluation_savings(Planner& planner, const Experiment& ex
   };
   for (std::int64_t size = eval_batch_size / 2; size > 0; size /= 2) {
     const Verdict verdict = plan_with(size);
-    if (!verdict.problem.empty()) break;
+    if (verdict.problem) break;
     if (verdict.peak_reserved >= (savings.cut ? savings.cut->peak_reserved : plan.peak_reserved)) break;
     savings.cut = {size, verdict.peak_reserved};
   }
   if (savings.cut) return savings;
   const Verdict of_one = plan_with(1);
-  savings.of_one_are_nothing = of_one.problem.empty() && of_one.peak_reserved >= plan.peak_reserved;
-  if (of_one.problem.empty() && !savings.of_one_are_nothing) savings.cut = {1, of_one.peak_reserved};
+  savings.of_one_are_nothing = !of_one.problem && of_one.peak_reserved >= plan.peak_reserved;
+  if (!of_one.problem && !savings.of_one_are_nothing) savings.cut = {1, of_one.peak_reserved};
   return savings;
 }
 

@@ -31,9 +31,9 @@ TooLargeValue describe(Planner& planner, const WithValue& with_value, std::int64
     return result;
   }
   const Verdict verdict = planner.plan(candidate->experiment, candidate->data, capacity);
-  result.problem = verdict.problem;
+  if (verdict.problem) result.problem = verdict.problem->what();
   result.peak_reserved = verdict.peak_reserved;
-  if (verdict.problem.empty()) result.failure = failure_of(planner, *candidate, capacity);
+  if (!verdict.problem) result.failure = failure_of(planner, *candidate, capacity);
   return result;
 }
 
@@ -61,7 +61,7 @@ std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::in
     if (candidate && planner.fits(candidate->experiment, candidate->data, capacity)) {
       one_fits = true;
     } else {
-      const bool can_be = candidate && planner.plan(candidate->experiment, candidate->data, capacity).problem.empty();
+      const bool can_be = candidate && !planner.plan(candidate->experiment, candidate->data, capacity).problem;
       if (can_be) return last_not_excluded(planner, with_value, value, largest_allowed, capacity);
       if (one_fits) return value;
     }

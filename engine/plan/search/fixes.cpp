@@ -94,27 +94,26 @@ class FixSearch {
   /// What a change is told as.
   struct Told {
     std::vector<std::string> set;
-    std::string what;
+    std::vector<ChangePart> parts;
     Numbers numbers = Numbers::other;
   };
 
   Told told(const Experiment& changed) const {
     Experiment of_techniques = changed;
-    std::vector<std::string> set;
-    std::string what;
     Experiment lighter = experiment_;
-    const bool is_lighter = is_lighter_optimizer(changed) && lighten_optimizer(lighter, set, what);
-    if (is_lighter) of_techniques.memory.moments = experiment_.memory.moments;
+    const std::optional<LighterOptimizer> optimizer =
+        is_lighter_optimizer(changed) ? lighten_optimizer(lighter) : std::nullopt;
+    if (optimizer) of_techniques.memory.moments = experiment_.memory.moments;
     TechniqueDifference difference = find_technique_difference(experiment_, of_techniques, data_);
-    Told result{std::move(difference.set), std::move(difference.what), difference.numbers};
-    const auto add = [&](std::vector<std::string> words, const std::string& meaning) {
+    Told result{std::move(difference.set), std::move(difference.parts), difference.numbers};
+    const auto add = [&](const std::vector<std::string>& words, const ChangePart& part) {
       result.set.insert(result.set.end(), words.begin(), words.end());
-      result.what += (result.what.empty() ? "" : "; ") + meaning;
+      result.parts.push_back(part);
       result.numbers = Numbers::other;
     };
-    if (is_lighter) add(std::move(set), what);
-    if (ModelDifference model = find_model_difference(experiment_, changed); !model.set.empty())
-      add(std::move(model.set), model.what);
+    if (optimizer) add(optimizer->set, optimizer->effect);
+    if (const ModelDifference model = find_model_difference(experiment_, changed); !model.set.empty())
+      add(model.set, model.part);
     return result;
   }
 
@@ -141,26 +140,26 @@ class FixSearch {
     return keep(minimal, planner_.plan(minimal, data_, capacity_), std::move(reduced), capacity_);
   }
 
-  /// The same for one setting, told in other words.
+  /// The same for one setting, told in another way.
   bool propose(const Experiment& changed, Told change, std::optional<std::int64_t> capacity = std::nullopt) {
     const std::int64_t allowed = capacity.value_or(capacity_);
     return keep(changed, planner_.plan(changed, data_, allowed), std::move(change), allowed);
   }
 
   bool keep(const Experiment& changed, const Verdict& verdict, Told told, std::int64_t capacity) {
-    if (!verdict.problem.empty() || told.set.empty()) return false;
+    if (verdict.problem || told.set.empty()) return false;
     Change change;
     change.capacity = capacity;
     change.experiment = changed;
     add_settled_batch(asked_, changed, told.set);
     change.set = std::move(told.set);
-    change.what = std::move(told.what);
+    change.parts = std::move(told.parts);
     change.numbers = told.numbers;
     change.fits = verdict.fits;
     change.peak_reserved = verdict.peak_reserved;
     change.step_seconds = verdict.time.seconds;
     change.samples_per_second = static_cast<double>(verdict.samples_per_step) / verdict.time.seconds;
-    if (as_is_.problem.empty()) {
+    if (!as_is_.problem) {
       const double samples_per_second = static_cast<double>(as_is_.samples_per_step) / as_is_.time.seconds;
       change.relative_step_time = samples_per_second / change.samples_per_second;
     }
@@ -189,7 +188,7 @@ class FixSearch {
 
   /// What a search for what to compute again costs: the square of the nodes of each of its graphs.
   std::int64_t cost_of_search() const {
-    if (!as_is_.problem.empty()) return 0;
+    if (as_is_.problem) return 0;
     const auto num_nodes =
         static_cast<std::int64_t>(make_training_graph(experiment_, data_, planner_.device()).graph.nodes.size());
     const bool has_odd_batch = data_.num_train % batch_size_ != 0 && data_.num_train > batch_size_;
@@ -209,9 +208,8 @@ class FixSearch {
       const std::int64_t middle = low + (high - low) / 2;
       (fits(with_size(middle)) ? low : high) = middle;
     }
-    propose(with_size(low), {{fmt::format("train.eval_batch_size={}", low)},
-                             "evaluate in smaller batches: the largest that was found to fit",
-                             Numbers::same_rounding});
+    propose(with_size(low),
+            {{fmt::format("train.eval_batch_size={}", low)}, {Effect::largest_eval_batch}, Numbers::same_rounding});
   }
 
   /// Single techniques, and where none is enough, as few of them as are.
@@ -245,7 +243,7 @@ class FixSearch {
     const Verdict rule = planner_.plan(least_by_rule, data_, capacity_);
     constexpr double most_saved_by_search = 0.25;
     const auto least = static_cast<std::int64_t>((1 - most_saved_by_search) * static_cast<double>(rule.peak_reserved));
-    if (rule.problem.empty() && least <= capacity_) try_lean(Type::automatic);
+    if (!rule.problem && least <= capacity_) try_lean(Type::automatic);
   }
 
   void try_batch() {
@@ -255,17 +253,16 @@ class FixSearch {
     if (largest > 0) {
       const Verdict next =
           largest + 1 < batch_size_ ? planner_.plan(with_batch(experiment_, largest + 1), data_, capacity_) : as_is_;
-      advice_.one_sample_more_is_too_many = next.problem.empty() && !next.fits;
-      propose(
-          with_batch(experiment_, largest),
-          {{fmt::format("train.batch_size={}", largest)},
-           advice_.one_sample_more_is_too_many ? "a smaller batch; one sample more does not fit" : "a smaller batch",
-           Numbers::other});
+      advice_.one_sample_more_is_too_many = !next.problem && !next.fits;
+      propose(with_batch(experiment_, largest),
+              {{fmt::format("train.batch_size={}", largest)},
+               {advice_.one_sample_more_is_too_many ? Effect::largest_batch : Effect::smaller_batch},
+               Numbers::other});
     } else if (batch_size_ > 1) {
       const Experiment smallest = with_batch(experiment_, 1);
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
-      advice_.one_sample_is_too_many = verdict.problem.empty() && !verdict.fits;
-      keep(smallest, verdict, {{"train.batch_size=1"}, "the smallest batch", Numbers::other}, capacity_);
+      advice_.one_sample_is_too_many = !verdict.problem && !verdict.fits;
+      keep(smallest, verdict, {{"train.batch_size=1"}, {Effect::smallest_batch}, Numbers::other}, capacity_);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
     if (largest == 0) {
@@ -325,7 +322,7 @@ class FixSearch {
     if (half_type_ == Amp::off) {
       Experiment changed = experiment_;
       changed.train.amp = Amp::bf16;
-      half_type_ = planner_.plan(changed, data_, capacity_).problem.empty() ? Amp::bf16 : Amp::fp16;
+      half_type_ = planner_.plan(changed, data_, capacity_).problem ? Amp::fp16 : Amp::bf16;
     }
     return *half_type_;
   }
@@ -358,9 +355,7 @@ class FixSearch {
   }
 
   static std::optional<Experiment> with_lighter_optimizer(Experiment changed) {
-    std::vector<std::string> set;
-    std::string what;
-    if (!lighten_optimizer(changed, set, what)) return std::nullopt;
+    if (!lighten_optimizer(changed)) return std::nullopt;
     return changed;
   }
 
@@ -391,7 +386,7 @@ class FixSearch {
   }
 
   void try_limit() {
-    if (!experiment_.memory.limit || !as_is_.problem.empty()) return;
+    if (!experiment_.memory.limit || as_is_.problem) return;
     const bool is_known = !as_is_.fits && experiment_.train.checkpointing.type != Type::automatic;
     const Experiment unbounded = experiment_.memory.allocator == AllocatorKind::automatic
                                      ? with_allocator(experiment_, AllocatorKind::planned)
@@ -404,10 +399,7 @@ class FixSearch {
       limit_mib = least_limit_with_places(limit_mib);
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
-    propose(changed,
-            {{fmt::format("memory.limit={}MiB", limit_mib)},
-             "a higher limit: the device has the memory",
-             Numbers::same_bits},
+    propose(changed, {{fmt::format("memory.limit={}MiB", limit_mib)}, {Effect::higher_limit}, Numbers::same_bits},
             changed.memory.limit);
   }
 

@@ -126,7 +126,7 @@ class LargestValueSearch {
       const std::optional<Candidate> candidate = with_value_(value);
       if (!candidate || fits(value)) return;
       const Verdict verdict = planner_.plan(candidate->experiment, candidate->data, capacity_);
-      if (verdict.problem.empty()) result_.smaller_that_fail.push_back(value);
+      if (!verdict.problem) result_.smaller_that_fail.push_back(value);
     };
     std::int64_t value = *result_.value - 1;
     for (; value >= lowest_; --value) {

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/config/experiment.h"
+#include "engine/plan/search/change.h"
 
 namespace trainer {
 
-/// Gives `changed` an optimizer with less state, with the overrides that do so and what they are; false where it has
-/// none that could go.
-bool lighten_optimizer(Experiment& changed, std::vector<std::string>& set, std::string& what);
+struct LighterOptimizer {
+  std::vector<std::string> set;  ///< overrides that make it lighter
+  Effect effect = Effect::no_momentum;
+};
+
+/// Gives `changed` an optimizer with less state; nothing where it has none that could go.
+std::optional<LighterOptimizer> lighten_optimizer(Experiment& changed);
 
 }  // namespace trainer

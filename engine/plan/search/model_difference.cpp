@@ -23,11 +23,11 @@ ModelDifference find_model_difference(const Experiment& before, const Experiment
     is_width = numbers[i].is_width;
   }
   if (difference.set.size() == 1) {
-    difference.what = is_width ? "a narrower layer: the widest that was found to fit"
-                               : "fewer repeats: the most that were found to fit";
-  } else if (!difference.set.empty()) {
-    difference.what = fmt::format("{} layers 1/{} as wide", difference.set.size(),
-                                  std::bit_floor(static_cast<std::uint64_t>(largest_ratio)));
+    difference.part = is_width ? Effect::narrower_layer : Effect::fewer_repeats;
+  } else {
+    difference.part =
+        NarrowerLayers{static_cast<std::int64_t>(difference.set.size()),
+                       static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(largest_ratio)))};
   }
   return difference;
 }

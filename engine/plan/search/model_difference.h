@@ -3,14 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/experiment.h"
+#include "engine/plan/search/change.h"
 
 namespace trainer {
 
 /// How the second of two experiments makes the model of the first smaller.
 struct ModelDifference {
   std::vector<std::string> set;  ///< overrides that do so; empty: it does not
-  std::string what;
+  ChangePart part;               ///< what they do, where there are any
 };
 
 /// Reads the numbers of the model (engine/plan/search/model_numbers.h), as engine/plan/search/model_cuts.h lowers them.

@@ -2,7 +2,6 @@
 
 #include <functional>
 
-#include "engine/errors.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/run_fits.h"
 #include "engine/plan/search/settle_experiment.h"
@@ -12,17 +11,17 @@ namespace trainer {
 namespace {
 
 /// Calls `ask`; why that cannot be, where it cannot.
-std::string problem_in(const std::function<void()>& ask) {
+std::optional<ConfigError> problem_in(const std::function<void()>& ask) {
   try {
     ask();
   } catch (const ConfigError& error) {
-    return error.what();
+    return error;
   } catch (const DataError& error) {
-    return error.what();
+    return ConfigError(error.what());
   } catch (const DeviceError& error) {
-    return error.what();
+    return ConfigError(error.what());
   }
-  return {};
+  return std::nullopt;
 }
 
 // In instructions, by the time they take; a library's own planner takes longer than a rule.
@@ -47,7 +46,7 @@ bool chooses_allocator(const Experiment& experiment) {
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);
   Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
-  if (caching.fits || !caching.problem.empty()) return caching;
+  if (caching.fits || caching.problem) return caching;
   Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
   return planned.fits || planned.peak_reserved < caching.peak_reserved ? planned : caching;
 }
@@ -83,12 +82,12 @@ bool Planner::fits(const Experiment& experiment, const DataDescription& data, st
                    PlacedLayouts placed) {
   bool is_fitting = false;
   num_instructions_ += work_of_plan;
-  const std::string problem = problem_in([&] {
+  const std::optional<ConfigError> problem = problem_in([&] {
     RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
     const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
     is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed);
   });
-  return problem.empty() && is_fitting;
+  return !problem && is_fitting;
 }
 
 std::int64_t Planner::work() const {

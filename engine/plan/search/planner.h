@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
+#include "engine/errors.h"
 #include "engine/graph/data_description.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/cost_model.h"
@@ -15,7 +16,7 @@ namespace trainer {
 
 /// What planning says of one experiment.
 struct Verdict {
-  std::string problem;  ///< why it cannot be planned: shapes, rules, the device; empty: it can
+  std::optional<ConfigError> problem;  ///< why it cannot be planned: shapes, rules, the device
   bool fits = false;
   /// Of the whole run: under the capacity where it fits, else without a bound, and with the allocator of
   /// `memory.allocator: auto` that takes less.

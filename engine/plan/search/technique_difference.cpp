@@ -20,14 +20,17 @@ constexpr std::array<std::string_view, 14> technique_keys = {
 
 class DifferenceList {
  public:
-  void add(std::string override_text, const std::string& what, Numbers numbers) {
+  void set(std::string override_text) {
     require_internal(is_technique_key(override_text.substr(0, override_text.find('='))), "techniques are listed");
     difference_.set.push_back(std::move(override_text));
-    tell(what, numbers);
   }
-  void tell(const std::string& what, Numbers numbers) {
-    if (!what.empty()) difference_.what += (difference_.what.empty() ? "" : "; ") + what;
+  void tell(const ChangePart& part, Numbers numbers) {
+    difference_.parts.push_back(part);
     difference_.numbers = std::max(difference_.numbers, numbers);
+  }
+  void add(std::string override_text, const ChangePart& part, Numbers numbers) {
+    set(std::move(override_text));
+    tell(part, numbers);
   }
   TechniqueDifference finish() && { return std::move(difference_); }
 
@@ -43,47 +46,42 @@ void compare_batches(const Experiment& before, const Experiment& after, const Da
                      DifferenceList& list) {
   const RunSchedule old_schedule(before, data), new_schedule(after, data);
   const bool other_batch = old_schedule.batch_size() != new_schedule.batch_size();
-  if (other_batch) list.add(fmt::format("train.batch_size={}", after.train.batch_size), "", Numbers::same_bits);
+  if (other_batch) list.set(fmt::format("train.batch_size={}", after.train.batch_size));
   if (before.train.accumulation_steps != after.train.accumulation_steps)
-    list.add(fmt::format("train.accumulation_steps={}", after.train.accumulation_steps), "", Numbers::same_bits);
+    list.set(fmt::format("train.accumulation_steps={}", after.train.accumulation_steps));
   if (other_batch) {
     const bool same = keeps_samples(before, after, data) && !depends_on_batch(before.layers);
-    const std::int64_t num_parts = new_schedule.step(1).num_micro_batches;
-    const std::int64_t num_samples = new_schedule.step(1).num_samples;
-    const std::int64_t old_samples = old_schedule.step(1).num_samples;
-    std::string samples = fmt::format("{} {} an update", num_samples, num_samples == 1 ? "sample" : "samples");
-    if (num_samples != old_samples) samples += fmt::format(" instead of {}", old_samples);
-    if (num_parts > 1)
-      samples += fmt::format(", {} at a time", new_schedule.batch_size());
-    else if (num_samples == old_samples)
-      samples += " at once";
-    list.tell(samples, same ? Numbers::same_rounding : Numbers::other);
+    const RunSchedule::Step old_step = old_schedule.step(1), new_step = new_schedule.step(1);
+    list.tell(UpdateCut{.num_samples = new_step.num_samples,
+                        .num_samples_before = old_step.num_samples,
+                        .num_parts = new_step.num_micro_batches,
+                        .batch_size = new_schedule.batch_size()},
+              same ? Numbers::same_rounding : Numbers::other);
   }
   if (before.train.eval_batch_size != after.train.eval_batch_size)
-    list.add(fmt::format("train.eval_batch_size={}", after.train.eval_batch_size), "evaluate in smaller batches",
+    list.add(fmt::format("train.eval_batch_size={}", after.train.eval_batch_size), Effect::smaller_eval_batch,
              Numbers::same_rounding);
 }
 
 void compare_precision(const Experiment& before, const Experiment& after, DifferenceList& list) {
   if (before.train.amp != after.train.amp) {
     list.add(fmt::format("train.amp={}", text_of(after.train.amp)),
-             after.train.amp == Amp::off ? "activations and products in f32" : "activations and products in 16 bit",
-             Numbers::other);
+             after.train.amp == Amp::off ? Effect::f32_operands : Effect::half_operands, Numbers::other);
   }
   const MemoryConfig &old_memory = before.memory, &memory = after.memory;
   if (old_memory.gradients != memory.gradients) {
     const bool is_half = memory.gradients == GradientStorage::half;
     list.add(fmt::format("memory.gradients={}", is_half ? "16bit" : "f32"),
-             is_half ? "gradients in 16 bit" : "gradients in f32", Numbers::other);
+             is_half ? Effect::half_gradients : Effect::f32_gradients, Numbers::other);
   }
   if (old_memory.master_weights != memory.master_weights) {
     list.add(fmt::format("memory.master_weights={}", text_of(memory.master_weights)),
-             memory.master_weights ? "weights in f32" : "weights in 16 bit alone, rounded at random", Numbers::other);
+             memory.master_weights ? Effect::f32_weights : Effect::half_weights, Numbers::other);
   }
   if (old_memory.moments != memory.moments) {
     const bool is_small = memory.moments == MomentStorage::eight_bit;
     list.add(fmt::format("memory.moments={}", is_small ? "8bit" : "f32"),
-             is_small ? "the optimizer's moments in 8 bit" : "the optimizer's moments in f32", Numbers::other);
+             is_small ? Effect::eight_bit_moments : Effect::f32_moments, Numbers::other);
   }
 }
 
@@ -94,15 +92,14 @@ void compare_recomputation(const Experiment& before, const Experiment& after, Di
     list.add(fmt::format("train.checkpointing={}", type == Type::off    ? "off"
                                                    : type == Type::sqrt ? "sqrt"
                                                                         : "auto"),
-             type == Type::off    ? "activations kept, none computed again"
-             : type == Type::sqrt ? "activations computed again instead of kept, but for every √n-th layer's"
-                                  : "activations computed again instead of kept: as many as must be",
+             type == Type::off    ? Effect::no_recomputation
+             : type == Type::sqrt ? Effect::recomputation_by_rule
+                                  : Effect::least_recomputation,
              Numbers::same_bits);
   }
   if (before.memory.recompute_cheap != after.memory.recompute_cheap) {
     list.add(fmt::format("memory.recompute_cheap={}", text_of(after.memory.recompute_cheap)),
-             after.memory.recompute_cheap ? "norms and activations computed again instead of kept"
-                                          : "norms and activations kept instead of computed again",
+             after.memory.recompute_cheap ? Effect::cheap_recomputation : Effect::no_cheap_recomputation,
              Numbers::same_bits);
   }
 }
@@ -113,26 +110,22 @@ void compare_storage(const MemoryConfig& before, const MemoryConfig& after, Diff
     list.add(fmt::format("memory.allocator={}", is_planned                                  ? "planned"
                                                 : after.allocator == AllocatorKind::caching ? "caching"
                                                                                             : "auto"),
-             is_planned ? "every buffer at a fixed place: nothing lies idle between them" : "a cache of blocks",
-             Numbers::same_bits);
+             is_planned ? Effect::planned_places : Effect::cached_blocks, Numbers::same_bits);
   }
   if (before.expandable_segments != after.expandable_segments) {
-    list.add(
-        fmt::format("memory.expandable_segments={}", text_of(after.expandable_segments)),
-        after.expandable_segments ? "segments that grow in place: less lies idle in them" : "segments of fixed sizes",
-        Numbers::same_bits);
+    list.add(fmt::format("memory.expandable_segments={}", text_of(after.expandable_segments)),
+             after.expandable_segments ? Effect::expandable_segments : Effect::fixed_segments, Numbers::same_bits);
   }
   if (before.update != after.update) {
     const bool is_early = after.update == UpdatePlace::in_backward;
     list.add(fmt::format("memory.update={}", is_early ? "in_backward" : "at_end"),
-             is_early ? "each gradient used up and released as soon as it is there" : "updates at the end of the step",
-             Numbers::same_bits);
+             is_early ? Effect::updates_in_backward : Effect::updates_at_end, Numbers::same_bits);
   }
   if (before.chunked_loss != after.chunked_loss)
-    list.add("memory.chunked_loss=auto", "the logits of few samples at a time", Numbers::same_rounding);
+    list.add("memory.chunked_loss=auto", Effect::chunked_loss, Numbers::same_rounding);
   if (before.workspace_limit != after.workspace_limit)
-    list.add(fmt::format("memory.workspace_limit={}", after.workspace_limit),
-             "kernels that need the least scratch; they can be slower", Numbers::same_rounding);
+    list.add(fmt::format("memory.workspace_limit={}", after.workspace_limit), Effect::least_scratch,
+             Numbers::same_rounding);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace trainer {
 
 /// How two experiments differ that train the same model on the same data with the same optimizer.
 struct TechniqueDifference {
-  std::vector<std::string> set;  ///< overrides that make the first the second: "train.amp=bf16"
-  std::string what;              ///< the same in words, and what becomes of the numbers; empty: nothing differs
+  std::vector<std::string> set;   ///< overrides that make the first the second: "train.amp=bf16"
+  std::vector<ChangePart> parts;  ///< what they do; empty: nothing differs
   Numbers numbers = Numbers::same_bits;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
 
@@ -28,7 +29,7 @@ std::string fix_list(const std::vector<Change>& fixes, const Style& style) {
     const std::string verdict = fix.fits ? paint(style, Ink::green, "fits") : paint(style, Ink::red, "does not fit");
     const std::string line = fmt::format("{}: peak {} reserved of {}; {}; {}", verdict, format_bytes(fix.peak_reserved),
                                          format_bytes(fix.capacity), numbers_text(fix.numbers), time_of(fix));
-    text += indent + wrap(fix.what, width - indent.size(), indent) + '\n';
+    text += indent + wrap(change_text(fix), width - indent.size(), indent) + '\n';
     text += indent + wrap(line, width - indent.size(), indent) + '\n';
   }
   return text;

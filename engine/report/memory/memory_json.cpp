@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/report/memory/outside_allocator.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 
 namespace trainer {
@@ -37,7 +38,7 @@ Json fixes_of(const std::vector<Change>& fixes) {
   Json json = Json::array();
   for (const Change& fix : fixes)
     json.push_back({{"set", fix.set},
-                    {"what", fix.what},
+                    {"what", change_text(fix)},
                     {"peak_reserved", fix.peak_reserved},
                     {"capacity", fix.capacity},
                     {"fits", fix.fits},

@@ -2,6 +2,7 @@
 
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/plan/fit_report.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 
 namespace trainer {
@@ -44,7 +45,7 @@ Json choices_of(const std::vector<Change>& choices) {
   Json json = Json::array();
   for (const Change& choice : choices)
     json.push_back({{"set", choice.set},
-                    {"what", choice.what},
+                    {"what", change_text(choice)},
                     {"peak_reserved", choice.peak_reserved},
                     {"relative_step_time", choice.relative_step_time},
                     {"step_seconds", choice.step_seconds},

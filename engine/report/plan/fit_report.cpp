@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/bytes.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
@@ -161,12 +162,12 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
     const std::string number = fmt::format("{:>3}  ", i + 1);
     const std::string indent(number.size(), ' ');
     if (choice.set.empty()) {
-      text += number + paint(style, Ink::bold, "as it is") + '\n';
+      text += number + paint(style, Ink::bold, change_text(choice)) + '\n';
       continue;
     }
     text += number + paint(style, Ink::bold, folded_shell_words(choice.set, width_of(style) - number.size(), indent)) +
             '\n';
-    text += fit_paragraph(choice.what, style, indent);
+    text += fit_paragraph(change_text(choice), style, indent);
   }
   text += '\n' + fit_paragraph(time_origin(findings), style);
   text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices.front().set, style);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/bytes.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
 
@@ -45,7 +46,7 @@ std::string adaptation_report(const AdaptEvent& event, const Style& style) {
           "\n  ";
   text += change.set.empty() ? "the same settings"
                              : paint(style, Ink::bold, folded_shell_words(change.set, width - 2, "  "));
-  text += "\n  " + wrap(change.what, width - 2, "  ") + "\n  ";
+  text += "\n  " + wrap(change_text(change), width - 2, "  ") + "\n  ";
   text += wrap(fmt::format("peak {} reserved of {}; {}; {}", format_bytes(change.peak_reserved),
                            format_bytes(change.capacity), numbers_text(change.numbers), step_time_of(change)),
                width - 2, "  ");

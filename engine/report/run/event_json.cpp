@@ -12,6 +12,7 @@
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/text/allocator_text.h"
+#include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 
 namespace trainer {
@@ -51,33 +52,25 @@ char* append(char* end, JsonNumber number) {
 
 double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
 
-}  // namespace
-
-std::string start_json(const StartEvent& event, std::string_view version) {
+Json json_of(const StartEvent& event) {
   Json config = nullptr;
   if (event.experiment != nullptr) config = Json::parse(resolved_json(*event.experiment), nullptr, false);
-  return line_of({{"event", "start"},
-                  {"config", config.is_discarded() ? Json(nullptr) : config},
-                  {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
-                  {"allocator", allocator_name(event.allocator)},
-                  {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
-                  {"parameters", event.num_parameters},
-                  {"version", version},
-                  {"total_steps", event.total_steps},
-                  {"steps_per_epoch", event.steps_per_epoch},
-                  {"first_step", event.first_step},
-                  {"adapted", event.adapted},
-                  {"outside_allocator", outside_allocator_of(event.outside_allocator)},
-                  {"process", process_memory_json(event.process, event.planned_touched)}});
+  return {{"event", "start"},
+          {"config", config.is_discarded() ? Json(nullptr) : config},
+          {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
+          {"allocator", allocator_name(event.allocator)},
+          {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
+          {"parameters", event.num_parameters},
+          {"version", event.trainer_version},
+          {"total_steps", event.total_steps},
+          {"steps_per_epoch", event.steps_per_epoch},
+          {"first_step", event.first_step},
+          {"adapted", event.adapted},
+          {"outside_allocator", outside_allocator_of(event.outside_allocator)},
+          {"process", process_memory_json(event.process, event.planned_touched)}};
 }
 
-std::string step_json(const StepEvent& event) {
-  std::string line;
-  append_step_json(event, line);
-  return line;
-}
-
-void append_step_json(const StepEvent& event, std::string& line) {
+void append_line(const StepEvent& event, std::string& line) {
   // Room for 15 integers of 20 digits, 5 numbers of 24 letters and their names.
   std::array<char, 1024> text{};
   char* end = text.data();
@@ -102,26 +95,26 @@ void append_step_json(const StepEvent& event, std::string& line) {
   line.append(text.data(), end);
 }
 
-std::string eval_json(const EvalEvent& event) {
-  return line_of({{"event", "eval"},
-                  {"step", event.step},
-                  {"epoch", event.epoch},
-                  {"stage", event.stage},
-                  {"loss", event.loss},
-                  {"accuracy", optional_number(event.accuracy)},
-                  {"top5", optional_number(event.top5)},
-                  {"samples", event.samples},
-                  {"samples_per_second", rate(event.samples, event.seconds)},
-                  {"seconds", event.seconds},
-                  {"best", event.best},
-                  {"memory", memory_of(event.memory)}});
+Json json_of(const EvalEvent& event) {
+  return {{"event", "eval"},
+          {"step", event.step},
+          {"epoch", event.epoch},
+          {"stage", event.stage},
+          {"loss", event.loss},
+          {"accuracy", optional_number(event.accuracy)},
+          {"top5", optional_number(event.top5)},
+          {"samples", event.samples},
+          {"samples_per_second", rate(event.samples, event.seconds)},
+          {"seconds", event.seconds},
+          {"best", event.best},
+          {"memory", memory_of(event.memory)}};
 }
 
-std::string checkpoint_json(const CheckpointEvent& event) {
-  return line_of({{"event", "checkpoint"}, {"step", event.step}, {"path", event.path}, {"seconds", event.seconds}});
+Json json_of(const CheckpointEvent& event) {
+  return {{"event", "checkpoint"}, {"step", event.step}, {"path", event.path}, {"seconds", event.seconds}};
 }
 
-std::string out_of_memory_json(const OutOfMemoryEvent& event) {
+Json json_of(const OutOfMemoryEvent& event) {
   Json json = {{"event", "oom"}};
   json.update(failure_of(event.context));
   json["allocator"] = allocator_name(event.allocator);
@@ -130,50 +123,50 @@ std::string out_of_memory_json(const OutOfMemoryEvent& event) {
   json["device_total"] = event.device_total;
   json["diagnosis"] = diagnosis_json(event.diagnosis);
   json["fixes"] = fixes_of(event.fixes);
-  return line_of(json);
+  return json;
 }
 
-std::string adapt_json(const AdaptEvent& event) {
+Json json_of(const AdaptEvent& event) {
   const OutOfMemoryContext& context = event.context;
   const Change& change = event.change;
-  return line_of({{"event", "adapt"},
-                  {"step", event.step},
-                  {"phase", name_of(context.phase)},
-                  {"layer", context.layer},
-                  {"op", context.op},
-                  {"buffer", context.buffer},
-                  {"planned", context.planned},
-                  {"requested", context.failure.requested},
-                  {"segment", context.failure.segment_bytes},
-                  {"reserved", context.failure.statistics.reserved_bytes.all.current},
-                  {"capacity_before", event.capacity},
-                  {"capacity", change.capacity},
-                  {"set", change.set},
-                  {"what", change.what},
-                  {"peak_reserved", change.peak_reserved},
-                  {"same_result", change.same_result()},
-                  {"numbers", numbers_name(change.numbers)},
-                  {"relative_step_time", change.relative_step_time},
-                  {"step_seconds", change.step_seconds}});
+  return {{"event", "adapt"},
+          {"step", event.step},
+          {"phase", name_of(context.phase)},
+          {"layer", context.layer},
+          {"op", context.op},
+          {"buffer", context.buffer},
+          {"planned", context.planned},
+          {"requested", context.failure.requested},
+          {"segment", context.failure.segment_bytes},
+          {"reserved", context.failure.statistics.reserved_bytes.all.current},
+          {"capacity_before", event.capacity},
+          {"capacity", change.capacity},
+          {"set", change.set},
+          {"what", change_text(change)},
+          {"peak_reserved", change.peak_reserved},
+          {"same_result", change.same_result()},
+          {"numbers", numbers_name(change.numbers)},
+          {"relative_step_time", change.relative_step_time},
+          {"step_seconds", change.step_seconds}};
 }
 
-std::string warning_json(const WarningEvent& event) {
-  return line_of({{"event", "warning"},
-                  {"step", event.step},
-                  {"message", event.message},
-                  {"buffer", event.buffer},
-                  {"bytes", event.num_bytes}});
+Json json_of(const WarningEvent& event) {
+  return {{"event", "warning"},
+          {"step", event.step},
+          {"message", event.message},
+          {"buffer", event.buffer},
+          {"bytes", event.num_bytes}};
 }
 
-std::string diverged_json(const DivergedEvent& event) {
-  return line_of({{"event", "diverged"},
-                  {"step", event.step},
-                  {"loss", event.loss},
-                  {"layer", event.layer},
-                  {"tensor", event.tensor}});
+Json json_of(const DivergedEvent& event) {
+  return {{"event", "diverged"},
+          {"step", event.step},
+          {"loss", event.loss},
+          {"layer", event.layer},
+          {"tensor", event.tensor}};
 }
 
-std::string end_json(const EndEvent& event) {
+Json json_of(const EndEvent& event) {
   Json json = {{"event", "end"},
                {"status", event.status},
                {"steps", event.steps},
@@ -215,7 +208,24 @@ std::string end_json(const EndEvent& event) {
   json["device_notes"] = event.device_notes;
   json["warnings"] = event.num_warnings;
   if (!event.error.empty()) json["error"] = event.error;
-  return line_of(json);
+  return json;
+}
+
+template <typename Told>
+void append_line(const Told& event, std::string& line) {
+  line += line_of(json_of(event));
+}
+
+}  // namespace
+
+std::string event_json(const Event& event) {
+  std::string line;
+  append_event_json(event, line);
+  return line;
+}
+
+void append_event_json(const Event& event, std::string& line) {
+  std::visit([&line](const auto& told) { append_line(told, line); }, event);
 }
 
 }  // namespace trainer

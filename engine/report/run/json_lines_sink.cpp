@@ -20,19 +20,11 @@ constexpr std::size_t buffer_bytes = 64 << 10;
 
 }  // namespace
 
-void JsonLinesSink::on_start(const StartEvent& event) { write(start_json(event, version_), true); }
-void JsonLinesSink::on_step(const StepEvent& event) {
-  step_line_.clear();
-  append_step_json(event, step_line_);
-  write(step_line_, false);
+void JsonLinesSink::take(const Event& event) {
+  line_.clear();
+  append_event_json(event, line_);
+  write(line_, !std::holds_alternative<StepEvent>(event));
 }
-void JsonLinesSink::on_eval(const EvalEvent& event) { write(eval_json(event), true); }
-void JsonLinesSink::on_checkpoint(const CheckpointEvent& event) { write(checkpoint_json(event), true); }
-void JsonLinesSink::on_out_of_memory(const OutOfMemoryEvent& event) { write(out_of_memory_json(event), true); }
-void JsonLinesSink::on_adapt(const AdaptEvent& event) { write(adapt_json(event), true); }
-void JsonLinesSink::on_warning(const WarningEvent& event) { write(warning_json(event), true); }
-void JsonLinesSink::on_diverged(const DivergedEvent& event) { write(diverged_json(event), true); }
-void JsonLinesSink::on_end(const EndEvent& event) { write(end_json(event), true); }
 
 bool JsonLinesSink::put(const std::string& line, bool is_urgent) {
   if (std::fwrite(line.data(), 1, line.size(), stream_) != line.size() || std::fputc('\n', stream_) == EOF)
@@ -47,8 +39,8 @@ void JsonLinesSink::write(const std::string& line, bool is_urgent) {
   if (stream_ != nullptr && !put(line, is_urgent)) stream_ = nullptr;
 }
 
-EventFileSink::EventFileSink(std::string directory, std::string version)
-    : JsonLinesSink(std::move(version), std::chrono::seconds(1)),
+EventFileSink::EventFileSink(std::string directory)
+    : JsonLinesSink(std::chrono::seconds(1)),
       directory_(std::move(directory)),
       path_((std::filesystem::path(directory_) / "events.jsonl").string()) {}
 
@@ -56,18 +48,14 @@ EventFileSink::~EventFileSink() {
   if (stream_ != nullptr) std::fclose(stream_);
 }
 
-void EventFileSink::on_start(const StartEvent& event) {
-  if (stream_ == nullptr) {
-    const bool goes_on = event.resumption || event.leaves_former_run;
-    if (goes_on) remove_repeated_events(path_, event.resumption);
+void EventFileSink::take(const Event& event) {
+  if (const auto* start = std::get_if<StartEvent>(&event); start != nullptr && stream_ == nullptr) {
+    const bool goes_on = start->resumption || start->leaves_former_run;
+    if (goes_on) remove_repeated_events(path_, start->resumption);
     open(goes_on);
   }
-  JsonLinesSink::on_start(event);
-}
-
-void EventFileSink::on_end(const EndEvent& event) {
-  JsonLinesSink::on_end(event);
-  close();
+  JsonLinesSink::take(event);
+  if (std::holds_alternative<EndEvent>(event)) close();
 }
 
 void EventFileSink::make_durable() {

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/train/events.h"
@@ -16,35 +15,25 @@ namespace trainer {
 /// more (a closed pipe, a full disk) is left alone from then on.
 class JsonLinesSink : public EventSink {
  public:
-  JsonLinesSink(std::FILE* stream, std::string version) : version_(std::move(version)), stream_(stream) {}
+  explicit JsonLinesSink(std::FILE* stream) : stream_(stream) {}
 
-  void on_start(const StartEvent& event) override;
-  void on_step(const StepEvent& event) override;
-  void on_eval(const EvalEvent& event) override;
-  void on_checkpoint(const CheckpointEvent& event) override;
-  void on_out_of_memory(const OutOfMemoryEvent& event) override;
-  void on_adapt(const AdaptEvent& event) override;
-  void on_warning(const WarningEvent& event) override;
-  void on_diverged(const DivergedEvent& event) override;
-  void on_end(const EndEvent& event) override;
+  void take(const Event& event) override;
 
  protected:
   using Clock = std::chrono::steady_clock;
 
-  JsonLinesSink(std::string version, std::chrono::milliseconds longest_unseen)
-      : version_(std::move(version)), longest_unseen_(longest_unseen) {}
+  explicit JsonLinesSink(std::chrono::milliseconds longest_unseen) : longest_unseen_(longest_unseen) {}
   /// `is_urgent`: the line must be seen now.
   virtual void write(const std::string& line, bool is_urgent);
   /// Writes the line to the stream, and all that waits there where it is urgent or time; false where that fails.
   bool put(const std::string& line, bool is_urgent);
 
-  std::string version_;
   std::FILE* stream_ = nullptr;
 
  private:
   std::chrono::milliseconds longest_unseen_{100};
   Clock::time_point last_seen_;
-  std::string step_line_;  ///< kept for its memory
+  std::string line_;  ///< kept for its memory
 };
 
 /// Writes <directory>/events.jsonl. Opened by the first event, since only then the run has claimed its directory: a
@@ -59,14 +48,13 @@ class JsonLinesSink : public EventSink {
 /// checkpoint of what it has trained, so that nothing but the last lines is lost.
 class EventFileSink final : public JsonLinesSink {
  public:
-  EventFileSink(std::string directory, std::string version);
+  explicit EventFileSink(std::string directory);
   ~EventFileSink() override;
   EventFileSink(const EventFileSink&) = delete;
   EventFileSink& operator=(const EventFileSink&) = delete;
 
   const std::string& path() const { return path_; }
-  void on_start(const StartEvent& event) override;
-  void on_end(const EndEvent& event) override;
+  void take(const Event& event) override;
   void make_durable() override;
 
  protected:

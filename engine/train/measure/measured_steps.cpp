@@ -17,22 +17,26 @@ class MemoryRecorder final : public EventSink {
     measured_.used_before = session.device().ask_used_bytes();
   }
 
-  void on_load() { note(0, false, session_.executor().memory()); }
-  void on_step(const StepEvent& event) override {
-    // Others may have been queued ahead of the interruption.
-    if (event.step > num_steps_) return;
-    note(event.step, false, event.memory.step);
-    if (event.step == num_steps_ && !session_.schedule().step(event.step).evaluates) interruption_.requests = 1;
-  }
-  void on_eval(const EvalEvent& event) override {
-    note(event.step, true, event.memory.step);
-    if (event.step == num_steps_) interruption_.requests = 1;
+  void note_load() { note(0, false, session_.executor().memory()); }
+  void take(const Event& event) override {
+    if (const auto* step = std::get_if<StepEvent>(&event)) note(*step);
+    if (const auto* evaluation = std::get_if<EvalEvent>(&event)) note(*evaluation);
   }
 
   const Interruption& interruption() const { return interruption_; }
   MeasuredSteps take() { return std::move(measured_); }
 
  private:
+  void note(const StepEvent& event) {
+    // Others may have been queued ahead of the interruption.
+    if (event.step > num_steps_) return;
+    note(event.step, false, event.memory.step);
+    if (event.step == num_steps_ && !session_.schedule().step(event.step).evaluates) interruption_.requests = 1;
+  }
+  void note(const EvalEvent& event) {
+    note(event.step, true, event.memory.step);
+    if (event.step == num_steps_) interruption_.requests = 1;
+  }
   void note(std::int64_t step, bool evaluation, const StepMemory& memory) {
     measured_.steps.push_back({step, evaluation, memory});
     measured_.used_highest = std::max(measured_.used_highest, session_.device().ask_used_bytes());
@@ -51,7 +55,7 @@ MeasuredSteps measure_steps(const CompiledExperiment& compiled, const LoadedData
   Session session(compiled, data, device, capacity);
   MemoryRecorder recorder(session, num_steps);
   load_fresh_state(session.executor(), compiled.experiment);
-  recorder.on_load();
+  recorder.note_load();
   RunProgress progress;
   progress.state.evaluated = !compiled.schedule.evaluates_initially();
   const TrainingOptions options;

@@ -39,7 +39,7 @@ TEST_CASE("the report tells where, how much, who, and what to change") {
   CHECK(has(report, "0.output"));
   CHECK(has(report,
             "  1. train.batch_size=16 train.accumulation_steps=4\n"
-            "     accumulation with the same effective batch\n"
+            "     64 samples an update, 16 at a time\n"
             "     fits: peak 4.00 MiB reserved of 8.00 MiB; same result but for rounding;"));
   CHECK(has(report, "1.25 times"));
   CHECK(has(report, "     does not fit: peak 9.00 MiB reserved of 8.00 MiB; changes the result; about the same"));

@@ -64,7 +64,8 @@ TEST_CASE("the start event carries the resolved configuration and the version") 
   start.device_name = "a \"processor\"";
   start.capacity = 12345;
   start.num_parameters = 99;
-  const json event = json::parse(start_json(start, "1.2.3"));
+  start.trainer_version = "1.2.3";
+  const json event = json::parse(event_json(start));
   CHECK(event["event"] == "start");
   CHECK(event["config"]["train"]["batch_size"] == 32);
   CHECK(event["device"] == json({{"kind", "cpu"}, {"name", "a \"processor\""}, {"capacity", 12345}}));
@@ -81,7 +82,7 @@ TEST_CASE("a step event has every field of the machine interface, bytes as integ
   step.samples = 64;
   step.seconds = 0.25;
   step.memory = sample_memory();
-  const json event = json::parse(step_json(step));
+  const json event = json::parse(event_json(step));
   check_has(event, {"event", "step", "epoch", "stage", "loss", "lr", "samples", "samples_per_second", "step_seconds",
                     "memory"});
   CHECK(event["stage"] == "train");
@@ -101,7 +102,7 @@ TEST_CASE("a step event has every field of the machine interface, bytes as integ
 TEST_CASE("numbers that are not finite become null, and rates of no time are zero") {
   StepEvent step;
   step.loss = std::numeric_limits<double>::quiet_NaN();
-  const json event = json::parse(step_json(step));
+  const json event = json::parse(event_json(step));
   CHECK(event["loss"].is_null());
   CHECK(event["samples_per_second"] == 0.0);
 }
@@ -110,16 +111,16 @@ TEST_CASE("an evaluation without accuracy says null") {
   EvalEvent eval;
   eval.loss = 2;
   eval.memory = sample_memory();
-  json event = json::parse(eval_json(eval));
+  json event = json::parse(event_json(eval));
   check_has(event, {"event", "step", "epoch", "stage", "loss", "accuracy", "top5", "samples", "memory"});
   CHECK(event["accuracy"].is_null());
   eval.accuracy = 0.75;
-  event = json::parse(eval_json(eval));
+  event = json::parse(event_json(eval));
   CHECK(event["accuracy"] == 0.75);
 }
 
 TEST_CASE("an out-of-memory event adds up and carries the fixes") {
-  const json event = json::parse(out_of_memory_json({sample_context(), sample_fixes()}));
+  const json event = json::parse(event_json(OutOfMemoryEvent{sample_context(), sample_fixes()}));
   check_has(event,
             {"event", "step", "phase", "layer", "op", "requested", "rounded", "capacity", "allocated", "reserved",
              "free", "largest_free_block", "by_category", "by_layer", "top", "fixes", "buffer", "planned"});
@@ -144,7 +145,7 @@ TEST_CASE("an out-of-memory event of a refused segment adds up to the peak, and 
   OutOfMemoryContext context = sample_context();
   context.failure.statistics = {};
   context.refused_peak = 32'768;
-  const json event = json::parse(out_of_memory_json({context, sample_fixes()}));
+  const json event = json::parse(event_json(OutOfMemoryEvent{context, sample_fixes()}));
   CHECK(event["at_peak"] == true);
   CHECK(event["allocated"] == 32'768);
   CHECK(sum_of(event["by_category"]) == 32'768);
@@ -154,11 +155,11 @@ TEST_CASE("an out-of-memory event of a refused segment adds up to the peak, and 
 
 TEST_CASE("an out-of-memory event lists what lies outside the allocator and every other process") {
   OutOfMemoryEvent failure{sample_context(), {}};
-  CHECK(json::parse(out_of_memory_json(failure))["other_processes"] == json::array());
+  CHECK(json::parse(event_json(failure))["other_processes"] == json::array());
   failure.outside_allocator = {{"CUDA context", 400}};
   failure.other_processes = {{4711, "python3", 900}, {12, "", 100}};
   failure.device_total = 4000;
-  const json event = json::parse(out_of_memory_json(failure));
+  const json event = json::parse(event_json(failure));
   CHECK(event["outside_allocator"]["bytes"] == 400);
   CHECK(event["outside_allocator"]["parts"][0]["name"] == "CUDA context");
   CHECK(event["other_processes"] ==
@@ -169,12 +170,12 @@ TEST_CASE("an out-of-memory event lists what lies outside the allocator and ever
 TEST_CASE("the start and the end of a run name what lies outside the allocator") {
   StartEvent start;
   start.outside_allocator = {{"CUDA context", 400}, {"handles", 8}};
-  const json outside = json::parse(start_json(start, "1"))["outside_allocator"];
+  const json outside = json::parse(event_json(start))["outside_allocator"];
   CHECK(outside["bytes"] == 408);
   CHECK(outside["parts"].size() == 2);
   EndEvent end;
   end.outside_allocator = start.outside_allocator;
-  CHECK(json::parse(end_json(end))["outside_allocator"] == outside);
+  CHECK(json::parse(event_json(end))["outside_allocator"] == outside);
 }
 
 TEST_CASE("a plan event for a described device names its profile, and says where scratch is only bounded") {
@@ -256,7 +257,7 @@ TEST_CASE("the end event tells the status, the peaks and where the files are") {
   end.accuracy = 0.9;
   end.peak_allocated = 5;
   end.output = "runs/a";
-  const json event = json::parse(end_json(end));
+  const json event = json::parse(event_json(end));
   check_has(event, {"event", "status", "steps", "seconds", "samples_per_second", "accuracy", "peak_allocated",
                     "peak_reserved", "peak_by_category", "output", "checkpoint"});
   CHECK(event["samples_per_second"] == 320.0);
@@ -266,7 +267,7 @@ TEST_CASE("the end event tells the status, the peaks and where the files are") {
 TEST_CASE("every line is one line, whatever names hold") {
   CheckpointEvent checkpoint;
   checkpoint.path = "a\nb\xff";
-  const std::string line = checkpoint_json(checkpoint);
+  const std::string line = event_json(checkpoint);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(json::parse(line)["event"] == "checkpoint");
 }
@@ -275,15 +276,15 @@ TEST_CASE("the event file begins anew with a new run and goes on with a resumed 
   const std::string directory =
       (std::filesystem::temp_directory_path() / ("trainer_events_" + std::to_string(std::rand()))).string();
   const auto run = [&](std::int64_t first_step) {
-    EventFileSink sink(directory, "1");
+    EventFileSink sink(directory);
     StartEvent start;
     start.first_step = first_step;
     if (first_step > 1) start.resumption = {first_step - 1};
-    sink.on_start(start);
+    sink.take(start);
     StepEvent step;
     step.step = first_step;
-    sink.on_step(step);
-    sink.on_end({});
+    sink.take(step);
+    sink.take(EndEvent{});
     return sink.path();
   };
   const std::string path = run(1);
@@ -302,17 +303,17 @@ TEST_CASE("the event file begins anew with a new run and goes on with a resumed 
 }
 
 TEST_CASE("an event file that cannot be written is an error of files that names it") {
-  EventFileSink sink("/dev/null/run", "1");
-  CHECK_THROWS_WITH(sink.on_start({}), Catch::Contains("/dev/null/run/events.jsonl"));
-  CHECK_THROWS_AS(EventFileSink("/dev/null/run", "1").on_start({}), DataError);
+  EventFileSink sink("/dev/null/run");
+  CHECK_THROWS_WITH(sink.take(StartEvent{}), Catch::Contains("/dev/null/run/events.jsonl"));
+  CHECK_THROWS_AS(EventFileSink("/dev/null/run").take(StartEvent{}), DataError);
 }
 
 TEST_CASE("a closed stream ends the lines and not the run") {
   std::FILE* full = std::fopen("/dev/full", "w");
   REQUIRE(full != nullptr);
-  JsonLinesSink sink(full, "1");
-  CHECK_NOTHROW(sink.on_start({}));
-  CHECK_NOTHROW(sink.on_step({}));
+  JsonLinesSink sink(full);
+  CHECK_NOTHROW(sink.take(StartEvent{}));
+  CHECK_NOTHROW(sink.take(StepEvent{}));
   std::fclose(full);
 }
 
@@ -322,7 +323,7 @@ TEST_CASE("adaptations and warnings are events, and the end event names them aga
   adapt.context = sample_context();
   adapt.capacity = 9'000'000;
   adapt.change = sample_fixes().front();
-  const json event = json::parse(adapt_json(adapt));
+  const json event = json::parse(event_json(adapt));
   CHECK(event["event"] == "adapt");
   CHECK(event["step"] == 3);
   CHECK(event["set"] == json({"train.batch_size=16", "train.accumulation_steps=4"}));
@@ -333,7 +334,7 @@ TEST_CASE("adaptations and warnings are events, and the end event names them aga
   check_has(event, {"phase", "layer", "op", "buffer", "planned", "requested", "segment", "reserved", "what",
                     "peak_reserved", "relative_step_time", "step_seconds"});
 
-  const json warning = json::parse(warning_json({5, "a is still allocated", "a", 512}));
+  const json warning = json::parse(event_json(WarningEvent{5, "a is still allocated", "a", 512}));
   CHECK(
       warning ==
       json({{"event", "warning"}, {"step", 5}, {"message", "a is still allocated"}, {"buffer", "a"}, {"bytes", 512}}));
@@ -342,7 +343,7 @@ TEST_CASE("adaptations and warnings are events, and the end event names them aga
   end.adaptations = {{3, 100, {"memory.allocator=planned"}, Numbers::same_bits}};
   end.num_warnings = 1;
   end.device_notes = {"a convolution was planned anew"};
-  const json last = json::parse(end_json(end));
+  const json last = json::parse(event_json(end));
   CHECK(last["warnings"] == 1);
   CHECK(last["device_notes"] == json::array({"a convolution was planned anew"}));
   CHECK(last["adaptations"] == json::array({{{"step", 3},

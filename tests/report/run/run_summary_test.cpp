@@ -87,7 +87,7 @@ TEST_CASE("an adaptation is told with what failed, what there is, and what the r
         "Adapted: memory ran out in step 3 (backward of 2 (conv2d)); 6.00 MiB are there instead of 8.00 MiB.\n"
         "The run goes on from step 3 with\n"
         "  train.batch_size=16 train.accumulation_steps=4\n"
-        "  accumulation with the same effective batch\n"
+        "  64 samples an update, 16 at a time\n"
         "  peak 4.00 MiB reserved of 6.00 MiB; same result but for rounding; 1.2 times the time a step\n");
   CHECK(adaptation_message(event) ==
         "out of memory in step 3 (backward of 2 (conv2d)): 6.00 MiB are there instead of 8.00 MiB; goes on with "

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "engine/plan/search/change.h"
+
+namespace trainer {
+
+/// What a change does, for people: "a smaller batch; one sample more does not fit"; "as it is" where it sets nothing.
+std::string change_text(const Change& change);
+
+}  // namespace trainer
