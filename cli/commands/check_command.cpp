@@ -55,7 +55,7 @@ ExitCode check(const CheckArguments& arguments) {
       data.categorical ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
   fmt::print("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
              format_count(schedule.steps_per_epoch()), device->kind(), device->name());
-  if (experiment.train.batch_size_rule == BatchSizeRule::automatic)
+  if (experiment.train.batch_size.is_automatic())
     fmt::print("  batch     {} is what train.batch_size: auto stands for here\n", format_count(schedule.batch_size()));
   if (plan.fits)
     fmt::print("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),

@@ -62,8 +62,7 @@ ExitCode exit_code_of(RunStatus status) {
 
 /// Layers are the same for every batch size, and `auto` names none; one sample is too few for some batch norms.
 Experiment with_any_batch(Experiment experiment, const DataDescription& data) {
-  if (experiment.train.batch_size_rule != BatchSizeRule::automatic) return experiment;
-  experiment.train.batch_size_rule = BatchSizeRule::given;
+  if (!experiment.train.batch_size.is_automatic()) return experiment;
   experiment.train.batch_size = std::min<std::int64_t>(2, data.num_train);
   return experiment;
 }
@@ -92,7 +91,7 @@ ExitCode run(const RunArguments& arguments) {
   JsonLinesSink json_lines(stdout);
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
                          style_for(stdout), &interruption, event_file.path(),
-                         experiment.train.batch_size_rule == BatchSizeRule::automatic});
+                         experiment.train.batch_size.is_automatic()});
   FailureSink failure(
       {arguments.experiment.config_path, arguments.experiment.overrides, arguments.json, style_for(stderr),
        [&] { return layer_labels(compile(with_any_batch(experiment, data.description), data.description, *device)); },

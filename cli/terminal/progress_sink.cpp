@@ -79,7 +79,8 @@ void ProgressSink::show(const StartEvent& event) {
     write(wrap("passed over: " + escaped(event.skipped_checkpoint), static_cast<std::size_t>(options_.style.width)) +
           '\n');
   if (options_.finds_batch_size && event.experiment != nullptr)
-    write(fmt::format("train.batch_size: auto is {}, {}\n", format_count(event.experiment->train.batch_size),
+    write(fmt::format("train.batch_size: auto is {}, {}\n",
+                      format_count(event.experiment->train.batch_size.number().value()),
                       event.first_step > 1 ? "as when the run began" : "the largest that fits"));
   if (event.first_step > 1) write(fmt::format("resumed after step {}\n", format_count(event.first_step - 1)));
   if (!event.adapted.empty())

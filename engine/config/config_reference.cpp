@@ -57,7 +57,7 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
   switch (rule.kind) {
     case ValueKind::size:
       return "2GiB";
-    case ValueKind::device:
+    case ValueKind::numbered:
       return "cpu";
     case ValueKind::interval:
       return "1ep";

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/batch_size.h"
 #include "engine/config/layer_spec.h"
 
 namespace trainer {
@@ -115,13 +116,6 @@ struct ScheduleConfig {
   double start_divisor = 25.0, final_divisor = 1e5;  ///< one_cycle
 };
 
-/// What train.batch_size says.
-enum class BatchSizeRule : std::uint8_t {
-  given,      ///< a number: TrainConfig::batch_size
-  all,        ///< the whole training set
-  automatic,  ///< `auto`: the largest that fits; settle_experiment (engine/plan) puts a number in its place
-};
-
 /// Mixed precision: products and stored activations in 16 bit.
 enum class Amp : std::uint8_t { off, fp16, bf16 };
 /// train.loss_scale, for fp16: Note [Loss scale] in engine/ops/loss_scale.h.
@@ -151,8 +145,7 @@ struct EarlyStoppingConfig {
   SourceLocation location = {};
 };
 struct TrainConfig {
-  std::int64_t batch_size = 32;
-  BatchSizeRule batch_size_rule = BatchSizeRule::given;
+  BatchSize batch_size = 32;
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  ///< ends the run earlier or later than epochs; 0 evaluates and saves the weights
   std::int64_t accumulation_steps = 1;

@@ -224,7 +224,7 @@ class Rules {
 
   void check_train() {
     const TrainConfig& train = experiment_.train;
-    if (train.batch_size_rule == BatchSizeRule::all && train.accumulation_steps > 1) {
+    if (train.batch_size == BatchSize::Word::all && train.accumulation_steps > 1) {
       refuse({"train.accumulation_steps", "train.batch_size"}, "a batch of all samples leaves nothing to accumulate",
              "1, or a smaller train.batch_size");
     }

@@ -67,8 +67,9 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9.]+ ?([KkMmGgTt][Ii]?)?[Bb]?$"}}};
     case ValueKind::choice:
       return {words(rule.choice_names())};
-    case ValueKind::device:
-      return {{{"enum", {"auto", "cpu", "cuda"}}}, {{"type", "string"}, {"pattern", "^cuda:[0-9]+$"}}};
+    case ValueKind::numbered:
+      return {words(rule.choice_names()),
+              {{"type", "string"}, {"pattern", fmt::format("^{}:[0-9]+$", rule.choices.back().name)}}};
     case ValueKind::interval:
       return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9]+(ep)?$"}}};
     case ValueKind::pair:

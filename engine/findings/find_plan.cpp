@@ -168,8 +168,7 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
   PlanComparison comparison;
   comparison.experiment_name = experiment.name;
   comparison.config_path = request.pasted;
-  comparison.batch_size =
-      experiment.train.batch_size_rule == BatchSizeRule::given ? RunSchedule(experiment, data).batch_size() : 0;
+  comparison.batch_size = experiment.train.batch_size.number() ? RunSchedule(experiment, data).batch_size() : 0;
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
     return given;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/config/diagnostic.h"
+#include "engine/config/fields/enum_choices.h"
 #include "engine/graph/graph_builder.h"
 #include "engine/ops/op_definition.h"
 
@@ -42,18 +43,6 @@ ValueId add_input(GraphBuilder& builder, Graph& graph, const DataDescription& da
   }
 }
 
-std::string_view name_of(LossType loss) {
-  switch (loss) {
-    case LossType::cross_entropy:
-      return "cross_entropy";
-    case LossType::mse:
-      return "mse";
-    case LossType::bce_with_logits:
-      return "bce_with_logits";
-  }
-  return "?";
-}
-
 /// The last layer's place, where a wrong number of outputs is put right.
 const SourceLocation& last_layer_location(const Experiment& experiment) {
   return experiment.layers.empty() ? experiment.loss.location : experiment.layers.back().location;
@@ -64,9 +53,10 @@ Op loss_op(const Experiment& experiment, const DataDescription& data, const Tens
   if (data.categorical && experiment.loss.type != LossType::cross_entropy) {
     const DataType type = experiment.data.type;
     const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
-    throw located_error(experiment.loss.location,
-                        fmt::format("{} needs numbers as targets; the data has classes", name_of(experiment.loss.type)),
-                        may_be_numeric ? "data.target_type: numeric, or loss: cross_entropy" : "loss: cross_entropy");
+    throw located_error(
+        experiment.loss.location,
+        fmt::format("{} needs numbers as targets; the data has classes", loss_choices().name_of(experiment.loss.type)),
+        may_be_numeric ? "data.target_type: numeric, or loss: cross_entropy" : "loss: cross_entropy");
   }
   switch (experiment.loss.type) {
     case LossType::mse:
@@ -97,7 +87,7 @@ Op loss_op(const Experiment& experiment, const DataDescription& data, const Tens
 }
 
 void add_loss(GraphBuilder& builder, Graph& graph, const Experiment& experiment, const DataDescription& data) {
-  builder.begin_layer("loss", std::string(name_of(experiment.loss.type)), experiment.loss.location, graph.prediction);
+  builder.begin_layer("loss", loss_choices().name_of(experiment.loss.type), experiment.loss.location, graph.prediction);
   graph.loss_statistics = builder.add_value({DType::f64, {num_loss_statistics}}, "statistics", Category::temporary);
   try {
     Op op = loss_op(experiment, data, builder.type(graph.prediction), builder.type(graph.targets));

@@ -25,9 +25,10 @@ std::int64_t sample_bytes(const DataDescription& data) { return data.sample.num_
 
 /// With the order of the samples, four bytes each.
 std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
-  const std::int64_t batch = std::min(experiment.train.batch_size, data.num_train);
+  const std::int64_t wanted = experiment.train.batch_size.number().value_or(data.num_train);
+  const std::int64_t batch = std::min(wanted, data.num_train);
   const std::int64_t asked = experiment.train.eval_batch_size;
-  const std::int64_t eval_batch = std::min(asked > 0 ? asked : experiment.train.batch_size, data.num_validation);
+  const std::int64_t eval_batch = std::min(asked > 0 ? asked : wanted, data.num_validation);
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
   // More than any machine holds, which the model's first layer tells of.
   constexpr std::int64_t most = std::int64_t{1} << 60;
@@ -98,7 +99,7 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
                           bool dataset_is_loaded) {
   if (!shares_memory(device)) return 0;
   Experiment counted = experiment;
-  if (counted.train.batch_size_rule == BatchSizeRule::automatic) counted.train.batch_size = 1;
+  if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
   return kernel_bytes + staged_bytes(counted, data, device) + most_piece_bytes +
          (dataset_is_loaded ? 0 : dataset_bytes(experiment.data, data));
 }

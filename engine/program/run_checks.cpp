@@ -13,12 +13,12 @@ void check_run(const Experiment& experiment, const DataDescription& data) {
                         "early stopping judges by validation data, and there is none: the run would never stop early",
                         "data.split or other validation data, or train.early_stopping.patience: 0");
   }
-  const bool has_size = train.batch_size_rule == BatchSizeRule::given;
-  if (experiment.data.drop_last && has_size && train.batch_size > data.num_train) {
+  const std::int64_t batch_size = train.batch_size.number().value_or(0);
+  if (experiment.data.drop_last && batch_size > data.num_train) {
     throw located_error(experiment.data.drop_last_location,
                         fmt::format("'data.drop_last' leaves nothing to train on: {} training samples do not fill a "
                                     "batch of {}",
-                                    data.num_train, train.batch_size),
+                                    data.num_train, batch_size),
                         fmt::format("train.batch_size of at most {}, or data.drop_last: false", data.num_train));
   }
 }

@@ -8,11 +8,10 @@ namespace trainer {
 
 RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& data) {
   const TrainConfig& train = experiment.train;
-  require_internal(train.batch_size_rule != BatchSizeRule::automatic,
+  require_internal(!train.batch_size.is_automatic(),
                    "settle_experiment puts a number in the place of train.batch_size: auto");
   if (data.num_train < 1) throw ConfigError("the training data holds no samples");
-  batch_size_ =
-      train.batch_size_rule == BatchSizeRule::all ? data.num_train : std::min(train.batch_size, data.num_train);
+  batch_size_ = std::min(train.batch_size.number().value_or(data.num_train), data.num_train);
   const std::int64_t num_whole = data.num_train / batch_size_;
   odd_batch_size_ = experiment.data.drop_last ? 0 : data.num_train % batch_size_;
   batches_per_epoch_ = num_whole + (odd_batch_size_ > 0 ? 1 : 0);

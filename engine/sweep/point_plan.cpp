@@ -1,11 +1,11 @@
 #include "engine/sweep/point_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <new>
 
 #include "datasets/dataset.h"
+#include "engine/config/key_effects.h"
+#include "engine/config/override_text.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
@@ -15,9 +15,10 @@ namespace {
 
 /// What a device of this machine is made from.
 std::string device_key(const Experiment& experiment) {
-  const DeviceConfig& device = experiment.device;
-  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(device.type), device.index, device.threads, device.tf32,
-                     device.autotune, experiment.memory.expandable_segments, experiment.memory.workspace_limit);
+  std::string key;
+  for (const KeyEffects& each : key_effects())
+    if (each.is_of_device) key += override_of(each.key, experiment) + " ";
+  return key;
 }
 
 void fill_in(const Experiment& asked, const DataDescription& data, const PlanTarget& target, SweepRow& row) {

@@ -2,53 +2,32 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
+#include "engine/config/key_effects.h"
 #include "engine/config/text/json_input.h"
 #include "engine/errors.h"
 
 namespace trainer {
 namespace {
 
-/// A key here may change with everything below it. The data's size is compared where the data is at hand.
-constexpr std::array<std::string_view, 24> harmless = {"name",
-                                                       "output",
-                                                       "device",
-                                                       "memory.limit",
-                                                       "memory.allocator",
-                                                       "memory.expandable_segments",
-                                                       "memory.in_place",
-                                                       "memory.recompute_cheap",
-                                                       "memory.update",
-                                                       "memory.offload",
-                                                       "memory.preflight",
-                                                       "memory.on_oom",
-                                                       "data.root",
-                                                       "data.train",
-                                                       "data.train_labels",
-                                                       "data.validation",
-                                                       "data.validation_labels",
-                                                       "checkpoint.every",
-                                                       "checkpoint.keep",
-                                                       "train.checkpointing",
-                                                       "train.log_every",
-                                                       "train.eval_every",
-                                                       "train.eval_batch_size",
-                                                       "train.early_stopping"};
+/// Whether one key lies in the section or the value of another.
+bool lies_in(std::string_view key, std::string_view other) {
+  return key.starts_with(other) && key.substr(other.size()).starts_with('.');
+}
 
-/// What sets the length of a run.
-constexpr std::array<std::string_view, 2> length_keys = {"train.epochs", "train.steps"};
-
-bool is_harmless(std::string_view key) {
-  const bool sets_length = std::find(length_keys.begin(), length_keys.end(), key) != length_keys.end();
-  return sets_length || std::any_of(harmless.begin(), harmless.end(), [&](std::string_view prefix) {
-           return key == prefix || (key.starts_with(prefix) && key[prefix.size()] == '.');
-         });
+/// Whether a key, or every key of a section, may change. The data's size is compared where the data is at hand.
+bool may_change(std::string_view key) {
+  bool is_known = false;
+  for (const KeyEffects& each : key_effects()) {
+    if (key != each.key && !lies_in(key, each.key) && !lies_in(each.key, key)) continue;
+    if (each.on_resume == ResumeEffect::changes_numbers) return false;
+    is_known = true;
+  }
+  return is_known;
 }
 
 const nlohmann::json* find(const nlohmann::json& object, std::string_view name) {
@@ -68,7 +47,7 @@ std::string shown(const nlohmann::json* value) {
 
 void compare(const nlohmann::json* saved, const nlohmann::json* current, const std::string& key,
              std::vector<std::string>& drift) {
-  if (is_harmless(key)) return;
+  if (may_change(key)) return;
   const bool arrays = saved != nullptr && current != nullptr && saved->is_array() && current->is_array();
   if (arrays && saved->size() == current->size()) {
     for (std::size_t i = 0; i < saved->size(); ++i)
@@ -99,13 +78,13 @@ void compare_lengths(const nlohmann::json& saved, const nlohmann::json& current,
   };
   // Steps, where given, are the length, whatever the epochs say.
   const bool has_steps = value(saved, "train.steps") != nullptr && value(current, "train.steps") != nullptr;
-  for (const std::string_view key : length_keys) {
-    if (has_steps && key == "train.epochs") continue;
-    const nlohmann::json* before = value(saved, key);
-    const nlohmann::json* now = value(current, key);
+  for (const KeyEffects& each : key_effects()) {
+    if (each.on_resume != ResumeEffect::sets_length || (has_steps && each.key == "train.epochs")) continue;
+    const nlohmann::json* before = value(saved, each.key);
+    const nlohmann::json* now = value(current, each.key);
     if (are_equal(before, now)) continue;
     drift.push_back(fmt::format("{} (was {}, is {}; the learning rates of schedule {} follow the length of the run)",
-                                key, shown(before), shown(now), type));
+                                each.key, shown(before), shown(now), type));
   }
 }
 

@@ -132,7 +132,7 @@ struct EndEvent {
   struct Adaptation {
     std::int64_t step = 0, capacity = 0;
     std::vector<std::string> set;
-    Numbers numbers = Numbers::same_bits;
+    NumbersEffect numbers = NumbersEffect::same_bits;
   };
   std::vector<Adaptation> adaptations{};
   std::vector<std::string> device_notes{};  ///< Device::notes

@@ -33,7 +33,7 @@ Experiment adapted_experiment(const Checkpoint& checkpoint, const Experiment& gi
   try {
     Experiment adapted = parse_experiment(resolved_yaml(given), given.config_path, checkpoint.state.adapted);
     adapted.config_path = given.config_path;
-    const bool has_batch = adapted.train.batch_size_rule != BatchSizeRule::automatic;
+    const bool has_batch = !adapted.train.batch_size.is_automatic();
     if (!has_batch || !keeps_samples(given, adapted, data)) throw refused("has other samples in each update");
     return adapted;
   } catch (const ConfigError& error) {

@@ -104,10 +104,9 @@ RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment&
                     checkpoint.path, *checkpoint.state.train_crc32, *surroundings.train_crc32, checkpoint.path));
   }
   Experiment given = asked;
-  if (given.train.batch_size_rule == BatchSizeRule::automatic) {
+  if (given.train.batch_size.is_automatic()) {
     // What `auto` stood for when the run began, whatever would fit now.
     if (const std::optional<std::int64_t> batch_size = saved_batch_size(checkpoint.given_config())) {
-      given.train.batch_size_rule = BatchSizeRule::given;
       given.train.batch_size = *batch_size;
     }
   }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "engine/config/load_experiment.h"
+#include "engine/config/override_text.h"
 #include "engine/memory/machine_memory.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/process_memory.h"
@@ -41,7 +42,7 @@ class TrainingRun {
       : start_(start),
         weights_(weights),
         given_(std::move(experiment.given)),
-        asked_batch_size_(asked.train.batch_size_rule),
+        asked_batch_size_(asked.train.batch_size),
         asked_allocator_(asked.memory.allocator),
         adapted_(std::move(experiment.adapted)),
         data_(data),
@@ -228,7 +229,7 @@ class TrainingRun {
     event.diagnosis =
         diagnose(device_, failed, data_.description, capacity, held_by_others, std::move(advice.not_enough));
     event.fixes = std::move(advice.fixes);
-    if (asked_batch_size_ == BatchSizeRule::automatic) name_batch_size(event.fixes);
+    if (asked_batch_size_.is_automatic()) name_batch_size(event.fixes);
     events_.take(std::move(event));
   }
 
@@ -237,7 +238,7 @@ class TrainingRun {
     for (Change& fix : fixes) {
       const bool names_it = std::any_of(fix.set.begin(), fix.set.end(),
                                         [](const std::string& word) { return word.starts_with("train.batch_size="); });
-      if (!names_it) fix.set.insert(fix.set.begin(), fmt::format("train.batch_size={}", given_.train.batch_size));
+      if (!names_it) fix.set.insert(fix.set.begin(), override_of("train.batch_size", given_));
     }
   }
 
@@ -440,7 +441,7 @@ class TrainingRun {
   const RunStart& start_;
   const SafetensorsFile* const weights_;  ///< to start from, or none
   const Experiment given_;
-  const BatchSizeRule asked_batch_size_;
+  const BatchSize asked_batch_size_;
   const AllocatorKind asked_allocator_;
   const std::vector<std::string> adapted_;  ///< of the run that is resumed
   const LoadedData& data_;

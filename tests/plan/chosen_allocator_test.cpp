@@ -105,7 +105,7 @@ TEST_CASE("the largest batch under memory.allocator: auto is the larger of both 
     CHECK(of_auto == std::max(of_caching, largest("planned")));
     num_larger += of_auto > of_caching ? 1 : 0;
     Experiment open = of_allocator("", 32, 1);
-    open.train.batch_size_rule = BatchSizeRule::automatic;
+    open.train.batch_size = BatchSize::Word::automatic;
     const Experiment settled = settle_experiment(open, data, device, capacity);
     CHECK(settled.train.batch_size == of_auto);
     const Experiment caching = of_allocator("caching", 32, static_cast<int>(of_auto));

@@ -48,7 +48,7 @@ TEST_CASE("Leaving out the last batch is refused where no other is there") {
                         Contains("train.batch_size of at most 20"));
   CHECK_NOTHROW(compile(dropping(20), data, device));
   Experiment all = dropping(21);
-  all.train.batch_size_rule = BatchSizeRule::all;
+  all.train.batch_size = BatchSize::Word::all;
   CHECK_NOTHROW(compile(all, data, device));
 }
 

@@ -38,8 +38,8 @@ inline OutOfMemoryContext sample_context() {
 
 inline std::vector<Change> sample_fixes() {
   constexpr std::int64_t capacity = 8'388'608;
-  const auto change = [](std::vector<std::string> set, ChangePart part, Numbers numbers, std::int64_t peak_reserved,
-                         double relative_step_time) {
+  const auto change = [](std::vector<std::string> set, ChangePart part, NumbersEffect numbers,
+                         std::int64_t peak_reserved, double relative_step_time) {
     Change result;
     result.set = std::move(set);
     result.parts = {part};
@@ -51,9 +51,9 @@ inline std::vector<Change> sample_fixes() {
     return result;
   };
   return {change({"train.batch_size=16", "train.accumulation_steps=4"}, UpdateCut{64, 64, 4, 16},
-                 Numbers::same_rounding, 4'194'304, 1.25),
-          change({"train.batch_size=16"}, Effect::largest_batch, Numbers::other, 4'194'304, 0.25),
-          change({"optimizer.momentum=0"}, Effect::no_momentum, Numbers::other, 9'437'184, 1.0)};
+                 NumbersEffect::same_rounding, 4'194'304, 1.25),
+          change({"train.batch_size=16"}, Effect::largest_batch, NumbersEffect::other, 4'194'304, 0.25),
+          change({"optimizer.momentum=0"}, Effect::no_momentum, NumbersEffect::other, 9'437'184, 1.0)};
 }
 
 inline std::vector<std::string> lines_of(const std::string& text) {

@@ -26,9 +26,9 @@ std::vector<double> losses_of_run(const std::string& yaml, const std::string& ou
 }
 
 /// Whether a change kept what it promised of the numbers.
-bool keeps(Numbers numbers, const std::vector<double>& expected, const std::vector<double>& losses) {
-  if (numbers == Numbers::other) return true;
-  if (numbers == Numbers::same_bits) return losses == expected;
+bool keeps(NumbersEffect numbers, const std::vector<double>& expected, const std::vector<double>& losses) {
+  if (numbers == NumbersEffect::other) return true;
+  if (numbers == NumbersEffect::same_bits) return losses == expected;
   return std::equal(expected.begin(), expected.end(), losses.begin(), losses.end(),
                     [](double a, double b) { return a == Approx(b).epsilon(1e-4); });
 }
@@ -72,7 +72,7 @@ TEST_CASE(
       const std::vector<double> losses = losses_of_run(yaml, folder.path("run"), limit, change.set, *device);
       if (losses.empty()) FAIL("it does not run");
       if (!keeps(change.numbers, expected, losses)) FAIL("its numbers are not what is told of them");
-      num_same += change.numbers == Numbers::same_bits ? 1 : 0;
+      num_same += change.numbers == NumbersEffect::same_bits ? 1 : 0;
     };
     for (const Change& fix : advice.fixes) {
       INFO(joined(fix.set));

@@ -67,12 +67,13 @@ Settings with(Settings settings, const Settings& more) {
 
 /// Counts them one by one.
 std::int64_t micro_batches_of(const Experiment& experiment, std::int64_t num_samples, std::int64_t num_steps) {
+  const std::int64_t batch_size = experiment.train.batch_size.number().value();
   std::int64_t num_passes = 0;
   for (std::int64_t steps = 0; steps < num_steps;) {
     std::int64_t in_step = 0;
-    for (std::int64_t left = num_samples; left > 0 && steps < num_steps; left -= experiment.train.batch_size) {
+    for (std::int64_t left = num_samples; left > 0 && steps < num_steps; left -= batch_size) {
       ++num_passes;
-      const bool ends_step = ++in_step == experiment.train.accumulation_steps || left <= experiment.train.batch_size;
+      const bool ends_step = ++in_step == experiment.train.accumulation_steps || left <= batch_size;
       if (!ends_step) continue;
       in_step = 0;
       ++steps;
@@ -224,16 +225,16 @@ TEST_CASE("An adapted run goes on with the losses of one that has the adapted se
     // Where batch norm and dropout see the same, a run that had started so has these losses too.
     Settings set = given;
     for (const AdaptEvent& event : events.adaptations) set = with(set, event.change.set);
-    const Numbers numbers =
+    const NumbersEffect numbers =
         std::max_element(events.adaptations.begin(), events.adaptations.end(),
                          [](const AdaptEvent& a, const AdaptEvent& b) { return a.change.numbers < b.change.numbers; })
             ->change.numbers;
-    if (numbers == Numbers::other) continue;
+    if (numbers == NumbersEffect::other) continue;
     RatedRun started_so(yaml, folder.path("so" + std::to_string(percent)), set);
     REQUIRE(started_so() == RunStatus::done);
     std::vector<double> losses = losses_of(started_so.events.steps);
     losses.erase(losses.begin(), losses.begin() + 4);
-    if (numbers == Numbers::same_bits) {
+    if (numbers == NumbersEffect::same_bits) {
       CHECK(losses == losses_of(events.steps));
     } else if (started_so.experiment.train.amp == Amp::off) {
       CHECK(largest_difference(losses, losses_of(events.steps)) < 1e-5);
@@ -260,7 +261,7 @@ TEST_CASE("An evaluation that does not fit is made again in another way, and no 
   const AdaptEvent& event = events.adaptations[0];
   CHECK(event.step == 6);
   CHECK(event.context.phase == Phase::eval);
-  CHECK(event.change.numbers == Numbers::same_rounding);
+  CHECK(event.change.numbers == NumbersEffect::same_rounding);
   REQUIRE(events.steps.size() == 14);
   CHECK(losses_of(events.steps) == losses_of(whole.events.steps));
   CHECK(same_file(folder, "run", "whole", 14, "model.safetensors"));
@@ -426,7 +427,7 @@ TEST_CASE("An adapted run that was interrupted resumes with the same command, bi
   REQUIRE(whole() == RunStatus::done);
   REQUIRE(whole.events.adaptations.size() == 1);
   const Settings set = whole.events.adaptations[0].change.set;
-  const bool is_rounded = whole.events.adaptations[0].change.numbers != Numbers::same_bits;
+  const bool is_rounded = whole.events.adaptations[0].change.numbers != NumbersEffect::same_bits;
   RatedRun first(yaml, folder.path("run"), short_of);
   first.events.interrupt_after = 9;
   REQUIRE(first() == RunStatus::interrupted);

@@ -1,7 +1,10 @@
 #include "engine/train/config_drift.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
+#include "engine/config/key_effects.h"
 #include "engine/config/load_experiment.h"
 #include "tests/whole_runs/training_fixture.h"
 
@@ -68,6 +71,21 @@ TEST_CASE("Data may have moved between a run and its resumption") {
   const std::vector<std::string> images = {"data={type: idx, root: a, train: i, train_labels: l}"};
   CHECK(drift_of({"data={type: idx, root: b, train: j, train_labels: k, validation: v, validation_labels: w}"}, images)
             .empty());
+}
+
+TEST_CASE("Each key may change in a resumed run just where it is declared so") {
+  for (const KeyEffects& each : key_effects()) {
+    INFO(each.key);
+    std::string pointer = "/" + each.key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const auto with_value = [&](int value) {
+      nlohmann::json config;
+      config[nlohmann::json::json_pointer(pointer)] = value;
+      return config.dump();
+    };
+    const bool changes = each.on_resume == ResumeEffect::changes_numbers;
+    CHECK(find_config_drift(with_value(1), with_value(2)).size() == (changes ? 1 : 0));
+  }
 }
 
 TEST_CASE("The metric of the best checkpoint may not change in a run") {

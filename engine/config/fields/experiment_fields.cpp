@@ -1,18 +1,20 @@
 #include "engine/config/fields/experiment_fields.h"
 
 #include <limits>
+#include <utility>
 
 #include "engine/config/fields/field_groups.h"
 
 namespace trainer {
 namespace {
 
-Fields make_fields() {
+std::vector<ExperimentField> make_fields() {
+  using enum ResumeEffect;
   Fields fields;
-  fields.push_back(of(&Experiment::name, "name", text(), "What the run is called").defaults_to("the file's name"));
-  fields.push_back(of(&Experiment::seed, "seed", integer(0, std::numeric_limits<std::int64_t>::max()),
-                      "Where all randomness starts: initial weights, order of samples, dropout")
-                       .also_called({"random_seed"}));
+  fields.add(harmless, of(&Experiment::name, "name", text(), "What the run is called").defaults_to("the file's name"));
+  fields.add(changes_numbers, of(&Experiment::seed, "seed", integer(0, std::numeric_limits<std::int64_t>::max()),
+                                 "Where all randomness starts: initial weights, order of samples, dropout")
+                                  .also_called({"random_seed"}));
   add_device_fields(fields);
   add_memory_fields(fields);
   add_data_fields(fields);
@@ -21,18 +23,26 @@ Fields make_fields() {
   add_schedule_fields(fields);
   add_train_fields(fields);
   add_checkpoint_fields(fields);
-  fields.push_back(of(&Experiment::output, "output", text(), "The folder that a run writes; never overwritten unasked")
-                       .defaults_to("runs/${name}")
-                       .also_called({"output_dir", "out_dir", "save_dir"}));
-  return fields;
+  fields.add(harmless,
+             of(&Experiment::output, "output", text(), "The folder that a run writes; never overwritten unasked")
+                 .defaults_to("runs/${name}")
+                 .also_called({"output_dir", "out_dir", "save_dir"}));
+  return std::move(fields).all();
 }
 
 }  // namespace
 
 const std::vector<ExperimentField>& experiment_fields() {
-  static const Fields fields = make_fields();
+  static const std::vector<ExperimentField> fields = make_fields();
   return fields;
 }
+
+const std::vector<KeyEffects>& key_effects() {
+  static const std::vector<KeyEffects> all(experiment_fields().begin(), experiment_fields().end());
+  return all;
+}
+
+const KeyEffects* find_key_effects(std::string_view key) { return find_field(key); }
 
 const std::vector<Section>& sections() {
   static const std::vector<Section> all{

@@ -11,6 +11,7 @@
 
 #include "engine/config/fields/rule.h"
 #include "engine/config/fields/value.h"
+#include "engine/config/key_effects.h"
 #include "engine/config/layer_spec.h"
 
 namespace trainer {
@@ -18,8 +19,7 @@ namespace trainer {
 /// One key of the configuration. Parsing, validation, defaults, `config show`, `config explain`, the JSON Schema and
 /// the reference page are all made from these. Owner is the struct the key ends up in.
 template <class Owner>
-struct Field {
-  std::string key;  ///< dotted: "train.batch_size"; of a layer: "kernel"
+struct Field : KeyEffects {
   Rule rule;
   std::string help;  ///< one sentence without a full stop
   std::function<void(Owner&, const Value&)> set;
@@ -58,6 +58,12 @@ struct Field {
   Field&& default_for(const std::string& type, const std::string& text) && {
     return with([&](Field& f) { f.type_defaults.emplace_back(type, text); });
   }
+  Field&& of_device() && {
+    return with([](Field& f) { f.is_of_device = true; });
+  }
+  Field&& technique(NumbersEffect numbers) && {
+    return with([&](Field& f) { f.technique_numbers = numbers; });
+  }
   Field&& also_called(const std::vector<std::string>& words) && {
     return with([&](Field& f) { f.synonyms = words; });
   }
@@ -70,29 +76,26 @@ struct Field {
   }
 };
 
-/// Converts between a member of a struct and a Value. An enum's values are the rule's choices in order.
-template <class Member>
-void assign(Member& member, const Value& value, const Rule& rule) {
+/// Converts between a member of a struct and a Value. An enum's rule is an EnumRule of it.
+template <class Member, class MemberRule>
+void assign(Member& member, const Value& value, const MemberRule& rule) {
   if constexpr (std::is_enum_v<Member>) {
-    const std::string& name = std::get<std::string>(value);
-    for (std::size_t i = 0; i < rule.choices.size(); ++i) {
-      if (rule.choices[i].name == name) member = static_cast<Member>(i);
-    }
+    member = rule.value_of(std::get<std::string>(value));
   } else if constexpr (std::integral<Member> && !std::is_same_v<Member, bool>) {
     member = static_cast<Member>(std::get<std::int64_t>(value));
   } else {
     member = std::get<Member>(value);
   }
 }
-template <class Member>
-void assign(std::optional<Member>& member, const Value& value, const Rule& rule) {
+template <class Member, class MemberRule>
+void assign(std::optional<Member>& member, const Value& value, const MemberRule& rule) {
   assign(member.emplace(), value, rule);
 }
 
-template <class Member>
-Value value_of(const Member& member, const Rule& rule) {
+template <class Member, class MemberRule>
+Value value_of(const Member& member, const MemberRule& rule) {
   if constexpr (std::is_enum_v<Member>) {
-    return rule.choices.at(static_cast<std::size_t>(member)).name;
+    return rule.name_of(member);
   } else if constexpr (std::integral<Member> && !std::is_same_v<Member, bool>) {
     return static_cast<std::int64_t>(member);
   } else if constexpr (std::is_same_v<Member, bool> || std::is_same_v<Member, double> || std::is_same_v<Member, Pair>) {
@@ -101,14 +104,14 @@ Value value_of(const Member& member, const Rule& rule) {
     return member.empty() ? Value() : Value(member);
   }
 }
-template <class Member>
-Value value_of(const std::optional<Member>& member, const Rule& rule) {
+template <class Member, class MemberRule>
+Value value_of(const std::optional<Member>& member, const MemberRule& rule) {
   return member ? value_of(*member, rule) : Value();
 }
 
 /// A field whose value is what `access(owner)` refers to.
-template <class Owner, class Access>
-Field<Owner> field(const std::string& key, const Access& access, Rule rule, const std::string& help) {
+template <class Owner, class Access, class MemberRule>
+Field<Owner> field(const std::string& key, const Access& access, MemberRule rule, const std::string& help) {
   Field<Owner> result;
   result.key = key;
   result.set = [access, rule](Owner& owner, const Value& value) { assign(access(owner), value, rule); };

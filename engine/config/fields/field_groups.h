@@ -9,18 +9,28 @@
 namespace trainer {
 
 /// The parts that experiment_fields() is put together from, one for each group of sections.
-using Fields = std::vector<ExperimentField>;
+class Fields {
+ public:
+  void add(ResumeEffect on_resume, ExperimentField field) {
+    field.on_resume = on_resume;
+    all_.push_back(std::move(field));
+  }
+  std::vector<ExperimentField> all() && { return std::move(all_); }
+
+ private:
+  std::vector<ExperimentField> all_;
+};
 
 /// The field of a member of the experiment.
-template <class Member>
-ExperimentField of(Member Experiment::*member, const std::string& key, Rule rule, const std::string& help) {
+template <class Member, class MemberRule>
+ExperimentField of(Member Experiment::*member, const std::string& key, MemberRule rule, const std::string& help) {
   const auto access = [member](auto& experiment) -> auto& { return experiment.*member; };
   return field<Experiment>(key, access, std::move(rule), help);
 }
 
 /// The field of a member of one of its parts.
-template <class Part, class Member>
-ExperimentField of(Part Experiment::*part, Member Part::*member, const std::string& key, Rule rule,
+template <class Part, class Member, class MemberRule>
+ExperimentField of(Part Experiment::*part, Member Part::*member, const std::string& key, MemberRule rule,
                    const std::string& help) {
   const auto access = [ part, member ](auto& experiment) -> auto& { return experiment.*part.*member; };
   return field<Experiment>(key, access, std::move(rule), help);

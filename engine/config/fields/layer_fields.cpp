@@ -7,8 +7,8 @@ namespace {
 
 using LayerField = Field<LayerSpec>;
 
-template <class Spec, class Member>
-LayerField of(Member Spec::*member, const std::string& key, Rule rule, const std::string& help) {
+template <class Spec, class Member, class MemberRule>
+LayerField of(Member Spec::*member, const std::string& key, MemberRule rule, const std::string& help) {
   const auto access = [member](auto& layer) -> auto& { return std::get<Spec>(layer.spec).*member; };
   return field<LayerSpec>(key, access, std::move(rule), help);
 }
@@ -30,8 +30,7 @@ LayerKind linear() {
                   .required()
                   .also_called({"out_features", "units", "features", "size"}),
               of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"}),
-              of(&Spec::init, "init", choice(initialization_choices()), "How the weights start")
-                  .defaults_to("`model.init`"),
+              of(&Spec::init, "init", initialization_choices(), "How the weights start").defaults_to("`model.init`"),
           }};
 }
 
@@ -53,8 +52,7 @@ LayerKind conv2d() {
               of(&Spec::dilation, "dilation", pair(1), "Distance between the kernel's elements"),
               of(&Spec::groups, "groups", integer(1), "Groups of channels that are convolved apart; divides `out`"),
               of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"}),
-              of(&Spec::init, "init", choice(initialization_choices()), "How the weights start")
-                  .defaults_to("`model.init`"),
+              of(&Spec::init, "init", initialization_choices(), "How the weights start").defaults_to("`model.init`"),
           }};
 }
 
@@ -88,9 +86,11 @@ LayerKind activation(Activation function, const std::string& name, std::string h
   initial.function = function;
   LayerKind kind{name, std::move(help), name, initial, {}};
   if (function == Activation::gelu) {
-    kind.fields.push_back(of(&ActivationSpec::approximate, "approximate",
-                             choice({{"none", "exact, with the error function"}, {"tanh", "the tanh approximation"}}),
-                             "Which formula is used"));
+    kind.fields.push_back(
+        of(&ActivationSpec::approximate, "approximate",
+           choice<GeluApproximation>({{"none", GeluApproximation::none, "exact, with the error function"},
+                                      {"tanh", GeluApproximation::tanh, "the tanh approximation"}}),
+           "Which formula is used"));
     kind.example = "gelu: {approximate: tanh}";
   }
   return kind;
@@ -217,14 +217,15 @@ std::vector<std::string> layer_kind_names() {
   return names;
 }
 
-std::vector<Choice> initialization_choices() {
-  return {{"pytorch", "what torch.nn's module does by default"},
-          {"kaiming_uniform", "He et al. 2015 for ReLU, uniform"},
-          {"kaiming_normal", "He et al. 2015 for ReLU, normal"},
-          {"xavier_uniform", "Glorot and Bengio 2010, uniform"},
-          {"xavier_normal", "Glorot and Bengio 2010, normal"},
-          {"normal", "normal with standard deviation 0.02"},
-          {"zeros", "all zero"}};
+EnumRule<Initialization> initialization_choices() {
+  using Type = Initialization;
+  return choice<Type>({{"pytorch", Type::pytorch, "what torch.nn's module does by default"},
+                       {"kaiming_uniform", Type::kaiming_uniform, "He et al. 2015 for ReLU, uniform"},
+                       {"kaiming_normal", Type::kaiming_normal, "He et al. 2015 for ReLU, normal"},
+                       {"xavier_uniform", Type::xavier_uniform, "Glorot and Bengio 2010, uniform"},
+                       {"xavier_normal", Type::xavier_normal, "Glorot and Bengio 2010, normal"},
+                       {"normal", Type::normal, "normal with standard deviation 0.02"},
+                       {"zeros", Type::zeros, "all zero"}});
 }
 
 }  // namespace trainer

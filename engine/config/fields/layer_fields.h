@@ -27,7 +27,7 @@ const std::vector<LayerKind>& layer_kinds();
 const LayerKind* find_layer_kind(std::string_view name);
 std::vector<std::string> layer_kind_names();
 
-/// Choices of `model.init` and of a layer's `init`, in the order of the enum.
-std::vector<Choice> initialization_choices();
+/// Of `model.init` and of a layer's `init`.
+EnumRule<Initialization> initialization_choices();
 
 }  // namespace trainer

@@ -3,27 +3,30 @@
 namespace trainer {
 
 void add_optimizer_fields(Fields& fields) {
+  using enum ResumeEffect;
   constexpr auto optimizer = &Experiment::optimizer;
-  fields.push_back(of(optimizer, &OptimizerConfig::type, "optimizer.type",
-                      choice({{"sgd", "stochastic gradient descent, with momentum if asked"},
-                              {"adam", "Adam, weight decay added to the gradient"},
-                              {"adamw", "Adam with decoupled weight decay"}}),
-                      "How parameters are updated")
-                       .also_called({"name"}));
-  fields.push_back(of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_at_least(0.0), "Learning rate")
-                       .default_for("adam", "0.001")
-                       .default_for("adamw", "0.001")
-                       .also_called({"learning_rate", "rate"}));
-  fields.push_back(of(optimizer, &OptimizerConfig::momentum, "optimizer.momentum", number_below(0.0, 1.0),
-                      "Share of the last update kept in the next")
-                       .only({"sgd"}));
-  fields.push_back(of(optimizer, &OptimizerConfig::nesterov, "optimizer.nesterov", boolean(),
-                      "Nesterov's momentum; needs momentum above 0")
-                       .only({"sgd"}));
-  fields.push_back(of(optimizer, &OptimizerConfig::weight_decay, "optimizer.weight_decay", number_at_least(0.0),
-                      "Strength of the pull of weights to zero")
-                       .default_for("adamw", "0.01")
-                       .also_called({"wd", "l2", "decay"}));
+  fields.add(
+      changes_numbers,
+      of(optimizer, &OptimizerConfig::type, "optimizer.type",
+         choice<OptimizerType>({{"sgd", OptimizerType::sgd, "stochastic gradient descent, with momentum if asked"},
+                                {"adam", OptimizerType::adam, "Adam, weight decay added to the gradient"},
+                                {"adamw", OptimizerType::adamw, "Adam with decoupled weight decay"}}),
+         "How parameters are updated")
+          .also_called({"name"}));
+  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_at_least(0.0), "Learning rate")
+                                  .default_for("adam", "0.001")
+                                  .default_for("adamw", "0.001")
+                                  .also_called({"learning_rate", "rate"}));
+  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::momentum, "optimizer.momentum", number_below(0.0, 1.0),
+                                 "Share of the last update kept in the next")
+                                  .only({"sgd"}));
+  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::nesterov, "optimizer.nesterov", boolean(),
+                                 "Nesterov's momentum; needs momentum above 0")
+                                  .only({"sgd"}));
+  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::weight_decay, "optimizer.weight_decay",
+                                 number_at_least(0.0), "Strength of the pull of weights to zero")
+                                  .default_for("adamw", "0.01")
+                                  .also_called({"wd", "l2", "decay"}));
   ExperimentField betas;
   betas.key = "optimizer.betas";
   betas.rule = numbers(number_below(0.0, 1.0), 2);
@@ -36,60 +39,61 @@ void add_optimizer_fields(Fields& fields) {
   betas.get = [](const Experiment& experiment) {
     return Value(std::vector<double>{experiment.optimizer.beta1, experiment.optimizer.beta2});
   };
-  fields.push_back(std::move(betas).only({"adam", "adamw"}).also_called({"beta", "beta1", "beta2"}));
-  fields.push_back(
-      of(optimizer, &OptimizerConfig::eps, "optimizer.eps", number_above(0.0), "Added to the root of the second moment")
-          .only({"adam", "adamw"})
-          .also_called({"epsilon"}));
-  fields.push_back(of(optimizer, &OptimizerConfig::decay_norms_and_biases, "optimizer.decay_norms_and_biases",
-                      boolean(), "Whether norms and biases decay too, as they do in PyTorch unless told otherwise"));
+  fields.add(changes_numbers, std::move(betas).only({"adam", "adamw"}).also_called({"beta", "beta1", "beta2"}));
+  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::eps, "optimizer.eps", number_above(0.0),
+                                 "Added to the root of the second moment")
+                                  .only({"adam", "adamw"})
+                                  .also_called({"epsilon"}));
+  fields.add(changes_numbers,
+             of(optimizer, &OptimizerConfig::decay_norms_and_biases, "optimizer.decay_norms_and_biases", boolean(),
+                "Whether norms and biases decay too, as they do in PyTorch unless told otherwise"));
 }
 
 void add_schedule_fields(Fields& fields) {
+  using enum ResumeEffect;
   constexpr auto schedule = &Experiment::schedule;
-  ExperimentField type = of(schedule, &ScheduleConfig::type, "schedule.type",
-                            choice({{"constant", "the same learning rate throughout"},
-                                    {"step", "times `gamma` every `every`"},
-                                    {"cosine", "half a cosine down to `final_factor`"},
-                                    {"one_cycle", "up from a small learning rate, and down to a smaller one"},
-                                    {"warmup", "constant after `warmup_steps` of rise"}}),
-                            "How the learning rate changes")
-                             .also_called({"name", "policy"});
-  // Any type but one_cycle may warm up, so the word is only another name.
-  type.set = [plain = type.set](Experiment& experiment, const Value& value) {
-    plain(experiment, std::get<std::string>(value) == "warmup" ? Value(std::string("constant")) : value);
-  };
-  fields.push_back(std::move(type));
-  fields.push_back(
-      of(schedule, &ScheduleConfig::warmup_steps, "schedule.warmup_steps", integer(0),
-         "Steps in which the learning rate first rises in a line: from `optimizer.lr` / `warmup_steps` with "
-         "the first to `optimizer.lr` with the last of them")
-          .only({"constant", "step", "cosine", "warmup"})
-          .also_called({"warmup"}));
-  fields.push_back(steps_or_epochs(schedule, &ScheduleConfig::step_size, &ScheduleConfig::step_size_in_epochs,
-                                   "schedule.every", "Steps or epochs between decays")
-                       .only({"step"})
-                       .also_called({"step_size"}));
-  fields.push_back(of(schedule, &ScheduleConfig::gamma, "schedule.gamma", fraction(), "Factor of each decay")
-                       .only({"step"})
-                       .also_called({"factor"}));
-  fields.push_back(
-      of(schedule, &ScheduleConfig::final_factor, "schedule.final_factor", number_at_least(0.0),
-         "What the learning rate falls to, as a share of `optimizer.lr`: the step behind the last would have it")
-          .only({"cosine"})
-          .also_called({"min_factor", "eta_min"}));
-  fields.push_back(of(schedule, &ScheduleConfig::warmup_fraction, "schedule.warmup_fraction", fraction(),
-                      "Share of the run's steps up to the one with the highest learning rate")
-                       .only({"one_cycle"})
-                       .also_called({"pct_start"}));
-  fields.push_back(of(schedule, &ScheduleConfig::start_divisor, "schedule.start_divisor", number_above(0.0),
-                      "The first step has `optimizer.lr` divided by this")
-                       .only({"one_cycle"})
-                       .also_called({"div_factor", "div"}));
-  fields.push_back(of(schedule, &ScheduleConfig::final_divisor, "schedule.final_divisor", number_above(0.0),
-                      "The last step has `optimizer.lr` divided by this")
-                       .only({"one_cycle"})
-                       .also_called({"final_div_factor", "div_final"}));
+  fields.add(changes_numbers,
+             of(schedule, &ScheduleConfig::type, "schedule.type",
+                choice<ScheduleType>(
+                    {{"constant", ScheduleType::constant, "the same learning rate throughout"},
+                     {"step", ScheduleType::step, "times `gamma` every `every`"},
+                     {"cosine", ScheduleType::cosine, "half a cosine down to `final_factor`"},
+                     {"one_cycle", ScheduleType::one_cycle, "up from a small learning rate, and down to a smaller one"},
+                     // Any type but one_cycle may warm up, so the word is only another name.
+                     {"warmup", ScheduleType::constant, "constant after `warmup_steps` of rise"}}),
+                "How the learning rate changes")
+                 .also_called({"name", "policy"}));
+  fields.add(changes_numbers,
+             of(schedule, &ScheduleConfig::warmup_steps, "schedule.warmup_steps", integer(0),
+                "Steps in which the learning rate first rises in a line: from `optimizer.lr` / `warmup_steps` with "
+                "the first to `optimizer.lr` with the last of them")
+                 .only({"constant", "step", "cosine", "warmup"})
+                 .also_called({"warmup"}));
+  fields.add(changes_numbers,
+             steps_or_epochs(schedule, &ScheduleConfig::step_size, &ScheduleConfig::step_size_in_epochs,
+                             "schedule.every", "Steps or epochs between decays")
+                 .only({"step"})
+                 .also_called({"step_size"}));
+  fields.add(changes_numbers, of(schedule, &ScheduleConfig::gamma, "schedule.gamma", fraction(), "Factor of each decay")
+                                  .only({"step"})
+                                  .also_called({"factor"}));
+  fields.add(changes_numbers,
+             of(schedule, &ScheduleConfig::final_factor, "schedule.final_factor", number_at_least(0.0),
+                "What the learning rate falls to, as a share of `optimizer.lr`: the step behind the last would have it")
+                 .only({"cosine"})
+                 .also_called({"min_factor", "eta_min"}));
+  fields.add(changes_numbers, of(schedule, &ScheduleConfig::warmup_fraction, "schedule.warmup_fraction", fraction(),
+                                 "Share of the run's steps up to the one with the highest learning rate")
+                                  .only({"one_cycle"})
+                                  .also_called({"pct_start"}));
+  fields.add(changes_numbers, of(schedule, &ScheduleConfig::start_divisor, "schedule.start_divisor", number_above(0.0),
+                                 "The first step has `optimizer.lr` divided by this")
+                                  .only({"one_cycle"})
+                                  .also_called({"div_factor", "div"}));
+  fields.add(changes_numbers, of(schedule, &ScheduleConfig::final_divisor, "schedule.final_divisor", number_above(0.0),
+                                 "The last step has `optimizer.lr` divided by this")
+                                  .only({"one_cycle"})
+                                  .also_called({"final_div_factor", "div_final"}));
 }
 
 }  // namespace trainer

@@ -94,12 +94,6 @@ Rule size_of_memory(double minimum) {
   rule.minimum = minimum;
   return rule;
 }
-Rule choice(std::vector<Choice> choices) {
-  Rule rule = rule_of(ValueKind::choice);
-  rule.choices = std::move(choices);
-  return rule;
-}
-Rule device_name() { return rule_of(ValueKind::device); }
 Rule interval() {
   Rule rule = integer(0);
   rule.kind = ValueKind::interval;
@@ -130,12 +124,6 @@ Rule layer_patterns(std::string word) {
   if (!word.empty()) rule.words = {std::move(word)};
   return rule;
 }
-Rule choice_or_form(std::vector<Choice> choices, std::vector<Form> forms) {
-  Rule rule = choice(std::move(choices));
-  rule.kind = ValueKind::form;
-  rule.forms = std::move(forms);
-  return rule;
-}
 Rule layer_list() { return rule_of(ValueKind::layers); }
 
 std::string expectation_of(const Rule& rule) {
@@ -154,8 +142,8 @@ std::string expectation_of(const Rule& rule) {
     case ValueKind::choice:
       return rule.choices.size() == 1 ? fmt::format("'{}'", rule.choices[0].name)
                                       : fmt::format("one of {}", fmt::join(rule.choice_names(), ", "));
-    case ValueKind::device:
-      return "auto, cpu, cuda or cuda:N";
+    case ValueKind::numbered:
+      return fmt::format("{} or {}:N", fmt::join(rule.choice_names(), ", "), rule.choices.back().name);
     case ValueKind::interval:
       return "a number of steps, such as 100, or of epochs, such as 1ep";
     case ValueKind::pair:
@@ -195,8 +183,8 @@ std::string type_name(const Rule& rule) {
       return "size";
     case ValueKind::choice:
       return fmt::format("{}", fmt::join(rule.choice_names(), ", "));
-    case ValueKind::device:
-      return "auto, cpu, cuda, cuda:N";
+    case ValueKind::numbered:
+      return fmt::format("{}, {}:N", fmt::join(rule.choice_names(), ", "), rule.choices.back().name);
     case ValueKind::interval:
       return "steps or epochs";
     case ValueKind::pair:

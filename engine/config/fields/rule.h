@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trainer {
@@ -14,7 +17,7 @@ enum class ValueKind : std::uint8_t {
   text,      ///< string
   size,      ///< int64, bytes
   choice,    ///< string, one of Rule::choices
-  device,    ///< string: auto, cpu, cuda, cuda:N
+  numbered,  ///< string, one of Rule::choices, the last also with a number behind it: cuda, cuda:1
   interval,  ///< Interval
   pair,      ///< Pair, also written as one integer
   integers,  ///< vector of int64
@@ -32,6 +35,15 @@ struct Choice {
 
 struct Form;
 
+/// A choice that stands for a value of an enum.
+template <class Enum>
+struct EnumChoice {
+  std::string name;
+  Enum value;
+  std::string help = {};
+  std::vector<std::string> synonyms = {};
+};
+
 /// What may be written for a field.
 struct Rule {
   ValueKind kind = ValueKind::text;
@@ -47,6 +59,28 @@ struct Rule {
 
   std::vector<std::string> choice_names() const;
   std::vector<std::string> form_names() const;
+};
+
+/// A rule whose choices stand for the values of an enum. A value that several stand for is shown as the first.
+template <class Enum>
+struct EnumRule : Rule {
+  std::vector<Enum> values;  ///< of `choices`, one each
+
+  EnumRule(ValueKind its_kind, std::vector<EnumChoice<Enum>> its_choices) {
+    kind = its_kind;
+    for (EnumChoice<Enum>& each : its_choices) {
+      values.push_back(each.value);
+      choices.push_back({std::move(each.name), std::move(each.help), std::move(each.synonyms)});
+    }
+  }
+
+  Enum value_of(std::string_view name) const {
+    const auto has_name = [&](const Choice& each) { return each.name == name; };
+    return values.at(std::find_if(choices.begin(), choices.end(), has_name) - choices.begin());
+  }
+  const std::string& name_of(Enum value) const {
+    return choices.at(std::find(values.begin(), values.end(), value) - values.begin()).name;
+  }
 };
 
 /// `{every: 2}`: a key, and what may be written behind it.
@@ -70,8 +104,6 @@ Rule number_below(double minimum, double maximum);
 Rule fraction(double maximum = 1.0);
 Rule text();
 Rule size_of_memory(double minimum = 1);
-Rule choice(std::vector<Choice> choices);
-Rule device_name();
 Rule interval();
 Rule pair(std::int64_t minimum);
 Rule integers(std::int64_t minimum);
@@ -79,9 +111,22 @@ Rule numbers(Rule element, std::size_t num_elements = 0);
 Rule number_or_numbers(Rule element);
 /// Layers by path or kind, or the word alone.
 Rule layer_patterns(std::string word = "");
-/// One of the words, or a map of one of the keys.
-Rule choice_or_form(std::vector<Choice> choices, std::vector<Form> forms);
 Rule layer_list();
+template <class Enum>
+EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
+  return {ValueKind::choice, std::move(choices)};
+}
+template <class Enum>
+EnumRule<Enum> numbered_choice(std::vector<EnumChoice<Enum>> choices) {
+  return {ValueKind::numbered, std::move(choices)};
+}
+/// One of the words, or a map of one of the keys.
+template <class Enum>
+EnumRule<Enum> choice_or_form(std::vector<EnumChoice<Enum>> choices, std::vector<Form> forms) {
+  EnumRule<Enum> rule(ValueKind::form, std::move(choices));
+  rule.forms = std::move(forms);
+  return rule;
+}
 
 /// "an integer from 1 to 2147483647"
 std::string expectation_of(const Rule& rule);

@@ -87,8 +87,8 @@ class ValueReader {
       case ValueKind::choice:
       case ValueKind::form:
         return read_choice(node);
-      case ValueKind::device:
-        return read_device(node);
+      case ValueKind::numbered:
+        return read_numbered(node);
       case ValueKind::interval:
         return read_interval(node);
       default:
@@ -161,15 +161,20 @@ class ValueReader {
     if (node.text == "false" && !node.quoted && std::find(names.begin(), names.end(), "off") != names.end()) {
       return Value(std::string("off"));
     }
-    for (const Choice& each : rule_.choices) {
-      const auto& words = each.synonyms;
-      if (std::find(words.begin(), words.end(), node.text) != words.end())
-        return wrong(node, "is not known", "", each.name);
-    }
+    if (const std::string meant = choice_called(node.text); !meant.empty())
+      return wrong(node, "is not known", "", meant);
     for (const Form& each : rule_.forms) {
       if (each.name == node.text) return wrong(node, "needs a value", "", fmt::format("{{{}: …}}", each.name));
     }
     return wrong(node, "is not known", "", std::string(nearest(node.text, names)));
+  }
+
+  /// The choice that other programs call so; "" where there is none.
+  std::string choice_called(const std::string& word) const {
+    for (const Choice& each : rule_.choices) {
+      if (std::find(each.synonyms.begin(), each.synonyms.end(), word) != each.synonyms.end()) return each.name;
+    }
+    return "";
   }
 
   std::optional<Value> read_form(const Node& node) {
@@ -228,16 +233,17 @@ class ValueReader {
     });
   }
 
-  std::optional<Value> read_device(const Node& node) {
-    if (node.text == "auto" || node.text == "cpu" || node.text == "cuda") return Value(node.text);
-    if (node.text.starts_with("cuda:")) {
-      const auto index = read_integer(std::string_view(node.text).substr(5));
+  std::optional<Value> read_numbered(const Node& node) {
+    const std::vector<std::string> names = rule_.choice_names();
+    if (std::find(names.begin(), names.end(), node.text) != names.end()) return Value(node.text);
+    if (const std::string prefix = names.back() + ":"; node.text.starts_with(prefix)) {
+      const auto index = read_integer(std::string_view(node.text).substr(prefix.size()));
       const auto* number = std::get_if<std::int64_t>(&index);
       if (number != nullptr && *number >= 0 && *number < 1024) return Value(node.text);
       return wrong(node, "has no valid device number");
     }
-    const std::vector<std::string> names{"auto", "cpu", "cuda"};
-    return wrong(node, "is not a device", "", node.text == "gpu" ? "cuda" : std::string(nearest(node.text, names)));
+    const std::string meant = choice_called(node.text);
+    return wrong(node, "is not a device", "", meant.empty() ? std::string(nearest(node.text, names)) : meant);
   }
 
   std::optional<Value> read_interval(const Node& node) {

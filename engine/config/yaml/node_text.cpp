@@ -159,6 +159,8 @@ nlohmann::ordered_json json_of(const Node& node) {
 
 }  // namespace
 
+std::string flow_text(const Node& value) { return flow(value); }
+
 std::string yaml_text(const Node& root) { return YamlWriter().write(root); }
 
 std::string json_text(const Node& root, int indent) {

@@ -191,8 +191,7 @@ class SizedFamily final : public BatchFamily {
 bool searches(const Experiment& experiment) {
   using Type = CheckpointingConfig::Type;
   const Type type = experiment.train.checkpointing.type;
-  return type == Type::budget || type == Type::automatic ||
-         experiment.train.batch_size_rule == BatchSizeRule::automatic;
+  return type == Type::budget || type == Type::automatic || experiment.train.batch_size.is_automatic();
 }
 
 /// As far as a family needs it: places are not looked for.

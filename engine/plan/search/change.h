@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
+#include "engine/config/key_effects.h"
 
 namespace trainer {
-
-/// What becomes of the numbers of a run.
-enum class Numbers : std::uint8_t {
-  same_bits,      ///< bit for bit the same
-  same_rounding,  ///< the same sums in another order: they differ as much as rounding does
-  other,          ///< another result: another batch, precision, optimizer or model
-};
 
 /// What one setting of a change does.
 enum class Effect : std::uint8_t {
@@ -73,7 +67,7 @@ struct Change {
   Experiment experiment;          ///< as changed
   std::vector<std::string> set;   ///< overrides to paste: "train.batch_size=48"
   std::vector<ChangePart> parts;  ///< what they do; in words: engine/report/text/change_text.h
-  Numbers numbers = Numbers::other;
+  NumbersEffect numbers = NumbersEffect::other;
   bool fits = true;
   std::int64_t peak_reserved = 0;  ///< of the whole run; without a bound where it does not fit
   std::int64_t capacity = 0;  ///< it was planned under: higher than asked for only where the change raises the limit
@@ -81,7 +75,7 @@ struct Change {
   double samples_per_second = 0;    ///< predicted
   double relative_step_time = 1.0;  ///< seconds a sample against the experiment as it is; 1: unknown
 
-  bool same_result() const { return numbers != Numbers::other; }
+  bool same_result() const { return numbers != NumbersEffect::other; }
 };
 
 }  // namespace trainer

@@ -1,10 +1,9 @@
 #include "engine/plan/search/choice_space.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "engine/config/override_text.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/plan/search/technique_difference.h"
 #include "engine/program/run_schedule.h"
@@ -19,7 +18,7 @@ void grow_segments(Experiment& experiment) { experiment.memory.expandable_segmen
 void update_in_backward(Experiment& experiment) { experiment.memory.update = UpdatePlace::in_backward; }
 
 void evaluate_in_micro_batches(Experiment& experiment) {
-  experiment.train.eval_batch_size = experiment.train.batch_size;
+  experiment.train.eval_batch_size = experiment.train.batch_size.number().value_or(0);
 }
 
 void chunk_loss(Experiment& experiment) { experiment.memory.chunked_loss = -1; }
@@ -50,9 +49,8 @@ std::vector<Saver> savers(const Experiment& experiment, const DataDescription& d
 
 Experiment with_settled_batch(const Planner& planner, const Experiment& experiment, const DataDescription& data,
                               std::int64_t capacity) {
-  if (experiment.train.batch_size_rule != BatchSizeRule::automatic) return experiment;
+  if (!experiment.train.batch_size.is_automatic()) return experiment;
   Experiment settled = experiment;
-  settled.train.batch_size_rule = BatchSizeRule::given;
   settled.train.batch_size = settle_experiment(experiment, data, planner.device(), capacity).train.batch_size;
   return settled;
 }
@@ -60,13 +58,12 @@ Experiment with_settled_batch(const Planner& planner, const Experiment& experime
 void add_settled_batch(const Experiment& experiment, const Experiment& changed, std::vector<std::string>& set) {
   const bool is_there = std::any_of(set.begin(), set.end(),
                                     [](const std::string& word) { return word.starts_with("train.batch_size="); });
-  if (experiment.train.batch_size_rule == BatchSizeRule::automatic && !set.empty() && !is_there)
-    set.insert(set.begin(), fmt::format("train.batch_size={}", changed.train.batch_size));
+  if (experiment.train.batch_size.is_automatic() && !set.empty() && !is_there)
+    set.insert(set.begin(), override_of("train.batch_size", changed));
 }
 
 Experiment with_split(const Experiment& experiment, const BatchSplit& split) {
   Experiment changed = experiment;
-  changed.train.batch_size_rule = BatchSizeRule::given;
   changed.train.batch_size = split.batch_size;
   changed.train.accumulation_steps = split.accumulation_steps;
   // A rule of the configuration: gradients are summed before they are used up.

@@ -131,7 +131,7 @@ class ChoiceSearch {
   bool is_beaten(const Experiment& changed) {
     const Verdict& verdict = plan(changed);
     if (verdict.problem) return true;
-    const Numbers numbers = find_technique_difference(experiment_, changed, data_).numbers;
+    const NumbersEffect numbers = find_technique_difference(experiment_, changed, data_).numbers;
     return std::any_of(choices_.begin(), choices_.end(), [&](const Change& choice) {
       return choice.numbers <= numbers && choice.step_seconds <= same_speed_once * verdict.time.seconds;
     });

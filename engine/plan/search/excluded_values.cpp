@@ -35,8 +35,8 @@ ChangedKeys find_changed_keys(Candidate low, Candidate high) {
     differs = differs || from != to;
     to = from;
   };
-  equalize(a.train.batch_size, b.train.batch_size, changed.batch);
-  if (a.train.batch_size_rule != b.train.batch_size_rule) changed.other = true;
+  const bool are_numbers = a.train.batch_size.number() && b.train.batch_size.number();
+  equalize(a.train.batch_size, b.train.batch_size, are_numbers ? changed.batch : changed.other);
   std::vector<ModelNumber> low_numbers = numbers_of_model(a.layers), high_numbers = numbers_of_model(b.layers);
   changed.other = changed.other || low_numbers.size() != high_numbers.size() || !are_equal(low.data, high.data);
   for (std::size_t i = 0; i < std::min(low_numbers.size(), high_numbers.size()); ++i)

@@ -86,7 +86,6 @@ class FixSearch {
   bool has_enough() const { return advice_.fixes.size() >= 3; }
 
   static Experiment with_batch(Experiment changed, std::int64_t batch_size) {
-    changed.train.batch_size_rule = BatchSizeRule::given;
     changed.train.batch_size = batch_size;
     return changed;
   }
@@ -95,7 +94,7 @@ class FixSearch {
   struct Told {
     std::vector<std::string> set;
     std::vector<ChangePart> parts;
-    Numbers numbers = Numbers::other;
+    NumbersEffect numbers = NumbersEffect::other;
   };
 
   Told told(const Experiment& changed) const {
@@ -109,7 +108,7 @@ class FixSearch {
     const auto add = [&](const std::vector<std::string>& words, const ChangePart& part) {
       result.set.insert(result.set.end(), words.begin(), words.end());
       result.parts.push_back(part);
-      result.numbers = Numbers::other;
+      result.numbers = NumbersEffect::other;
     };
     if (optimizer) add(optimizer->set, optimizer->effect);
     if (const ModelDifference model = find_model_difference(experiment_, changed); !model.set.empty())
@@ -208,8 +207,9 @@ class FixSearch {
       const std::int64_t middle = low + (high - low) / 2;
       (fits(with_size(middle)) ? low : high) = middle;
     }
-    propose(with_size(low),
-            {{fmt::format("train.eval_batch_size={}", low)}, {Effect::largest_eval_batch}, Numbers::same_rounding});
+    propose(
+        with_size(low),
+        {{fmt::format("train.eval_batch_size={}", low)}, {Effect::largest_eval_batch}, NumbersEffect::same_rounding});
   }
 
   /// Single techniques, and where none is enough, as few of them as are.
@@ -257,12 +257,12 @@ class FixSearch {
       propose(with_batch(experiment_, largest),
               {{fmt::format("train.batch_size={}", largest)},
                {advice_.one_sample_more_is_too_many ? Effect::largest_batch : Effect::smaller_batch},
-               Numbers::other});
+               NumbersEffect::other});
     } else if (batch_size_ > 1) {
       const Experiment smallest = with_batch(experiment_, 1);
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
       advice_.one_sample_is_too_many = !verdict.problem && !verdict.fits;
-      keep(smallest, verdict, {{"train.batch_size=1"}, {Effect::smallest_batch}, Numbers::other}, capacity_);
+      keep(smallest, verdict, {{"train.batch_size=1"}, {Effect::smallest_batch}, NumbersEffect::other}, capacity_);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
     if (largest == 0) {
@@ -399,7 +399,7 @@ class FixSearch {
       limit_mib = least_limit_with_places(limit_mib);
     if (limit_mib * mebibyte > device_capacity_) return;
     changed.memory.limit = limit_mib * mebibyte;
-    propose(changed, {{fmt::format("memory.limit={}MiB", limit_mib)}, {Effect::higher_limit}, Numbers::same_bits},
+    propose(changed, {{fmt::format("memory.limit={}MiB", limit_mib)}, {Effect::higher_limit}, NumbersEffect::same_bits},
             changed.memory.limit);
   }
 
@@ -427,7 +427,6 @@ std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& expe
                                         std::int64_t capacity, std::int64_t limit) {
   const WithValue with_batch = [&](std::int64_t batch_size) -> std::optional<Candidate> {
     Candidate candidate{experiment, data};
-    candidate.experiment.train.batch_size_rule = BatchSizeRule::given;
     candidate.experiment.train.batch_size = batch_size;
     return candidate;
   };

@@ -55,9 +55,7 @@ const auto tie_moments = [](auto& e) { return std::tie(e.memory.moments); };
 const auto tie_update = [](auto& e) { return std::tie(e.memory.update); };
 const auto tie_allocator = [](auto& e) { return std::tie(e.memory.allocator); };
 const auto tie_expandable = [](auto& e) { return std::tie(e.memory.expandable_segments); };
-const auto tie_split = [](auto& e) {
-  return std::tie(e.train.batch_size_rule, e.train.batch_size, e.train.accumulation_steps);
-};
+const auto tie_split = [](auto& e) { return std::tie(e.train.batch_size, e.train.accumulation_steps); };
 const auto tie_optimizer = [](auto& e) {
   auto& optimizer = e.optimizer;
   return std::tie(optimizer.type, optimizer.lr, optimizer.momentum, optimizer.nesterov, optimizer.weight_decay,

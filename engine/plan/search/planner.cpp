@@ -34,8 +34,7 @@ bool plans_convolutions(const DeviceModel& device) {
 
 /// memory.allocator: auto, and no batch size that would have to be known first.
 bool chooses_allocator(const Experiment& experiment) {
-  return experiment.memory.allocator == AllocatorKind::automatic &&
-         experiment.train.batch_size_rule != BatchSizeRule::automatic;
+  return experiment.memory.allocator == AllocatorKind::automatic && !experiment.train.batch_size.is_automatic();
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ void settle_batch_size(Experiment& experiment, const DataDescription& data, cons
                        std::int64_t capacity) {
   const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
   Planner planner(device, rates);
-  experiment.train.batch_size_rule = BatchSizeRule::given;
   const WithValue with_batch_size = [&](std::int64_t batch_size) {
     Candidate candidate{experiment, data};
     candidate.experiment.train.batch_size = batch_size;
@@ -89,7 +88,7 @@ Experiment with_allocator(Experiment experiment, AllocatorKind kind) {
 Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                              std::int64_t capacity, RecomputeSearches* searches_of_all, PlacedLayouts placed) {
   Experiment settled = experiment;
-  if (settled.train.batch_size_rule == BatchSizeRule::automatic) settle_batch_size(settled, data, device, capacity);
+  if (settled.train.batch_size.is_automatic()) settle_batch_size(settled, data, device, capacity);
   if (settled.memory.allocator == AllocatorKind::automatic)
     return with_settled_allocator(settled, data, device, capacity, searches_of_all);
   if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all, placed);

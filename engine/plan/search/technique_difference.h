@@ -13,7 +13,7 @@ namespace trainer {
 struct TechniqueDifference {
   std::vector<std::string> set;   ///< overrides that make the first the second: "train.amp=bf16"
   std::vector<ChangePart> parts;  ///< what they do; empty: nothing differs
-  Numbers numbers = Numbers::same_bits;
+  NumbersEffect numbers = NumbersEffect::same_bits;
 };
 
 /// Reads what the techniques of `memory:` and `train:` set: the cut of a batch, precision, storage, recomputation and
@@ -21,7 +21,7 @@ struct TechniqueDifference {
 TechniqueDifference find_technique_difference(const Experiment& before, const Experiment& after,
                                               const DataDescription& data);
 
-/// Whether a key is one that it sets.
+/// Whether a key is one that it sets: a technique, where it is declared (KeyEffects::technique_numbers).
 bool is_technique_key(std::string_view key);
 
 /// Whether each update sees as many samples in one as in the other.

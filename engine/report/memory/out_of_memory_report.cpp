@@ -141,7 +141,7 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
     std::vector<std::string> words = merged_overrides(options.overrides, fixes.front().set);
     words.insert(words.begin(), {"trainer", "run", options.config_path.empty() ? "CONFIG" : options.config_path});
     using Holds = OutOfMemoryReportOptions::Holds;
-    const bool resumes = options.holds == Holds::own_run && fixes.front().numbers == Numbers::same_bits;
+    const bool resumes = options.holds == Holds::own_run && fixes.front().numbers == NumbersEffect::same_bits;
     if (options.holds != Holds::nothing) words.emplace_back(resumes ? "--resume" : "--overwrite");
     const std::string indent(4, ' ');
     text += "  For example:\n" + indent +

@@ -203,7 +203,7 @@ Json json_of(const EndEvent& event) {
     json["adaptations"].push_back({{"step", adaptation.step},
                                    {"set", adaptation.set},
                                    {"capacity", adaptation.capacity},
-                                   {"same_result", adaptation.numbers != Numbers::other},
+                                   {"same_result", adaptation.numbers != NumbersEffect::other},
                                    {"numbers", numbers_name(adaptation.numbers)}});
   json["device_notes"] = event.device_notes;
   json["warnings"] = event.num_warnings;

@@ -1,20 +1,12 @@
 #pragma once
 
-#include "engine/config/experiment.h"
+#include <string>
+
+#include "engine/config/fields/enum_choices.h"
 
 namespace trainer {
 
 /// As memory.allocator names it.
-constexpr const char* allocator_name(AllocatorKind kind) {
-  switch (kind) {
-    case AllocatorKind::automatic:
-      return "auto";
-    case AllocatorKind::caching:
-      return "caching";
-    case AllocatorKind::planned:
-      return "planned";
-  }
-  return "";
-}
+inline const std::string& allocator_name(AllocatorKind kind) { return allocator_choices().name_of(kind); }
 
 }  // namespace trainer

@@ -7,26 +7,26 @@
 namespace trainer {
 
 /// What becomes of the numbers of a run, for people: "same result", "same but for rounding", "another result".
-constexpr std::string_view numbers_text(Numbers numbers) {
+constexpr std::string_view numbers_text(NumbersEffect numbers) {
   switch (numbers) {
-    case Numbers::same_bits:
+    case NumbersEffect::same_bits:
       return "same result";
-    case Numbers::same_rounding:
+    case NumbersEffect::same_rounding:
       return "same result but for rounding";
-    case Numbers::other:
+    case NumbersEffect::other:
       return "changes the result";
   }
   return "";
 }
 
 /// As events name it.
-constexpr std::string_view numbers_name(Numbers numbers) {
+constexpr std::string_view numbers_name(NumbersEffect numbers) {
   switch (numbers) {
-    case Numbers::same_bits:
+    case NumbersEffect::same_bits:
       return "same_bits";
-    case Numbers::same_rounding:
+    case NumbersEffect::same_rounding:
       return "same_rounding";
-    case Numbers::other:
+    case NumbersEffect::other:
       return "other";
   }
   return "";

@@ -105,7 +105,7 @@ TEST_CASE("on, off, true and false are booleans where one is expected, and words
   CHECK_FALSE(parse("memory: {preflight: off}\n").memory.preflight);
   CHECK(parse("memory: {preflight: on}\n").memory.preflight);
   CHECK_FALSE(parse("data: {shuffle: false}\n").data.shuffle);
-  CHECK(parse("train: {amp: off, batch_size: all}\n").train.batch_size_rule == BatchSizeRule::all);
+  CHECK(parse("train: {amp: off, batch_size: all}\n").train.batch_size == BatchSize::Word::all);
   CHECK_NOTHROW(parse("train: {amp: false, checkpointing: off}\n"));
   CHECK(parse("name: no\n").name == "no");
   CHECK(parse("name: 010\n").name == "010");

@@ -90,14 +90,14 @@ std::vector<std::vector<std::string>> combinations(const std::vector<std::vector
 }
 
 /// By what was changed alone: what the documentation of the keys promises.
-Numbers numbers_of(const std::vector<std::string>& set, bool cut_matters) {
-  Numbers numbers = Numbers::same_bits;
+NumbersEffect numbers_of(const std::vector<std::string>& set, bool cut_matters) {
+  NumbersEffect numbers = NumbersEffect::same_bits;
   for (const std::string& word : set) {
-    if (word.starts_with("train.batch_size")) numbers = std::max(numbers, Numbers::same_rounding);
-    if (word.starts_with("train.batch_size") && cut_matters) numbers = Numbers::other;
+    if (word.starts_with("train.batch_size")) numbers = std::max(numbers, NumbersEffect::same_rounding);
+    if (word.starts_with("train.batch_size") && cut_matters) numbers = NumbersEffect::other;
     if (word.starts_with("train.amp") || word.starts_with("memory.moments") || word.starts_with("memory.gradients") ||
         word.starts_with("memory.master"))
-      numbers = Numbers::other;
+      numbers = NumbersEffect::other;
   }
   return numbers;
 }
@@ -144,7 +144,7 @@ TEST_CASE("no combination that fits is much faster than a choice that keeps the 
         const Verdict verdict = planner.plan(combination.experiment, space.data, capacity);
         if (!verdict.fits) continue;
         ++num_fitting;
-        const Numbers numbers = numbers_of(combination.set, std::string(space.name) == "cnn");
+        const NumbersEffect numbers = numbers_of(combination.set, std::string(space.name) == "cnn");
         const bool is_matched = std::any_of(choices.begin(), choices.end(), [&](const Change& choice) {
           return choice.numbers <= numbers && choice.step_seconds <= same_speed * verdict.time.seconds;
         });

@@ -188,11 +188,11 @@ TEST_CASE("the line to paste replaces or resumes the run that the output folder 
   const auto says = [&](Holds holds, const char* text) {
     return has(out_of_memory_report(event, {"cpu", {}, "mnist.yaml", {}, holds}, {}), text);
   };
-  event.fixes.front().numbers = Numbers::same_rounding;
+  event.fixes.front().numbers = NumbersEffect::same_rounding;
   CHECK(says(Holds::other_run, "train.accumulation_steps=4 --overwrite\n"));
   CHECK(says(Holds::own_run, "train.accumulation_steps=4 --overwrite\n  It starts anew, and replaces the run"));
   CHECK_FALSE(says(Holds::nothing, "train.accumulation_steps=4 --"));
-  event.fixes.front().numbers = Numbers::same_bits;
+  event.fixes.front().numbers = NumbersEffect::same_bits;
   CHECK(says(Holds::own_run, "train.accumulation_steps=4 --resume\n  It goes on from the step that was saved.\n"));
   CHECK(says(Holds::other_run, "train.accumulation_steps=4 --overwrite\n"));
 }

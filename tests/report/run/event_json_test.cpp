@@ -56,7 +56,6 @@ TEST_CASE("the start event carries the resolved configuration and the version") 
       "optimizer: sgd\ntrain: {batch_size: auto}\n",
       "test.yaml");
   // As settle_experiment does: what is run is told, not what was asked for.
-  experiment.train.batch_size_rule = BatchSizeRule::given;
   experiment.train.batch_size = 32;
   StartEvent start;
   start.experiment = &experiment;
@@ -340,7 +339,7 @@ TEST_CASE("adaptations and warnings are events, and the end event names them aga
       json({{"event", "warning"}, {"step", 5}, {"message", "a is still allocated"}, {"buffer", "a"}, {"bytes", 512}}));
 
   EndEvent end;
-  end.adaptations = {{3, 100, {"memory.allocator=planned"}, Numbers::same_bits}};
+  end.adaptations = {{3, 100, {"memory.allocator=planned"}, NumbersEffect::same_bits}};
   end.num_warnings = 1;
   end.device_notes = {"a convolution was planned anew"};
   const json last = json::parse(event_json(end));

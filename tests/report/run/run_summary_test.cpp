@@ -66,8 +66,8 @@ TEST_CASE("the summary names every adaptation, and how many warnings there were"
   EndEvent end;
   end.status = "done";
   end.steps = 9;
-  end.adaptations = {{3, 8 << 20, {"train.batch_size=16", "train.accumulation_steps=4"}, Numbers::same_rounding},
-                     {7, 6 << 20, {}, Numbers::same_bits}};
+  end.adaptations = {{3, 8 << 20, {"train.batch_size=16", "train.accumulation_steps=4"}, NumbersEffect::same_rounding},
+                     {7, 6 << 20, {}, NumbersEffect::same_bits}};
   end.num_warnings = 2;
   const std::string text = run_summary(end, Metric::loss, "", {});
   CHECK_THAT(text, Catch::Contains("  adapted     at step 3 to train.batch_size=16 train.accumulation_steps=4 for 8.00 "

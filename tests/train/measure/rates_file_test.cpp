@@ -132,7 +132,7 @@ TEST_CASE(
     const Program program = compile(experiment, data, device);
     const RunSchedule schedule(experiment, data);
     CHECK(schedule.total_steps() >= 1);
-    CHECK(schedule.batch_size() == experiment.train.batch_size);
+    CHECK(experiment.train.batch_size == schedule.batch_size());
     CHECK(program.evaluations.empty());
     for (const OpCall& call : program.calls) {
       kinds.insert(call.op.kind);

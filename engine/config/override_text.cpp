@@ -1,0 +1,26 @@
+#include "engine/config/override_text.h"
+
+#include <fmt/format.h>
+
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/yaml/node_text.h"
+#include "engine/errors.h"
+
+namespace trainer {
+
+std::string override_of(std::string_view key, const Experiment& experiment) {
+  const ExperimentField* field = find_field(key);
+  require_internal(field != nullptr && field->get, "overrides are written of keys with a value");
+  const Node value = node_of(field->get(experiment));
+  // Words need quotes only where any text may stand.
+  const bool is_word = value.kind == NodeKind::scalar && field->rule.kind != ValueKind::text;
+  return fmt::format("{}={}", key, is_word ? value.text : flow_text(value));
+}
+
+std::optional<std::string> override_between(std::string_view key, const Experiment& before, const Experiment& after) {
+  std::string text = override_of(key, after);
+  if (text == override_of(key, before)) return std::nullopt;
+  return text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/config/experiment.h"
+
+namespace trainer {
+
+/// The override that sets a key outside the layers to what it is in an experiment: "train.amp=bf16".
+std::string override_of(std::string_view key, const Experiment& experiment);
+
+/// The override that gives a key the value that it has in `after`; nothing where `before` has the same.
+std::optional<std::string> override_between(std::string_view key, const Experiment& before, const Experiment& after);
+
+}  // namespace trainer
