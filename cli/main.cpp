@@ -18,7 +18,6 @@
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "cli/terminal/usage_error.h"
-#include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/text/style.h"
@@ -40,14 +39,13 @@ Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 out of mem
 4 planned and does not fit, 5 diverged, 6 data or file, 7 device not available, 75 interrupted, resumable)";
 
 void print_error(const std::string& message) {
-  // Unlike fmt::print this throws nothing where nobody listens any more.
-  std::fputs(fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), escaped(message)).c_str(), stderr);
+  write_text(stderr, fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message));
 }
 
 /// Located diagnostics say "error" themselves, after the file's name.
 void print_config_error(const std::string& message) {
   if (message.starts_with("error: ") || message.find(": error: ") != std::string::npos)
-    std::fputs((escaped(message) + '\n').c_str(), stderr);
+    write_text(stderr, message + '\n');
   else
     print_error(message);
 }
@@ -85,7 +83,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     words.emplace_back("--help");
   }
   if (words.empty()) {
-    fmt::print("{}", app.help());
+    write_text(stdout, app.help());
     return ExitCode::done;
   }
   if (const std::string message = unknown_command_message(app, words); !message.empty()) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/config/text/utf8_text.h"
+#include "cli/terminal/terminal.h"
 #include "engine/report/memory/out_of_memory_report.h"
 #include "engine/report/run/adaptation_report.h"
 
@@ -25,7 +25,7 @@ void FailureSink::on_start(const StartEvent& event) {
 
 void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
   if (options_.brief) {
-    std::fputs((out_of_memory_message(event.context.failure, device_) + '\n').c_str(), stderr);
+    write_text(stderr, out_of_memory_message(event.context.failure, device_) + '\n');
     return;
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
@@ -33,21 +33,21 @@ void FailureSink::on_out_of_memory(const OutOfMemoryEvent& event) {
       options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
   const std::string report =
       out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides, holds}, options_.style);
-  std::fputs(('\n' + report).c_str(), stderr);
+  write_text(stderr, '\n' + report);
   if (adapts_)
-    std::fputs("\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n", stderr);
+    write_text(stderr, "\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n");
 }
 
 void FailureSink::on_adapt(const AdaptEvent& event) {
   const std::string text =
       options_.brief ? adaptation_message(event) + '\n' : '\n' + adaptation_report(event, options_.style) + '\n';
-  std::fputs(text.c_str(), stderr);
+  write_text(stderr, text);
 }
 
 void FailureSink::on_warning(const WarningEvent& event) {
   const std::string text = paint(options_.style, Ink::yellow, "Warning:") + ' ' +
-                           wrap(escaped(event.message), static_cast<std::size_t>(options_.style.width) - 9) + '\n';
-  std::fputs(text.c_str(), stderr);
+                           wrap(event.message, static_cast<std::size_t>(options_.style.width) - 9) + '\n';
+  write_text(stderr, text);
 }
 
 void FailureSink::on_diverged(const DivergedEvent& event) {
@@ -59,7 +59,7 @@ void FailureSink::on_diverged(const DivergedEvent& event) {
     message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
                            event.layer.empty() ? "" : " of layer ", event.layer);
   message += "\nTry " + against_divergence_ + ".\n";
-  std::fputs(('\n' + message).c_str(), stderr);
+  write_text(stderr, '\n' + message);
 }
 
 }  // namespace trainer
