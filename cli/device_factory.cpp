@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/terminal/terminal.h"
 #include "cuda/model/described_device.h"
 #include "cuda/model/load_module.h"
+#include "engine/config/diagnostic.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/cpu/processor.h"
 #include "engine/errors.h"
@@ -65,8 +67,10 @@ std::unique_ptr<Device> make_cpu(const DeviceConfig& config) {
   constexpr int most_for_each = 16;
   const int most = most_for_each * usable_threads();
   if (config.threads > most) {
-    throw ConfigError(fmt::format("device.threads is {}, and this process may use {}; at most {} here", config.threads,
-                                  format_number_of(usable_threads(), "thread"), most));
+    throw located_error(config.threads_location,
+                        fmt::format("device.threads is {}, and this process may use {}", config.threads,
+                                    format_number_of(usable_threads(), "thread")),
+                        fmt::format("at most {} here", most));
   }
   return make_cpu_device(config.threads);
 }
@@ -77,8 +81,7 @@ std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
   if (cuda::has_driver_library())
     if (std::unique_ptr<Device> device = try_cuda_devices(experiment, problem)) return device;
   if (!problem.empty() && shows_gpu())
-    std::fputs(fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem).c_str(),
-               stderr);
+    write_text(stderr, fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem));
   return make_cpu(experiment.device);
 }
 

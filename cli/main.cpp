@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -18,7 +20,7 @@
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "cli/terminal/usage_error.h"
-#include "engine/config/text/utf8_text.h"
+#include "engine/device/thread_limit.h"
 #include "engine/errors.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/text/style.h"
@@ -40,20 +42,30 @@ Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 out of mem
 4 planned and does not fit, 5 diverged, 6 data or file, 7 device not available, 75 interrupted, resumable)";
 
 void print_error(const std::string& message) {
-  // Unlike fmt::print this throws nothing where nobody listens any more.
-  std::fputs(fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), escaped(message)).c_str(), stderr);
+  write_text(stderr, fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message));
 }
 
 /// Diagnostics say "error" themselves, after the file's name.
 void print_config_error(const ConfigError& error) {
   if (error.diagnostics().empty()) return print_error(error.what());
-  std::fputs((escaped(error.what()) + '\n').c_str(), stderr);
+  write_text(stderr, std::string(error.what()) + '\n');
 }
 
 /// Else the next files would take the numbers of standard streams that are closed, and what is printed would go there.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);  // takes the lowest number
+}
+
+/// OpenMP ends the process where one of its threads cannot start that could when the device was made, and says so. Who
+/// started trainer hears it in trainer's words and by its exit code.
+std::atomic<bool> ends_by_itself{false};
+void end_without_threads() {
+  if (ends_by_itself) return;
+  const DeviceError error = thread_limit_error(num_running_threads(), num_running_threads() + 1);
+  print_error(error.what());
+  std::fflush(stdout);
+  _exit(static_cast<int>(error.exit_code()));
 }
 
 ExitCode run_command_line(int argc, const char* const* argv) {
@@ -83,7 +95,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     words.emplace_back("--help");
   }
   if (words.empty()) {
-    fmt::print("{}", app.help());
+    write_text(stdout, app.help());
     return ExitCode::done;
   }
   if (const std::string message = unknown_command_message(app, words); !message.empty()) {
@@ -125,6 +137,7 @@ int main(int argc, char** argv) {
   // leave, and libraries do not survive it where there is no memory for what they compile in a thread.
   mallopt(M_ARENA_MAX, 1);
   trainer::open_standard_streams();
+  std::atexit(trainer::end_without_threads);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   ExitCode code = ExitCode::unexpected;
   try {
@@ -150,5 +163,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     trainer::print_error(fmt::format("unexpected failure: {}", error.what()));
   }
+  trainer::ends_by_itself = true;
   return static_cast<int>(code);
 }

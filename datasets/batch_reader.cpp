@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "engine/device/aligned_memory.h"
+#include "engine/device/thread_limit.h"
 
 namespace trainer {
 
@@ -30,7 +31,7 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
   try {
     thread_ = std::thread([this] { read_ahead(); });
   } catch (const std::system_error&) {
-    throw HostOutOfMemory("a thread that reads batches ahead", 0, /*depends_on_batches=*/false);
+    throw thread_limit_error(num_running_threads(), num_running_threads() + 1);
   }
 }
 

@@ -2,7 +2,7 @@
 """Checks what the layout promises and prints file:line for each breach.
 
 A folder includes only folders above it in the table, and itself; only cuda/ and its tests include CUDA headers; own headers are
-included from the repository root; source files are snake_case and named for one concept.
+included from the repository root; source files are snake_case and named for one concept; only cli/terminal/terminal.cpp prints.
 """
 import argparse
 import pathlib
@@ -41,6 +41,9 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|cusparse|cusolver|cufft|cupti|nccl|nvtx|nvml|nvrtc|cub/|thrust/"
                          r"|cooperative_groups|nvToolsExt|device_launch_parameters|vector_types|mma\.h)")
+# Note [What reaches a terminal] in cli/terminal/terminal.h. Elsewhere than in cli/ streams are files.
+PRINTS = re.compile(r"\bfmt::print\(|\bstd::(cout|cerr|clog|puts|fputs|printf|fprintf|vprintf)\b")
+WRITES = re.compile(r"\bstd::(fwrite|fputc|putchar)\(")
 FILE_NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
 
@@ -77,6 +80,9 @@ def breaches_of_file(root, path):
         return
     text = (root / path).read_text(encoding="utf-8")
     for number, line in enumerate(text.splitlines(), 1):
+        prints = PRINTS.search(line) or (path.parts[0] == "cli" and WRITES.search(line))
+        if prints and user != "tests" and path.as_posix() != "cli/terminal/terminal.cpp":
+            yield number, "printing goes through write_text() and write_exactly() of cli/terminal/terminal.h"
         match = INCLUDE.match(line)
         if not match:
             continue

@@ -53,18 +53,17 @@ ExitCode calibrate_machine(const BenchArguments& arguments) {
   constexpr double most_seconds = 40;
   const Calibration calibration = calibrate(*device, most_seconds, [&](const std::string& name) {
     ++num_begun;
-    if (shows_progress)
-      std::fputs(
-          fmt::format("\r\x1b[Kmeasuring {} of {}: {}", num_begun, 2 * calibration_networks().size(), name).c_str(),
-          stderr);
+    if (!shows_progress) return;
+    write_exactly(stderr, erased_line);
+    write_text(stderr, fmt::format("measuring {} of {}: {}", num_begun, 2 * calibration_networks().size(), name));
   });
-  if (shows_progress) std::fputs("\r\x1b[K", stderr);
+  if (shows_progress) write_exactly(stderr, erased_line);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   write_rates(path, device->name(), calibration.rates);
   if (arguments.json)
-    fmt::print("{}\n", calibration_json(calibration, device->kind(), device->name(), path, seconds));
+    write_exactly(stdout, calibration_json(calibration, device->kind(), device->name(), path, seconds) + '\n');
   else
-    fmt::print("{}", calibration_report(calibration, device->name(), path, seconds, style_for(stdout)));
+    write_text(stdout, calibration_report(calibration, device->name(), path, seconds, style_for(stdout)));
   return ExitCode::done;
 }
 
@@ -99,9 +98,9 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
                  {.num_steps = num_steps, .num_observed = num_steps, .max_seconds = is_asked ? 0 : most_seconds});
   findings.ceilings = measure_ceilings(*device, experiment.train.amp);
   if (arguments.json)
-    fmt::print("{}\n", bench_json(findings));
+    write_exactly(stdout, bench_json(findings) + '\n');
   else
-    fmt::print("{}", bench_report(findings, style_for(stdout)));
+    write_text(stdout, bench_report(findings, style_for(stdout)));
   return ExitCode::done;
 }
 
@@ -114,8 +113,7 @@ ExitCode bench(const BenchArguments& arguments) {
     const std::string advice = has_config ? fmt::format("'trainer plan {}' shows who holds it and what would fit",
                                                         arguments.experiment.pasted())
                                           : "measuring takes about 1 GiB; free some first";
-    std::fputs(fmt::format("{} {}\n{}\n", paint(style_for(stderr), Ink::red, "error:"), error.what(), advice).c_str(),
-               stderr);
+    write_text(stderr, fmt::format("{} {}\n{}\n", paint(style_for(stderr), Ink::red, "error:"), error.what(), advice));
     return ExitCode::out_of_memory;
   }
 }

@@ -45,26 +45,28 @@ ExitCode check(const CheckArguments& arguments) {
   if (arguments.quiet) return ExitCode::done;
 
   const Style style = style_for(stdout);
-  fmt::print("{} {}\n", arguments.experiment.config_path, paint(style, Ink::green, "is valid"));
-  fmt::print("  model     {}, {}\n",
-             format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
-             format_number_of(num_trainable_parameters(compiled.program), "parameter"));
-  fmt::print(
+  std::string text = fmt::format("{} {}\n", arguments.experiment.config_path, paint(style, Ink::green, "is valid"));
+  text += fmt::format("  model     {}, {}\n",
+                      format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
+                      format_number_of(num_trainable_parameters(compiled.program), "parameter"));
+  text += fmt::format(
       "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
       format_count(data.num_validation), data.sample.to_string(),
       data.categorical ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
-  fmt::print("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
-             format_count(schedule.steps_per_epoch()), device->kind(), device->name());
+  text += fmt::format("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
+                      format_count(schedule.steps_per_epoch()), device->kind(), device->name());
   if (experiment.train.batch_size.is_automatic())
-    fmt::print("  batch     {} is what train.batch_size: auto stands for here\n", format_count(schedule.batch_size()));
+    text += fmt::format("  batch     {} is what train.batch_size: auto stands for here\n",
+                        format_count(schedule.batch_size()));
   if (plan.fits)
-    fmt::print("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
-               format_bytes(capacity.num_bytes), capacity.origin);
+    text += fmt::format("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
+                        format_bytes(capacity.num_bytes), capacity.origin);
   else
-    fmt::print("  memory    {} {} ({}); see 'trainer plan {}'\n", paint(style, Ink::red, "does not fit"),
-               format_bytes(capacity.num_bytes), capacity.origin, arguments.experiment.pasted());
+    text += fmt::format("  memory    {} {} ({}); see 'trainer plan {}'\n", paint(style, Ink::red, "does not fit"),
+                        format_bytes(capacity.num_bytes), capacity.origin, arguments.experiment.pasted());
   for (const std::string& warning : run_warnings(compiled.experiment, schedule))
-    fmt::print("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
+    text += fmt::format("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
+  write_text(stdout, text);
   return ExitCode::done;
 }
 

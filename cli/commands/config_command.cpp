@@ -5,6 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
+#include "cli/terminal/terminal.h"
 #include "engine/config/config_reference.h"
 #include "engine/config/load_experiment.h"
 
@@ -34,7 +35,7 @@ void add_config_command(CLI::App& app, Action& action) {
     action = [arguments] {
       const Experiment experiment = arguments->experiment.load();
       const std::string text = arguments->json ? resolved_json(experiment, 2) : resolved_yaml(experiment);
-      fmt::print("{}{}", text, text.empty() || text.back() != '\n' ? "\n" : "");
+      write_exactly(stdout, text + (text.empty() || text.back() != '\n' ? "\n" : ""));
       return ExitCode::done;
     };
   });
@@ -45,7 +46,7 @@ void add_config_command(CLI::App& app, Action& action) {
   explain->footer("Example:\n  trainer config explain optimizer.lr");
   explain->callback([arguments, &action] {
     action = [arguments] {
-      fmt::print("{}", explain_key(arguments->key));
+      write_text(stdout, explain_key(arguments->key));
       return ExitCode::done;
     };
   });
@@ -54,7 +55,7 @@ void add_config_command(CLI::App& app, Action& action) {
   schema->footer("Example:\n  trainer config schema > trainer.schema.json");
   schema->callback([&action] {
     action = [] {
-      fmt::print("{}", config_json_schema());
+      write_exactly(stdout, config_json_schema());
       return ExitCode::done;
     };
   });
@@ -63,7 +64,7 @@ void add_config_command(CLI::App& app, Action& action) {
   reference->footer("Example:\n  trainer config reference | less");
   reference->callback([&action] {
     action = [] {
-      fmt::print("{}", config_reference_markdown());
+      write_exactly(stdout, config_reference_markdown());
       return ExitCode::done;
     };
   });

@@ -9,6 +9,7 @@
 
 #include "cli/bounded_spin.h"
 #include "cli/commands/commands.h"
+#include "cli/terminal/terminal.h"
 #include "cuda/model/load_module.h"
 #include "engine/bytes.h"
 #include "engine/cpu/cpu_device.h"
@@ -54,8 +55,9 @@ std::vector<Fact> library_facts() {
 }
 
 void print_facts(std::string_view title, const std::vector<Fact>& facts) {
-  fmt::print("{}\n", title);
-  for (const Fact& fact : facts) fmt::print("  {} {}\n", pad_right(fact.name, 15), fact.value);
+  std::string text = fmt::format("{}\n", title);
+  for (const Fact& fact : facts) text += fmt::format("  {} {}\n", pad_right(fact.name, 15), fact.value);
+  write_text(stdout, text);
 }
 
 /// Empty versions, and a problem, where the module cannot be loaded.
@@ -142,7 +144,7 @@ ExitCode examine(bool json) {
                       {"driver", cuda.driver},
                       {"architectures", cuda.architectures},
                       {"problem", cuda.problem}};
-    fmt::print("{}\n", report.dump());
+    write_exactly(stdout, report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n');
     return ExitCode::done;
   }
   print_facts("Build", build_facts());
@@ -153,7 +155,8 @@ ExitCode examine(bool json) {
                             {"  used", format_bytes(device->used_bytes()) + " by this process"},
                             {"  threads", fmt::format("that wait {}", waiting_of_threads())}});
   for (const cuda::CudaDeviceInfo& info : cuda.devices)
-    for (const Fact& fact : facts_of(info)) fmt::print("  {} {}\n", pad_right(fact.name, 15), fact.value);
+    for (const Fact& fact : facts_of(info))
+      write_text(stdout, fmt::format("  {} {}\n", pad_right(fact.name, 15), fact.value));
   print_facts("\nCUDA", facts_of(cuda));
   return ExitCode::done;
 }

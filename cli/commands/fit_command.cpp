@@ -10,6 +10,7 @@
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "engine/config/load_experiment.h"
+#include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/findings/find_fit.h"
 #include "engine/report/plan/fit_report.h"
@@ -31,14 +32,15 @@ void write_chosen(const FitArguments& arguments, const FitFindings& findings, co
                   const std::vector<std::string>& set) {
   const std::string text =
       fmt::format("# {} with {}\n# chosen by 'trainer fit' for {} bytes on {} ({})\n{}",
-                  arguments.experiment.config_path, set.empty() ? "nothing changed" : shell_words(set),
+                  printable(arguments.experiment.config_path), set.empty() ? "nothing changed" : shell_words(set),
                   findings.capacity, findings.device_kind, findings.device_name, resolved_yaml(chosen));
   if (arguments.overwrite)
     write_file_durably(arguments.write, text);
   else if (!write_new_file_durably(arguments.write, text))
     throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", arguments.write));
   if (!arguments.quiet && !arguments.json)
-    fmt::print("\nWrote {}. Next:\n  trainer run {}\n", arguments.write, arguments.write);
+    write_text(stdout,
+               fmt::format("\nWrote {}. Next:\n  trainer run {}\n", arguments.write, shell_words({arguments.write})));
 }
 
 FitRequest request_of(const FitArguments& arguments) {
@@ -58,9 +60,9 @@ ExitCode fit(const FitArguments& arguments) {
     throw ConfigError(fmt::format("--pick {}: there {} {}", arguments.pick, num_choices == 1 ? "is" : "are",
                                   format_number_of(num_choices, "choice")));
   if (arguments.json)
-    fmt::print("{}\n", fit_json(findings));
+    write_exactly(stdout, fit_json(findings) + '\n');
   else if (!arguments.quiet)
-    fmt::print("{}", fit_report(findings, style_for(stdout)));
+    write_text(stdout, fit_report(findings, style_for(stdout)));
   if (!findings.found()) return ExitCode::does_not_fit;
   if (arguments.write.empty()) return ExitCode::done;
   if (findings.maximum) {

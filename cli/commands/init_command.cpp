@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
+#include "cli/terminal/terminal.h"
 #include "engine/config/yaml/templates.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/train/files/durable_file.h"
 
 namespace trainer {
@@ -23,12 +25,13 @@ std::string list_of_templates() {
 
 ExitCode init(const InitArguments& arguments) {
   if (arguments.name.empty()) {
-    fmt::print("{}\nStart from one:\n  trainer init {}\n", list_of_templates(), config_templates().front().name);
+    write_text(stdout, fmt::format("{}\nStart from one:\n  trainer init {}\n", list_of_templates(),
+                                   config_templates().front().name));
     return ExitCode::done;
   }
   const ConfigTemplate& chosen = config_template(arguments.name);
   if (arguments.path == "-") {
-    fmt::print("{}", chosen.text);
+    write_exactly(stdout, chosen.text);
     return ExitCode::done;
   }
   const std::string path = arguments.path.empty() ? fmt::format("{}.yaml", chosen.name) : arguments.path;
@@ -36,7 +39,8 @@ ExitCode init(const InitArguments& arguments) {
     write_file_durably(path, chosen.text);
   else if (!write_new_file_durably(path, chosen.text))
     throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", path));
-  fmt::print("Wrote {}. Next:\n  trainer check {}\n  trainer run {}\n", path, path, path);
+  const std::string word = shell_words({path});
+  write_text(stdout, fmt::format("Wrote {}. Next:\n  trainer check {}\n  trainer run {}\n", path, word, word));
   return ExitCode::done;
 }
 

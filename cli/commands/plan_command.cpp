@@ -42,9 +42,9 @@ bool asks_for_list(const PlanArguments& arguments) { return arguments.gpu == lis
 ExitCode list_profiles(const PlanArguments& arguments) {
   const std::vector<GpuProfile> profiles = shipped_gpu_profiles();
   if (arguments.json)
-    fmt::print("{}\n", gpu_profile_json(profiles));
+    write_exactly(stdout, gpu_profile_json(profiles) + '\n');
   else if (!arguments.quiet)
-    fmt::print("{}", gpu_profile_table(profiles, style_for(stdout)));
+    write_text(stdout, gpu_profile_table(profiles, style_for(stdout)));
   return ExitCode::done;
 }
 
@@ -90,9 +90,9 @@ ExitCode compare(const PlanArguments& arguments) {
     throw ConfigError("--verify runs steps on this machine's device; give it no list of GPUs or capacities");
   const PlanComparison comparison = find_for(compare_targets, arguments);
   if (arguments.json)
-    fmt::print("{}\n", comparison_json(comparison));
+    write_exactly(stdout, comparison_json(comparison) + '\n');
   else if (!arguments.quiet)
-    fmt::print("{}", comparison_report(comparison, style_for(stdout)));
+    write_text(stdout, comparison_report(comparison, style_for(stdout)));
   return comparison.fits_all() ? ExitCode::done : ExitCode::does_not_fit;
 }
 
@@ -102,18 +102,20 @@ ExitCode plan_one(const PlanArguments& arguments) {
   try {
     findings = find_for(find_plan, arguments);
   } catch (const ProgramOutOfMemory& error) {
-    fmt::print(stderr,
-               "{}\nThe plan fits its capacity, but the device had less when the steps ran: see what else holds its "
-               "memory ('trainer doctor'), or give a smaller --capacity.\n",
-               out_of_memory_message(error.failure(), "of this machine"));
+    write_text(
+        stderr,
+        fmt::format(
+            "{}\nThe plan fits its capacity, but the device had less when the steps ran: see what else holds its "
+            "memory ('trainer doctor'), or give a smaller --capacity.\n",
+            out_of_memory_message(error.failure(), "of this machine")));
     return ExitCode::out_of_memory;
   }
   if (arguments.json)
-    fmt::print("{}\n", plan_json(findings));
+    write_exactly(stdout, plan_json(findings) + '\n');
   else if (!arguments.quiet)
-    fmt::print("{}", plan_report(findings, style_for(stdout)));
+    write_text(stdout, plan_report(findings, style_for(stdout)));
   if (arguments.words && !arguments.json && !arguments.quiet)
-    fmt::print("\nWords\n{}", memory_glossary(style_for(stdout)));
+    write_text(stdout, fmt::format("\nWords\n{}", memory_glossary(style_for(stdout))));
   if (findings.verification && !findings.verification->is_equal()) return ExitCode::unexpected;
   return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
 }

@@ -112,7 +112,7 @@ ExitCode run(const RunArguments& arguments) {
   const InterruptSignals signals(interruption);
   const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
   if (status == RunStatus::interrupted)
-    std::fputs(fmt::format("Continue with:  trainer run {} --resume\n", arguments.experiment.pasted()).c_str(), stderr);
+    write_text(stderr, fmt::format("Continue with:  trainer run {} --resume\n", arguments.experiment.pasted()));
   return exit_code_of(status);
 }
 

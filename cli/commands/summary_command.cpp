@@ -26,15 +26,17 @@ ExitCode summarize(const SummaryArguments& arguments) {
   const CompiledExperiment compiled =
       compile_experiment(experiment, data, *device, capacity_of(experiment, data, *device).num_bytes);
   if (arguments.json) {
-    fmt::print("{}\n", summary_json(compiled.program));
+    write_exactly(stdout, summary_json(compiled.program) + '\n');
     return ExitCode::done;
   }
-  fmt::print(
-      "{}: {}, a batch of {} samples of {}\n\n{}\n", experiment.name,
-      format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
-      format_count(compiled.program.micro_batches.empty() ? 0 : compiled.program.micro_batches.front().batch_size),
-      compiled.data.sample.to_string(), summary_table(compiled.program, style_for(stdout)));
-  fmt::print(
+  write_text(stdout, fmt::format("{}: {}, a batch of {} samples of {}\n\n{}\n", experiment.name,
+                                 format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
+                                 format_count(compiled.program.micro_batches.empty()
+                                                  ? 0
+                                                  : compiled.program.micro_batches.front().batch_size),
+                                 compiled.data.sample.to_string(), summary_table(compiled.program, style_for(stdout))));
+  write_text(
+      stdout,
       "FLOPs are those of one forward pass of the batch. Activation bytes are what each layer makes for\n"
       "the next and for backward; layers that work in place make none of their own. How much of it is held at a time,\n"
       "and what is computed again instead, `trainer plan` tells.\n");

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include "cli/terminal/terminal.h"
+#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 
@@ -18,7 +19,7 @@ DiagnosticLog::DiagnosticLog(bool verbose) {
 DiagnosticLog::~DiagnosticLog() = default;
 
 void DiagnosticLog::info(const std::string& message) {
-  if (logger_) logger_->info(message);
+  if (logger_) logger_->info(escaped(message));
 }
 
 }  // namespace trainer

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/config/text/utf8_text.h"
+#include "cli/terminal/terminal.h"
 #include "engine/report/memory/out_of_memory_report.h"
 #include "engine/report/run/adaptation_report.h"
 
@@ -33,7 +33,7 @@ void FailureSink::note(const StartEvent& event) {
 
 void FailureSink::tell(const OutOfMemoryEvent& event) const {
   if (options_.brief) {
-    std::fputs((out_of_memory_message(event.context.failure, device_) + '\n').c_str(), stderr);
+    write_text(stderr, out_of_memory_message(event.context.failure, device_) + '\n');
     return;
   }
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
@@ -41,21 +41,21 @@ void FailureSink::tell(const OutOfMemoryEvent& event) const {
       options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
   const std::string report =
       out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides, holds}, options_.style);
-  std::fputs(('\n' + report).c_str(), stderr);
+  write_text(stderr, '\n' + report);
   if (adapts_)
-    std::fputs("\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n", stderr);
+    write_text(stderr, "\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n");
 }
 
 void FailureSink::tell(const AdaptEvent& event) const {
   const std::string text =
       options_.brief ? adaptation_message(event) + '\n' : '\n' + adaptation_report(event, options_.style) + '\n';
-  std::fputs(text.c_str(), stderr);
+  write_text(stderr, text);
 }
 
 void FailureSink::tell(const WarningEvent& event) const {
   const std::string text = paint(options_.style, Ink::yellow, "Warning:") + ' ' +
-                           wrap(escaped(event.message), static_cast<std::size_t>(options_.style.width) - 9) + '\n';
-  std::fputs(text.c_str(), stderr);
+                           wrap(event.message, static_cast<std::size_t>(options_.style.width) - 9) + '\n';
+  write_text(stderr, text);
 }
 
 void FailureSink::tell(const DivergedEvent& event) const {
@@ -67,7 +67,7 @@ void FailureSink::tell(const DivergedEvent& event) const {
     message += fmt::format("; the first value that is not finite is in {}{}{}", event.tensor,
                            event.layer.empty() ? "" : " of layer ", event.layer);
   message += "\nTry " + against_divergence_ + ".\n";
-  std::fputs(('\n' + message).c_str(), stderr);
+  write_text(stderr, '\n' + message);
 }
 
 }  // namespace trainer

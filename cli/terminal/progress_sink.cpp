@@ -8,7 +8,6 @@
 
 #include "cli/terminal/terminal.h"
 #include "engine/bytes.h"
-#include "engine/config/text/utf8_text.h"
 #include "engine/report/run/run_summary.h"
 #include "engine/report/text/shell_words.h"
 
@@ -76,8 +75,7 @@ void ProgressSink::show(const StartEvent& event) {
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
   if (!event.skipped_checkpoint.empty())
-    write(wrap("passed over: " + escaped(event.skipped_checkpoint), static_cast<std::size_t>(options_.style.width)) +
-          '\n');
+    write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (options_.finds_batch_size && event.experiment != nullptr)
     write(fmt::format("train.batch_size: auto is {}, {}\n",
                       format_count(event.experiment->train.batch_size.number().value()),
@@ -196,12 +194,16 @@ void ProgressSink::erase_panel() {
     panel_lines_ = 0;
   }
   // Up one line at a time, each cleared: leaves the cursor where the panel began.
-  for (; panel_lines_ > 0; --panel_lines_) write("\x1b[1A\x1b[2K");
-  if (options_.redraws) write("\r");
+  for (; panel_lines_ > 0; --panel_lines_) move(erased_line_above);
+  if (options_.redraws) move(line_start);
 }
 
 void ProgressSink::write(std::string_view text) {
-  if (!is_closed_) is_closed_ = std::fwrite(text.data(), 1, text.size(), stdout) != text.size();
+  if (!is_closed_) is_closed_ = !write_text(stdout, text);
+}
+
+void ProgressSink::move(std::string_view sequence) {
+  if (!is_closed_) is_closed_ = !write_exactly(stdout, sequence);
 }
 
 void ProgressSink::flush() {

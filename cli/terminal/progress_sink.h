@@ -47,6 +47,7 @@ class ProgressSink final : public EventSink {
   void erase_panel();
   void leave_panel();
   void write(std::string_view text);
+  void move(std::string_view sequence);
   void flush();
 
   Options options_;

@@ -4,13 +4,12 @@
 
 #include <cstdio>
 
-#include "engine/config/text/utf8_text.h"
+#include "cli/terminal/terminal.h"
 
 namespace trainer {
 
 void RatesWarnings::tell(const std::string& problem) {
-  if (!problem.empty() && told_.insert(problem).second)
-    std::fputs(fmt::format("warning: {}\n", escaped(problem)).c_str(), stderr);
+  if (!problem.empty() && told_.insert(problem).second) write_text(stderr, fmt::format("warning: {}\n", problem));
 }
 
 }  // namespace trainer

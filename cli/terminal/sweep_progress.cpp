@@ -89,7 +89,7 @@ void SweepProgress::ended(const SweepRow& row, bool kept) {
   write(table_.line(row, kept) + '\n');
 }
 
-void SweepProgress::said(const std::string& lines) { std::fputs(lines.c_str(), stderr); }
+void SweepProgress::said(const std::string& lines) { write_text(stderr, lines); }
 
 void SweepProgress::end(const SweepEnd& end, const std::vector<SweepRow>& rows) {
   if (form_ == Form::json) write(sweep_end_json(end) + '\n');
@@ -109,11 +109,13 @@ void SweepProgress::end(const SweepEnd& end, const std::vector<SweepRow>& rows) 
 
 void SweepProgress::write(std::string_view text) {
   if (is_closed_) return;
-  is_closed_ = std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0;
+  // JSON has been escaped by its writer, and is not to be changed.
+  const bool taken = form_ == Form::json ? write_exactly(stdout, text) : write_text(stdout, text);
+  is_closed_ = !taken || std::fflush(stdout) != 0;
 }
 
 void SweepProgress::erase_status() {
-  if (has_status_) write("\r\x1b[2K");
+  if (has_status_ && !is_closed_) is_closed_ = !write_exactly(stdout, erased_line);
   has_status_ = false;
 }
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
+#include <string>
+
+#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 
@@ -35,6 +37,14 @@ Style style_for(std::FILE* stream) {
   style.color = (no_color == nullptr || *no_color == '\0') && can_redraw(stream);
   style.width = std::clamp(terminal_width(stream), 60, 100);
   return style;
+}
+
+bool write_text(std::FILE* stream, std::string_view text) {
+  return write_exactly(stream, style_for(stream).color ? escaped_but_paint(text) : escaped(text));
+}
+
+bool write_exactly(std::FILE* stream, std::string_view bytes) {
+  return std::fwrite(bytes.data(), 1, bytes.size(), stream) == bytes.size();
 }
 
 }  // namespace trainer

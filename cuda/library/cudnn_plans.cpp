@@ -6,12 +6,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "cuda/device/cuda_call.h"
+#include "cuda/library/engine_choices.h"
 #include "engine/errors.h"
 
 // The frontend has an RMS-norm engine of its own, compiled at run time, which nothing here asks for: these may stay
@@ -240,9 +240,7 @@ struct CudnnPlans::Device {
 
 CudnnPlans::CudnnPlans(const std::string& properties_json) : device_(std::make_unique<Device>()) {
   require_version();
-  const auto properties = nlohmann::json::parse(properties_json, nullptr, false);
-  if (!properties.is_object()) throw DeviceError("the properties of a device for cuDNN are no JSON object");
-  device_->name = properties.value("deviceName", "");
+  device_->name = device_name_in(properties_json);
   const fe::error_t error = device_->properties->deserialize({properties_json.begin(), properties_json.end()});
   if (error.is_bad())
     throw DeviceError(

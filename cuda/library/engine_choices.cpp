@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/config/text/json_input.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
@@ -35,21 +37,20 @@ const char* name_of(ConvolutionDirection direction) {
   throw InternalError("internal error: a convolution of no known direction");
 }
 
+/// None where the file is damaged: they are timed anew, and it is replaced.
 std::map<std::string, std::string> read_choices(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file(path, std::ios::binary);
   if (!file) return {};
-  const auto choices = nlohmann::json::parse(file, nullptr, false);
-  std::map<std::string, std::string> engines;
-  bool is_whole = choices.is_object();
-  if (is_whole) {
-    for (const auto& [call, engine] : choices.items()) {
-      is_whole = is_whole && engine.is_string();
-      if (is_whole) engines.emplace(call, engine.get<std::string>());
-    }
+  const auto choices = parse_json<nlohmann::json>(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (!choices) return {};
+  try {
+    std::map<std::string, std::string> engines;
+    for (const auto& [call, engine] : JsonInput(*choices).object().items())
+      engines.emplace(call, JsonInput(engine, call).text());
+    return engines;
+  } catch (const JsonMistake&) {
+    return {};
   }
-  if (!is_whole)
-    throw DataError("the file of what device.autotune timed is damaged; delete it, and it is timed again: " + path);
-  return engines;
 }
 
 }  // namespace
@@ -79,6 +80,17 @@ std::string engine_choices_path(const std::string& what, const std::string& devi
   for (char& letter : name)
     if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '-';
   return folder / "trainer" / fmt::format("{}-{}-{}.json", what, name, version);
+}
+
+std::string device_name_in(const std::string& properties_json) {
+  const auto properties = parse_json<nlohmann::json>(properties_json);
+  try {
+    const auto name = properties ? JsonInput(*properties).find("deviceName") : std::nullopt;
+    if (properties) return name ? name->text() : "";
+  } catch (const JsonMistake& mistake) {
+    throw DeviceError(fmt::format("the properties of a device for cuDNN: {}", mistake.what()));
+  }
+  throw DeviceError("the properties of a device for cuDNN are no JSON object");
 }
 
 EngineChoices::EngineChoices(std::string path) : path_(std::move(path)), engines_(read_choices(path_)) {}

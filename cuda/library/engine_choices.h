@@ -16,11 +16,14 @@ std::string text_key(const ConvolutionCall& call);
 /// "convolutions". Throws DataError where neither variable is set.
 std::string engine_choices_path(const std::string& what, const std::string& device_name, std::int64_t version);
 
+/// The device's name in what cuDNN calls its properties, "" where they have none. Throws DeviceError for what are none.
+std::string device_name_in(const std::string& properties_json);
+
 /// Which of a library's ways was the fastest for each call that was timed, kept in a JSON file: an object from the
 /// call's text_key to the way's name.
 class EngineChoices {
  public:
-  /// Reads `path` where it exists. Throws DataError where that is no such file.
+  /// Reads `path` where it exists; a damaged file counts as none, and is replaced by the first that is stored.
   explicit EngineChoices(std::string path);
 
   std::optional<std::string> find(const std::string& key) const;

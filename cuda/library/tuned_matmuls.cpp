@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
@@ -55,9 +54,7 @@ std::string text_key(const MatmulCall& call) {
 }
 
 std::string tuned_matmuls_path(const std::string& properties_json, std::int64_t version) {
-  const auto properties = nlohmann::json::parse(properties_json, nullptr, false);
-  const std::string name = properties.is_object() ? properties.value("deviceName", "") : "";
-  return engine_choices_path("products", name, version);
+  return engine_choices_path("products", device_name_in(properties_json), version);
 }
 
 TunedMatmuls::TunedMatmuls(const std::string& choices_path, FindMatmuls find, TimeMatmuls time)
@@ -78,7 +75,10 @@ TunedMatmuls::Entry& TunedMatmuls::entry_of(const MatmulCall& call) {
 TunedMatmuls::Entry TunedMatmuls::stored_entry(const MatmulCall& call, const std::string& key) const {
   const std::optional<std::string> stored = choices_.find(key);
   const std::optional<MatmulCandidate> choice = stored ? candidate_of(*stored) : std::nullopt;
-  if (!choice) return {.planned_bytes = matmul_workspace_bytes(call)};
+  const std::int64_t untimed_bytes = matmul_workspace_bytes(call);
+  // No process stores a choice that takes more.
+  if (!choice || choice->workspace_bytes > std::max(untimed_bytes, largest_workspace_bytes))
+    return {.planned_bytes = untimed_bytes};
   return {.planned_bytes = planned_with(call, *choice), .running = choice, .is_settled = true};
 }
 

@@ -10,6 +10,7 @@
 #include "cuda/model/load_module.h"
 #include "cuda/ops/kernels.h"
 #include "engine/bytes.h"
+#include "engine/config/text/json_input.h"
 #include "engine/config/yaml/compose.h"
 #include "engine/errors.h"
 
@@ -26,11 +27,14 @@ std::string properties_of(const GpuProfile& profile) {
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: key 'cudnn': {}", profile.path, error.what()));
   }
-  const nlohmann::json properties = nlohmann::json::parse(text, nullptr, false);
+  const auto properties = parse_json<nlohmann::json>(text);
+  if (!properties) throw ConfigError(fmt::format("{}: is not JSON", path));
   const auto number = [&](const char* key) {
-    const bool is_there = properties.is_object() && properties.contains(key) && properties[key].is_number_integer();
-    if (!is_there) throw ConfigError(fmt::format("{}: has no number '{}', which cuDNN needs to know", path, key));
-    return properties[key].get<std::int64_t>();
+    try {
+      return JsonInput(*properties).at(key).integer();
+    } catch (const JsonMistake& mistake) {
+      throw ConfigError(fmt::format("{}: {}, which cuDNN needs to know", path, mistake.what()));
+    }
   };
   const std::int64_t version = number("deviceVer") / 10, num_multiprocessors = number("multiProcessorCount");
   if (version != profile.compute_capability || num_multiprocessors != profile.num_multiprocessors) {

@@ -16,7 +16,8 @@ enum class DeviceType : std::uint8_t { automatic, cpu, cuda };
 struct DeviceConfig {
   DeviceType type = DeviceType::automatic;  ///< device.type: auto | cpu | cuda | cuda:N
   int index = 0;
-  int threads = 0;         ///< device.threads; 0: as many as the process may use
+  int threads = 0;  ///< device.threads; 0: as many as the process may use
+  SourceLocation threads_location = {};
   bool tf32 = false;       ///< device.tf32: products of f32 operands may round them to 10 bits of mantissa (CUDA)
   bool autotune = false;   ///< device.autotune: time the kernels of a convolution and keep the fastest (CUDA)
   bool cuda_graph = true;  ///< device.cuda_graph: replay steps that repeat themselves as one launch (CUDA)

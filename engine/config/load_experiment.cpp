@@ -51,6 +51,7 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   experiment.config_path = file_name;
   const ExperimentKeys given = read_experiment(root, experiment, sources);
   experiment.data.location = sources.location(given.mark("data"));
+  experiment.device.threads_location = sources.location(given.mark("device.threads"));
   experiment.memory.offload_location = sources.location(given.mark("memory.offload"));
   experiment.train.checkpointing.location = sources.location(given.mark("train.checkpointing"));
   experiment.loss.location = sources.location(given.mark("loss"));

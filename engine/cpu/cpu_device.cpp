@@ -16,6 +16,7 @@
 #include "engine/cpu/packing_memory.h"
 #include "engine/cpu/processor.h"
 #include "engine/device/aligned_memory.h"
+#include "engine/device/thread_limit.h"
 #include "engine/memory/host_source.h"
 #include "engine/memory/machine_memory.h"
 
@@ -131,9 +132,8 @@ class CpuDevice final : public Device {
 /// OpenMP ends the process where one of its threads cannot start; so it is seen before whether as many can, beside
 /// those that read batches ahead for training and evaluation.
 void require_threads(int num_threads) {
-  constexpr int num_readers = 2;
   if (num_threads == 1) return;  // OpenMP starts none
-  num_threads += num_readers;
+  num_threads += num_reader_threads;
   std::latch all_started(1);
   std::vector<std::thread> threads;
   int num_started = 1;  // this one
@@ -143,10 +143,7 @@ void require_threads(int num_threads) {
   }
   all_started.count_down();
   for (std::thread& thread : threads) thread.join();
-  if (num_started == num_threads) return;
-  throw DeviceError("the CPU: the system lets this process start " + std::to_string(num_started) + " of " +
-                    std::to_string(num_threads) +
-                    " threads; raise its limit (ulimit -u, ulimit -v, the container's), or give device.threads");
+  if (num_started < num_threads) throw thread_limit_error(num_started, num_threads);
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 namespace trainer {
 namespace {
 
+/// No loss is below 0 but by the rounding of f32: a softmax's sum can be a little less than the 1 it stands for.
+constexpr double least_loss = -1e-5;
+
 /// Of `step` steps.
 std::int64_t samples_until(const RunSchedule& schedule, std::int64_t step) {
   if (step == 0) return 0;
@@ -54,10 +57,11 @@ void check_resumed_state(const Checkpoint& checkpoint, const Experiment& experim
     refuse(fmt::format("'pass' is {}, and {} steps of the run have {} batches", state.pass, state.step, pass));
   if (const std::int64_t samples = samples_until(schedule, state.step); state.samples != samples)
     refuse(fmt::format("'samples' is {}, and {} steps of the run train on {}", state.samples, state.step, samples));
-  if (experiment.checkpoint.best != Metric::accuracy) return;
+  const bool is_accuracy = experiment.checkpoint.best == Metric::accuracy;
   for (const auto& [key, value] :
        {std::pair{"best.value", state.best_value}, std::pair{"early_stopping.value", state.stopping_value}}) {
-    if (value && (*value < 0 || *value > 1)) refuse(fmt::format("'{}' is {}, which is no accuracy", key, *value));
+    const bool can_be = !value || (is_accuracy ? *value >= 0 && *value <= 1 : *value >= least_loss);
+    if (!can_be) refuse(fmt::format("'{}' is {}, which is no {}", key, *value, is_accuracy ? "accuracy" : "loss"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <regex>
 
 #include "tests/cli/process.h"
 
@@ -16,6 +17,12 @@ bool is_plain(const std::string& text) {
     if (byte == 0xC2U && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0U) return false;
   }
   return true;
+}
+
+/// What trainer wrote to a terminal, without what is its own: colours, and the moves that redraw lines.
+std::string shown_of(const std::string& written) {
+  static const std::regex own("\x1b\\[(0|1|2|3[1-6])m|\x1b\\[1A\x1b\\[2K|\r\x1b\\[2K|\r");
+  return std::regex_replace(written, own, "");
 }
 
 }  // namespace
@@ -98,10 +105,95 @@ TEST_CASE("what a file holds never moves the cursor of a terminal") {
   CHECK(is_plain(placed.err));
 }
 
+TEST_CASE("names of files never move the cursor of a terminal, whatever the command says of them") {
+  const ScratchFolder folder;
+  const std::string name = folder / "a\x1b[5m\x07\x7f\xc2\x9b\x80\n\tb";
+  const std::string config = name + ".yaml", wide = "train.batch_size=512", few = "train.steps=1";
+  std::ofstream(config) << "data: digits\nmodel: {layers: [flatten, linear: {out: 50}, linear: {out: 10}]}\n"
+                        << "train: {steps: 1}\n";
+  const std::string output = "output=" + folder / "run";
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"check", config},
+           {"check", config, wide, "memory.limit=64KiB"},
+           {"summary", config},
+           {"config", "show", config},
+           {"config", "explain", "\x1b[5m"},
+           {"plan", config},
+           {"plan", config, "--capacity", "1MiB", wide},
+           {"plan", config, "--capacity", "1MiB,1GiB"},
+           {"plan", config, "--gpu", name},
+           {"plan", config, "--gpu", "rtx4090,h100"},
+           {"fit", config, "--capacity", "3MiB", wide},
+           {"fit", config, "--max", "train.batch_size", "--capacity", "3MiB"},
+           {"fit", config, "--capacity", "3MiB", "--write", name + ".written.yaml"},
+           {"check", name + ".written.yaml"},
+           {"bench", config, "--steps", "1"},
+           {"bench", config, "memory.limit=64KiB", "--steps", "1"},
+           {"init", "mlp", name + ".init.yaml"},
+           {"init", "mlp", name + ".init.yaml"},
+           {"sweep", config, "train.batch_size=16,32", "--plan-only", "output=" + folder / "sweep"},
+           {"sweep", config, "train.batch_size=16,32", "output=" + folder / "runs"},
+           {"run", config, output, "--verbose"},
+           {"run", config, output},
+           {"run", config, output, "--resume=" + name},
+           {"run", config, output, "--overwrite", "--weights", name},
+           {"run", config, "output=" + folder / "small", "memory.limit=64KiB", wide},
+           {"run", config, "output=" + folder / "named", "data={type: csv, train: \"" + (folder / "none") + "\"}"},
+           {name},
+           {"run", config, "--" + name},
+       }) {
+    const ProcessResult result = run_trainer(words);
+    INFO(words[0] << "\n" << result.out << result.err);
+    CHECK(is_plain(result.out));
+    CHECK(is_plain(result.err));
+    CHECK(result.exit_code != 1);
+    CHECK(result.exit_code >= 0);
+    CHECK(is_plain(shown_of(run_trainer(words, {.terminal_columns = 100}).out)));
+  }
+  for (const char* command : {"plan", "fit", "summary", "bench", "sweep"}) {
+    std::vector<std::string> words = {command, config, "--json"};
+    if (words[0] == "sweep")
+      words.insert(words.end(), {"train.batch_size=16", "--plan-only", "output=" + folder / "s"});
+    const ProcessResult result = run_trainer(words);
+    INFO(command << "\n" << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK_FALSE(events_of(result.out).empty());
+  }
+}
+
+TEST_CASE("a command that is to be pasted holds the name of a file as a shell reads it back") {
+  const ScratchFolder folder;
+  const std::string path = folder / "it's\x1b.yaml";
+  const ProcessResult result = run_trainer({"init", "mlp", path});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("trainer check $'" + folder.path() + "/it\\x27s\\x1b.yaml'"));
+}
+
 TEST_CASE("more threads than 16 for each that a process may use are refused") {
   const ProcessResult many = run_trainer({"plan", "configs/quickstart.yaml", "device.threads=1024"});
   CHECK(many.exit_code == 2);
-  CHECK_THAT(many.err, Contains("device.threads is 1024") && Contains("at most"));
+  CHECK_THAT(many.err, Contains("argument 'device.threads=1024': error: device.threads is 1024") &&
+                           Contains("expected: at most"));
+  const ScratchFolder folder;
+  const std::string config = folder / "threads.yaml";
+  std::ofstream(config) << "data: digits\nmodel: {layers: [flatten, linear: {out: 10}]}\ndevice: {threads: 1000}\n";
+  CHECK_THAT(run_trainer({"check", config}).err, Contains("threads.yaml:3:19: error: device.threads is 1000"));
+}
+
+TEST_CASE("half of a UTF-16 pair, written as if it were UTF-8, is no text") {
+  const ProcessResult result =
+      run_trainer({"check", "configs/quickstart.yaml", "data={type: idx}", "data.root=\xed\xa0\x80"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, Contains("argument 'data.root=???': error: byte 0xed"));
+}
+
+TEST_CASE("a number of samples that no run counts is refused with the largest") {
+  for (const char* number : {"2147483648", "9223372036854775807", "99999999999999999999"}) {
+    const ProcessResult result =
+        run_trainer({"check", "configs/quickstart.yaml", std::string("data.samples=") + number});
+    CHECK(result.exit_code == 2);
+    CHECK_THAT(result.err, Contains("expected: an integer from 0 to 2147483647"));
+  }
 }
 
 #if !defined(__SANITIZE_ADDRESS__)  // which takes addresses without end

@@ -71,9 +71,9 @@ class Faults(unittest.TestCase):
         for call in range(1, num_calls + 1, every):
             with self.subTest(kind=kind, call=call, error=errno.errorcode[error]):
                 process = self.run_failing("run", kind, call, error=error)
-                # A thread that fails behind trainer's look at whether all can start ends the process in libgomp.
-                if "libgomp: Thread creation failed" not in process.errors:
-                    self.assertIn(process.returncode, EXIT_CODES, process.errors)
+                self.assertIn(process.returncode, (0, 7) if kind == "threads" else EXIT_CODES, process.errors)
+                if kind == "threads" and process.returncode == 7:
+                    self.assertIn("threads; raise its limit (ulimit -u", process.errors)
                 if process.returncode == 0:
                     self.assertEqual(self.weights("run"), self.whole)
                 else:
@@ -92,6 +92,14 @@ class Faults(unittest.TestCase):
 
     def test_threads(self):
         self.check_every_call("threads")
+
+    def test_threads_beside_one(self):
+        """The readers' threads, where the device needs none."""
+        for call, counts in ((1, "1 of 2"), (2, "2 of 3")):
+            process = self.run_failing("one", "threads", call, ["device.threads=1", "train.eval_every=1"])
+            self.assertEqual(process.returncode, 7, process.errors)
+            self.assertIn(f"lets this process start {counts} threads; raise its limit (ulimit -u", process.errors)
+            shutil.rmtree(self.folder / "one")
 
     def test_a_run_that_replaces_another(self):
         """Either of them is whole afterwards."""

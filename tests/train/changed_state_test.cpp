@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/train/files/run_directory.h"
+#include "tests/refusal.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
@@ -26,16 +27,11 @@ void write_state(const std::string& path, json state) {
 }
 
 /// What a run that resumes from the changed checkpoint says.
-std::string refusal_of(const std::string& output, const std::vector<std::string>& overrides) {
+std::string refusal_on_resuming(const std::string& output, const std::vector<std::string>& overrides) {
   TestRun run(small_experiment, output, overrides);
   run.options.resume = true;
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  try {
-    run(*device);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "it was taken";
+  return refusal_of<DataError>([&] { run(*device); });
 }
 
 }  // namespace
@@ -73,6 +69,8 @@ TEST_CASE("A state whose values no run has is refused by file and key, whatever 
       {"evaluated", 1},
       {"best.value", "0.5"},
       {"best.value", 1.5},
+      {"best.value", -1e-6},
+      {"early_stopping.value", -0.5},
       {"best.step", -3},
       {"best.step", 7},
       {"early_stopping.value", json::array()},
@@ -101,14 +99,38 @@ TEST_CASE("A state whose values no run has is refused by file and key, whatever 
     INFO(change.key << " = " << change.value);
     const bool disagrees = change.value == 5 && std::string(change.key) == "step";
     const std::string named = disagrees ? "'pass'" : fmt::format("'{}", change.key);
-    CHECK_THAT(refusal_of(output, overrides), Contains("step-00000006") && Contains("state.json: ") && Contains(named));
+    CHECK_THAT(refusal_on_resuming(output, overrides),
+               Contains("step-00000006") && Contains("state.json: ") && Contains(named));
   }
   json state = whole;
   state.erase("samples");
   write_state(path, state);
-  CHECK_THAT(refusal_of(output, overrides), Contains("state.json: 'samples' is missing"));
+  CHECK_THAT(refusal_on_resuming(output, overrides), Contains("state.json: 'samples' is missing"));
   write_state(path, whole);
-  CHECK(refusal_of(output, overrides) == "it was taken");
+  CHECK(refusal_on_resuming(output, overrides) == "it was taken");
+}
+
+TEST_CASE("A loss below 0 is refused, but for what f32 rounds") {
+  const OutputFolder folder;
+  const std::string output = folder.path("run");
+  const std::vector<std::string> overrides = {"train.steps=6", "schedule=constant", "train.eval_every=3"};
+  TestRun first(small_experiment, output, overrides);
+  REQUIRE(first(*make_cpu_device(1)) == RunStatus::done);
+  const std::string path = RunDirectory(output).checkpoint_path(6) + "/state.json";
+  for (const char* key : {"best", "early_stopping"}) {
+    json state = json::parse(file_bytes(path));
+    for (const double loss : {-1e-3, -0.5, -1e300}) {
+      state[key]["value"] = loss;
+      write_state(path, state);
+      CHECK_THAT(refusal_on_resuming(output, overrides),
+                 Contains(fmt::format("'{}.value' is ", key)) && Contains("which is no loss"));
+    }
+    for (const double loss : {-1e-7, 0.0, 1e300}) {
+      state[key]["value"] = loss;
+      write_state(path, state);
+      CHECK(refusal_on_resuming(output, overrides) == "it was taken");
+    }
+  }
 }
 
 TEST_CASE("Overrides that no run is adapted to are refused") {
@@ -126,11 +148,11 @@ TEST_CASE("Overrides that no run is adapted to are refused") {
     state["adapted"]["set"] = {text};
     write_state(path, state);
     INFO(text);
-    CHECK_THAT(refusal_of(output, overrides), Contains("state.json: 'adapted.set'"));
+    CHECK_THAT(refusal_on_resuming(output, overrides), Contains("state.json: 'adapted.set'"));
   }
   state["adapted"]["set"] = {5};
   write_state(path, state);
-  CHECK_THAT(refusal_of(output, overrides), Contains("'adapted.set.0' is 5"));
+  CHECK_THAT(refusal_on_resuming(output, overrides), Contains("'adapted.set.0' is 5"));
 }
 
 TEST_CASE("A state that is nested without end is no state") {
@@ -141,7 +163,8 @@ TEST_CASE("A state that is nested without end is no state") {
   const std::string path = RunDirectory(output).checkpoint_path(1) + "/state.json";
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   write_bytes(path, R"({"format": "trainer-checkpoint", "format_version": 1, "crc32": "", "config": )" + deep + "}");
-  CHECK_THAT(refusal_of(output, {"train.steps=1", "schedule=constant"}), Contains("state.json is not a JSON object"));
+  CHECK_THAT(refusal_on_resuming(output, {"train.steps=1", "schedule=constant"}),
+             Contains("state.json is not a JSON object"));
 }
 
 TEST_CASE("A loss scale that no run has is refused") {
@@ -160,5 +183,5 @@ TEST_CASE("A loss scale that no run has is refused") {
   json state = json::parse(file_bytes(checkpoint + "/state.json"));
   state["files"]["optimizer.safetensors"]["crc32"] = checksum(bytes);
   write_state(checkpoint + "/state.json", state);
-  CHECK_THAT(refusal_of(output, overrides), Contains("optimizer.safetensors") && Contains("factor -1"));
+  CHECK_THAT(refusal_on_resuming(output, overrides), Contains("optimizer.safetensors") && Contains("factor -1"));
 }

@@ -16,10 +16,12 @@ Rule rule_of(ValueKind kind) {
   return rule;
 }
 
+/// 2^31 − 1 and 2^63 − 1 only say what the program can hold: no limit to who stays below them.
+constexpr auto least_unsaid = static_cast<double>(std::numeric_limits<std::int32_t>::max());
+
 std::string range_text(const Rule& rule) {
   const bool has_minimum = std::isfinite(rule.minimum);
-  // 2^31 − 1 and 2^63 − 1 only say what the program can hold: not worth reading as a limit.
-  const bool has_maximum = rule.maximum < static_cast<double>(std::numeric_limits<std::int32_t>::max());
+  const bool has_maximum = std::isfinite(rule.maximum);
   if (has_minimum && has_maximum) {
     if (!rule.excludes_minimum && !rule.excludes_maximum) {
       return fmt::format(" from {} to {}", bound_text(rule.minimum), bound_text(rule.maximum));
@@ -127,6 +129,12 @@ Rule layer_patterns(std::string word) {
 Rule layer_list() { return rule_of(ValueKind::layers); }
 
 std::string expectation_of(const Rule& rule) {
+  Rule said = rule;
+  if (said.maximum >= least_unsaid) said.maximum = std::numeric_limits<double>::infinity();
+  return whole_expectation_of(said);
+}
+
+std::string whole_expectation_of(const Rule& rule) {
   switch (rule.kind) {
     case ValueKind::boolean:
       return "true or false (or on, off)";

@@ -128,8 +128,10 @@ EnumRule<Enum> choice_or_form(std::vector<EnumChoice<Enum>> choices, std::vector
   return rule;
 }
 
-/// "an integer from 1 to 2147483647"
+/// "an integer from 1 to 16", "an integer of at least 1".
 std::string expectation_of(const Rule& rule);
+/// The same with bounds that only say what the program can hold: "an integer from 1 to 2147483647".
+std::string whole_expectation_of(const Rule& rule);
 
 /// A bound without a fraction where it has none: "10", "0.5".
 std::string bound_text(double bound);

@@ -58,7 +58,7 @@ class ValueReader {
   }
 
   std::nullopt_t out_of_range(const Node& node, double number) {
-    if (number > rule_.maximum) return wrong(node, "exceeds " + bound_text(rule_.maximum));
+    if (number > rule_.maximum) return wrong(node, "exceeds " + bound_text(rule_.maximum), whole_expectation_of(rule_));
     if (number < rule_.minimum) return wrong(node, "is below " + bound_text(rule_.minimum));
     return wrong(node, (number == rule_.maximum ? "is not below " : "is not above ") + bound_text(number));
   }
@@ -115,7 +115,8 @@ class ValueReader {
     if (node.quoted) return wrong(node, "is text because of its quotes");
     const auto result = read_integer(node.text);
     if (const auto* mistake = std::get_if<NumberMistake>(&result)) {
-      return wrong(node, mistake->message.empty() ? "is not an integer" : mistake->message, mistake->expectation);
+      return wrong(node, mistake->message.empty() ? "is not an integer" : mistake->message,
+                   mistake->is_too_large ? whole_expectation_of(rule_) : mistake->expectation);
     }
     const std::int64_t number = std::get<std::int64_t>(result);
     if (!in_range(rule_, static_cast<double>(number))) return out_of_range(node, static_cast<double>(number));

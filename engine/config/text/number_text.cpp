@@ -102,7 +102,7 @@ std::variant<std::int64_t, NumberMistake> read_integer(std::string_view text) {
   std::int64_t number = 0;
   const std::string_view digits = text[0] == '+' ? magnitude : text;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{}) return NumberMistake{"does not fit into 64 bits", ""};
+  if (error != std::errc{}) return NumberMistake{"does not fit into 64 bits", "", /*is_too_large=*/true};
   return number;
 }
 

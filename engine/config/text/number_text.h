@@ -11,6 +11,7 @@ namespace trainer {
 struct NumberMistake {
   std::string message;      ///< "has a leading zero"; empty: not a number at all
   std::string expectation;  ///< "10"; empty: what the rule says
+  bool is_too_large = false;
 };
 
 /// Decimal integers, nothing else: no leading zeros (010 is 8 to some readers), no underscores, no hexadecimal.

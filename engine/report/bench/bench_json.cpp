@@ -52,7 +52,7 @@ std::string bench_json(const BenchFindings& f) {
                      {"bounds", bounds},
                      {"layers", rows_of(rows_by_layer(f), "layer")},
                      {"ops", rows_of(rows_by_kind(f), "op")}};
-  return json.dump();
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string calibration_json(const Calibration& calibration, const std::string& device_kind,
@@ -65,7 +65,7 @@ std::string calibration_json(const Calibration& calibration, const std::string& 
                      {"step_error", calibration.quality.step_error},
                      {"host_seconds", calibration.rates.step_seconds},
                      {"seconds", seconds}};
-  return json.dump();
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace trainer

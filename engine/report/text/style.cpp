@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "engine/config/text/utf8_text.h"
+
 namespace trainer {
 namespace {
 
@@ -32,6 +34,17 @@ std::string_view code_of(Ink ink) {
   return "0";
 }
 
+std::string begin_of(Ink ink) { return fmt::format("\x1b[{}m", code_of(ink)); }
+
+/// Length of the sequence of paint() at the start of the text; 0 where there is none.
+std::size_t paint_length(std::string_view text) {
+  constexpr std::string_view reset = "\x1b[0m";
+  if (text.starts_with(reset)) return reset.size();
+  for (const Ink ink : {Ink::bold, Ink::dim, Ink::red, Ink::green, Ink::yellow, Ink::blue, Ink::magenta, Ink::cyan})
+    if (const std::string begin = begin_of(ink); text.starts_with(begin)) return begin.size();
+  return 0;
+}
+
 /// Whether the text begins with the unit of the number before it, which stays on that number's line.
 bool begins_with_unit(std::string_view text) {
   for (const std::string_view unit : {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "%", "s", "min", "h"}) {
@@ -54,7 +67,19 @@ std::size_t end_of_word(std::string_view text, std::size_t begin) {
 
 std::string paint(const Style& style, Ink ink, std::string_view text) {
   if (!style.color || text.empty()) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", code_of(ink), text);
+  return fmt::format("{}{}\x1b[0m", begin_of(ink), text);
+}
+
+std::string escaped_but_paint(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t painted = paint_length(text);
+    const std::size_t end = painted > 0 ? painted : text.find('\x1b', 1);
+    const std::string_view piece = text.substr(0, end);
+    result += painted > 0 ? std::string(piece) : escaped(piece);
+    text.remove_prefix(piece.size());
+  }
+  return result;
 }
 
 std::string heading(const Style& style, std::string_view text) { return '\n' + paint(style, Ink::bold, text) + '\n'; }

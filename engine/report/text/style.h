@@ -17,6 +17,8 @@ enum class Ink : std::uint8_t { bold, dim, red, green, yellow, blue, magenta, cy
 
 /// The text in that ink, or as it is where the style has no colour.
 std::string paint(const Style& style, Ink ink, std::string_view text);
+/// The text as escaped() writes it (engine/config/text/utf8_text.h), but with the sequences that paint() makes.
+std::string escaped_but_paint(std::string_view text);
 /// A line of its own over what follows, behind an empty one.
 std::string heading(const Style& style, std::string_view text);
 

@@ -10,6 +10,8 @@ TEST_CASE("words are quoted where a shell would take them apart") {
   CHECK(shell_words({"name=it's"}) == "'name=it'\\''s'");
   CHECK(shell_words({""}) == "''");
   CHECK(shell_words({}).empty());
+  CHECK(shell_words({"a\x1b[5m'\\\n"}) == "$'a\\x1b[5m\\x27\\x5c\\x0a'");
+  CHECK(shell_words({"é\x80"}) == "$'\\xc3\\xa9\\x80'");
 }
 
 TEST_CASE("a long command is folded so that it can still be pasted") {

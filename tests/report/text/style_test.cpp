@@ -61,3 +61,11 @@ TEST_CASE("a table aligns its columns and cuts the first where a line is too wid
   const std::string text = wide.render({false, 60}, 2);
   CHECK(text.find("  " + std::string(50, 'x') + "…   12 B\n") != std::string::npos);
 }
+
+TEST_CASE("of what a terminal obeys only the sequences of paint are kept") {
+  const std::string painted = paint({true, 100}, Ink::red, "a\x1b[2Jb") + paint({true, 100}, Ink::bold, "c");
+  CHECK(escaped_but_paint(painted) == "\x1b[31ma\\x1b[2Jb\x1b[0m\x1b[1mc\x1b[0m");
+  CHECK(escaped_but_paint("\x1b[5m\x1b\x1b[31\x9b\n\t") == "\\x1b[5m\\x1b\\x1b[31\\x9b\n ");
+  CHECK(escaped_but_paint("é").size() == 2);
+  CHECK(escaped_but_paint("").empty());
+}

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/errors.h"
+#include "tests/refusal.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
@@ -19,13 +20,8 @@ std::string file_of(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-std::string refusal_of(const std::string& path) {
-  try {
-    const SafetensorsFile file(path);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "accepted";
+std::string refusal_of_file(const std::string& path) {
+  return refusal_of<DataError>([&] { const SafetensorsFile file(path); });
 }
 
 }  // namespace
@@ -124,15 +120,15 @@ TEST_CASE("Every damaged safetensors file is refused with its reason") {
   const OutputFolder folder;
   const std::string path = folder.path("a.safetensors");
   write_bytes(path, file_of(good, eight));
-  REQUIRE(refusal_of(path) == "accepted");
+  REQUIRE(refusal_of_file(path) == "it was taken");
   for (const Case& damaged : cases) {
     write_bytes(path, damaged.bytes);
-    const std::string answer = refusal_of(path);
+    const std::string answer = refusal_of_file(path);
     CHECK_THAT(answer, Contains(path));
     CHECK_THAT(answer, Contains(damaged.reason));
   }
-  CHECK_THAT(refusal_of(folder.path("missing")), Contains("cannot open"));
-  CHECK_THAT(refusal_of(folder.path()), Contains(folder.path()));
+  CHECK_THAT(refusal_of_file(folder.path("missing")), Contains("cannot open"));
+  CHECK_THAT(refusal_of_file(folder.path()), Contains(folder.path()));
 }
 
 TEST_CASE("A safetensors file cut anywhere is refused") {
@@ -141,6 +137,6 @@ TEST_CASE("A safetensors file cut anywhere is refused") {
   const std::string path = folder.path("a.safetensors");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     write_bytes(path, whole.substr(0, size));
-    CHECK(refusal_of(path) != "accepted");
+    CHECK(refusal_of_file(path) != "it was taken");
   }
 }
