@@ -122,9 +122,9 @@ EnumRule<Enum> numbered_choice(std::vector<EnumChoice<Enum>> choices) {
 }
 /// One of the words, or a map of one of the keys.
 template <class Enum>
-EnumRule<Enum> choice_or_form(std::vector<EnumChoice<Enum>> choices, std::vector<Form> forms) {
+EnumRule<Enum> choice_or_form(std::vector<EnumChoice<Enum>> choices, const std::vector<Form>& forms) {
   EnumRule<Enum> rule(ValueKind::form, std::move(choices));
-  rule.forms = std::move(forms);
+  rule.forms = forms;
   return rule;
 }
 
