@@ -16,7 +16,7 @@ std::vector<TensorType> parameters() {
 }
 
 const Values factor = {4, 0.25, 1};
-const Values statistics = {12.5, 8, 3, 5, 8};
+const Values batch_statistics = {12.5, 8, 3, 5, 8};
 
 /// More cases: the last one with a loss that is not finite, after which every tensor is as it was.
 void append_refused_cases(std::vector<OpCase>& cases) {
@@ -114,7 +114,7 @@ std::vector<OpCase> sgd_update_cases() {
       c.scalars.learning_rate = 0.05;
       c.scalars.update = update;
       c.tolerance = 1e-6;
-      c.inputs.push_back(statistics);
+      c.inputs.push_back(batch_statistics);
       if (a.format.factored) c.inputs.push_back(factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
@@ -153,7 +153,7 @@ std::vector<OpCase> adam_update_cases() {
       c.scalars.learning_rate = 0.05;
       c.scalars.update = update;
       c.tolerance = 2e-6;
-      c.inputs.push_back(statistics);
+      c.inputs.push_back(batch_statistics);
       if (a.format.factored) c.inputs.push_back(factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
