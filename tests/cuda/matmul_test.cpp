@@ -191,11 +191,11 @@ TEST_CASE("a product with its epilogue is what sums in double say") {
   for_every_call([](const MatmulCall& call) {
     Product operands(call);
     const auto bits = bits_of(call, operands.mask_);
-    const std::vector<float> earlier = operands.c_, earlier_bias = operands.bias_;
+    const std::vector<float> earlier_c = operands.c_, earlier_bias = operands.bias_;
     make_host_matmul(call)->run(operands.addresses(), nullptr);
     for (std::int64_t i = 0; i < call.m; ++i) {
       for (std::int64_t j = 0; j < call.n; ++j) {
-        double x = call.adds ? static_cast<double>(earlier[static_cast<std::size_t>(i * call.n + j)]) : 0;
+        double x = call.adds ? static_cast<double>(earlier_c[static_cast<std::size_t>(i * call.n + j)]) : 0;
         for (std::int64_t l = 0; l < call.k; ++l)
           x += operands.a[static_cast<std::size_t>(call.transpose_a ? l * call.m + i : i * call.k + l)] *
                operands.b[static_cast<std::size_t>(call.transpose_b ? j * call.k + l : l * call.n + j)];
