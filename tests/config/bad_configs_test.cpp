@@ -33,7 +33,7 @@ class InFolder {
   fs::path before_;
 };
 
-std::string error_of(const std::string& path, const std::vector<std::string>& overrides = {}) {
+std::string error_of_file(const std::string& path, const std::vector<std::string>& overrides = {}) {
   try {
     load_experiment(path, overrides);
   } catch (const ConfigError& error) {
@@ -56,7 +56,7 @@ TEST_CASE("every bad file gets the message that is kept beside it") {
   // TRAINER_UPDATE_GOLDENS=1 writes the messages anew; read the difference before keeping it.
   const bool updates = std::getenv("TRAINER_UPDATE_GOLDENS") != nullptr;
   for (const fs::path& file : files) {
-    const std::string message = error_of(file.string()) + "\n";
+    const std::string message = error_of_file(file.string()) + "\n";
     const fs::path golden = fs::path(file).replace_extension(".expected");
     if (updates) std::ofstream(golden, std::ios::binary) << message;
     INFO(file.string());
@@ -86,14 +86,14 @@ TEST_CASE("all errors of a file are told at once, in the order of its lines") {
 
 TEST_CASE("a mistake in an extended file is told with that file's name, beside those of the file itself") {
   const InFolder inside(fs::path(TRAINER_SOURCE_DIR) / "tests/config/extends");
-  const std::string message = error_of("of_broken.yaml");
+  const std::string message = error_of_file("of_broken.yaml");
   CHECK(message.find("broken_base.yaml:2:9: error: unknown key 'epoch' in 'train'") != std::string::npos);
   CHECK(message.find("of_broken.yaml:3:1: error: unknown key 'sead'") != std::string::npos);
 }
 
 TEST_CASE("a file that is not there, or is a folder, is named") {
-  CHECK(error_of("nowhere/at-all.yaml") == "cannot read 'nowhere/at-all.yaml': No such file or directory");
-  CHECK(error_of("/").find("it is a folder") != std::string::npos);
+  CHECK(error_of_file("nowhere/at-all.yaml") == "cannot read 'nowhere/at-all.yaml': No such file or directory");
+  CHECK(error_of_file("/").find("it is a folder") != std::string::npos);
 }
 
 TEST_CASE("a later stage can point at a line of the file, or at the argument") {

@@ -22,7 +22,7 @@ peak: {fp32: 12.7, fp16: 25.5}
 cudnn: test.cudnn.json
 )";
 
-std::string error_of(const std::string& text) {
+std::string error_of_profile(const std::string& text) {
   try {
     parse_gpu_profile(text, "test.yaml");
   } catch (const ConfigError& error) {
@@ -65,7 +65,7 @@ TEST_CASE("compute capability 12.0 is not 1.20") {
 }
 
 TEST_CASE("all mistakes of a GPU profile are told at once, each with its place") {
-  const std::string message = error_of(
+  const std::string message = error_of_profile(
       "name: NVIDIA Test\n"
       "compute_capability: ninety\n"
       "multiprocesors: 28\n"
@@ -81,18 +81,18 @@ TEST_CASE("all mistakes of a GPU profile are told at once, each with its place")
 }
 
 TEST_CASE("a GPU profile without keys is no profile") {
-  CHECK_THAT(error_of(""), Catch::Contains("the file has no keys"));
-  CHECK_THAT(error_of("- 1\n"), Catch::Contains("this is a list, not keys with values"));
+  CHECK_THAT(error_of_profile(""), Catch::Contains("the file has no keys"));
+  CHECK_THAT(error_of_profile("- 1\n"), Catch::Contains("this is a list, not keys with values"));
   CHECK_THROWS_AS(load_gpu_profile("no/such/profile.yaml"), ConfigError);
 }
 
 TEST_CASE("a GPU profile cannot use more memory than it has, or hold all of it outside the allocator") {
   std::string text = whole_profile;
   text.replace(text.find("11.5GiB"), 7, "12.1GiB");
-  CHECK_THAT(error_of(text), Catch::Contains("more memory is usable than there is"));
+  CHECK_THAT(error_of_profile(text), Catch::Contains("more memory is usable than there is"));
   text = whole_profile;
   text.replace(text.find("100MiB"), 6, "11.5GiB");
-  CHECK_THAT(error_of(text), Catch::Contains("leave nothing of the usable memory"));
+  CHECK_THAT(error_of_profile(text), Catch::Contains("leave nothing of the usable memory"));
 }
 
 TEST_CASE("every GPU profile that is shipped is whole, and its file for cuDNN describes the same device") {

@@ -8,10 +8,8 @@
 namespace trainer {
 namespace {
 
-const std::string layers = "model: {layers: [flatten, linear: {out: 10}]}\n";
-
 Experiment parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_experiment(layers + text, "test.yaml", overrides);
+  return parse_experiment("model: {layers: [flatten, linear: {out: 10}]}\n" + text, "test.yaml", overrides);
 }
 
 std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {

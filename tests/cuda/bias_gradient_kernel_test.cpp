@@ -29,12 +29,12 @@ std::vector<T> computed(DType type, const T* dy, std::int64_t rows, std::int64_t
   return db;
 }
 
-struct Size {
+struct GradientSize {
   std::int64_t rows, columns;
 };
 
 template <typename T>
-void check_sums(DType type, Size size, double tolerance) {
+void check_sums(DType type, GradientSize size, double tolerance) {
   INFO(size.rows << " rows of " << size.columns);
   const std::vector<T> dy = random_elements<T>(size.rows * size.columns);
   const std::vector<T> db = computed(type, dy.data(), size.rows, size.columns, 0xFF);
@@ -54,15 +54,15 @@ void check_sums(DType type, Size size, double tolerance) {
 }
 
 // One part and many, rows past a part's end, columns below and past a block's, in packs and not.
-constexpr Size sizes[] = {{1, 1},     {7, 3},     {1, 1000},  {65, 128}, {300, 10},
-                          {1031, 33}, {257, 132}, {20011, 1}, {4099, 8}};
+constexpr GradientSize gradient_sizes[] = {{1, 1},     {7, 3},     {1, 1000},  {65, 128}, {300, 10},
+                                           {1031, 33}, {257, 132}, {20011, 1}, {4099, 8}};
 
 TEST_CASE("the gradient of a bias is the sum of each column, the same bits again") {
-  for (const Size size : sizes) check_sums<float>(DType::f32, size, 1e-6);
+  for (const GradientSize size : gradient_sizes) check_sums<float>(DType::f32, size, 1e-6);
 }
 
 TEST_CASE("the gradient of a bias is summed in f32 where it is stored in 16 bits") {
-  for (const Size size : sizes) {
+  for (const GradientSize size : gradient_sizes) {
     check_sums<half>(DType::f16, size, 0x1p-11);
     check_sums<bfloat16>(DType::bf16, size, 0x1p-8);
   }

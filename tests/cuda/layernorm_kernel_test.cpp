@@ -11,7 +11,7 @@ using Numbers = std::vector<double>;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-struct Case {
+struct NormCase {
   LayerNormShape shape;
   DType type = DType::f32;
   bool affine = true;
@@ -29,7 +29,7 @@ std::int64_t num_elements(const LayerNormShape& shape) { return shape.rows * sha
 struct Statistics {
   Numbers mean, rstd;
 };
-Statistics statistics_of(const Case& c, const Numbers& x) {
+Statistics statistics_of(const NormCase& c, const Numbers& x) {
   Statistics s;
   const auto columns = static_cast<double>(c.shape.columns);
   for (std::int64_t row = 0; row < c.shape.rows; ++row) {
@@ -43,21 +43,21 @@ Statistics statistics_of(const Case& c, const Numbers& x) {
   return s;
 }
 
-struct Operands {
+struct NormOperands {
   KernelTensor x, weight, bias;
-  explicit Operands(const Case& c, double offset = 0, double spread = 1, std::int64_t num_skipped = 0)
+  explicit NormOperands(const NormCase& c, double offset = 0, double spread = 1, std::int64_t num_skipped = 0)
       : x(c.type, random_numbers(num_elements(c.shape), 1, offset - spread, offset + spread), num_skipped),
         weight(DType::f32, random_numbers(c.shape.columns, 2, -1.5, 1.5)),
         bias(DType::f32, random_numbers(c.shape.columns, 3)) {}
 };
 
-struct Result {
+struct NormResult {
   KernelTensor y, mean, rstd;
-  friend bool operator==(const Result&, const Result&) = default;
+  friend bool operator==(const NormResult&, const NormResult&) = default;
 };
-Result run_forward(const Case& c, const Operands& o, bool in_place = false) {
-  Result r{KernelTensor(c.type, o.x.values()), KernelTensor(DType::f32, c.shape.rows),
-           KernelTensor(DType::f32, c.shape.rows)};
+NormResult run_forward(const NormCase& c, const NormOperands& o, bool in_place = false) {
+  NormResult r{KernelTensor(c.type, o.x.values()), KernelTensor(DType::f32, c.shape.rows),
+               KernelTensor(DType::f32, c.shape.rows)};
   layernorm_forward(c.type,
                     {.x = in_place ? r.y.data() : o.x.data(),
                      .y = r.y.data(),
@@ -70,9 +70,9 @@ Result run_forward(const Case& c, const Operands& o, bool in_place = false) {
   return r;
 }
 
-void check_forward(const Case& c, const Operands& o, double tolerance) {
+void check_forward(const NormCase& c, const NormOperands& o, double tolerance) {
   INFO(c.shape.rows << " rows of " << c.shape.columns << ", " << name_of(c.type) << (c.affine ? ", affine" : ""));
-  const Result r = run_forward(c, o);
+  const NormResult r = run_forward(c, o);
   const Numbers x = o.x.values(), weight = o.weight.values(), bias = o.bias.values();
   const Statistics s = statistics_of(c, x);
   Numbers y;
@@ -92,8 +92,8 @@ TEST_CASE("layer norm normalises each row in every type and shape") {
   for (const DType type : element_types) {
     for (const LayerNormShape& shape : shapes) {
       for (const bool affine : {false, true}) {
-        const Case c{.shape = shape, .type = type, .affine = affine};
-        check_forward(c, Operands(c), 2 * tolerance_of(type));
+        const NormCase c{.shape = shape, .type = type, .affine = affine};
+        check_forward(c, NormOperands(c), 2 * tolerance_of(type));
       }
     }
   }
@@ -102,17 +102,17 @@ TEST_CASE("layer norm normalises each row in every type and shape") {
 TEST_CASE("layer norm takes another eps, and rows that are not aligned") {
   for (const LayerNormShape& shape : {LayerNormShape{9, 64}, LayerNormShape{3, 1040}}) {
     for (const DType type : element_types) {
-      const Case c{.shape = shape, .type = type, .eps = 0.25};
-      check_forward(c, Operands(c), 2 * tolerance_of(type));
-      check_forward(c, Operands(c, 0, 1, 1), 2 * tolerance_of(type));
+      const NormCase c{.shape = shape, .type = type, .eps = 0.25};
+      check_forward(c, NormOperands(c), 2 * tolerance_of(type));
+      check_forward(c, NormOperands(c, 0, 1, 1), 2 * tolerance_of(type));
     }
   }
 }
 
 TEST_CASE("layer norm of numbers close together far from zero keeps their variance") {
   for (const LayerNormShape& shape : {LayerNormShape{5, 67}, LayerNormShape{2, 4100}}) {
-    const Case c{.shape = shape, .affine = false};
-    check_forward(c, Operands(c, 1000, 0.05), 1e-4);
+    const NormCase c{.shape = shape, .affine = false};
+    check_forward(c, NormOperands(c, 1000, 0.05), 1e-4);
   }
 }
 
@@ -121,15 +121,15 @@ TEST_CASE("layer norm of a sum has the bits of layer norm of what it stores as t
     for (const LayerNormShape& shape : shapes) {
       for (const std::int64_t num_skipped : {0, 1}) {
         INFO(shape.rows << " rows of " << shape.columns << ", " << name_of(type) << ", " << num_skipped << " skipped");
-        const Case c{.shape = shape, .type = type};
-        Operands o(c);
+        const NormCase c{.shape = shape, .type = type};
+        NormOperands o(c);
         const Numbers x = o.x.values();
         const KernelTensor addend(type, random_numbers(num_elements(shape), 7), num_skipped);
         const Numbers addends = addend.values();
         Numbers exact = x;
         for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += addends[i];
         o.x = KernelTensor(type, exact, num_skipped);
-        const Result expected = run_forward(c, o);
+        const NormResult expected = run_forward(c, o);
         const auto run = [&](const KernelTensor& from, const KernelTensor& added, const KernelTensor& sum,
                              const KernelTensor& y) {
           const KernelTensor mean(DType::f32, shape.rows), rstd(DType::f32, shape.rows);
@@ -162,10 +162,10 @@ TEST_CASE("layer norm of a sum has the bits of layer norm of what it stores as t
 
 TEST_CASE("NaN in one row makes that row NaN and no other") {
   for (const LayerNormShape& shape : {LayerNormShape{10, 40}, LayerNormShape{10, 600}}) {
-    const Case c{.shape = shape};
-    const Operands o(c);
+    const NormCase c{.shape = shape};
+    const NormOperands o(c);
     o.x.data<float>()[4 * shape.columns + 39] = NAN;
-    const Result r = run_forward(c, o);
+    const NormResult r = run_forward(c, o);
     const Numbers y = r.y.values(), rstd = r.rstd.values();
     for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(std::isnan(y[i]) == (i / at(shape.columns) == 4));
     for (std::size_t row = 0; row < rstd.size(); ++row) CHECK(std::isnan(rstd[row]) == (row == 4));
@@ -176,7 +176,7 @@ struct Gradients {
   KernelTensor dx, dweight, dbias;
   friend bool operator==(const Gradients&, const Gradients&) = default;
 };
-Gradients run_backward(const Case& c, const Operands& o, const KernelTensor& dy, const KernelTensor& mean,
+Gradients run_backward(const NormCase& c, const NormOperands& o, const KernelTensor& dy, const KernelTensor& mean,
                        const KernelTensor& rstd, int poison, bool in_place) {
   Gradients g{KernelTensor(c.type, dy.values()), KernelTensor(DType::f32, c.shape.columns),
               KernelTensor(DType::f32, c.shape.columns)};
@@ -197,9 +197,9 @@ Gradients run_backward(const Case& c, const Operands& o, const KernelTensor& dy,
 }
 
 /// By the chain rule through variance and mean one after the other, as they depend on x.
-void check_backward(const Case& c, std::int64_t num_skipped = 0) {
+void check_norm_backward(const NormCase& c, std::int64_t num_skipped = 0) {
   INFO(c.shape.rows << " rows of " << c.shape.columns << ", " << name_of(c.type) << (c.affine ? ", affine" : ""));
-  const Operands o(c, 0.5, 1, num_skipped);
+  const NormOperands o(c, 0.5, 1, num_skipped);
   const KernelTensor dy(c.type, random_numbers(num_elements(c.shape), 9));
   const Statistics s = statistics_of(c, o.x.values());
   const KernelTensor mean(DType::f32, s.mean), rstd(DType::f32, s.rstd);
@@ -236,7 +236,7 @@ void check_backward(const Case& c, std::int64_t num_skipped = 0) {
 TEST_CASE("the gradient of layer norm agrees with the chain rule in every type and shape") {
   for (const DType type : element_types) {
     for (const LayerNormShape& shape : shapes) {
-      for (const bool affine : {false, true}) check_backward({.shape = shape, .type = type, .affine = affine});
+      for (const bool affine : {false, true}) check_norm_backward({.shape = shape, .type = type, .affine = affine});
     }
   }
 }
@@ -245,8 +245,8 @@ TEST_CASE("a gradient from elsewhere is added to that of layer norm, in its plac
   for (const DType type : element_types) {
     for (const LayerNormShape& shape : shapes) {
       INFO(shape.rows << " rows of " << shape.columns << ", " << name_of(type));
-      const Case c{.shape = shape, .type = type};
-      const Operands o(c, 0.5);
+      const NormCase c{.shape = shape, .type = type};
+      const NormOperands o(c, 0.5);
       const KernelTensor dy(type, random_numbers(num_elements(shape), 9));
       const Numbers added = KernelTensor(type, random_numbers(num_elements(shape), 10)).values();
       const Statistics s = statistics_of(c, o.x.values());
@@ -283,10 +283,10 @@ TEST_CASE("a gradient from elsewhere is added to that of layer norm, in its plac
 
 TEST_CASE("the gradient of layer norm combines many parts of the rows, aligned or not") {
   // 16 rows a part: 34 parts, more than are combined at once.
-  check_backward({.shape = {531, 128}});
-  check_backward({.shape = {200, 128}, .type = DType::bf16}, 1);
+  check_norm_backward({.shape = {531, 128}});
+  check_norm_backward({.shape = {200, 128}, .type = DType::bf16}, 1);
   // Two parts of tiles of columns.
-  check_backward({.shape = {66, 4104}});
+  check_norm_backward({.shape = {66, 4104}});
 }
 
 TEST_CASE("the sums of layer norm's gradient take half a byte for each element at most, and 256 rows of pairs") {

@@ -17,9 +17,9 @@ constexpr StepScalars step_scalars{.gradient_scale = 0.125F};
 /// The statistics start at these, to which a loss adds.
 const Numbers earlier = {0.5, 2, 1, 1, 3};
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t loss_index(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-struct Case {
+struct LossCase {
   CrossEntropyShape shape;
   double smoothing = 0;
   bool has_weights = false;
@@ -29,26 +29,26 @@ struct Case {
 
 // A lane, some lanes of a warp and a block for each row, in packs and not; rows at and past what a block takes at once
 // and in all; class weights of more than one launch.
-constexpr CrossEntropyShape shapes[] = {{1, 1},     {7, 2},    {129, 10}, {257, 4},  {1031, 3}, {65, 33},
-                                        {17, 1000}, {3, 1024}, {3, 1025}, {2, 5003}, {2, 4104}};
+constexpr CrossEntropyShape loss_shapes[] = {{1, 1},     {7, 2},    {129, 10}, {257, 4},  {1031, 3}, {65, 33},
+                                             {17, 1000}, {3, 1024}, {3, 1025}, {2, 5003}, {2, 4104}};
 
 std::int64_t num_elements(const CrossEntropyShape& shape) { return shape.samples * shape.classes; }
 
-std::vector<float> weights_of(const Case& c) {
+std::vector<float> weights_of(const LossCase& c) {
   if (!c.has_weights) return {};
   std::vector<float> weights;
   for (const double weight : random_numbers(c.shape.classes, 3, 0.25, 2)) weights.push_back(static_cast<float>(weight));
   return weights;
 }
 
-std::vector<std::int32_t> targets_of(const Case& c) {
+std::vector<std::int32_t> targets_of(const LossCase& c) {
   std::vector<std::int32_t> targets;
   for (const double target : random_numbers(c.shape.samples, 2, 0, static_cast<double>(c.shape.classes)))
     targets.push_back(static_cast<std::int32_t>(target));
   return targets;
 }
 
-struct Result {
+struct LossResult {
   Numbers statistics = earlier;
   Numbers gradients;
 };
@@ -56,9 +56,9 @@ struct Result {
 enum class Wanted { statistics, gradients, both };
 
 /// `in_place`: gradients over the logits. `num_skipped`: elements that take away the alignment.
-Result computed(const Case& c, const Numbers& logits, const std::vector<std::int32_t>& targets, Wanted wanted,
-                bool in_place = false, std::int64_t num_skipped = 0) {
-  Result result;
+LossResult computed(const LossCase& c, const Numbers& logits, const std::vector<std::int32_t>& targets, Wanted wanted,
+                    bool in_place = false, std::int64_t num_skipped = 0) {
+  LossResult result;
   const std::vector<float> weights = weights_of(c);
   const KernelTensor x(c.type, logits, num_skipped);
   const KernelTensor dx(c.type, num_elements(c.shape), num_skipped);
@@ -79,29 +79,33 @@ Result computed(const Case& c, const Numbers& logits, const std::vector<std::int
 }
 
 /// By the definition, in double, from the logits as they are stored.
-Result expected(const Case& c, const Numbers& logits, const std::vector<std::int32_t>& targets) {
-  Result result;
+LossResult expected(const LossCase& c, const Numbers& logits, const std::vector<std::int32_t>& targets) {
+  LossResult result;
   const Numbers stored = KernelTensor(c.type, logits).values();
   const std::vector<float> weights = weights_of(c);
   const std::int64_t classes = c.shape.classes;
-  const auto weight = [&](std::int64_t k) { return weights.empty() ? 1.0 : static_cast<double>(weights[at(k)]); };
+  const auto weight = [&](std::int64_t k) {
+    return weights.empty() ? 1.0 : static_cast<double>(weights[loss_index(k)]);
+  };
   for (std::int64_t sample = 0; sample < c.shape.samples; ++sample) {
     const double* const row = stored.data() + sample * classes;
-    const std::int64_t target = targets[at(sample)];
+    const std::int64_t target = targets[loss_index(sample)];
     const double shift = *std::max_element(row, row + classes);
     double sum = 0;
     for (std::int64_t k = 0; k < classes; ++k) sum += std::exp(row[k] - shift);
     // How much each class counts as the truth.
-    Numbers share(at(classes));
-    for (std::int64_t k = 0; k < classes; ++k) share[at(k)] = weight(k) * c.smoothing / static_cast<double>(classes);
-    share[at(target)] += weight(target) * (1 - c.smoothing);
+    Numbers share(loss_index(classes));
+    for (std::int64_t k = 0; k < classes; ++k)
+      share[loss_index(k)] = weight(k) * c.smoothing / static_cast<double>(classes);
+    share[loss_index(target)] += weight(target) * (1 - c.smoothing);
     double total_share = 0;
     for (std::int64_t k = 0; k < classes; ++k) {
-      total_share += share[at(k)];
-      result.statistics[loss_sum] -= share[at(k)] * (row[k] - shift - std::log(sum));
+      total_share += share[loss_index(k)];
+      result.statistics[loss_sum] -= share[loss_index(k)] * (row[k] - shift - std::log(sum));
     }
     for (std::int64_t k = 0; k < classes; ++k)
-      result.gradients.push_back(gradient_scale * (std::exp(row[k] - shift) / sum * total_share - share[at(k)]));
+      result.gradients.push_back(gradient_scale *
+                                 (std::exp(row[k] - shift) / sum * total_share - share[loss_index(k)]));
     std::vector<std::int64_t> order;
     for (std::int64_t k = 0; k < classes; ++k) order.push_back(k);
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return row[a] > row[b]; });
@@ -114,13 +118,13 @@ Result expected(const Case& c, const Numbers& logits, const std::vector<std::int
   return result;
 }
 
-void check_case(const Case& c) {
+void check_case(const LossCase& c) {
   INFO(c.shape.samples << " × " << c.shape.classes << ", smoothing " << c.smoothing << ", weights " << c.has_weights
                        << ", type " << static_cast<int>(c.type));
   const Numbers logits = random_numbers(num_elements(c.shape), 1, -c.spread, c.spread);
   const std::vector<std::int32_t> targets = targets_of(c);
-  const Result slow = expected(c, logits, targets);
-  const Result both = computed(c, logits, targets, Wanted::both);
+  const LossResult slow = expected(c, logits, targets);
+  const LossResult both = computed(c, logits, targets, Wanted::both);
   CHECK(difference(both.statistics, slow.statistics) < 1e-6);
   const double storage = c.type == DType::f32 ? 1e-6 : tolerance_of(c.type) * gradient_scale;
   CHECK(difference(both.gradients, slow.gradients) < storage);
@@ -128,17 +132,17 @@ void check_case(const Case& c) {
   // One pass or two, apart or in place: the same bits.
   CHECK(computed(c, logits, targets, Wanted::statistics).statistics == both.statistics);
   CHECK(computed(c, logits, targets, Wanted::gradients).gradients == both.gradients);
-  const Result in_place = computed(c, logits, targets, Wanted::both, true);
+  const LossResult in_place = computed(c, logits, targets, Wanted::both, true);
   CHECK(in_place.statistics == both.statistics);
   CHECK(in_place.gradients == both.gradients);
 }
 
 TEST_CASE("cross-entropy kernels compute loss, counts and gradient of any number of classes") {
-  for (const CrossEntropyShape& shape : shapes) check_case({shape});
+  for (const CrossEntropyShape& shape : loss_shapes) check_case({shape});
 }
 
 TEST_CASE("cross-entropy kernels smooth labels and weigh classes") {
-  for (const CrossEntropyShape& shape : shapes) {
+  for (const CrossEntropyShape& shape : loss_shapes) {
     check_case({.shape = shape, .smoothing = 0.1});
     check_case({.shape = shape, .has_weights = true});
     check_case({.shape = shape, .smoothing = 0.3, .has_weights = true});
@@ -147,7 +151,7 @@ TEST_CASE("cross-entropy kernels smooth labels and weigh classes") {
 
 TEST_CASE("cross-entropy kernels read and write logits of 16 bits") {
   for (const DType type : {DType::f16, DType::bf16}) {
-    for (const CrossEntropyShape& shape : shapes) check_case({.shape = shape, .type = type});
+    for (const CrossEntropyShape& shape : loss_shapes) check_case({.shape = shape, .type = type});
   }
 }
 
@@ -163,11 +167,11 @@ TEST_CASE("cross-entropy kernels keep large logits") {
 }
 
 TEST_CASE("cross-entropy kernels take logits that no pack may start at") {
-  const Case c{.shape = {3, 4104}, .smoothing = 0.1};
+  const LossCase c{.shape = {3, 4104}, .smoothing = 0.1};
   const Numbers logits = random_numbers(num_elements(c.shape), 1, -3, 3);
   const std::vector<std::int32_t> targets = targets_of(c);
-  const Result slow = expected(c, logits, targets);
-  const Result result = computed(c, logits, targets, Wanted::both, false, 1);
+  const LossResult slow = expected(c, logits, targets);
+  const LossResult result = computed(c, logits, targets, Wanted::both, false, 1);
   CHECK(difference(result.statistics, slow.statistics) < 1e-6);
   CHECK(difference(result.gradients, slow.gradients) < 1e-6);
 }
@@ -175,8 +179,8 @@ TEST_CASE("cross-entropy kernels take logits that no pack may start at") {
 TEST_CASE("of equal logits the first class comes first, in every lane") {
   for (const std::int64_t classes : {7, 40, 1100}) {
     const std::vector<std::int32_t> targets = {0, 1, 4, 5, 6, static_cast<std::int32_t>(classes - 1)};
-    const Case c{{static_cast<std::int64_t>(targets.size()), classes}};
-    const Result result = computed(c, Numbers(at(num_elements(c.shape))), targets, Wanted::statistics);
+    const LossCase c{{static_cast<std::int64_t>(targets.size()), classes}};
+    const LossResult result = computed(c, Numbers(loss_index(num_elements(c.shape))), targets, Wanted::statistics);
     CHECK(result.statistics[num_correct] == earlier[num_correct] + 1);
     CHECK(result.statistics[num_correct_top5] == earlier[num_correct_top5] + 3);
   }
@@ -186,20 +190,20 @@ TEST_CASE("logits of minus infinity have no probability; a NaN, an infinity or n
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::int64_t classes : {3, 60, 1300}) {
-    const Case c{{1, classes}};
+    const LossCase c{{1, classes}};
     const auto loss = [&](double first, double second, double others, std::int32_t target) {
-      Numbers logits(at(classes), others);
+      Numbers logits(loss_index(classes), others);
       logits[0] = first;
       logits[1] = second;
       return computed(c, logits, {target}, Wanted::both);
     };
-    const Result sure = loss(0, 0, -infinity, 1);
+    const LossResult sure = loss(0, 0, -infinity, 1);
     CHECK(sure.statistics[loss_sum] == Approx(earlier[loss_sum] + std::log(2.0)));
     CHECK(sure.gradients[0] == Approx(gradient_scale / 2));
     CHECK(sure.gradients[2] == 0);
     CHECK(loss(-infinity, 0, -infinity, 0).statistics[loss_sum] == infinity);
-    for (const Result& result : {loss(nan, 0, 0, 1), loss(0, infinity, 0, 1), loss(0, infinity, 0, 0),
-                                 loss(-infinity, -infinity, -infinity, 0)}) {
+    for (const LossResult& result : {loss(nan, 0, 0, 1), loss(0, infinity, 0, 1), loss(0, infinity, 0, 0),
+                                     loss(-infinity, -infinity, -infinity, 0)}) {
       CHECK(std::isnan(result.statistics[loss_sum]));
       CHECK(std::isnan(result.gradients[0]));
     }
@@ -210,14 +214,14 @@ TEST_CASE("logits of minus infinity have no probability; a NaN, an infinity or n
 TEST_CASE("a target that is no class makes the loss NaN and its row of gradients, no other") {
   for (const std::int64_t classes : {5, 1200}) {
     for (const bool has_weights : {false, true}) {
-      const Case c{.shape = {3, classes}, .smoothing = 0.1, .has_weights = has_weights};
+      const LossCase c{.shape = {3, classes}, .smoothing = 0.1, .has_weights = has_weights};
       const Numbers logits = random_numbers(num_elements(c.shape), 1);
       for (const std::int64_t target : {std::int64_t{-1}, classes, std::int64_t{1} << 30}) {
-        const Result result = computed(c, logits, {0, static_cast<std::int32_t>(target), 1}, Wanted::both);
+        const LossResult result = computed(c, logits, {0, static_cast<std::int32_t>(target), 1}, Wanted::both);
         CHECK(std::isnan(result.statistics[loss_sum]));
         CHECK(result.statistics[num_counted] == earlier[num_counted] + 3);
         for (std::int64_t i = 0; i < num_elements(c.shape); ++i) {
-          const bool is_nan = std::isnan(result.gradients[at(i)]);
+          const bool is_nan = std::isnan(result.gradients[loss_index(i)]);
           REQUIRE(is_nan == (i / classes == 1));
         }
       }

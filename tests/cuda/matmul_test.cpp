@@ -30,15 +30,15 @@ constexpr Epilogue all_epilogues[] = {
     Epilogue::bias_gradient_a,
 };
 
-struct Size {
+struct MatmulSize {
   std::int64_t m, n, k;
 };
-constexpr Size sizes[] = {{1, 1, 1},     {2, 3, 5},   {7, 8, 13},   {5, 129, 2},
-                          {33, 128, 17}, {3, 264, 1}, {130, 1, 31}, {128, 3, 200}};
+constexpr MatmulSize matmul_sizes[] = {{1, 1, 1},     {2, 3, 5},   {7, 8, 13},   {5, 129, 2},
+                                       {33, 128, 17}, {3, 264, 1}, {130, 1, 31}, {128, 3, 200}};
 
 /// Operands of one product in memory of their own.
-struct Operands {
-  explicit Operands(const MatmulCall& call, int seed = 1)
+struct Product {
+  explicit Product(const MatmulCall& call, int seed = 1)
       : a(random_values(call.m * call.k, seed)),
         b(random_values(call.k * call.n, seed + 1)),
         bias(random_values(call.epilogue == Epilogue::bias_gradient_a ? call.m : call.n, seed + 2)),
@@ -97,7 +97,7 @@ std::vector<bool> bits_of(const MatmulCall& call, const std::vector<std::uint8_t
   return bits;
 }
 
-void check_alike(const MatmulCall& call, const Operands& one, const Operands& other) {
+void check_alike(const MatmulCall& call, const Product& one, const Product& other) {
   CHECK(largest_difference(one.c_, other.c_) < 2e-5);
   CHECK(largest_difference(one.bias_, other.bias_) < 2e-5);
   CHECK(largest_difference(one.sums_, other.sums_) < 2e-5);
@@ -107,7 +107,7 @@ void check_alike(const MatmulCall& call, const Operands& one, const Operands& ot
 
 template <typename Function>
 void for_every_call(Function&& function) {
-  for (const Size& size : sizes) {
+  for (const MatmulSize& size : matmul_sizes) {
     for (const Epilogue epilogue : all_epilogues) {
       for (const bool transpose_a : {false, true}) {
         for (const bool transpose_b : {false, true}) {
@@ -189,13 +189,13 @@ TEST_CASE("the products of the linear ops are what the CPU computes, and their g
 
 TEST_CASE("a product with its epilogue is what sums in double say") {
   for_every_call([](const MatmulCall& call) {
-    Operands operands(call);
+    Product operands(call);
     const auto bits = bits_of(call, operands.mask_);
-    const std::vector<float> earlier = operands.c_, earlier_bias = operands.bias_;
+    const std::vector<float> earlier_c = operands.c_, earlier_bias = operands.bias_;
     make_host_matmul(call)->run(operands.addresses(), nullptr);
     for (std::int64_t i = 0; i < call.m; ++i) {
       for (std::int64_t j = 0; j < call.n; ++j) {
-        double x = call.adds ? static_cast<double>(earlier[static_cast<std::size_t>(i * call.n + j)]) : 0;
+        double x = call.adds ? static_cast<double>(earlier_c[static_cast<std::size_t>(i * call.n + j)]) : 0;
         for (std::int64_t l = 0; l < call.k; ++l)
           x += operands.a[static_cast<std::size_t>(call.transpose_a ? l * call.m + i : i * call.k + l)] *
                operands.b[static_cast<std::size_t>(call.transpose_b ? j * call.k + l : l * call.n + j)];
@@ -246,7 +246,7 @@ TEST_CASE("cuBLASLt, told of a product in columns, computes it with every epilog
   for_every_call([&](const MatmulCall& call) {
     if (!cublaslt_supports(call)) return;
     ++num_described;
-    Operands rows(call), columns(call);
+    Product rows(call), columns(call);
     make_host_matmul(call)->run(rows.addresses(), nullptr);
     run_host_cublaslt(describe_cublaslt(call), cublaslt_operands(columns.addresses()));
     check_alike(call, rows, columns);
@@ -258,7 +258,7 @@ TEST_CASE("an epilogue that cuBLASLt lacks is a kernel behind the product, with 
   int num_unsupported = 0;
   for_every_call([&](const MatmulCall& call) {
     num_unsupported += cublaslt_supports(call) ? 0 : 1;
-    Operands fused(call), apart(call);
+    Product fused(call), apart(call);
     make_host_matmul(call)->run(fused.addresses(), nullptr);
     const auto unfused = make_unfused_matmul(call, make_host_matmul(without_epilogue(call)));
     CHECK_FALSE(unfused->is_fused());
@@ -276,7 +276,7 @@ TEST_CASE("a bias gradient behind the product finds room for its sums, also wher
   call.k = 256;
   CHECK(matmul_workspace_bytes(call) == matmul_workspace_bytes(without_epilogue(call)));
   call.transpose_a = false;
-  Operands operands(call);
+  Product operands(call);
   CHECK_THROWS_AS(
       make_unfused_matmul(call, make_host_matmul(without_epilogue(call)))->run(operands.addresses(), nullptr),
       InternalError);
@@ -373,7 +373,7 @@ TEST_CASE("a bias beside a wider result is as wide, fused and behind the product
 
 TEST_CASE("a product that lacks an operand, or has one too many, is refused") {
   const MatmulCall call{.m = 2, .n = 3, .k = 4, .epilogue = Epilogue::bias};
-  Operands operands(call);
+  Product operands(call);
   MatmulOperands addresses = operands.addresses();
   addresses.bias = nullptr;
   CHECK_THROWS_AS(make_host_matmul(call)->run(addresses, nullptr), InternalError);

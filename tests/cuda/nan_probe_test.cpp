@@ -11,7 +11,7 @@ namespace trainer::cuda {
 
 namespace {
 
-std::vector<std::byte> run_on_host(Matmul& matmul, ProbeOperands operands) {
+std::vector<std::byte> run_probe_on_host(Matmul& matmul, ProbeOperands operands) {
   std::vector<std::byte> c(static_cast<std::size_t>(operands.c_bytes)),
       aux(static_cast<std::size_t>(operands.aux_bytes)), workspace(static_cast<std::size_t>(operands.workspace_bytes));
   const auto data = [](std::vector<std::byte>& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
@@ -27,7 +27,7 @@ TEST_CASE("a library whose ReLU keeps NaN passes the probe of every epilogue and
     asked.insert({call.epilogue, call.type});
     return make_host_matmul(call);
   };
-  CHECK(relu_keeps_nan(prepare, run_on_host));
+  CHECK(relu_keeps_nan(prepare, run_probe_on_host));
   CHECK(asked.size() == 12);
   for (const auto& [epilogue, type] : asked) CHECK(applies_relu(epilogue));
 }
@@ -39,13 +39,13 @@ TEST_CASE("a single kind of product whose ReLU loses NaN fails the probe") {
           [&](const MatmulCall& call) {
             return make_host_matmul(call, call.type == type && call.epilogue == epilogue);
           },
-          run_on_host));
+          run_probe_on_host));
     }
   }
 }
 
 TEST_CASE("a library that fuses no ReLU has none that loses NaN") {
-  CHECK(relu_keeps_nan([](const MatmulCall&) { return nullptr; }, run_on_host));
+  CHECK(relu_keeps_nan([](const MatmulCall&) { return nullptr; }, run_probe_on_host));
 }
 
 TEST_CASE("where the library's ReLU loses NaN ReLU is a kernel of its own, which keeps it") {
@@ -58,7 +58,7 @@ TEST_CASE("where the library's ReLU loses NaN ReLU is a kernel of its own, which
     CHECK(cublaslt_supports({.m = 4, .n = 8, .k = 4, .epilogue = epilogue}, false));
   CHECK(relu_keeps_nan(
       [](const MatmulCall& call) { return make_unfused_matmul(call, make_host_matmul(without_epilogue(call), true)); },
-      run_on_host));
+      run_probe_on_host));
 }
 
 }  // namespace trainer::cuda

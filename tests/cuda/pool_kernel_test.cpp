@@ -11,7 +11,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t pool_index(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Pool2dShape pooling(std::int64_t images, std::array<std::int64_t, 2> x, std::int64_t channels,
                     std::array<std::int64_t, 2> kernel, std::array<std::int64_t, 2> stride,
@@ -23,7 +23,7 @@ Pool2dShape pooling(std::int64_t images, std::array<std::int64_t, 2> x, std::int
 }
 
 // Windows that touch, overlap, leave gaps and a rest; square and not; padded up to a half; packs of channels and not.
-const Pool2dShape shapes[] = {
+const Pool2dShape pool_shapes[] = {
     pooling(1, {1, 1}, 1, {1, 1}, {1, 1}, {0, 0}),    pooling(2, {4, 6}, 3, {2, 2}, {2, 2}, {0, 0}),
     pooling(3, {5, 7}, 8, {2, 2}, {2, 2}, {0, 0}),    pooling(2, {7, 5}, 5, {3, 3}, {2, 2}, {1, 1}),
     pooling(2, {7, 5}, 16, {3, 3}, {2, 2}, {1, 1}),   pooling(1, {7, 8}, 4, {2, 1}, {3, 2}, {0, 0}),
@@ -42,25 +42,25 @@ std::string text_of(const Pool2dShape& s, DType type) {
 template <typename Visit>
 void for_each_window(const Pool2dShape& s, bool count_include_pad, Visit&& visit) {
   const auto [padded_height, padded_width] = std::array{s.x[0] + 2 * s.padding[0], s.x[1] + 2 * s.padding[1]};
-  std::vector<std::optional<std::int64_t>> picture(at(padded_height * padded_width));
+  std::vector<std::optional<std::int64_t>> picture(pool_index(padded_height * padded_width));
   for (std::int64_t row = 0; row < s.x[0]; ++row)
     for (std::int64_t column = 0; column < s.x[1]; ++column)
-      picture[at((row + s.padding[0]) * padded_width + column + s.padding[1])] = row * s.x[1] + column;
+      picture[pool_index((row + s.padding[0]) * padded_width + column + s.padding[1])] = row * s.x[1] + column;
   const std::int64_t outputs = s.y[0] * s.y[1];
   for (std::int64_t output = 0; output < outputs; ++output) {
     std::vector<std::pair<std::int64_t, std::int64_t>> window;
     for (std::int64_t position = 0; position < s.kernel[0] * s.kernel[1]; ++position) {
       const std::int64_t row = output / s.y[1] * s.stride[0] + position / s.kernel[1];
       const std::int64_t column = output % s.y[1] * s.stride[1] + position % s.kernel[1];
-      if (const auto pixel = picture[at(row * padded_width + column)]) window.emplace_back(position, *pixel);
+      if (const auto pixel = picture[pool_index(row * padded_width + column)]) window.emplace_back(position, *pixel);
     }
     const std::int64_t counted =
         count_include_pad ? s.kernel[0] * s.kernel[1] : static_cast<std::int64_t>(window.size());
     for (std::int64_t image = 0; image < s.images; ++image)
       for (const auto& [position, pixel] : window)
         for (std::int64_t channel = 0; channel < s.channels; ++channel)
-          visit(at((image * outputs + output) * s.channels + channel),
-                at((image * s.x[0] * s.x[1] + pixel) * s.channels + channel), static_cast<double>(position),
+          visit(pool_index((image * outputs + output) * s.channels + channel),
+                pool_index((image * s.x[0] * s.x[1] + pixel) * s.channels + channel), static_cast<double>(position),
                 static_cast<double>(counted));
   }
 }
@@ -76,7 +76,7 @@ struct Largest {
   Numbers values, positions;
 };
 Largest largest_of(const Pool2dShape& s, const Numbers& x) {
-  Largest result{Numbers(at(s.y_elements()), -HUGE_VAL), Numbers(at(s.y_elements()), -1)};
+  Largest result{Numbers(pool_index(s.y_elements()), -HUGE_VAL), Numbers(pool_index(s.y_elements()), -1)};
   for_each_window(s, true, [&](std::size_t output, std::size_t element, double position, double) {
     const double best = result.values[output];
     const bool first_nan = std::isnan(x[element]) && !std::isnan(best);
@@ -135,17 +135,17 @@ TEST_CASE("images are pooled in ranges whose packs 32 bits can count, all of the
 
 TEST_CASE("max pooling finds the first largest element of every window and its position") {
   for (const DType type : element_types) {
-    for (const Pool2dShape& shape : shapes) {
+    for (const Pool2dShape& shape : pool_shapes) {
       check_max(shape, type, numbers_with_equals(shape.x_elements(), 1));
-      check_max(shape, type, Numbers(at(shape.x_elements()), -HUGE_VAL));
+      check_max(shape, type, Numbers(pool_index(shape.x_elements()), -HUGE_VAL));
     }
-    check_max(shapes[4], type, numbers_with_equals(shapes[4].x_elements(), 2), 1);
+    check_max(pool_shapes[4], type, numbers_with_equals(pool_shapes[4].x_elements(), 2), 1);
   }
 }
 
 TEST_CASE("in max pooling the first NaN of a window wins") {
   for (const DType type : element_types) {
-    for (const Pool2dShape& shape : shapes) {
+    for (const Pool2dShape& shape : pool_shapes) {
       Numbers x = numbers_with_equals(shape.x_elements(), 3);
       for (std::size_t i = 0; i < x.size(); i += 5) x[i] = NAN;
       check_max(shape, type, x);
@@ -155,7 +155,7 @@ TEST_CASE("in max pooling the first NaN of a window wins") {
 
 TEST_CASE("max pooling's gradient goes where each window's largest element was") {
   for (const DType type : element_types) {
-    for (const Pool2dShape& shape : shapes) {
+    for (const Pool2dShape& shape : pool_shapes) {
       for (const std::int64_t num_skipped : {0, 1}) {
         INFO(text_of(shape, type));
         const Largest largest = largest_of(shape, numbers_with_equals(shape.x_elements(), 1));
@@ -163,7 +163,7 @@ TEST_CASE("max pooling's gradient goes where each window's largest element was")
         const KernelTensor indices(DType::u8, largest.positions), dx(type, shape.x_elements());
         maxpool2d_backward(type, dy.data(), indices.data<std::uint8_t>(), dx.data(), shape, nullptr);
         const Numbers gradients = dy.values();
-        Numbers expected(at(shape.x_elements()));
+        Numbers expected(pool_index(shape.x_elements()));
         for_each_window(shape, true, [&](std::size_t output, std::size_t element, double position, double) {
           if (largest.positions[output] == position) expected[element] += gradients[output];
         });
@@ -178,7 +178,7 @@ TEST_CASE("max pooling's gradient goes where each window's largest element was")
 
 TEST_CASE("average pooling divides by the window, with its padding or without") {
   for (const DType type : element_types) {
-    for (const Pool2dShape& shape : shapes) {
+    for (const Pool2dShape& shape : pool_shapes) {
       for (const bool count_include_pad : {true, false}) {
         for (const std::int64_t num_skipped : {0, 1}) {
           INFO(text_of(shape, type) << (count_include_pad ? ", padding counts" : ""));
@@ -186,7 +186,7 @@ TEST_CASE("average pooling divides by the window, with its padding or without") 
           const KernelTensor y(type, shape.y_elements());
           avgpool2d_forward(type, x.data(), y.data(), shape, count_include_pad, nullptr);
           const Numbers numbers = x.values();
-          Numbers expected(at(shape.y_elements()));
+          Numbers expected(pool_index(shape.y_elements()));
           for_each_window(shape, count_include_pad,
                           [&](std::size_t output, std::size_t element, double, double counted) {
                             expected[output] += numbers[element] / counted;
@@ -197,7 +197,7 @@ TEST_CASE("average pooling divides by the window, with its padding or without") 
           const KernelTensor dx(type, shape.x_elements());
           avgpool2d_backward(type, dy.data(), dx.data(), shape, count_include_pad, nullptr);
           const Numbers gradients = dy.values();
-          Numbers shares(at(shape.x_elements()));
+          Numbers shares(pool_index(shape.x_elements()));
           for_each_window(shape, count_include_pad,
                           [&](std::size_t output, std::size_t element, double, double counted) {
                             shares[element] += gradients[output] / counted;
@@ -225,9 +225,10 @@ TEST_CASE("global average pooling and its gradient go over all pixels of every i
         const KernelTensor dy(type, random_numbers(s.images * s.channels, 9), num_skipped), dx(type, count);
         global_avgpool_backward(type, dy.data(), dx.data(), s.images, s.pixels, s.channels, nullptr);
         const Numbers numbers = x.values(), gradients = dy.values();
-        Numbers means(at(s.images * s.channels)), shares;
+        Numbers means(pool_index(s.images * s.channels)), shares;
         for (std::size_t i = 0; i < numbers.size(); ++i) {
-          const std::size_t mean = i / at(s.pixels * s.channels) * at(s.channels) + i % at(s.channels);
+          const std::size_t mean =
+              i / pool_index(s.pixels * s.channels) * pool_index(s.channels) + i % pool_index(s.channels);
           means[mean] += numbers[i] / static_cast<double>(s.pixels);
           shares.push_back(gradients[mean] / static_cast<double>(s.pixels));
         }

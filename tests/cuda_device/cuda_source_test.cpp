@@ -46,7 +46,7 @@ struct FakeGpu {
 };
 FakeGpu* gpu = nullptr;
 
-MemoryCalls fake_calls() {
+MemoryCalls fake_memory_calls() {
   MemoryCalls calls;
   calls.allocate = [](void** address, std::size_t num_bytes) {
     gpu->must_be_told_of("allocate");
@@ -127,21 +127,21 @@ MemoryCalls fake_calls() {
   return calls;
 }
 
-struct Fixture {
+struct SourceFixture {
   FakeGpu fake;
-  CudaSource source{3, 10 * granule, fake_calls(), fake.changes};
-  Fixture() { gpu = &fake; }
-  ~Fixture() {
+  CudaSource source{3, 10 * granule, fake_memory_calls(), fake.changes};
+  SourceFixture() { gpu = &fake; }
+  ~SourceFixture() {
     CHECK(fake.mistakes.empty());
     gpu = nullptr;
   }
-  Fixture(const Fixture&) = delete;
-  Fixture& operator=(const Fixture&) = delete;
+  SourceFixture(const SourceFixture&) = delete;
+  SourceFixture& operator=(const SourceFixture&) = delete;
 };
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "segments count towards the capacity until they are released") {
+TEST_CASE_METHOD(SourceFixture, "segments count towards the capacity until they are released") {
   void* first = source.acquire(4 * granule);
   REQUIRE(first != nullptr);
   CHECK(source.held() == 4 * granule);
@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Fixture, "segments count towards the capacity until they are re
   CHECK(fake.segments.empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a GPU without memory left gives no segment, and a GPU that failed is an error") {
+TEST_CASE_METHOD(SourceFixture, "a GPU without memory left gives no segment, and a GPU that failed is an error") {
   fake.calls_until_failure = 0;
   CHECK(source.acquire(granule) == nullptr);
   CHECK(source.held() == 0);
@@ -170,7 +170,7 @@ TEST_CASE_METHOD(Fixture, "a GPU without memory left gives no segment, and a GPU
   CHECK(source.held() == granule);
 }
 
-TEST_CASE_METHOD(Fixture, "every part of a range that is mapped is one piece, unmapped alone or with others") {
+TEST_CASE_METHOD(SourceFixture, "every part of a range that is mapped is one piece, unmapped alone or with others") {
   char* range = static_cast<char*>(source.reserve_range(100 * granule));
   CHECK(source.held() == 0);
   REQUIRE(source.map(range, 5 * granule));
@@ -194,7 +194,7 @@ TEST_CASE_METHOD(Fixture, "every part of a range that is mapped is one piece, un
   CHECK(source.held() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "segments and granules share one capacity") {
+TEST_CASE_METHOD(SourceFixture, "segments and granules share one capacity") {
   char* range = static_cast<char*>(source.reserve_range(100 * granule));
   REQUIRE(source.acquire(7 * granule) != nullptr);
   CHECK_FALSE(source.map(range, 4 * granule));
@@ -203,7 +203,7 @@ TEST_CASE_METHOD(Fixture, "segments and granules share one capacity") {
   CHECK(source.acquire(1) == nullptr);
 }
 
-TEST_CASE_METHOD(Fixture, "a mapping that fails at any call leaves nothing behind") {
+TEST_CASE_METHOD(SourceFixture, "a mapping that fails at any call leaves nothing behind") {
   char* range = static_cast<char*>(source.reserve_range(100 * granule));
   REQUIRE(source.map(range, granule));
   const int failure = GENERATE(int{CUDA_ERROR_OUT_OF_MEMORY}, int{CUDA_ERROR_ILLEGAL_ADDRESS});
@@ -224,14 +224,14 @@ TEST_CASE_METHOD(Fixture, "a mapping that fails at any call leaves nothing behin
   CHECK(source.map(range + 4 * granule, 3 * granule));
 }
 
-TEST_CASE_METHOD(Fixture, "a range that is refused is an error") {
+TEST_CASE_METHOD(SourceFixture, "a range that is refused is an error") {
   fake.calls_until_failure = 0;
   CHECK_THROWS_AS(source.reserve_range(100 * granule), DeviceError);
 }
 
 TEST_CASE("a GPU without virtual memory of its own offers no ranges") {
-  MemoryCalls calls = fake_calls();
+  MemoryCalls calls = fake_memory_calls();
   calls.reserve = nullptr;
   CHECK(CudaSource(3, granule, calls, std::make_shared<MemoryChanges>()).granule_bytes() == 0);
-  CHECK(CudaSource(3, granule, fake_calls(), std::make_shared<MemoryChanges>()).granule_bytes() == granule);
+  CHECK(CudaSource(3, granule, fake_memory_calls(), std::make_shared<MemoryChanges>()).granule_bytes() == granule);
 }

@@ -32,7 +32,7 @@ struct FakeDriver {
 };
 FakeDriver* driver = nullptr;
 
-const NvmlCalls& fake_calls() {
+const NvmlCalls& fake_nvml_calls() {
   static const NvmlCalls calls = [] {
     NvmlCalls made;
     made.driver_version = [](char* text, unsigned int length) {
@@ -73,13 +73,13 @@ const NvmlCalls& fake_calls() {
   return calls;
 }
 
-struct Fixture {
+struct UsageFixture {
   FakeDriver fake;
   std::shared_ptr<MemoryChanges> changes = std::make_shared<MemoryChanges>();
   int num_asked = 0;
-  Fixture() { driver = &fake; }
+  UsageFixture() { driver = &fake; }
 
-  std::optional<NvmlDevice> device() const { return NvmlDevice::find(fake_calls(), "0000:3B:00.0"); }
+  std::optional<NvmlDevice> device() const { return NvmlDevice::find(fake_nvml_calls(), "0000:3B:00.0"); }
   DeviceUsage usage(std::int64_t own_pid) { return usage(own_pid, device()); }
   DeviceUsage usage(std::int64_t own_pid, std::optional<NvmlDevice> nvml) {
     const auto ask = [this] {
@@ -116,15 +116,15 @@ std::ptrdiff_t num_threads() {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a device is found by its bus id, with its clocks and the driver's version") {
-  CHECK_FALSE(NvmlDevice::find(fake_calls(), "0000:5E:00.0").has_value());
+TEST_CASE_METHOD(UsageFixture, "a device is found by its bus id, with its clocks and the driver's version") {
+  CHECK_FALSE(NvmlDevice::find(fake_nvml_calls(), "0000:5E:00.0").has_value());
   REQUIRE(device().has_value());
   CHECK(device()->sm_clock() == 1980);
   CHECK(device()->memory_clock() == 3201);
-  CHECK(nvml_driver_version(fake_calls()) == "580.65.06");
+  CHECK(nvml_driver_version(fake_nvml_calls()) == "580.65.06");
 }
 
-TEST_CASE_METHOD(Fixture, "used bytes are this process's, and the others are named, largest first") {
+TEST_CASE_METHOD(UsageFixture, "used bytes are this process's, and the others are named, largest first") {
   fake.processes = {{1, 50, 0, 0}, {2, 70, 0, 0}};
   DeviceUsage used = usage(77);
   fake.processes.push_back({77, 240, 0, 0});
@@ -140,7 +140,7 @@ TEST_CASE_METHOD(Fixture, "used bytes are this process's, and the others are nam
   CHECK_THAT(used.origin(), Contains("NVML") && Contains("this process"));
 }
 
-TEST_CASE_METHOD(Fixture, "in a container the process that is new is this one") {
+TEST_CASE_METHOD(UsageFixture, "in a container the process that is new is this one") {
   fake.processes = {{1, 50, 0, 0}};
   DeviceUsage used = usage(7);
   fake.processes.push_back({40321, 240, 0, 0});
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(Fixture, "in a container the process that is new is this one") 
   CHECK(used.other_processes().size() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "where nobody tells which process is this one, what CUDA counts for all stands in") {
+TEST_CASE_METHOD(UsageFixture, "where nobody tells which process is this one, what CUDA counts for all stands in") {
   fake.processes = {{1, 50, 0, 0}};
   const int appear = GENERATE(0, 2);
   DeviceUsage used = usage(7);
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Fixture, "where nobody tells which process is this one, what CU
   CHECK(used.other_processes().size() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "without the management library used bytes are CUDA's count") {
+TEST_CASE_METHOD(UsageFixture, "without the management library used bytes are CUDA's count") {
   DeviceUsage used = usage(7, std::nullopt);
   used.find_this_process();
   CHECK(used.used_bytes() == 400);
@@ -170,7 +170,7 @@ TEST_CASE_METHOD(Fixture, "without the management library used bytes are CUDA's 
   CHECK_THAT(used.origin(), Contains("libnvidia-ml.so.1"));
 }
 
-TEST_CASE_METHOD(Fixture, "a driver that hides what processes hold does not make up bytes") {
+TEST_CASE_METHOD(UsageFixture, "a driver that hides what processes hold does not make up bytes") {
   DeviceUsage used = usage(77);
   fake.processes = {{77, NvmlCalls::not_available, 0, 0}};
   used.find_this_process();
@@ -180,7 +180,7 @@ TEST_CASE_METHOD(Fixture, "a driver that hides what processes hold does not make
   CHECK(used.other_processes().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a process that had this one's number before is not this one") {
+TEST_CASE_METHOD(UsageFixture, "a process that had this one's number before is not this one") {
   fake.processes = {{1, 50, 0, 0}, {7, 90, 0, 0}};
   DeviceUsage used = usage(7);
   fake.processes.push_back({40321, 240, 0, 0});
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(Fixture, "a process that had this one's number before is not th
   CHECK((others[0].pid == 7 && others[0].num_bytes == 90));
 }
 
-TEST_CASE_METHOD(Fixture, "a process that used the GPU before is this one where no other is new, or several are") {
+TEST_CASE_METHOD(UsageFixture, "a process that used the GPU before is this one where no other is new, or several are") {
   fake.processes = {{1, 50, 0, 0}, {7, 90, 0, 0}};
   const int appear = GENERATE(0, 2);
   DeviceUsage used = usage(7);
@@ -200,7 +200,7 @@ TEST_CASE_METHOD(Fixture, "a process that used the GPU before is this one where 
   CHECK(used.used_bytes() == 90);
 }
 
-TEST_CASE_METHOD(Fixture, "where the driver once does not tell, used bytes stay this process's") {
+TEST_CASE_METHOD(UsageFixture, "where the driver once does not tell, used bytes stay this process's") {
   DeviceUsage used = usage(77);
   fake.processes = {{77, 100, 0, 0}};
   used.find_this_process(hours(1));
@@ -226,7 +226,8 @@ TEST_CASE_METHOD(Fixture, "where the driver once does not tell, used bytes stay 
   CHECK(num_asked == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "used bytes are read without a question, and follow what this process takes and gives back") {
+TEST_CASE_METHOD(UsageFixture,
+                 "used bytes are read without a question, and follow what this process takes and gives back") {
   const bool tells_this_process = GENERATE(false, true);
   DeviceUsage used = tells_this_process ? usage(77) : usage(77, std::nullopt);
   if (tells_this_process) fake.processes = {{77, 400, 0, 0}};
@@ -246,7 +247,7 @@ TEST_CASE_METHOD(Fixture, "used bytes are read without a question, and follow wh
   CHECK(num_questions() + num_asked == num_before + 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a thread of its own asks again, and goes at once with what it asks for") {
+TEST_CASE_METHOD(UsageFixture, "a thread of its own asks again, and goes at once with what it asks for") {
   const std::ptrdiff_t num_before = num_threads();
   {
     DeviceUsage used = usage(77);
@@ -272,7 +273,7 @@ TEST_CASE_METHOD(Fixture, "a thread of its own asks again, and goes at once with
   CHECK(DeviceUsage::time_between_questions == seconds(2));
 }
 
-TEST_CASE_METHOD(Fixture, "no thread asks where the library is not there or does not know this process") {
+TEST_CASE_METHOD(UsageFixture, "no thread asks where the library is not there or does not know this process") {
   const std::ptrdiff_t num_before = num_threads();
   DeviceUsage without = usage(7, std::nullopt), unknown = usage(7);
   without.find_this_process();
@@ -280,7 +281,7 @@ TEST_CASE_METHOD(Fixture, "no thread asks where the library is not there or does
   CHECK(num_threads() == num_before);
 }
 
-TEST_CASE_METHOD(Fixture, "an answer during which memory was taken is asked for again") {
+TEST_CASE_METHOD(UsageFixture, "an answer during which memory was taken is asked for again") {
   DeviceUsage used = usage(77);
   fake.processes = {{77, 240, 0, 0}};
   used.find_this_process(hours(1));
@@ -298,7 +299,7 @@ TEST_CASE_METHOD(Fixture, "an answer during which memory was taken is asked for 
   CHECK(num_asked_here == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "memory that the driver counts before its call has returned is not counted twice") {
+TEST_CASE_METHOD(UsageFixture, "memory that the driver counts before its call has returned is not counted twice") {
   DeviceUsage used = usage(77);
   fake.processes = {{77, 240, 0, 0}};
   used.find_this_process(hours(1));
@@ -323,7 +324,7 @@ TEST_CASE_METHOD(Fixture, "memory that the driver counts before its call has ret
   CHECK(num_asked_here == 3);
 }
 
-TEST_CASE_METHOD(Fixture, "a list of processes that grows while it is asked for is read whole") {
+TEST_CASE_METHOD(UsageFixture, "a list of processes that grows while it is asked for is read whole") {
   for (unsigned int pid = 1; pid <= 20; ++pid) fake.processes.push_back({pid, 1, 0, 0});
   fake.grows_between_calls = 30;
   const auto processes = device()->processes();

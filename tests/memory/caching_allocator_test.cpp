@@ -7,14 +7,11 @@
 #include "engine/memory/simulated_source.h"
 #include "tests/memory/failing_source.h"
 #include "tests/memory/heap_count.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
-
-constexpr std::int64_t kib = 1024;
-constexpr std::int64_t mib = 1024 * kib;
-constexpr std::int64_t gib = 1024 * mib;
 
 /// Segments as "S2048: 512l 2047.5f": pool, then KiB of the segment and of its live and free blocks.
 std::string layout(const Allocator& allocator) {

@@ -9,12 +9,11 @@
 #include "tests/memory/failing_source.h"
 #include "tests/memory/random_requests.h"
 #include "tests/memory/reference_allocator.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
-
-constexpr std::int64_t mib = 1 << 20;
 
 std::string difference(const CachingAllocator& allocator, const FailingSource& source, const ReferenceAllocator& model,
                        const std::map<int, Block>& live) {

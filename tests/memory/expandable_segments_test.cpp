@@ -9,18 +9,16 @@
 #include "engine/memory/simulated_source.h"
 #include "tests/memory/failing_source.h"
 #include "tests/memory/heap_count.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
 
-constexpr std::int64_t kib = 1024;
-constexpr std::int64_t mib = 1024 * kib;
-constexpr std::int64_t gib = 1024 * mib;
-constexpr CachingAllocatorOptions expandable = {.expandable_segments = true};
+constexpr CachingAllocatorOptions with_expandable = {.expandable_segments = true};
 
 /// Mapped parts as "S 512l 1536f": pool, then KiB of the live and free blocks.
-std::string layout(const Allocator& allocator) {
+std::string layout_of_pages(const Allocator& allocator) {
   std::string text;
   for (const SegmentSnapshot& part : allocator.snapshot().segments) {
     if (!text.empty()) text += " | ";
@@ -31,7 +29,7 @@ std::string layout(const Allocator& allocator) {
   return text;
 }
 
-std::int64_t reserved(const Allocator& allocator) { return allocator.statistics().reserved_bytes.all.current; }
+std::int64_t mapped_bytes(const Allocator& allocator) { return allocator.statistics().reserved_bytes.all.current; }
 
 /// As a number: the addresses of most sources here point to nothing.
 std::int64_t place(const Block& block) {
@@ -44,35 +42,35 @@ char* address(const Block& block) { return static_cast<char*>(block.address); }
 
 TEST_CASE("An expandable segment grows by the pages that are missing, of 2 MiB for small and 20 MiB for large blocks") {
   FailingSource source(gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const Block first = allocator.allocate(mib);
-  CHECK(layout(allocator) == "S 1024l 1024f");
+  CHECK(layout_of_pages(allocator) == "S 1024l 1024f");
   const Block second = allocator.allocate(mib);
   const Block third = allocator.allocate(512 * kib);
-  CHECK(layout(allocator) == "S 1024l 1024l 512l 1536f");
+  CHECK(layout_of_pages(allocator) == "S 1024l 1024l 512l 1536f");
   CHECK(place(third) == place(first) + 2 * mib);
 
   const Block large = allocator.allocate(15 * mib);
-  CHECK(layout(allocator) == "S 1024l 1024l 512l 1536f | L 15360l 5120f");
+  CHECK(layout_of_pages(allocator) == "S 1024l 1024l 512l 1536f | L 15360l 5120f");
   const Block larger = allocator.allocate(30 * mib);  // 5 MiB are there, so 25 are missing
-  CHECK(layout(allocator) == "S 1024l 1024l 512l 1536f | L 15360l 30720l 15360f");
+  CHECK(layout_of_pages(allocator) == "S 1024l 1024l 512l 1536f | L 15360l 30720l 15360f");
   CHECK(place(larger) == place(large) + 15 * mib);
-  CHECK(reserved(allocator) == 4 * mib + 60 * mib);
+  CHECK(mapped_bytes(allocator) == 4 * mib + 60 * mib);
   CHECK(source.num_ranges() == 2);
   CHECK(place(second) == place(first) + mib);
 }
 
 TEST_CASE("Free blocks of an expandable segment merge across pages, and large ones are split down to 512 bytes") {
   FailingSource source(gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   std::vector<Block> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(allocator.allocate(10 * mib));
-  REQUIRE(layout(allocator) == "L 10240l 10240l 10240l 10240l");
+  REQUIRE(layout_of_pages(allocator) == "L 10240l 10240l 10240l 10240l");
   allocator.free(blocks[1]);
   allocator.free(blocks[2]);
-  CHECK(layout(allocator) == "L 10240l 20480f 10240l");
+  CHECK(layout_of_pages(allocator) == "L 10240l 20480f 10240l");
   const Block across = allocator.allocate(20 * mib - 512 * kib);
-  CHECK(layout(allocator) == "L 10240l 19968l 512f 10240l");
+  CHECK(layout_of_pages(allocator) == "L 10240l 19968l 512f 10240l");
   CHECK(across.size == 20 * mib - 512 * kib);
   allocator.free(across);
   CHECK(allocator.allocate(20 * mib - 512).size == 20 * mib - 512);
@@ -80,11 +78,11 @@ TEST_CASE("Free blocks of an expandable segment merge across pages, and large on
 
 TEST_CASE("A block that can grow is left to requests that need it") {
   FailingSource source(gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const Block hole = allocator.allocate(14 * mib);
   const Block keeper = allocator.allocate(2 * mib);  // leaves 4 MiB at the end, which can grow
   allocator.free(hole);
-  REQUIRE(layout(allocator) == "L 14336f 2048l 4096f");
+  REQUIRE(layout_of_pages(allocator) == "L 14336f 2048l 4096f");
   const Block block = allocator.allocate(3 * mib);
   CHECK(place(block) == place(hole));  // although 4 MiB would be the tighter fit
   CHECK(place(keeper) == place(hole) + 14 * mib);
@@ -92,63 +90,63 @@ TEST_CASE("A block that can grow is left to requests that need it") {
 
 TEST_CASE("Giving the cache back unmaps wholly free pages, also between live ones, and gaps are filled first") {
   FailingSource source(gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const Block low = allocator.allocate(25 * mib);
   const Block middle = allocator.allocate(50 * mib);
   const Block high = allocator.allocate(5 * mib);
-  REQUIRE(layout(allocator) == "L 25600l 51200l 5120l");
-  REQUIRE(reserved(allocator) == 80 * mib);
+  REQUIRE(layout_of_pages(allocator) == "L 25600l 51200l 5120l");
+  REQUIRE(mapped_bytes(allocator) == 80 * mib);
   allocator.free(middle);
   allocator.release_cached();
   // Of the middle's 25 to 75 MiB only the page of 40 to 60 MiB is free as a whole.
-  CHECK(layout(allocator) == "L 25600l 15360f | L 15360f 5120l");
-  CHECK(reserved(allocator) == 60 * mib);
+  CHECK(layout_of_pages(allocator) == "L 25600l 15360f | L 15360f 5120l");
+  CHECK(mapped_bytes(allocator) == 60 * mib);
   CHECK(source.held() == 60 * mib);
   CHECK(allocator.largest_free_block() == 15 * mib);
   const Block again = allocator.allocate(48 * mib);
   CHECK(place(again) == place(middle));
-  CHECK(layout(allocator) == "L 25600l 49152l 2048f 5120l");
-  CHECK(reserved(allocator) == 80 * mib);
+  CHECK(layout_of_pages(allocator) == "L 25600l 49152l 2048f 5120l");
+  CHECK(mapped_bytes(allocator) == 80 * mib);
   allocator.free(again);
   allocator.free(low);
   allocator.free(high);
   allocator.release_cached();
-  CHECK(reserved(allocator) == 0);
+  CHECK(mapped_bytes(allocator) == 0);
   CHECK(source.num_ranges() == 0);
 }
 
 TEST_CASE("Under memory pressure free pages are unmapped and serve a request elsewhere") {
   FailingSource source(100 * mib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const Block first = allocator.allocate(40 * mib);
   const Block second = allocator.allocate(20 * mib);
   allocator.free(first);
   const Block large = allocator.allocate(55 * mib);  // 40 MiB are free and 40 not mapped, but not side by side
   CHECK(place(large) == place(second) + 20 * mib);
-  CHECK(reserved(allocator) == 80 * mib);
+  CHECK(mapped_bytes(allocator) == 80 * mib);
   CHECK(allocator.statistics().num_alloc_retries == 1);
   CHECK(allocator.statistics().num_ooms == 0);
-  CHECK(layout(allocator) == "L 20480l 56320l 5120f");
+  CHECK(layout_of_pages(allocator) == "L 20480l 56320l 5120f");
 }
 
 TEST_CASE("A pool gets a second range only where the first has no room long enough") {
   FailingSource source(200 * mib);
-  CachingAllocator allocator(source, expandable);  // ranges of 240 MiB
+  CachingAllocator allocator(source, with_expandable);  // ranges of 240 MiB
   std::vector<Block> blocks;
   for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(20 * mib));
   for (int i = 0; i < 10; ++i)
     if (i != 4) allocator.free(blocks[i]);
-  REQUIRE(layout(allocator) == "L 81920f 20480l 102400f");
+  REQUIRE(layout_of_pages(allocator) == "L 81920f 20480l 102400f");
   const Block long_one = allocator.allocate(160 * mib);
   CHECK(source.num_ranges() == 2);
-  CHECK(reserved(allocator) == 180 * mib);
+  CHECK(mapped_bytes(allocator) == 180 * mib);
   allocator.free(long_one);
   CHECK(place(allocator.allocate(100 * mib)) == place(long_one));
 }
 
 TEST_CASE("Expandable segments count as in PyTorch: no segments, no inactive splits, reserved is what is mapped") {
   FailingSource source(gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const Block kept = allocator.allocate(3 * mib);
   allocator.free(allocator.allocate(7 * mib));
   const MemoryStatistics& statistics = allocator.statistics();
@@ -163,9 +161,9 @@ TEST_CASE("Expandable segments count as in PyTorch: no segments, no inactive spl
 
 TEST_CASE("Out of memory with expandable segments tells how much could not be mapped, and leaves what there was") {
   FailingSource source(70 * mib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const Block kept = allocator.allocate(30 * mib);
-  const std::string before = layout(allocator);
+  const std::string before = layout_of_pages(allocator);
   const std::uint64_t fingerprint = allocator.fingerprint();
   const auto requested =
       GENERATE(as<std::int64_t>(), 40 * mib, 75 * mib, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max());
@@ -178,7 +176,7 @@ TEST_CASE("Out of memory with expandable segments tells how much could not be ma
     CHECK(failure.segment_bytes > failure.capacity - failure.statistics.reserved_bytes.all.current);
     if (requested == 40 * mib) CHECK(failure.segment_bytes == 40 * mib);  // 10 of the second page are there
   }
-  CHECK(layout(allocator) == before);
+  CHECK(layout_of_pages(allocator) == before);
   CHECK(allocator.fingerprint() == fingerprint);
   CHECK(source.num_ranges() == 1);
   CHECK(place(allocator.allocate(10 * mib)) == place(kept) + 30 * mib);
@@ -203,7 +201,7 @@ TEST_CASE("A device that breaks while pages are mapped is not out of memory, and
     int num_maps = 0, num_released = 0;
     std::int64_t mapped = 0;
   } source;
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   CHECK_THROWS_AS(allocator.allocate(100 * mib), DeviceError);
   CHECK(source.mapped == 0);
   CHECK(source.num_released == 1);
@@ -219,13 +217,13 @@ TEST_CASE("Expandable segments over a source without address ranges are refused 
     std::int64_t capacity() const override { return gib; }
     std::int64_t held() const override { return 0; }
   } source;
-  CHECK_THROWS_WITH(CachingAllocator(source, expandable), Catch::Contains("memory.expandable_segments"));
+  CHECK_THROWS_WITH(CachingAllocator(source, with_expandable), Catch::Contains("memory.expandable_segments"));
 }
 
 TEST_CASE("The same trace gives the same blocks over simulated and over host memory, and blocks keep their bytes") {
   HostSource host(300 * mib);
   SimulatedSource simulated(300 * mib);
-  CachingAllocator first(host, expandable), second(simulated, expandable);
+  CachingAllocator first(host, with_expandable), second(simulated, with_expandable);
   struct Pair {
     Block real, planned;
     int value;
@@ -267,7 +265,7 @@ TEST_CASE("The same trace gives the same blocks over simulated and over host mem
 TEST_CASE("What is unmapped leaves the process, and what stays keeps its address and its bytes") {
   constexpr std::int64_t slack = 8 * mib;
   HostSource source(gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   const std::int64_t start = resident_bytes();
   std::vector<Block> blocks;
   for (int i = 0; i < 5; ++i) {
@@ -319,7 +317,7 @@ TEST_CASE("A range of host addresses takes no memory until it is mapped, and is 
 
 TEST_CASE("With expandable segments a steady state and giving the cache back do not touch the system heap") {
   SimulatedSource source(64 * gib);
-  CachingAllocator allocator(source, expandable);
+  CachingAllocator allocator(source, with_expandable);
   std::vector<Block> blocks(1000);
   const auto step = [&] {
     for (std::size_t i = 0; i < blocks.size(); ++i)
@@ -338,7 +336,7 @@ TEST_CASE("With expandable segments a steady state and giving the cache back do 
   const std::int64_t before_release = num_heap_allocations();
   allocator.release_cached();
   CHECK(num_heap_allocations() == before_release);
-  CHECK(reserved(allocator) == 0);
+  CHECK(mapped_bytes(allocator) == 0);
 }
 
 }  // namespace trainer::test

@@ -9,12 +9,12 @@
 #include "tests/memory/failing_source.h"
 #include "tests/memory/random_requests.h"
 #include "tests/memory/reference_expandable.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
 
-constexpr std::int64_t mib = 1 << 20;
 using Stretch = ReferenceExpandable::Stretch;
 
 /// The mapped parts that a model holds, as a snapshot tells of them.
@@ -73,7 +73,7 @@ std::string difference(const CachingAllocator& allocator, const FailingSource& s
   return text.str();
 }
 
-struct Coverage {
+struct ExpandableCoverage {
   std::int64_t num_ooms = 0, num_retries_that_helped = 0, num_gaps = 0, num_second_ranges = 0, num_filled_gaps = 0;
 };
 
@@ -87,7 +87,7 @@ int num_gaps_between(const ReferenceExpandable& model) {
 }
 
 /// Runs one trace and answers the first difference.
-std::string run_trace(std::uint64_t seed, int num_events, Coverage& coverage) {
+std::string run_expandable_trace(std::uint64_t seed, int num_events, ExpandableCoverage& coverage) {
   Random random(seed);
   const std::int64_t capacity = (random.below(70) + 1) * 4 * mib;
   std::set<int> refused_calls;
@@ -153,9 +153,9 @@ std::string run_trace(std::uint64_t seed, int num_events, Coverage& coverage) {
 }  // namespace
 
 TEST_CASE("Expandable segments do exactly what the rules say on 6,000 random traces over a source that fails") {
-  Coverage coverage;
+  ExpandableCoverage coverage;
   for (std::uint64_t seed = 1; seed <= 6000; ++seed) {
-    const std::string problem = run_trace(seed, 80, coverage);
+    const std::string problem = run_expandable_trace(seed, 80, coverage);
     if (!problem.empty()) FAIL(problem);
   }
   // The traces would prove little if they did not reach these.

@@ -6,11 +6,11 @@
 
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/machine_memory.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
-constexpr std::int64_t mib = 1 << 20;
 /// What the kernel's count may be late by.
 constexpr std::int64_t slack = 8 * mib;
 }  // namespace

@@ -8,14 +8,13 @@
 #include <string>
 
 #include "tests/memory/heap_count.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t mib = 1 << 20;
 
 /// A folder that looks like the root of a machine with 16 GiB of which 12 GiB are available.
 class FakeRoot {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <random>
 
+#include "tests/memory/units.h"
+
 namespace trainer::test {
 
 class Random {
@@ -19,7 +21,6 @@ class Random {
 
 /// Sizes around every threshold of the rules, many of them equal, so that ties are common.
 inline std::int64_t random_size(Random& random) {
-  constexpr std::int64_t mib = 1 << 20;
   switch (random.below(9)) {
     case 0:
       return random.below(2000);

@@ -6,12 +6,12 @@
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/simulated_source.h"
 #include "tests/memory/random_requests.h"
+#include "tests/memory/units.h"
 
 namespace trainer::test {
 
 namespace {
 
-constexpr std::int64_t kib = 1 << 10, mib = 1 << 20;
 constexpr CachingAllocatorOptions may_plan = {.may_plan_segment = true};
 
 /// Every counter is the sum over what the snapshot shows.

@@ -8,10 +8,10 @@ namespace trainer {
 
 namespace {
 
-constexpr float gradient_scale = 0.125F;
+constexpr float chunked_gradient_scale = 0.125F;
 
 /// The statistics start at these numbers, to which the loss adds.
-const Values earlier = {0.5, 2, 1, 1, 3};
+const Values earlier_statistics = {0.5, 2, 1, 1, 3};
 
 struct ChunkedCase {
   std::string name;
@@ -22,7 +22,7 @@ struct ChunkedCase {
 };
 
 /// What a scaled loss is multiplied by: the factor first.
-const Values loss_scale = {16, 3, 0};
+const Values chunked_loss_scale = {16, 3, 0};
 
 LinearCrossEntropyAttributes chunks_of(std::int64_t rows, CrossEntropyAttributes loss = {}) {
   return {.loss = std::move(loss), .chunk_rows = rows};
@@ -34,7 +34,7 @@ LinearCrossEntropyAttributes scaled_chunks_of(std::int64_t rows) {
   return attributes;
 }
 
-std::vector<ChunkedCase> all_cases() {
+std::vector<ChunkedCase> all_chunked_cases() {
   const CrossEntropyAttributes smoothing{.label_smoothing = 0.1, .class_weights = {}};
   const CrossEntropyAttributes weights{.class_weights = {0.5F, 2, 1.25F}};
   const CrossEntropyAttributes both{.label_smoothing = 0.3, .class_weights = {0.5F, 2, 1.25F}};
@@ -148,11 +148,11 @@ OpCase statistics_case(const ChunkedCase& c, const Op& op, Model& model) {
   model.targets = random_values(c.rows, 9, 0, static_cast<double>(c.classes));
   for (double& target : model.targets) target = std::floor(target);
   Values statistics = model.statistics(result.inputs);
-  for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i] += earlier[i];
+  for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i] += earlier_statistics[i];
   result.expected.changed_inputs[static_cast<int>(num_operands) + 1] = statistics;
   result.inputs.push_back(model.targets);
-  result.inputs.push_back(earlier);
-  result.scalars.gradient_scale = gradient_scale;
+  result.inputs.push_back(earlier_statistics);
+  result.scalars.gradient_scale = chunked_gradient_scale;
   result.tolerance = tolerance_of(c);
   return result;
 }
@@ -163,13 +163,13 @@ OpCase gradient_case(const ChunkedCase& c) {
   Model model{c, {}};
   OpCase result = statistics_case(c, op, model);
   const Reference loss = [&](const std::vector<Values>& inputs) { return Values{model.total(inputs)}; };
-  const double scale = static_cast<double>(gradient_scale) * (c.attributes.scaled ? loss_scale[0] : 1);
+  const double scale = static_cast<double>(chunked_gradient_scale) * (c.attributes.scaled ? chunked_loss_scale[0] : 1);
   const std::size_t num_operands = c.attributes.bias ? 3 : 2;
   for (std::size_t i = 1; i < num_operands; ++i)
     result.expected.outputs.push_back(finite_difference(loss, result.inputs, i, {scale}));
   if (c.attributes.input_gradient)
     result.expected.outputs.push_back(finite_difference(loss, result.inputs, 0, {scale}));
-  if (c.attributes.scaled) result.inputs.push_back(loss_scale);
+  if (c.attributes.scaled) result.inputs.push_back(chunked_loss_scale);
   return result;
 }
 
@@ -177,7 +177,7 @@ OpCase gradient_case(const ChunkedCase& c) {
 
 std::vector<OpCase> linear_cross_entropy_cases() {
   std::vector<OpCase> cases;
-  for (const ChunkedCase& c : all_cases()) {
+  for (const ChunkedCase& c : all_chunked_cases()) {
     Model model{c, {}};
     cases.push_back(
         statistics_case(c, linear_cross_entropy_op(x_of(c), weight_of(c), targets_of(c), c.attributes), model));
@@ -187,7 +187,7 @@ std::vector<OpCase> linear_cross_entropy_cases() {
 
 std::vector<OpCase> linear_cross_entropy_with_gradient_cases() {
   std::vector<OpCase> cases;
-  for (const ChunkedCase& c : all_cases()) cases.push_back(gradient_case(c));
+  for (const ChunkedCase& c : all_chunked_cases()) cases.push_back(gradient_case(c));
   return cases;
 }
 

@@ -15,7 +15,7 @@ struct ConvolutionCase {
   bool is_large = false;  ///< too large for central differences; large enough for Winograd
 };
 
-std::vector<ConvolutionCase> all_cases() {
+std::vector<ConvolutionCase> all_convolution_cases() {
   const DType f32 = DType::f32;
   return {
       {"one number", {f32, {1, 1, 1, 1}}, {.out = 1}},
@@ -103,7 +103,7 @@ Values gradient_of(const ConvolutionCase& c, const std::vector<Values>& inputs, 
 /// Winograd's transforms lose about a digit of sums that reach 20.
 double tolerance_of(const ConvolutionCase& c) { return c.is_large ? 1e-4 : 2e-5; }
 
-std::vector<Values> inputs_of(const Op& op) {
+std::vector<Values> conv2d_inputs(const Op& op) {
   std::vector<Values> inputs;
   for (const TensorType& type : op.inputs) inputs.push_back(random_values(type, 1 + static_cast<int>(inputs.size())));
   return inputs;
@@ -133,9 +133,9 @@ ConvolutionCase square_3x3(std::int64_t batch, std::int64_t side, std::int64_t c
 
 std::vector<OpCase> conv2d_cases() {
   std::vector<OpCase> cases;
-  for (const ConvolutionCase& c : all_cases()) {
+  for (const ConvolutionCase& c : all_convolution_cases()) {
     const Op op = conv2d_op(c.x, c.attributes);
-    const auto inputs = inputs_of(op);
+    const auto inputs = conv2d_inputs(op);
     cases.push_back({c.name, op, inputs, {{reference_of(c)(inputs)}}, {}, tolerance_of(c)});
   }
   return cases;
@@ -143,10 +143,10 @@ std::vector<OpCase> conv2d_cases() {
 
 std::vector<OpCase> conv2d_backward_input_cases() {
   std::vector<OpCase> cases;
-  for (const ConvolutionCase& given : all_cases()) {
+  for (const ConvolutionCase& given : all_convolution_cases()) {
     const ConvolutionCase c = without_relu(given);
     const Op op = conv2d_op(c.x, c.attributes);
-    const auto inputs = inputs_of(op);
+    const auto inputs = conv2d_inputs(op);
     const Values dy = random_values(op.outputs[0], 9);
     cases.push_back({c.name,
                      conv2d_backward_input_op(conv2d_op(given.x, given.attributes)),
@@ -160,10 +160,10 @@ std::vector<OpCase> conv2d_backward_input_cases() {
 
 std::vector<OpCase> conv2d_backward_weight_cases() {
   std::vector<OpCase> cases;
-  for (const ConvolutionCase& given : all_cases()) {
+  for (const ConvolutionCase& given : all_convolution_cases()) {
     const ConvolutionCase c = without_relu(given);
     const Op op = conv2d_op(c.x, c.attributes);
-    const auto inputs = inputs_of(op);
+    const auto inputs = conv2d_inputs(op);
     const Values dy = random_values(op.outputs[0], 9);
     Expected expected{{gradient_of(c, inputs, 1, dy)}};
     if (c.attributes.bias) expected.outputs.push_back(gradient_of(c, inputs, 2, dy));
@@ -186,7 +186,7 @@ TEST_CASE("3x3 convolutions use Winograd where it saves enough for its workspace
     CHECK(uses_winograd(*device, conv2d_backward_input_op(op), c) == expected);
     CHECK(uses_winograd(*device, conv2d_backward_weight_op(op), c) == expected);
   };
-  for (const ConvolutionCase& c : all_cases())
+  for (const ConvolutionCase& c : all_convolution_cases())
     if (c.is_large) check(c, has_winograd());
   check(square_3x3(64, 28, 32, 64), has_winograd());
   check(square_3x3(64, 32, 64, 64), has_winograd());

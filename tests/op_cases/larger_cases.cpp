@@ -7,8 +7,6 @@ namespace trainer {
 
 namespace {
 
-constexpr DType f32 = DType::f32;
-
 /// The op with the inputs that are given, the others drawn: f32 from −1 to 1, bytes from all of them.
 OpCase drawn(Op op, std::map<int, Values> given = {}) {
   OpCase c{std::string(name_of(op.kind)), std::move(op), {}, {}};
@@ -37,7 +35,7 @@ Values integers(std::int64_t count, std::int64_t end) {
 
 void append_elementwise(std::vector<OpCase>& cases) {
   for (const std::int64_t count : {1, 7, 256, 257, 1021, 1025, 4099}) {
-    const TensorType type{f32, {count}};
+    const TensorType type{DType::f32, {count}};
     for (const Activation function :
          {Activation::relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::sigmoid}) {
       cases.push_back(drawn(activation_op(type, {function}), {{0, random_values(count, 1, -9, 9)}}));
@@ -103,7 +101,7 @@ void append_convolutions(std::vector<OpCase>& cases, const TensorType& x) {
 void append_images(std::vector<OpCase>& cases) {
   for (const Shape& shape :
        {Shape{1, 1, 1, 1}, Shape{2, 13, 11, 3}, Shape{3, 7, 5, 8}, Shape{2, 17, 19, 37}, Shape{1, 5, 4, 257}}) {
-    const TensorType x{f32, shape};
+    const TensorType x{DType::f32, shape};
     const auto channels = static_cast<std::size_t>(shape[3]);
     cases.push_back(drawn(normalize_pixels_op(
         {DType::u8, shape}, {std::vector<float>(channels, 0.01F), std::vector<float>(channels, -0.5F)})));
@@ -126,13 +124,13 @@ void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
     cases.push_back(drawn(loss, targets));
     cases.push_back(drawn(cross_entropy_backward_op(loss), targets));
     cases.push_back(drawn(cross_entropy_with_gradient_op(loss), targets));
-    const TensorType features{f32, {rows, 19}}, weight{f32, {classes, 19}};
+    const TensorType features{DType::f32, {rows, 19}}, weight{DType::f32, {classes, 19}};
     for (const std::int64_t chunk_rows : {5, 16}) {
       const LinearCrossEntropyAttributes chunks{.loss = attributes_of<CrossEntropyAttributes>(loss),
                                                 .chunk_rows = chunk_rows};
       const std::map<int, Values> classes_behind_bias = {{3, targets.at(1)}};
       cases.push_back(drawn(linear_cross_entropy_op(features, weight, loss.inputs[1], chunks), classes_behind_bias));
-      cases.push_back(drawn(linear_cross_entropy_with_gradient_op(features, weight, loss.inputs[1], chunks, f32),
+      cases.push_back(drawn(linear_cross_entropy_with_gradient_op(features, weight, loss.inputs[1], chunks, DType::f32),
                             classes_behind_bias));
     }
   }
@@ -144,7 +142,7 @@ void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
 
 void append_rows(std::vector<OpCase>& cases) {
   for (const Shape& shape : {Shape{1, 1}, Shape{7, 13}, Shape{257, 5}, Shape{31, 257}, Shape{3, 1031}}) {
-    const TensorType x{f32, shape};
+    const TensorType x{DType::f32, shape};
     const Op layernorm = layernorm_op(x, {});
     if (shape[1] > 1) cases.push_back(drawn(layernorm));
     if (shape[1] > 1) cases.push_back(drawn(layernorm_adding_op(layernorm)));
@@ -163,7 +161,8 @@ void append_rows(std::vector<OpCase>& cases) {
 }
 
 void append_updates(std::vector<OpCase>& cases) {
-  const std::vector<TensorType> parameters = {{f32, {1}}, {f32, {257}}, {f32, {1021, 3}}, {f32, {4099}}};
+  const std::vector<TensorType> parameters = {
+      {DType::f32, {1}}, {DType::f32, {257}}, {DType::f32, {1021, 3}}, {DType::f32, {4099}}};
   const Values statistics = {2.5, 8, 3, 5, 8}, factor = {4, 0.25, 1}, loss_scale = {1024, 6, 2};
   cases.push_back(drawn(gradient_factor_op(parameters, {.clip_norm = 1})));
   cases.push_back(drawn(start_loss_statistics_op()));

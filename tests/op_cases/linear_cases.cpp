@@ -12,7 +12,7 @@ struct LinearCase {
   LinearAttributes attributes;
 };
 
-std::vector<LinearCase> all_cases() {
+std::vector<LinearCase> all_linear_cases() {
   const DType f32 = DType::f32;
   return {
       {"one number", {f32, {1, 1}}, {.out = 1}},
@@ -29,7 +29,7 @@ std::vector<LinearCase> all_cases() {
 }
 
 /// inputs: x (rows, in), W (out, in)[, b]
-Reference reference_of(const LinearCase& c) {
+Reference linear_reference(const LinearCase& c) {
   return [in = c.x.shape[-1], a = c.attributes](const std::vector<Values>& inputs) {
     const auto rows = static_cast<std::int64_t>(inputs[0].size()) / in;
     Values y;
@@ -45,7 +45,7 @@ Reference reference_of(const LinearCase& c) {
   };
 }
 
-std::vector<Values> inputs_of(const Op& op) {
+std::vector<Values> linear_inputs(const Op& op) {
   std::vector<Values> inputs;
   for (const TensorType& type : op.inputs) inputs.push_back(random_values(type, 1 + static_cast<int>(inputs.size())));
   return inputs;
@@ -91,8 +91,8 @@ OpCase keeping_case(const LinearCase& c) {
   LinearCase plain = c;
   plain.attributes = {.out = c.attributes.out, .bias = c.attributes.bias};
   const Op op = linear_op(c.x, c.attributes);
-  const auto inputs = inputs_of(op);
-  const Values sums = reference_of(plain)(inputs);
+  const auto inputs = linear_inputs(op);
+  const Values sums = linear_reference(plain)(inputs);
   const Values y = activated(sums, c.attributes.relu);
   return {c.name, op,
           inputs, {{y, c.attributes.relu ? mask_of(y) : sums}},
@@ -107,7 +107,7 @@ OpCase through_case(const std::string& name, const Shape& x, std::int64_t out, b
   const Values sums = random_values(features, 21, -2, 2);
   const Values weight = random_values(linear.inputs[1], 22);
   const Values dy = random_values(linear.outputs[0], 23);
-  const Reference forward = [linear_forward = reference_of({name, features, {.out = out, .bias = false}}),
+  const Reference forward = [linear_forward = linear_reference({name, features, {.out = out, .bias = false}}),
                              relu](const std::vector<Values>& inputs) {
     return linear_forward({activated(inputs[0], relu), inputs[1]});
   };
@@ -142,10 +142,10 @@ LinearCase without_relu(LinearCase c) {
 
 std::vector<OpCase> linear_cases() {
   std::vector<OpCase> cases;
-  for (const LinearCase& c : all_cases()) {
+  for (const LinearCase& c : all_linear_cases()) {
     const Op op = linear_op(c.x, c.attributes);
-    const auto inputs = inputs_of(op);
-    cases.push_back({c.name, op, inputs, {{reference_of(c)(inputs)}}});
+    const auto inputs = linear_inputs(op);
+    cases.push_back({c.name, op, inputs, {{linear_reference(c)(inputs)}}});
   }
   for (const LinearCase& c : keeping_cases()) cases.push_back(keeping_case(c));
   return cases;
@@ -153,15 +153,15 @@ std::vector<OpCase> linear_cases() {
 
 std::vector<OpCase> linear_backward_input_cases() {
   std::vector<OpCase> cases;
-  for (const LinearCase& given : all_cases()) {
+  for (const LinearCase& given : all_linear_cases()) {
     const LinearCase c = without_relu(given);
     const Op op = linear_op(c.x, c.attributes);
-    const auto inputs = inputs_of(op);
+    const auto inputs = linear_inputs(op);
     const Values dy = random_values(op.outputs[0], 9);
     cases.push_back({c.name,
                      linear_backward_input_op(linear_op(given.x, given.attributes)),
                      {dy, inputs[1]},
-                     {{finite_difference(reference_of(c), inputs, 0, dy)}}});
+                     {{finite_difference(linear_reference(c), inputs, 0, dy)}}});
   }
   cases.push_back(through_case("through relu", {7, 128}, 11, true));
   cases.push_back(through_case("through relu, three dimensions", {2, 3, 256}, 5, true));
@@ -172,13 +172,13 @@ std::vector<OpCase> linear_backward_input_cases() {
 
 std::vector<OpCase> linear_backward_weight_cases() {
   std::vector<OpCase> cases;
-  for (const LinearCase& given : all_cases()) {
+  for (const LinearCase& given : all_linear_cases()) {
     const LinearCase c = without_relu(given);
     const Op op = linear_op(c.x, c.attributes);
-    const auto inputs = inputs_of(op);
+    const auto inputs = linear_inputs(op);
     const Values dy = random_values(op.outputs[0], 9);
-    Expected expected{{finite_difference(reference_of(c), inputs, 1, dy)}};
-    if (c.attributes.bias) expected.outputs.push_back(finite_difference(reference_of(c), inputs, 2, dy));
+    Expected expected{{finite_difference(linear_reference(c), inputs, 1, dy)}};
+    if (c.attributes.bias) expected.outputs.push_back(finite_difference(linear_reference(c), inputs, 2, dy));
     cases.push_back({c.name, linear_backward_weight_op(op), {dy, inputs[0]}, expected});
     cases.push_back(adding_case(cases.back(), linear_add_backward_weight_op(op)));
   }

@@ -11,10 +11,10 @@ namespace {
 constexpr float gradient_scale = 0.125F;
 
 /// The statistics start at these numbers, to which a loss adds.
-const Values earlier = {0.5, 2, 1, 1, 3};
+const Values statistics_before = {0.5, 2, 1, 1, 3};
 
 Expected added(Values statistics) {
-  for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i] += earlier[i];
+  for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i] += statistics_before[i];
   return {{}, {{2, statistics}}};
 }
 
@@ -146,7 +146,7 @@ std::vector<OpCase> forward_cases(const NumberLoss& loss) {
       statistics[num_correct] += (x[i] > 0) == (targets[i] > 0.5) ? 1 : 0;
       statistics[num_counted] += 1;
     }
-    cases.push_back({type.to_string(), loss.forward(type, type), {x, targets, earlier}, added(statistics)});
+    cases.push_back({type.to_string(), loss.forward(type, type), {x, targets, statistics_before}, added(statistics)});
     cases.back().tolerance = 1e-6;
   }
   return cases;
@@ -178,16 +178,20 @@ std::vector<OpCase> cross_entropy_cases() {
   for (const CrossEntropyCase& c : cross_entropies()) {
     const Values logits = random_values(c.logits, 1, -c.spread, c.spread);
     const Values targets = targets_of(c);
-    cases.push_back(
-        {c.name, cross_entropy_op_of(c), {logits, targets, earlier}, added(statistics_of(c, logits, targets))});
+    cases.push_back({c.name,
+                     cross_entropy_op_of(c),
+                     {logits, targets, statistics_before},
+                     added(statistics_of(c, logits, targets))});
     cases.back().tolerance = 1e-6;
   }
   // Equal logits: the first class wins, as PyTorch's argmax has it.
   const CrossEntropyCase equal{"equal logits", {DType::f32, {3, 7}}, {}};
   const Values zeros(21);
   const Values targets = {0, 4, 6};
-  cases.push_back(
-      {equal.name, cross_entropy_op_of(equal), {zeros, targets, earlier}, added(statistics_of(equal, zeros, targets))});
+  cases.push_back({equal.name,
+                   cross_entropy_op_of(equal),
+                   {zeros, targets, statistics_before},
+                   added(statistics_of(equal, zeros, targets))});
   return cases;
 }
 
@@ -213,8 +217,10 @@ std::vector<OpCase> cross_entropy_with_gradient_cases() {
     const Values targets = targets_of(c);
     Expected expected = added(statistics_of(c, logits, targets));
     expected.outputs = {gradient_of(c, logits, targets)};
-    cases.push_back(
-        {c.name, cross_entropy_with_gradient_op(cross_entropy_op_of(c)), {logits, targets, earlier}, expected});
+    cases.push_back({c.name,
+                     cross_entropy_with_gradient_op(cross_entropy_op_of(c)),
+                     {logits, targets, statistics_before},
+                     expected});
     cases.back().scalars.gradient_scale = gradient_scale;
     cases.back().tolerance = 2e-6;
   }

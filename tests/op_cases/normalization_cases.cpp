@@ -194,7 +194,7 @@ Values rstds_of(const std::vector<Moments>& moments, double eps) {
   return rstds;
 }
 /// As an f32 buffer would hold them.
-Values rounded(Values values) {
+Values as_f32(Values values) {
   for (double& value : values) value = static_cast<double>(static_cast<float>(value));
   return values;
 }
@@ -229,7 +229,7 @@ std::vector<OpCase> batchnorm2d_normalize_cases() {
   for (const BatchNormCase& c : batchnorm_cases()) {
     const auto inputs = inputs_of(c);
     const auto moments = batch_moments(c, inputs[0]);
-    std::vector<Values> again = {inputs[0], rounded(means_of(moments)), rounded(rstds_of(moments, c.attributes.eps))};
+    std::vector<Values> again = {inputs[0], as_f32(means_of(moments)), as_f32(rstds_of(moments, c.attributes.eps))};
     again.insert(again.end(), inputs.begin() + 3, inputs.end());
     cases.push_back({c.name, batchnorm2d_normalize_op(forward_op(c)), again, {{training_reference(c)(inputs)}}});
     // Around 1000, one unit of f32 is 6e-5.
@@ -259,8 +259,8 @@ std::vector<OpCase> batchnorm2d_backward_cases() {
     const auto moments = batch_moments(c, inputs[0]);
     const Values dy = random_values(c.x, 9);
     const Reference f = training_reference(c);
-    std::vector<Values> backward = {dy, inputs[0], rounded(means_of(moments)),
-                                    rounded(rstds_of(moments, c.attributes.eps))};
+    std::vector<Values> backward = {dy, inputs[0], as_f32(means_of(moments)),
+                                    as_f32(rstds_of(moments, c.attributes.eps))};
     Expected expected{{finite_difference(f, inputs, 0, dy)}};
     if (c.attributes.affine) {
       backward.push_back(inputs[3]);
@@ -270,7 +270,7 @@ std::vector<OpCase> batchnorm2d_backward_cases() {
     const bool stops = c.attributes.adds && c.attributes.relu;
     if (c.attributes.affine && c.attributes.relu && !stops) backward.push_back(inputs[4]);
     if (stops) {
-      backward.push_back(rounded(f(inputs)));
+      backward.push_back(as_f32(f(inputs)));
       expected.outputs.push_back(finite_difference(f, inputs, inputs.size() - 1, dy));
     }
     cases.push_back({c.name, batchnorm2d_backward_op(forward_op(c)), backward, expected});
@@ -307,8 +307,8 @@ std::vector<OpCase> layernorm_backward_cases() {
     const auto moments = row_moments(c, inputs[0]);
     const Values dy = random_values(c.x, 9);
     const Reference f = reference_of(c);
-    std::vector<Values> backward = {dy, inputs[0], rounded(means_of(moments)),
-                                    rounded(rstds_of(moments, c.attributes.eps))};
+    std::vector<Values> backward = {dy, inputs[0], as_f32(means_of(moments)),
+                                    as_f32(rstds_of(moments, c.attributes.eps))};
     Expected expected{{finite_difference(f, inputs, 0, dy)}};
     if (c.attributes.affine) {
       backward.push_back(inputs[1]);

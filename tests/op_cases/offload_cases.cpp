@@ -3,14 +3,14 @@
 namespace trainer {
 namespace {
 
-const std::vector<std::int64_t> counts = {1, 7, 257, 1021};
+const std::vector<std::int64_t> element_counts = {1, 7, 257, 1021};
 
 }  // namespace
 
 std::vector<OpCase> offload_cases() {
   std::vector<OpCase> cases;
   for (const DType type : {DType::f32, DType::u8}) {
-    for (const std::int64_t count : counts) {
+    for (const std::int64_t count : element_counts) {
       const TensorType x{type, {count}};
       const Values values = type == DType::u8 ? Values(static_cast<std::size_t>(count), 200) : random_values(x, 3);
       const auto slot = static_cast<std::int32_t>(1000 + count);
@@ -23,7 +23,7 @@ std::vector<OpCase> offload_cases() {
 
 std::vector<OpCase> fetch_cases() {
   std::vector<OpCase> cases;
-  for (const std::int64_t count : counts) {
+  for (const std::int64_t count : element_counts) {
     const TensorType y{DType::f32, {count}};
     const auto slot = static_cast<std::int32_t>(5000 + count);
     cases.push_back(

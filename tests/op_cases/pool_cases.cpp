@@ -13,7 +13,7 @@ struct PoolCase {
   Pool2dAttributes attributes;
 };
 
-std::vector<PoolCase> all_cases() {
+std::vector<PoolCase> all_pool_cases() {
   const DType f32 = DType::f32;
   return {
       {"one pixel", {f32, {1, 1, 1, 1}}, {.kernel = {1, 1}, .stride = {1, 1}}},
@@ -144,7 +144,7 @@ Values to_channel_major(const Shape& x, const Values& values, bool backward) {
 
 std::vector<OpCase> maxpool2d_cases() {
   std::vector<OpCase> cases;
-  for (PoolCase c : all_cases()) {
+  for (PoolCase c : all_pool_cases()) {
     const Values x = input_of(c);
     const Largest expected = max_reference(c, x);
     cases.push_back({c.name, maxpool2d_op(c.x, c.attributes), {x}, {{expected.values, expected.positions}}});
@@ -156,7 +156,7 @@ std::vector<OpCase> maxpool2d_cases() {
 
 std::vector<OpCase> maxpool2d_backward_cases() {
   std::vector<OpCase> cases;
-  for (const PoolCase& c : all_cases()) {
+  for (const PoolCase& c : all_pool_cases()) {
     const Values x = shuffled_numbers(c.x.num_elements());  // no equals: there the function has no derivative
     const Values dy = random_values(static_cast<std::int64_t>(num_outputs(c)), 9);
     const Reference f = [c](const std::vector<Values>& inputs) { return max_reference(c, inputs[0]).values; };
@@ -171,7 +171,7 @@ std::vector<OpCase> maxpool2d_backward_cases() {
 
 std::vector<OpCase> avgpool2d_cases() {
   std::vector<OpCase> cases;
-  for (const PoolCase& c : all_cases()) {
+  for (const PoolCase& c : all_pool_cases()) {
     const Values x = input_of(c);
     cases.push_back({c.name, avgpool2d_op(c.x, c.attributes), {x}, {{average_reference(c)({x})}}});
   }
@@ -180,7 +180,7 @@ std::vector<OpCase> avgpool2d_cases() {
 
 std::vector<OpCase> avgpool2d_backward_cases() {
   std::vector<OpCase> cases;
-  for (const PoolCase& c : all_cases()) {
+  for (const PoolCase& c : all_pool_cases()) {
     const Values x = input_of(c);
     const Values dy = random_values(static_cast<std::int64_t>(num_outputs(c)), 9);
     if (x.size() > 2000) continue;

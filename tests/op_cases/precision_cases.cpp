@@ -10,13 +10,13 @@ namespace trainer {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// Numbers of every kind: ties, subnormals of f16, the largest of f16 and what is beyond, infinities.
 Values numbers_of_every_kind() {
   Values values = {0,          -0.0,    1,       -1,      1 + 0x1p-11,    1 + 0x3p-11, 1 + 0x1p-8,
                    1 + 0x3p-9, 0x1p-14, 0x1p-24, 0x1p-25, 0x1.8p-25,      -0x1p-26,    65504,
-                   65519,      65520,   -70000,  0x1p100, 0x1.fffffep127, -infinity,   infinity};
+                   65519,      65520,   -70000,  0x1p100, 0x1.fffffep127, -infinite,   infinite};
   const Values drawn = random_values(1024, 7, -8, 8);
   values.insert(values.end(), drawn.begin(), drawn.end());
   return values;
@@ -71,7 +71,7 @@ std::vector<OpCase> update_loss_scale_cases() {
       {"the last of an interval", 2.5, 1, {65536, 2, 4}, {131072, 0, 4}},
       {"a gradient overflowed", 2.5, 0, {65536, 2, 4}, {32768, 0, 5}},
       {"the loss is NaN", not_a_number, 1, {65536, 1, 0}, {32768, 0, 1}},
-      {"the loss overflowed", infinity, 1, {65536, 1, 0}, {32768, 0, 1}},
+      {"the loss overflowed", infinite, 1, {65536, 1, 0}, {32768, 0, 1}},
       {"a scale that would become infinite stays", 2.5, 1, {0x1p127, 2, 0}, {0x1p127, 0, 0}},
   };
   std::vector<OpCase> cases;

@@ -15,8 +15,8 @@ std::vector<TensorType> parameters() {
   return {{f32, {1}}, {f32, {3, 5}}, {f32, {17, 13, 3, 3}}, {f32, {131, 257}}};
 }
 
-const Values factor = {4, 0.25, 1};
-const Values statistics = {12.5, 8, 3, 5, 8};
+const Values given_factor = {4, 0.25, 1};
+const Values batch_statistics = {12.5, 8, 3, 5, 8};
 
 /// More cases: the last one with a loss that is not finite, after which every tensor is as it was.
 void append_refused_cases(std::vector<OpCase>& cases) {
@@ -114,8 +114,8 @@ std::vector<OpCase> sgd_update_cases() {
       c.scalars.learning_rate = 0.05;
       c.scalars.update = update;
       c.tolerance = 1e-6;
-      c.inputs.push_back(statistics);
-      if (a.format.factored) c.inputs.push_back(factor);
+      c.inputs.push_back(batch_statistics);
+      if (a.format.factored) c.inputs.push_back(given_factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
         Values w = random_values(type, 10 * at + 1);
@@ -124,7 +124,7 @@ std::vector<OpCase> sgd_update_cases() {
         c.inputs.insert(c.inputs.end(), {w, g});
         if (a.momentum > 0) c.inputs.push_back(m);
         for (std::size_t i = 0; i < w.size(); ++i)
-          w[i] = sgd_step(w[i], g[i] * (a.format.factored ? factor[1] : 1), m[i], a, 0.05, update == 1);
+          w[i] = sgd_step(w[i], g[i] * (a.format.factored ? given_factor[1] : 1), m[i], a, 0.05, update == 1);
         c.expected.changed_inputs[at] = w;
         if (a.momentum > 0) c.expected.changed_inputs[at + 2] = m;
       }
@@ -153,8 +153,8 @@ std::vector<OpCase> adam_update_cases() {
       c.scalars.learning_rate = 0.05;
       c.scalars.update = update;
       c.tolerance = 2e-6;
-      c.inputs.push_back(statistics);
-      if (a.format.factored) c.inputs.push_back(factor);
+      c.inputs.push_back(batch_statistics);
+      if (a.format.factored) c.inputs.push_back(given_factor);
       for (const TensorType& type : types) {
         const auto at = static_cast<int>(c.inputs.size());
         Values w = random_values(type, 10 * at + 1);
@@ -164,7 +164,7 @@ std::vector<OpCase> adam_update_cases() {
         if (update == 1) m = v = Values(w.size());
         c.inputs.insert(c.inputs.end(), {w, g, m, v});
         for (std::size_t i = 0; i < w.size(); ++i)
-          w[i] = adam_step(w[i], g[i] * (a.format.factored ? factor[1] : 1), m[i], v[i], a, 0.05,
+          w[i] = adam_step(w[i], g[i] * (a.format.factored ? given_factor[1] : 1), m[i], v[i], a, 0.05,
                            static_cast<double>(update));
         c.expected.changed_inputs[at] = w;
         c.expected.changed_inputs[at + 2] = m;

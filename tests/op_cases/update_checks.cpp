@@ -15,7 +15,7 @@ namespace trainer {
 
 namespace {
 
-const Values statistics = {12.5, 8, 3, 5, 8};
+const Values statistics_of_batch = {12.5, 8, 3, 5, 8};
 
 /// Runs the op and puts what it changed into the case's inputs.
 void apply(Device& device, OpCase& c) {
@@ -28,7 +28,7 @@ Values rounded_weights(Device& device, double weight, double gradient, std::int6
                        std::uint32_t stream) {
   const std::vector<TensorType> types = {{DType::bf16, {count}}};
   OpCase c{"", sgd_update_op(types, {.format = {.random_streams = {stream}}}), {}, {}};
-  c.inputs = {statistics, Values(static_cast<std::size_t>(count), weight),
+  c.inputs = {statistics_of_batch, Values(static_cast<std::size_t>(count), weight),
               Values(static_cast<std::size_t>(count), gradient)};
   c.scalars = scalars;
   apply(device, c);
@@ -78,7 +78,7 @@ Values trained_weights(Device& device, const Quadratic& quadratic, bool eight_bi
       .decoupled = true,
       .eight_bit = eight_bit,
       .format = {.random_streams = std::vector<std::uint32_t>(rounds_weights ? 1 : 0, 5)}};
-  OpCase c{"", adam_update_op(types, attributes), {statistics}, {}};
+  OpCase c{"", adam_update_op(types, attributes), {statistics_of_batch}, {}};
   for (std::size_t i = 1; i < 5; ++i)
     c.inputs.emplace_back(static_cast<std::size_t>(c.op.inputs[i].num_elements()));  // zeros, the state too
   for (int step = 0; step < 300; ++step) {
@@ -129,7 +129,7 @@ void check_stochastic_rounding(Device& device) {
 void check_lost_weights(Device& device) {
   // The step behind one that lost weights updates nothing: it begins with a loss that is not finite.
   for (const bool keeps : {false, true}) {
-    OpCase next{"", start_loss_statistics_op({.keeps_non_finite = keeps}), {statistics}, {}};
+    OpCase next{"", start_loss_statistics_op({.keeps_non_finite = keeps}), {statistics_of_batch}, {}};
     next.inputs[0][num_counted] = std::numeric_limits<double>::quiet_NaN();
     apply(device, next);
     CHECK(std::isnan(next.inputs[0][loss_sum]));
@@ -159,7 +159,7 @@ void check_moment_errors(Device& device) {
   constexpr std::int64_t count = 4099;
   const std::vector<TensorType> types = {{DType::f32, {count}}};
   // Without memory the moments are the gradient and its square.
-  OpCase c{"", adam_update_op(types, {.beta1 = 0, .beta2 = 0, .eight_bit = true}), {statistics}, {}};
+  OpCase c{"", adam_update_op(types, {.beta1 = 0, .beta2 = 0, .eight_bit = true}), {statistics_of_batch}, {}};
   c.scalars = {.learning_rate = 0.1, .update = 1};
   Values gradient = random_values(count, 3, std::log(1e-12), 0);
   for (std::size_t i = 0; i < gradient.size(); ++i) {
@@ -236,8 +236,8 @@ void check_loss_scale_sequences(Device& device, const std::string& golden_file) 
     const UpdateFormat format{.factored = true, .scaled = true};
     OpCase sgd{"", sgd_update_op({&weight, 1}, {.momentum = 0.9, .format = format}), {}, {}};
     OpCase adam{"", adam_update_op({&weight, 1}, {.weight_decay = 0.01, .decoupled = true, .format = format}), {}, {}};
-    sgd.inputs = {statistics, {}, state, {0.5}, {}, {0}};
-    adam.inputs = {statistics, {}, state, {0.5}, {}, {0}, {0}};
+    sgd.inputs = {statistics_of_batch, {}, state, {0.5}, {}, {0}};
+    adam.inputs = {statistics_of_batch, {}, state, {0.5}, {}, {0}, {0}};
     int num_skipped = 0;
     for (int step = 0; step < steps; ++step, ++num_steps) {
       INFO(name << ", step " << step);
@@ -254,7 +254,7 @@ void check_loss_scale_sequences(Device& device, const std::string& golden_file) 
         update->scalars = {.learning_rate = update == &sgd ? 0.1 : 0.01, .update = step + 1};
         apply(device, *update);
       }
-      OpCase next{"", update_loss_scale_op(rules), {statistics, factor, state}, {}};
+      OpCase next{"", update_loss_scale_op(rules), {statistics_of_batch, factor, state}, {}};
       apply(device, next);
       state = next.inputs[2];
       CHECK(state[loss_scale_factor] == number());

@@ -14,10 +14,10 @@ namespace {
 constexpr double not_compared = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint64_t seed = 99;
 constexpr std::int64_t update = 7;
-constexpr double learning_rate = 0.05, factor = 0.25, num_skipped = 2;
+constexpr double learning_rate = 0.05, clip_factor = 0.25, num_skipped = 2;
 
 /// The last is larger than what a thread or a block of moments takes at a time.
-const std::vector<Shape> shapes = {{1}, {3, 5}, {257}, {1031}, {4099}};
+const std::vector<Shape> parameter_shapes = {{1}, {3, 5}, {257}, {1031}, {4099}};
 
 struct Combination {
   std::string name;
@@ -139,7 +139,7 @@ Values drawn_gradient(std::int64_t count, int random, bool is_factored) {
   Values gradient = random_values(count, random, -0.7, 0.7);
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     if (i % 256 == 0) gradient[i] = 0.75;
-    gradient[i] /= is_factored ? factor : 1;
+    gradient[i] /= is_factored ? clip_factor : 1;
   }
   return gradient;
 }
@@ -149,7 +149,7 @@ OpCase started_case(const Combination& combination, Op op) {
   c.scalars = {.seed = seed, .learning_rate = learning_rate, .update = update};
   c.tolerance = 3e-6;
   c.inputs.push_back({12.5, 8, 3, 5, 8});
-  if (combination.format.factored) c.inputs.push_back({4, factor, 1});
+  if (combination.format.factored) c.inputs.push_back({4, clip_factor, 1});
   if (combination.format.scaled) c.inputs.push_back({1024, 5, num_skipped});
   return c;
 }
@@ -158,7 +158,7 @@ OpCase started_case(const Combination& combination, Op op) {
 template <typename Step>
 void append_parameter(OpCase& c, const UpdateFormat& format, std::size_t p, const Step& step) {
   const auto at = static_cast<int>(c.inputs.size());
-  const std::int64_t count = shapes[p].num_elements();
+  const std::int64_t count = parameter_shapes[p].num_elements();
   Values weight = random_values(count, 10 * at + 1, 0.5, 1);
   if (!format.random_streams.empty())
     for (double& value : weight) value = round_to(DType::bf16, value);
@@ -168,7 +168,7 @@ void append_parameter(OpCase& c, const UpdateFormat& format, std::size_t p, cons
   c.inputs.insert(c.inputs.end(), {weight, gradient});
   if (format.copies) c.inputs.push_back(Values(weight.size(), 3));
   for (std::size_t i = 0; i < weight.size(); ++i)
-    weight[i] = step(i, weight[i], gradient[i] * (format.factored ? factor : 1));
+    weight[i] = step(i, weight[i], gradient[i] * (format.factored ? clip_factor : 1));
   if (!format.random_streams.empty()) weight = rounded_at_random(weight, format.random_streams[p]);
   c.expected.changed_inputs[at] = weight;
   if (format.copies) c.expected.changed_inputs[at + 2] = rounded(*format.copies, weight);
@@ -190,7 +190,8 @@ void append_refused_case(std::vector<OpCase>& cases) {
 
 std::vector<TensorType> weight_types(const UpdateFormat& format) {
   std::vector<TensorType> types;
-  for (const Shape& shape : shapes) types.push_back({format.random_streams.empty() ? DType::f32 : DType::bf16, shape});
+  for (const Shape& shape : parameter_shapes)
+    types.push_back({format.random_streams.empty() ? DType::f32 : DType::bf16, shape});
   return types;
 }
 
@@ -218,8 +219,8 @@ std::vector<OpCase> sgd_format_cases() {
       const SgdUpdateAttributes a{.momentum = momentum, .weight_decay = 0.1, .format = combination.format};
       cases.push_back(started_case(combination, sgd_update_op(weight_types(a.format), a)));
       OpCase& c = cases.back();
-      for (std::size_t p = 0; p < shapes.size(); ++p) {
-        Values m = random_values(shapes[p].num_elements(), static_cast<int>(p) + 50);
+      for (std::size_t p = 0; p < parameter_shapes.size(); ++p) {
+        Values m = random_values(parameter_shapes[p].num_elements(), static_cast<int>(p) + 50);
         const Values before = m;
         append_parameter(c, a.format, p, [&](std::size_t i, double w, double g) {
           return sgd_step(w, g, m[i], a, learning_rate, made_updates(a.format) <= 1);
@@ -237,12 +238,12 @@ std::vector<OpCase> sgd_format_cases() {
     c.name += ", the first that is made";
     c.inputs[2][loss_scale_skipped] = static_cast<double>(update - 1);
     int at = first_parameter_operand(a.format);
-    for (const Shape& shape : shapes) {
+    for (const Shape& shape : parameter_shapes) {
       const Values weight = c.inputs[static_cast<std::size_t>(at)],
                    gradient = c.inputs[static_cast<std::size_t>(at) + 1];
       Values w(weight.size()), m(weight.size(), not_compared);
       for (std::size_t i = 0; i < w.size(); ++i)
-        w[i] = sgd_step(weight[i], gradient[i] * factor, m[i], a, learning_rate, true);
+        w[i] = sgd_step(weight[i], gradient[i] * clip_factor, m[i], a, learning_rate, true);
       c.inputs[static_cast<std::size_t>(at) + 3] = Values(static_cast<std::size_t>(shape.num_elements()), not_compared);
       c.expected.changed_inputs[at] = w;
       c.expected.changed_inputs[at + 2] = rounded(*a.format.copies, w);
@@ -267,8 +268,8 @@ std::vector<OpCase> adam_format_cases() {
                                  .format = combination.format};
     cases.push_back(started_case(combination, adam_update_op(weight_types(a.format), a)));
     OpCase& c = cases.back();
-    for (std::size_t p = 0; p < shapes.size(); ++p) {
-      const std::int64_t count = shapes[p].num_elements();
+    for (std::size_t p = 0; p < parameter_shapes.size(); ++p) {
+      const std::int64_t count = parameter_shapes[p].num_elements();
       const int random = static_cast<int>(p) + 50;
       const Values first = a.eight_bit ? drawn_moment(count, random, true) : random_values(count, random);
       const Values second = a.eight_bit ? drawn_moment(count, random + 9, false) : random_values(count, random, 0.1, 1);

@@ -26,7 +26,7 @@ Graph graph_of(GraphMode mode, const PrecisionOptions& precision) {
   return graph;
 }
 
-const GraphNode& only(const Graph& graph, OpKind kind) {
+const GraphNode& only_node(const Graph& graph, OpKind kind) {
   const auto is_kind = [&](const GraphNode& node) { return node.op.kind == kind; };
   REQUIRE(std::count_if(graph.nodes.begin(), graph.nodes.end(), is_kind) == 1);
   return *std::find_if(graph.nodes.begin(), graph.nodes.end(), is_kind);
@@ -39,7 +39,7 @@ TEST_CASE("casts of mixed precision belong to a loss in chunks, and its gradient
     const Graph graph = graph_of(GraphMode::training, {.type = type, .scales_loss = type == DType::f16});
     check_order(graph);
     for (const GraphNode& node : graph.nodes) CHECK(node.op.kind != OpKind::scale_gradient);
-    const GraphNode& loss = only(graph, OpKind::linear_cross_entropy_with_gradient);
+    const GraphNode& loss = only_node(graph, OpKind::linear_cross_entropy_with_gradient);
     const bool is_scaled = attributes_of<LinearCrossEntropyAttributes>(loss.op).scaled;
     CHECK(is_scaled == (type == DType::f16));
     CHECK(is_scaled == (loss.inputs.back() == graph.loss_scale));
@@ -51,7 +51,7 @@ TEST_CASE("casts of mixed precision belong to a loss in chunks, and its gradient
     CHECK(loss.outputs[0] == graph.parameter_gradients[2]);
     CHECK(loss.outputs[1] == graph.parameter_gradients[3]);
     check_order(graph_of(GraphMode::evaluation, {.type = type}));
-    CHECK(only(graph_of(GraphMode::evaluation, {.type = type}), OpKind::linear_cross_entropy).op.inputs[0].dtype ==
+    CHECK(only_node(graph_of(GraphMode::evaluation, {.type = type}), OpKind::linear_cross_entropy).op.inputs[0].dtype ==
           type);
   }
 }
@@ -59,5 +59,5 @@ TEST_CASE("casts of mixed precision belong to a loss in chunks, and its gradient
 TEST_CASE("gradients that are kept in 16 bit are made in 16 bit by a loss in chunks") {
   const Graph graph = graph_of(GraphMode::training, {.type = DType::bf16, .f32_gradients = false});
   check_order(graph);
-  CHECK(only(graph, OpKind::linear_cross_entropy_with_gradient).op.outputs[0].dtype == DType::bf16);
+  CHECK(only_node(graph, OpKind::linear_cross_entropy_with_gradient).op.outputs[0].dtype == DType::bf16);
 }

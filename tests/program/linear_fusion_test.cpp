@@ -29,18 +29,18 @@ Program program_of(const std::string& layers, const DeviceModel& device, const s
   return compile(experiment, described_data({8, 8, 3}, outputs, 64, 20), device);
 }
 
-struct Counts {
+struct LinearCounts {
   int activations = 0, activation_gradients = 0, keeping = 0, through_relu = 0, through_gelu = 0;
-  friend bool operator==(const Counts&, const Counts&) = default;
+  friend bool operator==(const LinearCounts&, const LinearCounts&) = default;
 };
-std::ostream& operator<<(std::ostream& out, const Counts& c) {
+std::ostream& operator<<(std::ostream& out, const LinearCounts& c) {
   return out << c.activations << " activations, " << c.activation_gradients << " gradients of them, " << c.keeping
              << " layers that keep something, gradients through relu " << c.through_relu << ", through gelu "
              << c.through_gelu;
 }
 
-Counts counts_of(const Program& program) {
-  Counts counts;
+LinearCounts counts_of(const Program& program) {
+  LinearCounts counts;
   for (const Instruction& instruction : program.micro_batches[0].first.instructions) {
     if (instruction.kind != Kind::run) continue;
     const Op& op = program.calls[instruction.index].op;
@@ -55,7 +55,7 @@ Counts counts_of(const Program& program) {
   return counts;
 }
 
-Counts fused_counts(const std::string& layers, const std::string& rest = "", std::int64_t outputs = 10) {
+LinearCounts fused_counts(const std::string& layers, const std::string& rest = "", std::int64_t outputs = 10) {
   return counts_of(program_of(layers, FusingDevice(), rest, outputs));
 }
 
@@ -74,8 +74,8 @@ const std::string gelu_network =
 }  // namespace
 
 TEST_CASE("gradients go back through ReLU in the product before it, where the device says so") {
-  CHECK(fused_counts(relu_network) == Counts{.keeping = 2, .through_relu = 2});
-  CHECK(counts_of(program_of(relu_network, DescribedDevice())) == Counts{.activation_gradients = 2});
+  CHECK(fused_counts(relu_network) == LinearCounts{.keeping = 2, .through_relu = 2});
+  CHECK(counts_of(program_of(relu_network, DescribedDevice())) == LinearCounts{.activation_gradients = 2});
 }
 
 TEST_CASE("masks of ReLU cost no more than their own bytes, 1/32 of what they stand for") {
@@ -87,7 +87,7 @@ TEST_CASE("masks of ReLU cost no more than their own bytes, 1/32 of what they st
 }
 
 TEST_CASE("GELU by tanh moves into its layer and its gradient into the next layer's, at no byte") {
-  CHECK(fused_counts(gelu_network) == Counts{.keeping = 2, .through_gelu = 2});
+  CHECK(fused_counts(gelu_network) == LinearCounts{.keeping = 2, .through_gelu = 2});
   CHECK(peak_bytes(program_of(gelu_network, FusingDevice())) <=
         peak_bytes(program_of(gelu_network, DescribedDevice())));
 }
@@ -95,29 +95,30 @@ TEST_CASE("GELU by tanh moves into its layer and its gradient into the next laye
 TEST_CASE("a gradient that something stands before is not fused") {
   // Dropout between: the product's result is dropout's gradient.
   CHECK(fused_counts("flatten, {linear: {out: 128}}, relu, {dropout: {p: 0.5}}, {linear: {out: 10}}") ==
-        Counts{.activation_gradients = 1});
+        LinearCounts{.activation_gradients = 1});
   CHECK(fused_counts("flatten, {linear: {out: 128}}, {gelu: {approximate: tanh}}, {dropout: {p: 0.5}}, "
-                     "{linear: {out: 10}}") == Counts{.activation_gradients = 1, .keeping = 1});
+                     "{linear: {out: 10}}") == LinearCounts{.activation_gradients = 1, .keeping = 1});
   // The output is read twice, so its gradient is a sum.
   CHECK(fused_counts("flatten, {linear: {out: 128}}, relu, {residual: {layers: [{linear: {out: 128}}]}}, "
-                     "{linear: {out: 10}}") == Counts{.activation_gradients = 1});
+                     "{linear: {out: 10}}") == LinearCounts{.activation_gradients = 1});
   // Another layer before ReLU, and a view between.
   CHECK(fused_counts("{conv2d: {out: 4, kernel: 3}}, relu, flatten, {linear: {out: 10}}") ==
-        Counts{.activation_gradients = 1});
+        LinearCounts{.activation_gradients = 1});
 }
 
 TEST_CASE("what a product cannot do, or what does not pay, is left alone") {
   // GELU by erf is another function.
   CHECK(fused_counts("flatten, {linear: {out: 128}}, gelu, {linear: {out: 10}}") ==
-        Counts{.activations = 1, .activation_gradients = 1});
+        LinearCounts{.activations = 1, .activation_gradients = 1});
   // 8 does not divide the outputs.
   CHECK(fused_counts("flatten, {linear: {out: 100}}, {gelu: {approximate: tanh}}, {linear: {out: 10}}") ==
-        Counts{.activations = 1, .activation_gradients = 1});
+        LinearCounts{.activations = 1, .activation_gradients = 1});
   // A mask of 16 bytes for 63 numbers.
-  CHECK(fused_counts("flatten, {linear: {out: 63}}, relu, {linear: {out: 10}}") == Counts{.activation_gradients = 1});
+  CHECK(fused_counts("flatten, {linear: {out: 63}}, relu, {linear: {out: 10}}") ==
+        LinearCounts{.activation_gradients = 1});
   // A product of one term.
   CHECK(fused_counts("flatten, {linear: {out: 128}}, relu, {linear: {out: 1}}, {linear: {out: 10}}") ==
-        Counts{.activation_gradients = 1});
+        LinearCounts{.activation_gradients = 1});
 }
 
 TEST_CASE("evaluation keeps nothing for gradients") {

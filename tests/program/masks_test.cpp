@@ -51,13 +51,13 @@ bool reads_mask_off(const Graph& graph, const std::string& value) {
   return found != kept.end() && found->second.readers.contains(OpKind::activation_backward);
 }
 
-const std::string conv = "{conv2d: {out: 8, kernel: 3, padding: 1}}";
+const std::string wide_conv = "{conv2d: {out: 8, kernel: 3, padding: 1}}";
 constexpr std::int64_t conv_bytes = 4 * 16 * 16 * 8 * 4;
 
 }  // namespace
 
 TEST_CASE("A convolution with ReLU before max-pooling is not kept, but for a byte for each window") {
-  const std::string layers = conv + ", relu, {maxpool2d: {kernel: 2}}";
+  const std::string layers = wide_conv + ", relu, {maxpool2d: {kernel: 2}}";
   const auto before = kept_values(graph_of(layers, false));
   const auto after = kept_values(graph_of(layers, true));
   REQUIRE(before.contains("conv2d output"));
@@ -70,8 +70,8 @@ TEST_CASE("A convolution with ReLU before max-pooling is not kept, but for a byt
 }
 
 TEST_CASE("ReLU goes into the max-pooling before or behind it, in training and in evaluation") {
-  for (const std::string& layers : {conv + ", relu, {maxpool2d: {kernel: 3, stride: 2, padding: 1}}",
-                                    conv + ", {maxpool2d: {kernel: 3, stride: 2, padding: 1}}, relu"}) {
+  for (const std::string& layers : {wide_conv + ", relu, {maxpool2d: {kernel: 3, stride: 2, padding: 1}}",
+                                    wide_conv + ", {maxpool2d: {kernel: 3, stride: 2, padding: 1}}, relu"}) {
     for (const GraphMode mode : {GraphMode::training, GraphMode::evaluation}) {
       const Graph graph = graph_of(layers, true, mode);
       CHECK(pools_with_relu(graph));
@@ -84,23 +84,23 @@ TEST_CASE("ReLU goes into the max-pooling before or behind it, in training and i
 
 TEST_CASE("ReLU stays where something besides the max-pooling reads it") {
   const Graph graph =
-      graph_of(conv + ", relu, {residual: {layers: [{maxpool2d: {kernel: 3, stride: 1, padding: 1}}]}}", true);
+      graph_of(wide_conv + ", relu, {residual: {layers: [{maxpool2d: {kernel: 3, stride: 1, padding: 1}}]}}", true);
   CHECK_FALSE(pools_with_relu(graph));
   CHECK(attributes_of<Conv2dAttributes>(find(graph, OpKind::conv2d).op).relu);
 }
 
 TEST_CASE("Windows of 256 elements have no byte to spare for ReLU") {
   for (const std::string& layers :
-       {conv + ", relu, {maxpool2d: {kernel: 16}}", conv + ", {maxpool2d: {kernel: 16}}, relu"}) {
+       {wide_conv + ", relu, {maxpool2d: {kernel: 16}}", wide_conv + ", {maxpool2d: {kernel: 16}}, relu"}) {
     const Graph graph = graph_of(layers, true);
     CHECK_FALSE(pools_with_relu(graph));
     CHECK(count(graph, OpKind::activation_backward) == 1);
   }
-  CHECK(pools_with_relu(graph_of(conv + ", relu, {maxpool2d: {kernel: [15, 16]}}", true)));
+  CHECK(pools_with_relu(graph_of(wide_conv + ", relu, {maxpool2d: {kernel: [15, 16]}}", true)));
 }
 
 TEST_CASE("Other activations stay before max-pooling") {
-  const Graph graph = graph_of(conv + ", tanh, {maxpool2d: {kernel: 2}}", true);
+  const Graph graph = graph_of(wide_conv + ", tanh, {maxpool2d: {kernel: 2}}", true);
   CHECK_FALSE(pools_with_relu(graph));
   CHECK(count(graph, OpKind::activation) == 1);
 }
@@ -111,10 +111,10 @@ TEST_CASE("The gradient of ReLU reads its mask off the last dropout or flatten b
     OpKind last;
   };
   for (const Example& example :
-       {Example{conv + ", relu, dropout, " + conv, "conv2d output", OpKind::dropout},
-        Example{conv + ", relu, flatten", "conv2d output", OpKind::flatten},
-        Example{conv + ", relu, dropout, flatten", "conv2d output", OpKind::flatten},
-        Example{conv + ", relu, flatten, dropout", "conv2d output", OpKind::dropout},
+       {Example{wide_conv + ", relu, dropout, " + wide_conv, "conv2d output", OpKind::dropout},
+        Example{wide_conv + ", relu, flatten", "conv2d output", OpKind::flatten},
+        Example{wide_conv + ", relu, dropout, flatten", "conv2d output", OpKind::flatten},
+        Example{wide_conv + ", relu, flatten, dropout", "conv2d output", OpKind::dropout},
         Example{"flatten, {linear: {out: 70}}, relu, dropout, dropout", "linear output", OpKind::dropout}}) {
     INFO(example.layers);
     const Graph before = graph_of(example.layers, false), after = graph_of(example.layers, true);
@@ -134,14 +134,15 @@ TEST_CASE("The gradient of ReLU reads its mask off the last dropout or flatten b
 }
 
 TEST_CASE("The gradient of ReLU reads ReLU's output where more than dropout does, and that of tanh always") {
-  for (const std::string& layers : {conv + ", relu, {residual: {layers: [dropout]}}", conv + ", tanh, dropout"}) {
+  for (const std::string& layers :
+       {wide_conv + ", relu, {residual: {layers: [dropout]}}", wide_conv + ", tanh, dropout"}) {
     const Graph before = graph_of(layers, false), after = graph_of(layers, true);
     CHECK(find(after, OpKind::activation_backward).inputs == find(before, OpKind::activation_backward).inputs);
   }
 }
 
 TEST_CASE("Batch norm with ReLU keeps what went into it and nothing else") {
-  const Graph graph = graph_of(conv + ", batchnorm2d, relu, {avgpool2d: {kernel: 2}}", true);
+  const Graph graph = graph_of(wide_conv + ", batchnorm2d, relu, {avgpool2d: {kernel: 2}}", true);
   const auto kept = kept_values(graph);
   CHECK_FALSE(kept.contains("batchnorm2d output"));
   CHECK(kept.at("conv2d output").readers == std::set{OpKind::batchnorm2d_backward});

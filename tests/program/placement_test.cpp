@@ -18,7 +18,7 @@ using Kind = Instruction::Kind;
 
 namespace {
 
-const std::string layers =
+const std::string placed_layers =
     "data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 64}\n"
     "model:\n  layers:\n"
     "    - conv2d: {out: 6, kernel: 3, padding: 1}\n"
@@ -92,7 +92,7 @@ TEST_CASE("every buffer of a run has a place of its own while it lives, in any o
         continue;
       INFO(variant << memory);
       const Experiment experiment =
-          parse_experiment(layers + variant + "memory:\n  allocator: planned\n" + memory, "test.yaml");
+          parse_experiment(placed_layers + variant + "memory:\n  allocator: planned\n" + memory, "test.yaml");
       const DataDescription data = described_data({8, 8, 3}, 10, 64, 20);
       const Program program = compile(experiment, data, DescribedDevice(5'001));
       REQUIRE(program.placement);
@@ -115,13 +115,13 @@ TEST_CASE("every buffer of a run has a place of its own while it lives, in any o
 }
 
 TEST_CASE("only memory.allocator: planned gives buffers places") {
-  const Experiment experiment = parse_experiment(layers, "test.yaml");
+  const Experiment experiment = parse_experiment(placed_layers, "test.yaml");
   CHECK_FALSE(compile(experiment, described_data({8, 8, 3}, 10, 64), DescribedDevice()).placement);
 }
 
 TEST_CASE("micro-batches of both sizes and evaluations share bytes; what is loaded shares none") {
   const Experiment experiment =
-      parse_experiment(layers + "train: {batch_size: 9}\nmemory: {allocator: planned}\n", "test.yaml");
+      parse_experiment(placed_layers + "train: {batch_size: 9}\nmemory: {allocator: planned}\n", "test.yaml");
   const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64, 20), DescribedDevice());
   const BufferLifetimes lifetimes = find_lifetimes(program);
   std::int64_t sum = 0;

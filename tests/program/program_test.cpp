@@ -15,7 +15,7 @@ using Kind = Instruction::Kind;
 
 namespace {
 
-Experiment experiment_of(const std::string& layers, const std::string& rest = "") {
+Experiment image_experiment(const std::string& layers, const std::string& rest = "") {
   return parse_experiment(
       "data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 64}\n"
       "model:\n  layers:\n" +
@@ -61,14 +61,14 @@ TEST_CASE("every operand is live when it is used and a step leaves only what loa
                            "optimizer: {type: adamw}\n",
                            "train: {batch_size: 7, accumulation_steps: 10, epochs: 1, eval_every: 1}\n"
                            "optimizer: {type: sgd, momentum: 0.9, weight_decay: 0.1}\n"}) {
-    const Experiment experiment = experiment_of(residual_network, rest);
+    const Experiment experiment = image_experiment(residual_network, rest);
     const DataDescription data = described_data({8, 8, 3}, 10, 64, 23);
     check_lifetimes(compile(experiment, data, DescribedDevice(1000)), RunSchedule(experiment, data));
   }
 }
 
 TEST_CASE("ReLU is applied by the layer before it and in-place layers own no buffer") {
-  const Experiment experiment = experiment_of(residual_network, "train: {batch_size: 8}\n");
+  const Experiment experiment = image_experiment(residual_network, "train: {batch_size: 8}\n");
   const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64), DescribedDevice());
   std::set<std::string> names;
   for (const Buffer& buffer : program.buffers) names.insert(buffer.name);
@@ -84,7 +84,7 @@ TEST_CASE("ReLU is applied by the layer before it and in-place layers own no buf
 
 TEST_CASE(
     "a training step computes the loss and its gradient in one call, over the logits; evaluation the loss alone") {
-  const Experiment experiment = experiment_of(residual_network, "train: {batch_size: 8}\n");
+  const Experiment experiment = image_experiment(residual_network, "train: {batch_size: 8}\n");
   const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64, 8), DescribedDevice());
   int num_of_training = 0, num_of_evaluation = 0;
   for (const OpCall& call : program.calls) {
@@ -106,7 +106,7 @@ TEST_CASE(
 
 TEST_CASE("every update reads the loss first") {
   const Experiment experiment =
-      experiment_of(residual_network, "train: {batch_size: 8, clip_norm: 1.0}\noptimizer: {type: adamw}\n");
+      image_experiment(residual_network, "train: {batch_size: 8, clip_norm: 1.0}\noptimizer: {type: adamw}\n");
   const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64), DescribedDevice());
   int num_updates = 0;
   for (const OpCall& call : program.calls) {
@@ -121,7 +121,7 @@ TEST_CASE("every update reads the loss first") {
 TEST_CASE("no call writes over a buffer that a later call still reads as it was") {
   // A slow, separate witness: each buffer's content is a version number; a read must see the version that the graph's
   // value had when it was written. Values are told apart by (writer, output).
-  const Experiment experiment = experiment_of(residual_network, "train: {batch_size: 8}\n");
+  const Experiment experiment = image_experiment(residual_network, "train: {batch_size: 8}\n");
   const DataDescription data = described_data({8, 8, 3}, 10, 64);
   const Program program = compile(experiment, data, DescribedDevice());
   const Routine& routine = program.micro_batches[0].first;
@@ -147,7 +147,7 @@ TEST_CASE("no call writes over a buffer that a later call still reads as it was"
 }
 
 TEST_CASE("the odd last batch and evaluation have routines of their own") {
-  const Experiment experiment = experiment_of(residual_network, "train: {batch_size: 10}\n");
+  const Experiment experiment = image_experiment(residual_network, "train: {batch_size: 10}\n");
   const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64, 23), DescribedDevice());
   REQUIRE(program.micro_batches.size() == 2);
   CHECK(program.micro_batches[0].batch_size == 10);
@@ -159,14 +159,14 @@ TEST_CASE("the odd last batch and evaluation have routines of their own") {
 }
 
 TEST_CASE("a model without parameters is refused") {
-  const Experiment experiment = experiment_of("    - flatten\n");
+  const Experiment experiment = image_experiment("    - flatten\n");
   const DataDescription data = described_data({1, 1, 10}, 10, 64);
   CHECK_THROWS_WITH(compile(experiment, data, DescribedDevice()), Catch::Matchers::Contains("no parameters to train"));
 }
 
 TEST_CASE("the schedule cuts epochs into steps, micro-batches and evaluations") {
   const Experiment experiment =
-      experiment_of(residual_network, "train: {batch_size: 10, accumulation_steps: 3, epochs: 2}\n");
+      image_experiment(residual_network, "train: {batch_size: 10, accumulation_steps: 3, epochs: 2}\n");
   const RunSchedule schedule(experiment, described_data({8, 8, 3}, 10, 64, 5));
   // 64 = 6 × 10 + 4: seven micro-batches, in steps of 3, 3 and 1.
   CHECK(schedule.steps_per_epoch() == 3);
@@ -183,7 +183,7 @@ TEST_CASE("the schedule cuts epochs into steps, micro-batches and evaluations") 
 }
 
 TEST_CASE("a batch larger than the data is the whole data") {
-  const Experiment experiment = experiment_of(residual_network, "train: {batch_size: 1000}\n");
+  const Experiment experiment = image_experiment(residual_network, "train: {batch_size: 1000}\n");
   const RunSchedule schedule(experiment, described_data({8, 8, 3}, 10, 64));
   CHECK(schedule.batch_size() == 64);
   CHECK(schedule.odd_batch_size() == 0);

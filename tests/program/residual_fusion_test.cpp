@@ -19,8 +19,8 @@ using Kind = Instruction::Kind;
 
 namespace {
 
-const std::string conv = "{conv2d: {out: 4, kernel: 3, padding: 1}}";
-const std::string plain_bn = conv + ", batchnorm2d";
+const std::string plain_conv = "{conv2d: {out: 4, kernel: 3, padding: 1}}";
+const std::string plain_bn = plain_conv + ", batchnorm2d";
 
 Program program_of(const std::string& layers, const std::string& rest = "", const Shape& sample = {8, 8, 3}) {
   const std::string shape = sample.rank() == 3 ? "[8, 8, 3]" : "[6]";
@@ -49,20 +49,20 @@ bool is_layernorm_with_addend(const OpCall& call) {
 }
 
 /// What of a routine's residual blocks is one op and what is not.
-struct Counts {
+struct ResidualCounts {
   int batchnorms = 0, again = 0, inferences = 0, batchnorm_gradients = 0, layernorms = 0, layernorm_gradients = 0;
   int sums = 0, relu_gradients = 0;
-  friend bool operator==(const Counts&, const Counts&) = default;
+  friend bool operator==(const ResidualCounts&, const ResidualCounts&) = default;
 };
-std::ostream& operator<<(std::ostream& out, const Counts& c) {
+std::ostream& operator<<(std::ostream& out, const ResidualCounts& c) {
   return out << c.batchnorms << " batch norms with an addend, " << c.again << " of them again, " << c.inferences
              << " in evaluation, " << c.batchnorm_gradients << " gradients, " << c.layernorms
              << " layer norms of sums, " << c.layernorm_gradients << " gradients; " << c.sums << " sums, "
              << c.relu_gradients << " gradients of relu";
 }
 
-Counts counts_of(const Program& program, const Routine& routine) {
-  Counts counts;
+ResidualCounts counts_of(const Program& program, const Routine& routine) {
+  ResidualCounts counts;
   for (const OpCall* const call : calls_of(program, routine)) {
     const bool adds = is_batchnorm_with_addend(*call);
     counts.batchnorms += adds && call->op.kind == OpKind::batchnorm2d ? 1 : 0;
@@ -78,13 +78,13 @@ Counts counts_of(const Program& program, const Routine& routine) {
   return counts;
 }
 
-Counts training_counts(const std::string& layers, const std::string& memory = "recompute_cheap: false",
-                       const Shape& sample = {8, 8, 3}) {
+ResidualCounts training_counts(const std::string& layers, const std::string& memory = "recompute_cheap: false",
+                               const Shape& sample = {8, 8, 3}) {
   const Program program = program_of(layers, "train: {batch_size: 16}\nmemory: {" + memory + "}\n", sample);
   return counts_of(program, program.micro_batches[0].first);
 }
 
-Counts evaluation_counts(const std::string& layers, const Shape& sample = {8, 8, 3}) {
+ResidualCounts evaluation_counts(const std::string& layers, const Shape& sample = {8, 8, 3}) {
   const Program program = program_of(layers, "train: {batch_size: 16}\n", sample);
   return counts_of(program, program.evaluations[0]);
 }
@@ -101,13 +101,13 @@ const std::string mlp_block = residual("layernorm, {linear: {out: 20}}, gelu, {l
 }  // namespace
 
 TEST_CASE("the sum and the ReLU behind a batch norm are part of it, and so is the gradient of ReLU") {
-  const std::string layers = plain_bn + ", relu, " + block + ", relu, " + conv + end_of_images;
-  CHECK(training_counts(layers) == Counts{.batchnorms = 1, .batchnorm_gradients = 1, .sums = 1});
-  CHECK(evaluation_counts(layers) == Counts{.inferences = 1});
+  const std::string layers = plain_bn + ", relu, " + block + ", relu, " + plain_conv + end_of_images;
+  CHECK(training_counts(layers) == ResidualCounts{.batchnorms = 1, .batchnorm_gradients = 1, .sums = 1});
+  CHECK(evaluation_counts(layers) == ResidualCounts{.inferences = 1});
 }
 
 TEST_CASE("of two batch norms that end in one sum the shortcut's takes it") {
-  const std::string layers = plain_bn + ", relu, " + down + ", relu, " + conv + end_of_images;
+  const std::string layers = plain_bn + ", relu, " + down + ", relu, " + plain_conv + end_of_images;
   const Program program = program_of(layers, "train: {batch_size: 16}\n");
   for (const OpCall* const call : calls_of(program, program.micro_batches[0].first)) {
     if (call->op.kind != OpKind::batchnorm2d || !is_batchnorm_with_addend(*call)) continue;
@@ -116,22 +116,23 @@ TEST_CASE("of two batch norms that end in one sum the shortcut's takes it") {
     CHECK(call->outputs[0] == call->inputs.back());
     CHECK(program.buffers[call->outputs[0]].name == "3.layers.1.output");
   }
-  CHECK(evaluation_counts(layers) == Counts{.inferences = 1});
+  CHECK(evaluation_counts(layers) == ResidualCounts{.inferences = 1});
 }
 
 TEST_CASE(
     "without ReLU, or where ReLU is not alone behind it, a sum is part of a batch norm and its gradient is none") {
-  for (const std::string& behind : {std::string(", silu"), std::string(""), ", " + residual("relu, " + conv)}) {
+  for (const std::string& behind : {std::string(", silu"), std::string(""), ", " + residual("relu, " + plain_conv)}) {
     INFO(behind);
-    const Counts counts = training_counts(plain_bn + ", " + block + behind + end_of_images);
+    const ResidualCounts counts = training_counts(plain_bn + ", " + block + behind + end_of_images);
     CHECK(counts.batchnorms == 1);
     CHECK(counts.batchnorm_gradients == 0);
   }
 }
 
 TEST_CASE("a block that is run again is run again as one op") {
-  const Counts counts = training_counts(
-      plain_bn + ", relu, " + block + ", relu, " + block + ", relu, " + conv + end_of_images, "recompute_cheap: true");
+  const ResidualCounts counts =
+      training_counts(plain_bn + ", relu, " + block + ", relu, " + block + ", relu, " + plain_conv + end_of_images,
+                      "recompute_cheap: true");
   CHECK(counts.batchnorms == 2);
   CHECK(counts.again >= 2);
   CHECK(counts.batchnorm_gradients == 2);
@@ -139,7 +140,7 @@ TEST_CASE("a block that is run again is run again as one op") {
 }
 
 TEST_CASE("a block is run again where a pattern names its batch norm, its sum or both") {
-  const std::string layers = plain_bn + ", relu, " + block + ", relu, " + conv + end_of_images;
+  const std::string layers = plain_bn + ", relu, " + block + ", relu, " + plain_conv + end_of_images;
   for (const std::string pattern : {"3.layers.4", "3", "batchnorm2d", "residual"}) {
     INFO(pattern);
     const Program program = program_of(layers, "train: {batch_size: 16, checkpointing: {layers: ['" + pattern +
@@ -151,9 +152,9 @@ TEST_CASE("a block is run again where a pattern names its batch norm, its sum or
 TEST_CASE("a batch norm that something stands behind, or whose output is read twice, has no addend") {
   // ReLU before the sum, a layer before it, a second reader, a shortcut that ends in another layer and runs later.
   for (const std::string& layers : {residual(plain_bn + ", relu"), residual(plain_bn + ", {avgpool2d: {kernel: 1}}"),
-                                    plain_bn + ", " + residual(conv), residual(plain_bn, conv)}) {
+                                    plain_bn + ", " + residual(plain_conv), residual(plain_bn, plain_conv)}) {
     INFO(layers);
-    const std::string whole = conv + ", " + layers + ", relu, " + conv + end_of_images;
+    const std::string whole = plain_conv + ", " + layers + ", relu, " + plain_conv + end_of_images;
     CHECK(training_counts(whole).batchnorms == 0);
     CHECK(training_counts(whole).batchnorm_gradients == 0);
     CHECK(evaluation_counts(whole).inferences == 0);
@@ -162,7 +163,7 @@ TEST_CASE("a batch norm that something stands behind, or whose output is read tw
 
 TEST_CASE("the gradient of ReLU is part of no batch norm where the mask is read further on") {
   const std::string layers = plain_bn + ", relu, " + block + ", relu, dropout" + end_of_images;
-  const Counts counts = training_counts(layers);
+  const ResidualCounts counts = training_counts(layers);
   CHECK(counts.batchnorms == 1);
   CHECK(counts.batchnorm_gradients == 0);
   CHECK(counts.relu_gradients == 1);
@@ -174,9 +175,9 @@ TEST_CASE("blocks that normalise first take the sum before and add the gradient 
   const Shape features{6};
   // The last sum is read by its layer norm alone; the first block's input is no sum.
   CHECK(training_counts(layers, "recompute_cheap: false", features) ==
-        Counts{.layernorms = 2, .layernorm_gradients = 2, .relu_gradients = 2});
+        ResidualCounts{.layernorms = 2, .layernorm_gradients = 2, .relu_gradients = 2});
   // In evaluation nothing but the layer norm reads the last sum, which it could not write over.
-  CHECK(evaluation_counts(layers, features) == Counts{.layernorms = 1, .sums = 1});
+  CHECK(evaluation_counts(layers, features) == ResidualCounts{.layernorms = 1, .sums = 1});
 }
 
 TEST_CASE("however much is computed again, in 16 bit the gradients of layer norms add what comes past their blocks") {
@@ -217,15 +218,16 @@ TEST_CASE("a sum with ReLU, a view of a sum, and a gradient that is added to its
     return training_counts(first + layers + last, "recompute_cheap: false", features);
   };
   CHECK(counts(mlp + ", relu, " + mlp_block).layernorms == 0);
-  CHECK(counts(mlp + ", " + residual("flatten, layernorm, {linear: {out: 12}}")) == Counts{.sums = 4});
+  CHECK(counts(mlp + ", " + residual("flatten, layernorm, {linear: {out: 12}}")) == ResidualCounts{.sums = 4});
   CHECK(counts(residual("layernorm")).layernorm_gradients == 0);
 }
 
 TEST_CASE("without memory.in_place only what holds no more stays fused") {
   const std::string memory = "recompute_cheap: false, in_place: false";
-  const Counts images = training_counts(plain_bn + ", relu, " + block + ", relu, " + conv + end_of_images, memory);
-  CHECK(images == Counts{.batchnorms = 1, .sums = 1, .relu_gradients = 1});
-  const Counts features = training_counts(
+  const ResidualCounts images =
+      training_counts(plain_bn + ", relu, " + block + ", relu, " + plain_conv + end_of_images, memory);
+  CHECK(images == ResidualCounts{.batchnorms = 1, .sums = 1, .relu_gradients = 1});
+  const ResidualCounts features = training_counts(
       "{linear: {out: 12}}, " + mlp_block + ", " + mlp_block + ", {linear: {out: 10}}", memory, Shape{6});
   CHECK(features.layernorms == 0);
   CHECK(features.layernorm_gradients == 2);
@@ -242,7 +244,7 @@ TEST_CASE("a block as one op holds no more at once than as two") {
       const auto images = [&](const std::string& between) {
         return plain_bn + ", relu, " + residual(plain_bn + ", relu, " + plain_bn + between) + ", relu, " +
                residual(plain_bn + between, plain_bn + between) + ", relu, " + residual(plain_bn + between) +
-               ", relu, " + conv + end_of_images;
+               ", relu, " + plain_conv + end_of_images;
       };
       CHECK(peak_bytes(program_of(images(""), rest)) <= peak_bytes(program_of(images(apart), rest)));
       const auto features = [&](const std::string& between) {

@@ -25,9 +25,9 @@ class DeviceWithStatistics : public DescribedDevice {
   mutable std::vector<Op> asked;
 };
 
-const std::string conv = "{conv2d: {out: 4, kernel: 3, padding: 1, bias: false}}";
+const std::string unbiased_conv = "{conv2d: {out: 4, kernel: 3, padding: 1, bias: false}}";
 const std::string biased_conv = "{conv2d: {out: 4, kernel: 3, padding: 1}}";
-const std::string conv_bn = conv + ", batchnorm2d";
+const std::string conv_bn = unbiased_conv + ", batchnorm2d";
 const std::string end_of_images = ", flatten, {linear: {out: 10}}";
 
 Program program_of(const std::string& layers, const std::string& train = "amp: fp16",
@@ -56,23 +56,23 @@ bool has_given_sums(const Op& op) {
   return attributes != nullptr && attributes->given_sums;
 }
 
-struct Counts {
+struct StatisticsCounts {
   int convolutions = 0, norms = 0;
-  friend bool operator==(const Counts&, const Counts&) = default;
+  friend bool operator==(const StatisticsCounts&, const StatisticsCounts&) = default;
 };
-std::ostream& operator<<(std::ostream& out, const Counts& counts) {
+std::ostream& operator<<(std::ostream& out, const StatisticsCounts& counts) {
   return out << counts.convolutions << " convolutions with statistics, " << counts.norms << " norms that take them";
 }
 
-Counts counts_of(const Program& program, const Routine& routine) {
-  Counts counts;
+StatisticsCounts counts_of(const Program& program, const Routine& routine) {
+  StatisticsCounts counts;
   for (const OpCall* const call : calls_of(program, routine)) {
     counts.convolutions += has_statistics(call->op) ? 1 : 0;
     counts.norms += has_given_sums(call->op) ? 1 : 0;
   }
   return counts;
 }
-Counts training_counts(const std::string& layers, const std::string& train = "amp: fp16") {
+StatisticsCounts training_counts(const std::string& layers, const std::string& train = "amp: fp16") {
   const Program program = program_of(layers, train);
   return counts_of(program, program.micro_batches[0].first);
 }
@@ -111,7 +111,7 @@ std::size_t place_of(const Routine& routine, Kind kind, BufferId buffer) {
 TEST_CASE("a batch norm behind a convolution takes its sums, which are held from the one to the other") {
   const Program program = program_of(conv_bn + ", relu, " + conv_bn);
   const Routine& routine = program.micro_batches[0].first;
-  CHECK(counts_of(program, routine) == Counts{2, 2});
+  CHECK(counts_of(program, routine) == StatisticsCounts{2, 2});
   require_consistent(program, routine);
   const std::vector<const OpCall*> calls = calls_of(program, routine);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -138,8 +138,8 @@ TEST_CASE("a batch norm behind a convolution takes its sums, which are held from
 
 TEST_CASE("sums stand behind the addend of a residual block, and without weights where there are none") {
   const Program program =
-      program_of(conv_bn + ", {residual: {layers: [" + conv + ", {batchnorm2d: {affine: false}}]}}");
-  CHECK(counts_of(program, program.micro_batches[0].first) == Counts{2, 2});
+      program_of(conv_bn + ", {residual: {layers: [" + unbiased_conv + ", {batchnorm2d: {affine: false}}]}}");
+  CHECK(counts_of(program, program.micro_batches[0].first) == StatisticsCounts{2, 2});
   require_consistent(program, program.micro_batches[0].first);
   bool found = false;
   for (const OpCall* const call : calls_of(program, program.micro_batches[0].first)) {
@@ -154,25 +154,25 @@ TEST_CASE("sums stand behind the addend of a residual block, and without weights
 }
 
 TEST_CASE("other pairs stay as they are") {
-  CHECK(training_counts(biased_conv + ", batchnorm2d") == Counts{});
-  CHECK(training_counts(conv + ", relu, batchnorm2d") == Counts{});
-  CHECK(training_counts(conv + ", {maxpool2d: {kernel: 2}}, batchnorm2d") == Counts{});
-  CHECK(training_counts(conv + ", silu") == Counts{});
-  CHECK(training_counts(conv_bn, "amp: bf16") == Counts{});
-  CHECK(training_counts(conv_bn, "amp: off") == Counts{});
+  CHECK(training_counts(biased_conv + ", batchnorm2d") == StatisticsCounts{});
+  CHECK(training_counts(unbiased_conv + ", relu, batchnorm2d") == StatisticsCounts{});
+  CHECK(training_counts(unbiased_conv + ", {maxpool2d: {kernel: 2}}, batchnorm2d") == StatisticsCounts{});
+  CHECK(training_counts(unbiased_conv + ", silu") == StatisticsCounts{});
+  CHECK(training_counts(conv_bn, "amp: bf16") == StatisticsCounts{});
+  CHECK(training_counts(conv_bn, "amp: off") == StatisticsCounts{});
   const Program elsewhere = program_of(conv_bn, "amp: fp16", DescribedDevice());
-  CHECK(counts_of(elsewhere, elsewhere.micro_batches[0].first) == Counts{});
+  CHECK(counts_of(elsewhere, elsewhere.micro_batches[0].first) == StatisticsCounts{});
   const Program program = program_of(conv_bn);
   REQUIRE(program.evaluations.size() == 2);
-  for (const Routine& evaluation : program.evaluations) CHECK(counts_of(program, evaluation) == Counts{});
+  for (const Routine& evaluation : program.evaluations) CHECK(counts_of(program, evaluation) == StatisticsCounts{});
 }
 
 TEST_CASE("whoever else reads the convolution's output, its sums are those of it") {
   const std::string residual = "{residual: {layers: [batchnorm2d]}}";
-  CHECK(training_counts(conv + ", " + residual) == Counts{1, 1});
+  CHECK(training_counts(unbiased_conv + ", " + residual) == StatisticsCounts{1, 1});
   const std::string of_two_norms = "{residual: {layers: [batchnorm2d], shortcut: [batchnorm2d]}}";
-  const Program program = program_of(conv + ", " + of_two_norms);
-  CHECK(counts_of(program, program.micro_batches[0].first) == Counts{1, 2});
+  const Program program = program_of(unbiased_conv + ", " + of_two_norms);
+  CHECK(counts_of(program, program.micro_batches[0].first) == StatisticsCounts{1, 2});
   require_consistent(program, program.micro_batches[0].first);
 }
 
@@ -180,8 +180,8 @@ TEST_CASE("accumulating micro-batches and an odd last batch take sums too") {
   const Program program = program_of(conv_bn, "amp: fp16, accumulation_steps: 3", DeviceWithStatistics(), 12);
   REQUIRE(program.micro_batches.size() == 2);
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
-    CHECK(counts_of(program, micro_batch.first) == Counts{1, 1});
-    CHECK(counts_of(program, micro_batch.next) == Counts{1, 1});
+    CHECK(counts_of(program, micro_batch.first) == StatisticsCounts{1, 1});
+    CHECK(counts_of(program, micro_batch.next) == StatisticsCounts{1, 1});
   }
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("what is computed again runs as it did: a convolution with its statist
 
 TEST_CASE("a device is asked about convolutions in front of a batch norm alone, and not for evaluation") {
   const DeviceWithStatistics device;
-  program_of(conv_bn + ", " + conv + ", silu, " + biased_conv + ", batchnorm2d", "amp: fp16", device);
+  program_of(conv_bn + ", " + unbiased_conv + ", silu, " + biased_conv + ", batchnorm2d", "amp: fp16", device);
   REQUIRE(device.asked.size() == 1);
   CHECK(device.asked[0].inputs[0].shape[3] == 3);
   CHECK(device.asked[0].outputs.size() == 3);

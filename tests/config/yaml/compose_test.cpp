@@ -10,15 +10,13 @@
 namespace trainer {
 namespace {
 
-const std::string layers = "model: {layers: [flatten, linear: {out: 10}]}\n";
-
-Experiment parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_experiment(layers + text, "some/where/test.yaml", overrides);
+Experiment compose(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_experiment("model: {layers: [flatten, linear: {out: 10}]}\n" + text, "some/where/test.yaml", overrides);
 }
 
-std::string error_of(const std::string& text) {
+std::string error_of_composing(const std::string& text) {
   try {
-    parse(text);
+    compose(text);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -30,7 +28,7 @@ const std::string extends_folder = std::string(TRAINER_SOURCE_DIR) + "/tests/con
 }  // namespace
 
 TEST_CASE("name and output default to the file's name") {
-  const Experiment experiment = parse("");
+  const Experiment experiment = compose("");
   CHECK(experiment.name == "test");
   CHECK(experiment.output == "runs/test");
   CHECK(experiment.config_path == "some/where/test.yaml");
@@ -38,7 +36,7 @@ TEST_CASE("name and output default to the file's name") {
 
 TEST_CASE("references take values of keys, of defaults and of the environment") {
   setenv("TRAINER_TEST_VALUE", "from-outside", 1);
-  const Experiment experiment = parse(
+  const Experiment experiment = compose(
       "name: ${optimizer.type}-${train.batch_size}\n"
       "output: ${env:TRAINER_TEST_VALUE}/${name}/${model.layers.1.linear.out}-${optimizer.lr}\n"
       "optimizer: adamw\n"
@@ -49,20 +47,20 @@ TEST_CASE("references take values of keys, of defaults and of the environment") 
 }
 
 TEST_CASE("two dollars stand for one that refers to nothing") {
-  CHECK(parse("name: $${name}\n").name == "${name}");
-  CHECK(parse("name: cost$\n").name == "cost$");
+  CHECK(compose("name: $${name}\n").name == "${name}");
+  CHECK(compose("name: cost$\n").name == "cost$");
 }
 
 TEST_CASE("an override may hold a reference, and be referred to") {
-  CHECK(parse("output: runs/${seed}\n", {"seed=7"}).output == "runs/7");
-  CHECK(parse("", {"name=s${seed}", "seed=4"}).name == "s4");
+  CHECK(compose("output: runs/${seed}\n", {"seed=7"}).output == "runs/7");
+  CHECK(compose("", {"name=s${seed}", "seed=4"}).name == "s4");
 }
 
 TEST_CASE("references that grow without end are refused") {
   std::string text = "name: " + std::string(100, 'a') + "\n";
   text += "output: \"";
   for (int i = 0; i < 60; ++i) text += "${name}";
-  CHECK(error_of(text + "\"\n").find("references make this longer than 4096 bytes") != std::string::npos);
+  CHECK(error_of_composing(text + "\"\n").find("references make this longer than 4096 bytes") != std::string::npos);
 }
 
 TEST_CASE("a child's keys go before its base's; maps are merged and lists replaced") {
@@ -102,18 +100,18 @@ TEST_CASE("files that extend one another in a circle, or too deep, are refused")
 }
 
 TEST_CASE("on, off, true and false are booleans where one is expected, and words elsewhere") {
-  CHECK_FALSE(parse("memory: {preflight: off}\n").memory.preflight);
-  CHECK(parse("memory: {preflight: on}\n").memory.preflight);
-  CHECK_FALSE(parse("data: {shuffle: false}\n").data.shuffle);
-  CHECK(parse("train: {amp: off, batch_size: all}\n").train.batch_size == BatchSize::Word::all);
-  CHECK_NOTHROW(parse("train: {amp: false, checkpointing: off}\n"));
-  CHECK(parse("name: no\n").name == "no");
-  CHECK(parse("name: 010\n").name == "010");
+  CHECK_FALSE(compose("memory: {preflight: off}\n").memory.preflight);
+  CHECK(compose("memory: {preflight: on}\n").memory.preflight);
+  CHECK_FALSE(compose("data: {shuffle: false}\n").data.shuffle);
+  CHECK(compose("train: {amp: off, batch_size: all}\n").train.batch_size == BatchSize::Word::all);
+  CHECK_NOTHROW(compose("train: {amp: false, checkpointing: off}\n"));
+  CHECK(compose("name: no\n").name == "no");
+  CHECK(compose("name: 010\n").name == "010");
 }
 
 TEST_CASE("sizes, intervals, pairs and devices are read in all their forms") {
-  CHECK(parse("memory: {limit: 1500MB}\n").memory.limit == 1'500'000'000);
-  CHECK(parse("memory: {limit: 4096}\n").memory.limit == 4096);
+  CHECK(compose("memory: {limit: 1500MB}\n").memory.limit == 1'500'000'000);
+  CHECK(compose("memory: {limit: 4096}\n").memory.limit == 4096);
   const Experiment experiment = parse_experiment(
       "model: {layers: [conv2d: {out: 4, kernel: [3, 5], padding: 1}, maxpool2d: {kernel: 3}, avgpool2d: {kernel: 3, "
       "stride: 2}]}\ncheckpoint: {every: 2ep}\nschedule: {type: step, every: 50}\ndevice: cuda:1\n",
@@ -132,11 +130,11 @@ TEST_CASE("sizes, intervals, pairs and devices are read in all their forms") {
 }
 
 TEST_CASE("the defaults of learning rate and weight decay follow the optimizer") {
-  CHECK(parse("").optimizer.lr == 0.01);
-  CHECK(parse("optimizer: adam\n").optimizer.lr == 0.001);
-  CHECK(parse("optimizer: adam\n").optimizer.weight_decay == 0.0);
-  CHECK(parse("optimizer: adamw\n").optimizer.weight_decay == 0.01);
-  CHECK(parse("optimizer: {type: adamw, lr: 3, weight_decay: 0}\n").optimizer.weight_decay == 0.0);
+  CHECK(compose("").optimizer.lr == 0.01);
+  CHECK(compose("optimizer: adam\n").optimizer.lr == 0.001);
+  CHECK(compose("optimizer: adam\n").optimizer.weight_decay == 0.0);
+  CHECK(compose("optimizer: adamw\n").optimizer.weight_decay == 0.01);
+  CHECK(compose("optimizer: {type: adamw, lr: 3, weight_decay: 0}\n").optimizer.weight_decay == 0.0);
 }
 
 TEST_CASE("files of images may have any number of channels") {
@@ -175,15 +173,15 @@ TEST_CASE("anchors and aliases stand for values") {
   REQUIRE(experiment.layers.size() == 2);
   CHECK(std::get<SequentialSpec>(experiment.layers.at(1).spec).layers.size() == 2);
   const Experiment scalars =
-      parse("optimizer: {lr: &rate 0.5, weight_decay: *rate}\nname: &name \"a b\"\noutput: *name\n");
+      compose("optimizer: {lr: &rate 0.5, weight_decay: *rate}\nname: &name \"a b\"\noutput: *name\n");
   CHECK(scalars.optimizer.weight_decay == 0.5);
   CHECK(scalars.output == "a b");
-  CHECK(error_of("seed: &seed one\n").find("test.yaml:2:13: error: 'seed': 'one' is not an integer") !=
+  CHECK(error_of_composing("seed: &seed one\n").find("test.yaml:2:13: error: 'seed': 'one' is not an integer") !=
         std::string::npos);
 }
 
 TEST_CASE("the warmup schedule is a constant one with a rise before it") {
-  const Experiment experiment = parse("schedule: {type: warmup, warmup_steps: 10}\n");
+  const Experiment experiment = compose("schedule: {type: warmup, warmup_steps: 10}\n");
   CHECK(experiment.schedule.type == ScheduleType::constant);
   CHECK(experiment.schedule.warmup_steps == 10);
 }

@@ -19,7 +19,7 @@ constexpr std::string_view base =
 
 Experiment with(const std::vector<std::string>& overrides) { return parse_experiment(base, "base.yaml", overrides); }
 
-std::string error_of(const std::vector<std::string>& overrides) {
+std::string error_of_override(const std::vector<std::string>& overrides) {
   try {
     with(overrides);
   } catch (const ConfigError& error) {
@@ -77,39 +77,40 @@ TEST_CASE("of two overrides of one key the later holds, and values may have '=' 
 }
 
 TEST_CASE("a mistake in an override names the argument and points into it") {
-  CHECK(error_of({"train.batch_sise=64"})
+  CHECK(error_of_override({"train.batch_sise=64"})
             .find("argument 'train.batch_sise=64': error: unknown key 'batch_sise' in "
                   "'train'\n"
                   "  | train.batch_sise=64\n"
                   "  |       ^~~~~~~~~~\n") == 0);
-  CHECK(error_of({"train.epochs=many"}) ==
+  CHECK(error_of_override({"train.epochs=many"}) ==
         "argument 'train.epochs=many': error: 'train.epochs': 'many' is not an integer\n"
         "  | train.epochs=many\n"
         "  |              ^~~~\n"
         "  expected: an integer of at least 0");
-  CHECK(error_of({"optimizer.lr={a: 1}"}).find("'optimizer.lr' cannot be a map") != std::string::npos);
+  CHECK(error_of_override({"optimizer.lr={a: 1}"}).find("'optimizer.lr' cannot be a map") != std::string::npos);
 }
 
 TEST_CASE("an override that cannot be set says why") {
-  CHECK(error_of({"train.epochs"}).find("no '=' in it") != std::string::npos);
-  CHECK(error_of({"train.epochs="}).find("no value after '='") != std::string::npos);
-  CHECK(error_of({"=3"}).find("a part of the key is missing") != std::string::npos);
-  CHECK(error_of({"train..epochs=3"}).find("a part of the key is missing") != std::string::npos);
-  CHECK(error_of({"tr ain=3"}).find("'tr ain' is not a key") != std::string::npos);
-  CHECK(error_of({"seed=[1"}).find("'[' is never closed") != std::string::npos);
-  CHECK(error_of({"seed=1\n2"}).find("goes over several lines") != std::string::npos);
-  CHECK(error_of({"extends=other.yaml"}).find("'extends' can only be written in a file") != std::string::npos);
-  CHECK(error_of({"model.layers.3=relu"}).find("'model.layers' is a list of 3 elements") != std::string::npos);
-  CHECK(error_of({"model.layers.x=relu"}).find("a position from 0 to 2") != std::string::npos);
-  CHECK(error_of({"model.layers.2.conv2d.out=3"}).find("did you mean 'model.layers.2.linear.out'?") !=
+  CHECK(error_of_override({"train.epochs"}).find("no '=' in it") != std::string::npos);
+  CHECK(error_of_override({"train.epochs="}).find("no value after '='") != std::string::npos);
+  CHECK(error_of_override({"=3"}).find("a part of the key is missing") != std::string::npos);
+  CHECK(error_of_override({"train..epochs=3"}).find("a part of the key is missing") != std::string::npos);
+  CHECK(error_of_override({"tr ain=3"}).find("'tr ain' is not a key") != std::string::npos);
+  CHECK(error_of_override({"seed=[1"}).find("'[' is never closed") != std::string::npos);
+  CHECK(error_of_override({"seed=1\n2"}).find("goes over several lines") != std::string::npos);
+  CHECK(error_of_override({"extends=other.yaml"}).find("'extends' can only be written in a file") != std::string::npos);
+  CHECK(error_of_override({"model.layers.3=relu"}).find("'model.layers' is a list of 3 elements") != std::string::npos);
+  CHECK(error_of_override({"model.layers.x=relu"}).find("a position from 0 to 2") != std::string::npos);
+  CHECK(error_of_override({"model.layers.2.conv2d.out=3"}).find("did you mean 'model.layers.2.linear.out'?") !=
         std::string::npos);
-  CHECK(error_of({"model.layers.0.linear.out=3"}).find("'model.layers.0' is 'flatten', which has no keys") !=
+  CHECK(error_of_override({"model.layers.0.linear.out=3"}).find("'model.layers.0' is 'flatten', which has no keys") !=
         std::string::npos);
-  CHECK(error_of({"name.first=a"}).find("'name' is 'base', which has no keys") != std::string::npos);
+  CHECK(error_of_override({"name.first=a"}).find("'name' is 'base', which has no keys") != std::string::npos);
 }
 
 TEST_CASE("mistakes of the file and of several overrides are told together, arguments last") {
-  const std::string message = error_of({"sed=1", "train.epochs=-1", "optimizer.nesterov=true", "optimizer.momentum=2"});
+  const std::string message =
+      error_of_override({"sed=1", "train.epochs=-1", "optimizer.nesterov=true", "optimizer.momentum=2"});
   CHECK(message.find("argument 'sed=1'") == 0);
   CHECK(message.find("argument 'train.epochs=-1'") != std::string::npos);
   CHECK(message.find("argument 'optimizer.momentum=2'") != std::string::npos);

@@ -17,7 +17,7 @@ using namespace trainer::recompute_problems;
 
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double no_order = std::numeric_limits<double>::infinity();
 
 std::vector<RecomputeOrder> search(const RecomputeProblem& problem) {
   return search_orders(problem, every_node_once(problem));
@@ -25,7 +25,7 @@ std::vector<RecomputeOrder> search(const RecomputeProblem& problem) {
 
 double time_within(const std::vector<RecomputeOrder>& orders, std::int64_t budget) {
   const RecomputeOrder* order = fastest_within(orders, budget);
-  return order == nullptr ? infinite : order->recompute_time;
+  return order == nullptr ? no_order : order->recompute_time;
 }
 
 double forward_time(const RecomputeProblem& problem) {
@@ -69,7 +69,7 @@ Comparison compare_with_every_order(const RecomputeProblem& problem) {
     const double least = least_recompute_time(problem, budget);
     const double found = time_within(orders, budget);
     REQUIRE(found >= least);  // or one of the two is wrong
-    if (least == infinite) break;
+    if (least == no_order) break;
     ++comparison.num_budgets;
     if (found > least) ++comparison.num_slower;
   }
@@ -216,7 +216,7 @@ TEST_CASE("Benchmark: whole fronts of large graphs", "[.benchmark]") {
               << " s; forward time computed again at 1/2, 1/5, 1/10 of the peak:";
     for (const int part : {2, 5, 10}) {
       const double time = time_within(orders, orders[0].peak_bytes / part);
-      std::cout << ' ' << (time == infinite ? std::string("none") : std::to_string(100 * time / forward) + " %");
+      std::cout << ' ' << (time == no_order ? std::string("none") : std::to_string(100 * time / forward) + " %");
     }
     std::cout << '\n';
   };

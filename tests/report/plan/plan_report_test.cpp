@@ -11,7 +11,7 @@ using namespace trainer;
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 PlanFindings sample_findings() {
   PlanFindings findings;
@@ -50,28 +50,28 @@ PlanFindings sample_findings() {
 
 TEST_CASE("activations that wait in host memory are told, and on the CPU that they save nothing") {
   PlanFindings findings = sample_findings();
-  CHECK_FALSE(has(plan_report(findings, {}), "Activations wait"));
+  CHECK_FALSE(tells(plan_report(findings, {}), "Activations wait"));
   findings.offload_bytes = 3 << 20;
-  CHECK(has(plan_report(findings, {}), "Activations wait in 3.00 MiB of this machine's memory"));
-  CHECK(has(plan_report(findings, {}), "memory.offload"));
+  CHECK(tells(plan_report(findings, {}), "Activations wait in 3.00 MiB of this machine's memory"));
+  CHECK(tells(plan_report(findings, {}), "memory.offload"));
   findings.device_kind = "cuda";
-  CHECK(has(plan_report(findings, {}), "Activations wait in 3.00 MiB of the host's memory, page-locked"));
-  CHECK_FALSE(has(plan_report(findings, {}), "memory.offload"));
+  CHECK(tells(plan_report(findings, {}), "Activations wait in 3.00 MiB of the host's memory, page-locked"));
+  CHECK_FALSE(tells(plan_report(findings, {}), "memory.offload"));
 }
 
 TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its holders") {
   const std::string report = plan_report(sample_findings(), {});
-  CHECK(has(report, "Plan of digits: 12 steps of batch 32 on cpu (a processor)\n"));
-  CHECK(has(report, "Fits. It reserves 6.00 MiB of the capacity of 8.00 MiB (memory.limit): 2.00 MiB (25.0 %) to"));
+  CHECK(tells(report, "Plan of digits: 12 steps of batch 32 on cpu (a processor)\n"));
+  CHECK(tells(report, "Fits. It reserves 6.00 MiB of the capacity of 8.00 MiB (memory.limit): 2.00 MiB (25.0 %) to"));
   PlanFindings placed = sample_findings();
   placed.allocator = AllocatorKind::planned;
-  CHECK(!has(plan_report(placed, {}), "memory.allocator"));
+  CHECK(!tells(plan_report(placed, {}), "memory.allocator"));
   placed.allocator_was_chosen = true;
   CHECK_THAT(
       plan_report(placed, {false, 1000}),
       Catch::Contains(
           "memory.allocator: auto stands for planned here: with segments of the caching allocator it does not fit."));
-  CHECK(has(report, "Outside the allocator, not counted here: 10.00 MiB (this process).\n"));
+  CHECK(tells(report, "Outside the allocator, not counted here: 10.00 MiB (this process).\n"));
   for (const char* line : {"  loading             1.00 MiB        1.00 MiB       2.00 MiB         1.00 MiB\n",
                            "  first step          4.00 MiB        4.00 MiB       6.00 MiB         1.00 MiB\n",
                            "  steady step         5.00 MiB        5.00 MiB       6.00 MiB         1.00 MiB\n",
@@ -80,9 +80,9 @@ TEST_CASE("a plan that fits tells the margin, the stages apart, the peak and its
                            "  run                 5.00 MiB        5.00 MiB       6.00 MiB\n",
                            "  32.00 KiB allocated in step 2, backward, 2 (conv2d), op conv2d_backward_weight.\n"})
     CHECK_THAT(report, Catch::Contains(line));
-  CHECK(has(report, "unaccounted for        0 B"));
-  CHECK(has(report, "peak 32.00 KiB, backward, 2 (conv2d)"));
-  CHECK(!has(report, "What to change"));
+  CHECK(tells(report, "unaccounted for        0 B"));
+  CHECK(tells(report, "peak 32.00 KiB, backward, 2 (conv2d)"));
+  CHECK(!tells(report, "What to change"));
   for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= 100);
 }
 
@@ -94,39 +94,39 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   findings.plan.failure = sample_context();
   findings.fixes = sample_fixes();
   findings.largest_batch_size = 16;
-  CHECK(has(plan_report(findings, {}), "  A batch of 16 fits (now 32).\n"));
+  CHECK(tells(plan_report(findings, {}), "  A batch of 16 fits (now 32).\n"));
   findings.one_sample_more_is_too_many = true;
   const std::string report = plan_report(findings, {});
-  CHECK(
-      has(report, "Does not fit the capacity of 8.00 MiB (memory.limit). Without a bound it would reserve 9.00 MiB."));
-  CHECK(has(report, "in step 3, backward, 2 (conv2d)"));
+  CHECK(tells(report,
+              "Does not fit the capacity of 8.00 MiB (memory.limit). Without a bound it would reserve 9.00 MiB."));
+  CHECK(tells(report, "in step 3, backward, 2 (conv2d)"));
   PlanFindings chosen = findings;
   chosen.planned_peak = 17 << 19;
   CHECK_THAT(
       plan_report(chosen, {false, 1000}),
       Catch::Contains(" Without a bound it would reserve 9.00 MiB, or 8.50 MiB with memory.allocator: planned."));
-  CHECK(has(report, "  A batch of 16 fits, and one sample more does not (now 32).\n"));
-  CHECK(has(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
+  CHECK(tells(report, "  A batch of 16 fits, and one sample more does not (now 32).\n"));
+  CHECK(tells(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch_size = 0;
   findings.one_sample_is_too_many = true;
-  CHECK(has(plan_report(findings, {}), "A batch of 1 does not fit either."));
+  CHECK(tells(plan_report(findings, {}), "A batch of 1 does not fit either."));
 }
 
 TEST_CASE("a plan for a described device says so, names each part outside, and whether scratch is exact") {
   PlanFindings findings = sample_findings();
-  CHECK_FALSE(has(plan_report(findings, {}), "Scratch"));
+  CHECK_FALSE(tells(plan_report(findings, {}), "Scratch"));
   findings.device_kind = "cuda";
   findings.device_name = "NVIDIA H200";
   findings.profile = "configs/gpus/h200.yaml";
   findings.outside_allocator = {{"estimated CUDA context", 391 << 20}, {"estimated handles", 90 << 20}};
   std::string report = plan_report(findings, {});
-  CHECK(has(report, "on cuda (NVIDIA H200)\nThe device is described by configs/gpus/h200.yaml; nothing has run"));
-  CHECK(has(report, "not counted here: 481.00 MiB (estimated CUDA context 391.00 MiB,"));
-  CHECK(has(report, "Scratch is exact"));
+  CHECK(tells(report, "on cuda (NVIDIA H200)\nThe device is described by configs/gpus/h200.yaml; nothing has run"));
+  CHECK(tells(report, "not counted here: 481.00 MiB (estimated CUDA context 391.00 MiB,"));
+  CHECK(tells(report, "Scratch is exact"));
   findings.workspace_bound = "Scratch is counted with its bound.";
   report = plan_report(findings, {});
-  CHECK(has(report, "\nScratch is counted with its bound.\n"));
-  CHECK_FALSE(has(report, "Scratch is exact"));
+  CHECK(tells(report, "\nScratch is counted with its bound.\n"));
+  CHECK_FALSE(tells(report, "Scratch is exact"));
 }
 
 TEST_CASE("the peak is explained: what the op needs, what is kept and by whom, and what is there anyway") {
@@ -181,14 +181,15 @@ TEST_CASE("the first step is told against the steady one, and training against e
 
 TEST_CASE("the predicted time says where it comes from, and notes are told") {
   PlanFindings findings = sample_findings();
-  CHECK_FALSE(has(plan_report(findings, {}), "samples/s"));
+  CHECK_FALSE(tells(plan_report(findings, {}), "samples/s"));
   findings.time.seconds = 0.0025;
   findings.samples_per_step = 32;
   findings.notes = {"--capacity 1TiB is more than there is."};
-  CHECK(has(plan_report(findings, {}), "A step takes about 2.5 ms: 12,800 samples/s. Assumed for a machine like this"));
-  CHECK(has(plan_report(findings, {}), "Note: --capacity 1TiB is more than there is.\n"));
+  CHECK(
+      tells(plan_report(findings, {}), "A step takes about 2.5 ms: 12,800 samples/s. Assumed for a machine like this"));
+  CHECK(tells(plan_report(findings, {}), "Note: --capacity 1TiB is more than there is.\n"));
   findings.rates = MachineRates::Origin::measured;
-  CHECK(has(plan_report(findings, {}), "'trainer bench' measured"));
+  CHECK(tells(plan_report(findings, {}), "'trainer bench' measured"));
 }
 
 TEST_CASE("predicted against measured: equal is said, and one byte is shown and called a mistake") {
@@ -197,15 +198,15 @@ TEST_CASE("predicted against measured: equal is said, and one byte is shown and 
                         {1, false, {3, 1024, 2048, 1, 512, 2048}, {3, 1024, 2048, 1, 512, 2048}},
                         {1, true, {2, 1024, 2048, 1, 512, 2048}, {2, 1024, 2048, 1, 512, 2048}}};
   std::string report = verification_report(verification, {});
-  CHECK(has(report, "The plan equals what was measured, to the byte."));
-  CHECK(has(report, "evaluation after step 1"));
-  CHECK_FALSE(has(report, "No evaluation"));
+  CHECK(tells(report, "The plan equals what was measured, to the byte."));
+  CHECK(tells(report, "evaluation after step 1"));
+  CHECK_FALSE(tells(report, "No evaluation"));
   verification.lines[1].measured.peak_allocated = 1023;
   CHECK_FALSE(verification.is_equal());
   CHECK(num_different_bytes(verification.lines[1]) == 1);
   report = verification_report(verification, {});
   CHECK_THAT(report, Catch::Contains("peak allocated       1,024     1,023          -1"));
-  CHECK(has(report, "please report it"));
+  CHECK(tells(report, "please report it"));
   CHECK_FALSE(PlanVerification{}.is_equal());
 }
 
@@ -239,7 +240,7 @@ TEST_CASE("targets are compared by capacity: what fits, what is missing, and why
     const std::string report = comparison_report(comparison, {false, width});
     CHECK_THAT(report, Catch::Contains("t4      no      8.00 GiB  9.00 GiB  -1.00 GiB       none found"));
     CHECK_THAT(report, Catch::Contains("h200    yes   100.00 GiB  9.00 GiB  91.00 GiB                   500 ms"));
-    CHECK(has(report, "old: it has no bf16"));
+    CHECK(tells(report, "old: it has no bf16"));
     for (const std::string& line : lines_of(report)) CHECK(display_width(line) <= static_cast<std::size_t>(width));
   }
 }
