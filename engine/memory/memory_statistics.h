@@ -11,19 +11,25 @@ namespace trainer {
 struct Counter {
   std::int64_t current = 0;
   std::int64_t peak = 0;
+  // Modulo 2^64: a run may be planned that is longer than any machine runs, and differences stay right.
   std::int64_t allocated = 0;  ///< sum of all increases
   std::int64_t freed = 0;      ///< sum of all decreases
 
   void increase(std::int64_t amount) {
     current += amount;
-    allocated += amount;
+    allocated = wrapped_sum(allocated, amount);
     if (current > peak) peak = current;
   }
   void decrease(std::int64_t amount) {
     current -= amount;
-    freed += amount;
+    freed = wrapped_sum(freed, amount);
   }
   friend bool operator==(const Counter&, const Counter&) = default;
+
+ private:
+  static std::int64_t wrapped_sum(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  }
 };
 
 /// A counter for all memory and for the two pools.
