@@ -5,11 +5,30 @@ readonly RUN_PACKAGES="g++ cmake ninja-build libcli11-dev libyaml-cpp-dev libspd
   libdnnl-dev zlib1g-dev"
 readonly TEST_PACKAGES="catch2 clang-format clang-tidy git python3"
 readonly FUZZ_PACKAGES="clang libclang-rt-dev libomp-dev"
+readonly COVERAGE_PACKAGES="llvm"
 # One build serves the fuzzers and the tests under the sanitizers.
 readonly FUZZ_CMAKE_ARGUMENTS=(-DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo
   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -gline-tables-only" -DTRAINER_SANITIZE=address,undefined -DTRAINER_FUZZ=ON)
+readonly THREADS_CMAKE_ARGUMENTS=(-DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -gline-tables-only" -DTRAINER_SANITIZE=thread)
 
 say() { printf '%s\n' "$*" >&2; }
+
+# check NAME COMMAND…: one that fails does not keep the next from being made; end_of_checks then exits 1.
+failed=()
+check() {
+  local name=$1 start=$SECONDS
+  shift
+  if "$@"; then say "$name: passed ($((SECONDS - start)) s)"; else
+    say "$name: failed ($((SECONDS - start)) s)"
+    failed+=("$name")
+  fi
+}
+end_of_checks() {
+  ((${#failed[@]})) || return 0
+  say "Failed: ${failed[*]}"
+  exit 1
+}
 
 # require_packages NAME…: installs what Debian's package manager does not list as installed; not root, prints the one
 # line that would, and exits 2. Elsewhere CMake names what it misses.

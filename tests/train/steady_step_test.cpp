@@ -6,7 +6,7 @@
 
 #include "tests/whole_runs/training_fixture.h"
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 namespace {
 
