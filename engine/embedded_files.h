@@ -15,7 +15,7 @@ struct EmbeddedFile {
 };
 
 // By name.
-std::span<const EmbeddedFile> template_files();             ///< configs/templates/*.yaml
+std::span<const EmbeddedFile> template_files();             ///< engine/config/templates/*.yaml
 std::span<const EmbeddedFile> calibration_network_files();  ///< engine/train/measure/calibration_networks/*.yaml
 std::span<const EmbeddedFile> digits_files();               ///< datasets/digits.csv.gz
 

@@ -9,7 +9,7 @@ namespace trainer {
 struct ConfigTemplate {
   std::string_view name;  ///< "mlp"
   std::string_view help;  ///< one line
-  std::string_view text;  ///< YAML that loads as it is: configs/templates/<name>.yaml
+  std::string_view text;  ///< YAML that loads as it is: engine/config/templates/<name>.yaml
 };
 
 std::vector<ConfigTemplate> config_templates();
