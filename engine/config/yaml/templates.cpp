@@ -27,6 +27,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> helps{{
 
 std::vector<ConfigTemplate> config_templates() {
   std::vector<ConfigTemplate> templates;
+  templates.reserve(helps.size());
   for (const auto& [name, help] : helps) templates.push_back({name, help, text_of(template_files(), name)});
   return templates;
 }
