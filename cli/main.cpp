@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "cli/commands/commands.h"
@@ -57,11 +58,20 @@ void open_standard_streams() {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);  // takes the lowest number
 }
 
+bool can_start_thread() {
+  try {
+    std::thread([] {}).join();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
 /// OpenMP ends the process where one of its threads cannot start that could when the device was made, and says so. Who
-/// started trainer hears it in trainer's words and by its exit code.
+/// started trainer hears it in trainer's words and by its exit code. What else a library ends it for it says itself.
 std::atomic<bool> ends_by_itself{false};
 void end_without_threads() {
-  if (ends_by_itself) return;
+  if (ends_by_itself || can_start_thread()) return;
   const DeviceError error = thread_limit_error(num_running_threads(), num_running_threads() + 1);
   print_error(error.what());
   std::fflush(stdout);

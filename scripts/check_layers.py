@@ -2,11 +2,13 @@
 """Checks what the layout promises and prints file:line for each breach.
 
 A folder includes only folders above it in the table, and itself; only cuda/ and its tests include CUDA headers; own headers are
-included from the repository root; source files are snake_case and named for one concept; only cli/terminal/terminal.cpp prints.
+included from the repository root; source files are snake_case and named for one concept; only cli/terminal/terminal.cpp prints;
+nothing stands at the top level but what is agreed.
 """
 import argparse
 import pathlib
 import re
+import subprocess
 import sys
 
 # From the ground up, as in engine/README.md. Folders of one entry stand beside each other and do not include each other.
@@ -36,6 +38,8 @@ SEES_DEVICES = {"cli", "tests"}
 # The tests of cuda/'s own calls into CUDA.
 SEES_CUDA = {("tests", "cuda_device"), ("tests", "cudnn"), ("tests", "bench_kernels")}
 
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "cli", "engine", "cuda", "configs", "datasets", "tests",
+             "scripts"}
 SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
@@ -102,11 +106,23 @@ def breaches_of_file(root, path):
             yield number, f"{user}/ does not include {used}/, which is not above it: {target}"
 
 
+def strangers_at_top_level(root):
+    """Paths that git holds, or would take by `git add`, at the top level and that do not belong there; dot files do."""
+    listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+                            capture_output=True, text=True)
+    # Outside a repository (an unpacked archive) there is nothing that could be committed.
+    tops = {path.split("/")[0] for path in listed.stdout.split("\0") if path}
+    return sorted(top for top in tops - TOP_LEVEL if not top.startswith(".") and (root / top).exists())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
     count = 0
+    for stranger in strangers_at_top_level(root):
+        print(f"{stranger}: does not belong at the top level; see TOP_LEVEL in scripts/check_layers.py")
+        count += 1
     for top in ("engine", "cuda", "datasets", "cli", "tests"):
         for path in sorted((root / top).rglob("*")):
             if path.suffix not in SOURCES or not path.is_file():

@@ -12,6 +12,7 @@
 #include "cli/terminal/terminal.h"
 #include "cuda/model/load_module.h"
 #include "engine/bytes.h"
+#include "engine/config/text/json_output.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/device/device.h"
 #include "engine/report/text/style.h"
@@ -144,7 +145,7 @@ ExitCode examine(bool json) {
                       {"driver", cuda.driver},
                       {"architectures", cuda.architectures},
                       {"problem", cuda.problem}};
-    write_exactly(stdout, report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n');
+    write_exactly(stdout, json_text(report) + '\n');
     return ExitCode::done;
   }
   print_facts("Build", build_facts());

@@ -7,6 +7,7 @@
 #include "engine/config/config_reference.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/text/json_output.h"
 
 namespace trainer {
 namespace {
@@ -206,7 +207,7 @@ std::string config_json_schema() {
                    {"layer", {{"anyOf", layer_forms}}}};
   for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
   schema["$defs"] = definitions;
-  return schema.dump(2) + "\n";
+  return json_text(schema, 2) + "\n";
 }
 
 }  // namespace trainer

@@ -151,13 +151,15 @@ TEST_CASE("names of files never move the cursor of a terminal, whatever the comm
     CHECK(result.exit_code >= 0);
     CHECK(is_plain(shown_of(run_trainer(words, {.terminal_columns = 100}).out)));
   }
-  for (const char* command : {"plan", "fit", "summary", "bench", "sweep"}) {
+  for (const char* command : {"plan", "fit", "summary", "bench", "run", "sweep"}) {
     std::vector<std::string> words = {command, config, "--json"};
+    if (words[0] == "run") words.push_back("output=" + folder / "json");
     if (words[0] == "sweep")
       words.insert(words.end(), {"train.batch_size=16,32", "--plan-only", "output=" + folder / "s"});
     const ProcessResult result = run_trainer(words);
     INFO(command << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
+    CHECK(is_plain(result.out));
     CHECK_FALSE(events_of(result.out).empty());
   }
 }

@@ -82,9 +82,9 @@ TEST_CASE("every configuration that is shipped runs") {
     words.emplace_back("--json");
     const ProcessResult result = run_command("run", words);
     INFO(configs[i] << "\n" << result.err);
-    CHECK(result.exit_code == 0);
+    REQUIRE(result.exit_code == 0);
     const std::vector<json> events = events_of(result.out);
-    CHECK(events_named(events, "step").size() == 2);
+    REQUIRE(events_named(events, "step").size() == 2);
     CHECK(events.back()["status"] == "done");
   }
 }

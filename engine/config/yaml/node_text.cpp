@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/config/text/json_output.h"
 #include "engine/config/text/number_text.h"
 #include "engine/config/yaml/references.h"
 
@@ -163,8 +164,6 @@ std::string flow_text(const Node& value) { return flow(value); }
 
 std::string yaml_text(const Node& root) { return YamlWriter().write(root); }
 
-std::string json_text(const Node& root, int indent) {
-  return json_of(root).dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
+std::string json_text(const Node& root, int indent) { return json_text(json_of(root), indent); }
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/config/text/json_output.h"
 #include "engine/report/memory/memory_json.h"
 
 namespace trainer {
@@ -52,7 +53,7 @@ std::string bench_json(const BenchFindings& f) {
                      {"bounds", bounds},
                      {"layers", rows_of(rows_by_layer(f), "layer")},
                      {"ops", rows_of(rows_by_kind(f), "op")}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::string calibration_json(const Calibration& calibration, const std::string& device_kind,
@@ -65,7 +66,7 @@ std::string calibration_json(const Calibration& calibration, const std::string& 
                      {"step_error", calibration.quality.step_error},
                      {"host_seconds", calibration.rates.step_seconds},
                      {"seconds", seconds}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace trainer

@@ -8,8 +8,6 @@
 
 namespace trainer {
 
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 Json by_category_of(const CategoryBytes& by_category) {
   Json json = Json::object();
   for (std::size_t i = 0; i < by_category.size(); ++i) json[std::string(category_names[i])] = by_category[i];

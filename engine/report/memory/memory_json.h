@@ -16,9 +16,6 @@ namespace trainer {
 
 using Json = nlohmann::ordered_json;
 
-/// One line. Paths need not be UTF-8; the line is.
-std::string line_of(const Json& json);
-
 Json by_category_of(const CategoryBytes& by_category);
 Json by_layer_of(const std::vector<LiveMemory::LayerBytes>& by_layer);
 Json top_of(const std::vector<LiveMemory::TopBuffer>& top);

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "engine/config/text/json_output.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/plan/fit_report.h"
 #include "engine/report/text/change_text.h"
@@ -73,7 +74,7 @@ std::string fit_json(const FitFindings& findings) {
     json["rates"] = rates_of(findings.rates, findings.rates_source);
     json["choices"] = choices_of(findings.choices);
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/bytes.h"
+#include "engine/config/text/json_output.h"
 #include "engine/findings/gpu_profiles.h"
 #include "engine/report/text/text_table.h"
 
@@ -50,7 +51,7 @@ std::string gpu_profile_json(const std::vector<GpuProfile>& profiles) {
                     {"bandwidth", profile.bandwidth},
                     {"tflops", {{"fp32", profile.fp32}, {"tf32", profile.tf32}, {"fp16", profile.fp16}}}});
   }
-  return nlohmann::ordered_json({{"event", "gpus"}, {"gpus", gpus}}).dump();
+  return json_text({{"event", "gpus"}, {"gpus", gpus}});
 }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/config/text/json_output.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/memory/process_report.h"
@@ -128,7 +129,7 @@ std::string plan_json(const PlanFindings& findings) {
     json["diagnosis"] = diagnosis_json(findings.diagnosis);
   }
   if (findings.verification) json["verification"] = verification_of(*findings.verification);
-  return line_of(json);
+  return json_text(json);
 }
 
 std::string comparison_json(const PlanComparison& comparison) {
@@ -153,11 +154,11 @@ std::string comparison_json(const PlanComparison& comparison) {
       entry["problem"] = target.problem;
     targets.push_back(std::move(entry));
   }
-  return line_of({{"event", "plans"},
-                  {"name", comparison.experiment_name},
-                  {"fits", comparison.fits_all()},
-                  {"batch_size", comparison.batch_size},
-                  {"targets", std::move(targets)}});
+  return json_text({{"event", "plans"},
+                    {"name", comparison.experiment_name},
+                    {"fits", comparison.fits_all()},
+                    {"batch_size", comparison.batch_size},
+                    {"targets", std::move(targets)}});
 }
 
 }  // namespace trainer

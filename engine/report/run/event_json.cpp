@@ -1,4 +1,5 @@
 #include "engine/report/run/event_json.h"
+#include "engine/config/text/json_output.h"
 #include "engine/report/memory/process_report.h"
 
 #include <fmt/compile.h>
@@ -91,7 +92,7 @@ void append_line(const StepEvent& event, std::string& line) {
   char* head_end = append(append(append(head.data(), R"({"event":"step","step":)"), event.step), R"(,"epoch":)");
   head_end = append(append(head_end, event.epoch), R"(,"stage":)");
   line.append(head.data(), head_end);
-  line += event.stage == "train" ? R"("train")" : line_of(event.stage);
+  line += event.stage == "train" ? R"("train")" : json_text(event.stage);
   line.append(text.data(), end);
 }
 
@@ -213,7 +214,7 @@ Json json_of(const EndEvent& event) {
 
 template <typename Told>
 void append_line(const Told& event, std::string& line) {
-  line += line_of(json_of(event));
+  line += json_text(json_of(event));
 }
 
 }  // namespace

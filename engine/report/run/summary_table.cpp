@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/bytes.h"
+#include "engine/config/text/json_output.h"
 #include "engine/program/routine_walk.h"
 #include "engine/report/text/text_table.h"
 
@@ -102,7 +103,7 @@ std::string summary_json(const Program& program) {
   }
   add_figures(json, figures.back());
   json["layers"] = std::move(layers);
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace trainer

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/config/text/json_input.h"
+#include "engine/config/text/json_output.h"
 #include "engine/errors.h"
 
 namespace trainer {
@@ -18,8 +19,6 @@ namespace {
 using SweepJson = nlohmann::ordered_json;
 
 /// Paths need not be UTF-8; the line must be.
-std::string sweep_line(const SweepJson& json) { return json.dump(-1, ' ', false, SweepJson::error_handler_t::replace); }
-
 template <class T>
 SweepJson number_or_null(const std::optional<T>& number) {
   return number ? SweepJson(*number) : SweepJson(nullptr);
@@ -114,7 +113,7 @@ void add_differences(const SweepJson& former, const SweepJson& now, const std::s
   if (!former.is_object() || !now.is_object()) {
     constexpr std::size_t longest = 60;
     const auto text = [](const SweepJson& json) {
-      std::string value = sweep_line(json);
+      std::string value = json_text(json);
       return value.size() <= longest ? value : value.substr(0, longest) + "…";
     };
     found.push_back(fmt::format("{} (was {}, is {})", path, text(former), text(now)));
@@ -130,16 +129,16 @@ void add_differences(const SweepJson& former, const SweepJson& now, const std::s
 }  // namespace
 
 std::string sweep_header_json(const SweepHeader& header) {
-  return sweep_line({{"event", "sweep"},
-                     {"version", header.version},
-                     {"plan_only", header.plan_only},
-                     {"gpu", header.gpu},
-                     {"capacity", header.capacity},
-                     {"device", header.device},
-                     {"rates", header.rates},
-                     {"keys", header.keys},
-                     {"values", json_of_values(header.keys, header.values)},
-                     {"config", config_without_output(header.config_json)}});
+  return json_text({{"event", "sweep"},
+                    {"version", header.version},
+                    {"plan_only", header.plan_only},
+                    {"gpu", header.gpu},
+                    {"capacity", header.capacity},
+                    {"device", header.device},
+                    {"rates", header.rates},
+                    {"keys", header.keys},
+                    {"values", json_of_values(header.keys, header.values)},
+                    {"config", config_without_output(header.config_json)}});
 }
 
 std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow& row, bool kept) {
@@ -163,19 +162,19 @@ std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow&
                     {"seconds", row.seconds}};
   if (!row.error.empty()) json["error"] = row.error;
   if (kept) json["kept"] = true;
-  return sweep_line(json);
+  return json_text(json);
 }
 
-std::string sweep_begun_json(const std::string& point) { return sweep_line({{"event", "begun"}, {"point", point}}); }
+std::string sweep_begun_json(const std::string& point) { return json_text({{"event", "begun"}, {"point", point}}); }
 
 std::string sweep_end_json(const SweepEnd& end) {
-  return sweep_line({{"event", "end"},
-                     {"status", end.interrupted ? "interrupted" : "done"},
-                     {"points", end.num_points},
-                     {"run", end.num_run},
-                     {"kept", end.num_kept},
-                     {"left_out", end.num_left_out},
-                     {"folder", end.folder}});
+  return json_text({{"event", "end"},
+                    {"status", end.interrupted ? "interrupted" : "done"},
+                    {"points", end.num_points},
+                    {"run", end.num_run},
+                    {"kept", end.num_kept},
+                    {"left_out", end.num_left_out},
+                    {"folder", end.folder}});
 }
 
 std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string& path) {
