@@ -25,18 +25,35 @@ class OrderMeter {
   Figures measure(const std::vector<std::int32_t>& nodes, std::vector<Step>& steps);
 
  private:
-  const std::vector<std::int32_t>& reads_of(std::int32_t node, bool is_rerun) const;
-  void find_last_reads(const std::vector<std::int32_t>& nodes);
-  bool takes_over(const RecomputeProblem::Node& node, std::int32_t output, std::int64_t position);
+  /// What one run of a node does to memory: its first run, or a further one. Lists are ranges of operands_ and rules_.
+  struct Run {
+    struct Range {
+      std::int32_t begin = 0, end = 0;
+    };
+    Range reads;       // values that are not given
+    Range makes;       // values; a further run leaves alone what is never computed again
+    Range take_overs;  // rules that can apply
+    double time = 0;
+  };
+  Run run_of(const RecomputeProblem::Node& node, bool is_rerun);
+  std::int64_t taken_over_bytes(const Run& run, std::int64_t& made_bytes) const;
+  double count_runs(const std::vector<std::int32_t>& nodes);
   Figures walk(const std::vector<std::int32_t>& nodes, std::vector<Step>* steps);
+  void forget_reads();
 
   const RecomputeProblem& problem_;
-  std::vector<bool> has_producer_;         // by value
-  std::int64_t source_bytes_ = 0;          // what is there at the start and may be released
-  std::vector<std::int32_t> num_runs_;     // by node
-  std::vector<std::int32_t> newest_copy_;  // by value; -1: not computed
-  std::vector<std::int64_t> last_read_;    // by copy, in the order they are made: a position, or -1 for none
-  std::vector<std::int32_t> taken_;        // values whose memory the outputs of the running node took over
+  std::vector<bool> has_producer_;  // by value
+  std::int64_t source_bytes_ = 0;   // what is there at the start and may be released
+  std::vector<std::int32_t> operands_;
+  std::vector<RecomputeProblem::Node::TakeOver> rules_;
+  std::vector<Run> first_runs_, further_runs_;  // by node
+  std::vector<std::int64_t> released_bytes_;    // by value: after its last read; 0 for what stays
+
+  std::vector<std::int32_t> num_runs_;       // by node
+  std::vector<std::uint8_t> is_read_later_;  // by value: behind the position that is walked
+  std::vector<std::int64_t> last_read_by_;   // by value: the number of the walked position; positions are never
+  std::int64_t num_walked_ = 0;              // numbered twice
+  mutable std::vector<std::int32_t> taken_;  // values whose memory the outputs of the running node took over
 };
 
 }  // namespace trainer

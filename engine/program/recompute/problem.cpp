@@ -22,8 +22,7 @@ void add_once(std::vector<std::int32_t>& values, ValueId value) {
 /// Ops that change state, or end the forward pass, run once.
 bool can_rerun(const GraphNode& node) { return node.phase == Phase::forward && !node.op.outputs.empty(); }
 
-/// As the allocator rounds them.
-
+/// Sizes as the allocator rounds them.
 RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const DeviceModel& device,
                                 const RecomputeOptions& options, const std::vector<bool>& is_gradient,
                                 std::vector<RecomputeProblem::Value>& values) {

@@ -67,7 +67,7 @@ std::vector<std::int32_t> order_of_kept(const RecomputeProblem& problem, const s
 /// its predecessor's value alone) dynamic programming finds the fastest order whose peak is within a budget, nested
 /// recomputation included, up to a rounding of sizes to 1/1000 of the range, for some 120 nodes; longer chains are
 /// merged to so many blocks for that, and searched node by node for orders that compute nothing more than twice. Other
-/// graphs are cut into chains of blocks (Note [Chains of blocks] in recompute_blocks.h); up to 14 values, every set of
+/// graphs are cut into chains of blocks (Note [Chains of blocks] in blocks.h); up to 14 values, every set of
 /// kept values is tried. What has been found is then refined step by step. 2,500 nodes take seconds. Always the same
 /// orders for the same problem.
 std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const std::vector<std::int32_t>& start);
