@@ -132,7 +132,7 @@ std::string run_trace(std::uint64_t seed, int num_events, Coverage& coverage) {
 
 }  // namespace
 
-TEST_CASE("The caching allocator does exactly what the rules say on 10,000 random traces") {
+TEST_CASE("The caching allocator does exactly what the rules say on 10,000 random traces", "[exhaustive]") {
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= 10000; ++seed) {
     const std::string problem = run_trace(seed, 60, coverage);

@@ -152,7 +152,8 @@ std::string run_expandable_trace(std::uint64_t seed, int num_events, ExpandableC
 
 }  // namespace
 
-TEST_CASE("Expandable segments do exactly what the rules say on 6,000 random traces over a source that fails") {
+TEST_CASE("Expandable segments do exactly what the rules say on 6,000 random traces over a source that fails",
+          "[exhaustive]") {
   ExpandableCoverage coverage;
   for (std::uint64_t seed = 1; seed <= 6000; ++seed) {
     const std::string problem = run_expandable_trace(seed, 80, coverage);

@@ -40,7 +40,8 @@ MemoryPlan unplaced_plan(const Experiment& caching, const DataDescription& data,
 
 }  // namespace
 
-TEST_CASE("memory.allocator: auto is caching where the run fits with it, planned where only that fits, else caching") {
+TEST_CASE("memory.allocator: auto is caching where the run fits with it, planned where only that fits, else caching",
+          "[exhaustive]") {
   const DescribedDevice device;
   const MachineRates rates = assumed_cpu_rates(1);
   const DataDescription data = described_data({16, 16, 3}, 10, 500, 60);

@@ -122,7 +122,7 @@ void compare(const PlacedCase& example, int num_capacities, Fitted& fitted) {
 
 }  // namespace
 
-TEST_CASE("the caching allocator fits what PyTorch's rules fit, under every capacity") {
+TEST_CASE("the caching allocator fits what PyTorch's rules fit, under every capacity", "[exhaustive]") {
   std::mt19937 random(11);
   Fitted fitted;
   for (int i = 0; i < 200; ++i) compare(random_case(random), 16, fitted);

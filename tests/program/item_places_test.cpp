@@ -200,7 +200,7 @@ TEST_CASE("small cases get the places that trying everything finds") {
   CHECK(num_above_peak > 0);
 }
 
-TEST_CASE("random items of any number do not overlap, with cuts and without") {
+TEST_CASE("random items of any number do not overlap, with cuts and without", "[exhaustive]") {
   std::mt19937 random(5);
   for (const std::size_t count : {2, 3, 31, 127, 512, 1009}) {
     const Items items = random_items(random, count, 513, static_cast<std::int64_t>(count), 97);

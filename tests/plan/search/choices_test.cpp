@@ -104,7 +104,7 @@ NumbersEffect numbers_of(const std::vector<std::string>& set, bool cut_matters) 
 
 }  // namespace
 
-TEST_CASE("no combination that fits is much faster than a choice that keeps the numbers as well") {
+TEST_CASE("no combination that fits is much faster than a choice that keeps the numbers as well", "[exhaustive]") {
   const DescribedDevice device;
   const MachineRates rates = assumed_cpu_rates(1);
   for (const Space& space : spaces()) {

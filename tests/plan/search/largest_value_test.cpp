@@ -183,7 +183,7 @@ Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int6
 
 }  // namespace
 
-TEST_CASE("the largest value is that of planning every one of them") {
+TEST_CASE("the largest value is that of planning every one of them", "[exhaustive]") {
   std::vector<std::unique_ptr<DeviceModel>> devices;
   devices.push_back(std::make_unique<DescribedDevice>());
   devices.push_back(std::make_unique<JumpingDevice>());
@@ -370,7 +370,8 @@ TEST_CASE("a family says nothing of batch sizes whose convolutions have statisti
   }
 }
 
-TEST_CASE("where nothing is proven and the values are too many, the result says how many were left out") {
+TEST_CASE("where nothing is proven and the values are too many, the result says how many were left out",
+          "[exhaustive]") {
   // A batch for evaluation of up to a billion samples, of which there are 31: all of them fit or none.
   const DescribedDevice device;
   const DataDescription data = described_data({5000}, 10, 61, 1000000000);

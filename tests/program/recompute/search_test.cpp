@@ -112,7 +112,7 @@ TEST_CASE("With in-place nodes, workspaces and pinned values hardly any order is
   REQUIRE(all.num_slower <= all.num_budgets / 100);
 }
 
-TEST_CASE("On small graphs no set of kept values is faster by more than one percent") {
+TEST_CASE("On small graphs no set of kept values is faster by more than one percent", "[exhaustive]") {
   std::mt19937 random(13);
   Comparison all;
   for (int i = 0; i < 60; ++i) {
@@ -168,7 +168,7 @@ TEST_CASE("A transformer halves its memory for a tenth of its forward pass") {
   REQUIRE(time_within(orders, orders[0].peak_bytes / 5) < 0.6 * forward_time(problem));
 }
 
-TEST_CASE("Any graph has a front, whatever its nodes read, make and forbid") {
+TEST_CASE("Any graph has a front, whatever its nodes read, make and forbid", "[exhaustive]") {
   std::mt19937 random(19);
   for (int i = 0; i < 150; ++i) {
     const RecomputeProblem problem = wild_graph(random, i % 25, i % 7 == 0 ? 0 : i % 25);
