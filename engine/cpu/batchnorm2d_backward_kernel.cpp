@@ -201,6 +201,6 @@ std::unique_ptr<CpuKernel> make_batchnorm2d_backward_kernel(const Op& op, CpuCon
 
 }  // namespace
 
-const CpuOp batchnorm2d_backward_on_cpu = {make_batchnorm2d_backward_kernel, batchnorm2d_workspace_bytes, takes_16_bit};
+const CpuOp batchnorm2d_backward_on_cpu = {make_batchnorm2d_backward_kernel, takes_16_bit, batchnorm2d_workspace_bytes};
 
 }  // namespace trainer

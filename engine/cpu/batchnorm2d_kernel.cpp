@@ -309,10 +309,10 @@ std::unique_ptr<CpuKernel> make_batchnorm2d_inference_kernel(const Op& op, CpuCo
 
 }  // namespace
 
-const CpuOp batchnorm2d_on_cpu = {make_batchnorm2d_kernel, batchnorm2d_workspace_bytes, takes_16_bit};
-const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d_normalize_kernel, batchnorm2d_workspace_bytes,
-                                            takes_16_bit};
-const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d_inference_kernel, batchnorm2d_workspace_bytes,
-                                            takes_16_bit};
+const CpuOp batchnorm2d_on_cpu = {make_batchnorm2d_kernel, takes_16_bit, batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d_normalize_kernel, takes_16_bit,
+                                            batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d_inference_kernel, takes_16_bit,
+                                            batchnorm2d_workspace_bytes};
 
 }  // namespace trainer

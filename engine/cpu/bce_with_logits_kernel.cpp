@@ -52,7 +52,7 @@ std::unique_ptr<CpuKernel> make_bce_with_logits_backward_kernel(const Op& op, Cp
 
 }  // namespace
 
-const CpuOp bce_with_logits_on_cpu = {make_bce_with_logits_kernel, loss_workspace_bytes, cut_nowhere};
-const CpuOp bce_with_logits_backward_on_cpu = {make_bce_with_logits_backward_kernel, no_workspace, cut_nowhere};
+const CpuOp bce_with_logits_on_cpu = {make_bce_with_logits_kernel, cut_nowhere, loss_workspace_bytes};
+const CpuOp bce_with_logits_backward_on_cpu = {make_bce_with_logits_backward_kernel, cut_nowhere};
 
 }  // namespace trainer

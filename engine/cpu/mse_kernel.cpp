@@ -49,7 +49,7 @@ std::unique_ptr<CpuKernel> make_mse_backward_kernel(const Op& op, CpuContext& co
 
 }  // namespace
 
-const CpuOp mse_on_cpu = {make_mse_kernel, loss_workspace_bytes, cut_nowhere};
-const CpuOp mse_backward_on_cpu = {make_mse_backward_kernel, no_workspace, cut_nowhere};
+const CpuOp mse_on_cpu = {make_mse_kernel, cut_nowhere, loss_workspace_bytes};
+const CpuOp mse_backward_on_cpu = {make_mse_backward_kernel, cut_nowhere};
 
 }  // namespace trainer
