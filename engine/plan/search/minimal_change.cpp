@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/plan/search/model_numbers.h"
+#include "engine/config/fields/model_numbers.h"
 
 namespace trainer {
 namespace {
