@@ -145,8 +145,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (all_serve<n>(given, at)) return;
-  const std::int64_t begin = at.row_group * parts.rows_per_part;
-  const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
+  const auto [begin, end] = at.rows_of_group(parts.rows_per_part, rows);
   Moments<n> moments = moments_of_rows<n>(x, at, channels, begin, end);
   merge_over_rows(moments);
   if (threadIdx.y != 0 || !at.active) return;
@@ -196,8 +195,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (!at.active) return;
-  const std::int64_t begin = at.row_group * rows_per_block;
-  const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
+  const auto [begin, end] = at.rows_of_group(rows_per_block, rows);
   const auto by = normalization_of<n>(mean, rstd, weight, bias, at.channel);
   normalize_rows(of, by, at.channel, channels, begin, end);
 }
@@ -210,8 +208,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (!at.active) return;
-  const std::int64_t begin = at.row_group * rows_per_block;
-  const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
+  const auto [begin, end] = at.rows_of_group(rows_per_block, rows);
   Normalization<n> by{.mean = load_floats<n>(running_mean + at.channel),
                       .slope = load_floats<n>(running_var + at.channel),
                       .bias = load_floats_or<n>(bias, at.channel, 0.0f)};

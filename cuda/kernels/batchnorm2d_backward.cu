@@ -183,8 +183,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
                                      std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, operands.channels);
-  const std::int64_t begin = at.row_group * parts.rows_per_part;
-  const std::int64_t end = begin + parts.rows_per_part < operands.rows ? begin + parts.rows_per_part : operands.rows;
+  const auto [begin, end] = at.rows_of_group(parts.rows_per_part, operands.rows);
   ColumnSums<n> sums = sums_of_rows<n>(operands, at, begin, end);
   add_over_rows(sums);
   if (threadIdx.y != 0 || !at.active) return;
@@ -209,8 +208,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, operands.channels);
   if (!at.active) return;
-  const std::int64_t begin = at.row_group * rows_per_block;
-  const std::int64_t end = begin + rows_per_block < operands.rows ? begin + rows_per_block : operands.rows;
+  const auto [begin, end] = at.rows_of_group(rows_per_block, operands.rows);
   combine_rows<n>(operands, settled + at.channel, at.channel, begin, end);
 }
 

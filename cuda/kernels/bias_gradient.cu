@@ -24,8 +24,7 @@ __global__ void __launch_bounds__(tile_threads)
   const TilePosition at = tile_position<n>(num_tiles, columns);
   Sums sum{};
   if (at.active) {
-    const std::int64_t begin = at.row_group * rows_per_part;
-    const std::int64_t end = begin + rows_per_part < rows ? begin + rows_per_part : rows;
+    const auto [begin, end] = at.rows_of_group(rows_per_part, rows);
     for (std::int64_t row = begin + threadIdx.y; row < end; row += bias_rows_at_once * blockDim.y) {
       Sums values[bias_rows_at_once]{};
       for (int u = 0; u < bias_rows_at_once; ++u) {

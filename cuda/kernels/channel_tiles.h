@@ -34,11 +34,21 @@ inline ChannelTiles channel_tiles(std::int64_t num_packs, int most_lanes) {
   return {lanes, tile_threads / lanes, num_blocks(num_packs, lanes)};
 }
 
+/// Rows from `begin` on, below `end`.
+struct RowRange {
+  std::int64_t begin, end;
+};
+
 /// Where a thread of such a launch stands.
 struct TilePosition {
   std::int64_t channel;    ///< the first of its pack
   std::int64_t row_group;  ///< of its block
   bool active;             ///< its channels exist
+
+  __device__ __forceinline__ RowRange rows_of_group(std::int64_t rows_per_group, std::int64_t rows) const {
+    const std::int64_t begin = row_group * rows_per_group;
+    return {begin, begin + rows_per_group < rows ? begin + rows_per_group : rows};
+  }
 };
 
 template <int n>

@@ -33,8 +33,7 @@ __global__ void __launch_bounds__(tile_threads)
                                    std::int64_t columns, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition position = tile_position<n>(num_tiles, columns);
-  const std::int64_t begin = position.row_group * parts.rows_per_part;
-  const std::int64_t end = begin + parts.rows_per_part < rows ? begin + parts.rows_per_part : rows;
+  const auto [begin, end] = position.rows_of_group(parts.rows_per_part, rows);
   ColumnSums<n> sums{};
   for (std::int64_t row = begin + threadIdx.y; position.active && row < end;
        row += layernorm_rows_at_once * blockDim.y) {

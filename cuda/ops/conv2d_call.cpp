@@ -1,5 +1,7 @@
 #include "cuda/ops/conv2d_call.h"
 
+#include <array>
+
 #include "cuda/kernels/batchnorm2d.h"
 #include "cuda/kernels/bias_gradient.h"
 #include "cuda/ops/kernels.h"
@@ -78,8 +80,16 @@ bool conv2d_statistics_pay(const Op& op, const WorkspaceModel& model) {
   return model.convolutions->serves(convolution_call(op, model.tf32));
 }
 
+namespace {
+
+constexpr std::array conv2d_kinds = {OpKind::conv2d, OpKind::conv2d_backward_input, OpKind::conv2d_backward_weight};
+
 std::int64_t conv2d_workspace_bytes(const Op& op, const WorkspaceModel& model) {
   return conv2d_workspace(op, model.convolutions->workspace_bytes(convolution_call(op, model.tf32))).num_bytes;
 }
+
+}  // namespace
+
+const ScratchRule conv2d_scratch = {conv2d_kinds, conv2d_workspace_bytes};
 
 }  // namespace trainer::cuda

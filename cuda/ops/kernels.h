@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "cuda/launch/stream.h"
@@ -39,6 +40,15 @@ struct WorkspaceModel {
   std::int64_t matrix_alignment = 16;  ///< as in CudaContext
 };
 
+/// The scratch of some kinds of ops: of those that OpDefinition::takes_scratch, and no others. Stands beside its
+/// formula, in files without launches, so that plans need no kernels.
+struct ScratchRule {
+  std::span<const OpKind> kinds;
+  std::int64_t (*num_bytes)(const Op& op, const WorkspaceModel& model);
+};
+extern const ScratchRule linear_scratch, linear_cross_entropy_scratch, conv2d_scratch, batchnorm2d_scratch,
+    layernorm_scratch, cross_entropy_scratch, numeric_loss_scratch, gradient_factor_scratch;
+
 /// DeviceModel::workspace_bytes.
 std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
 
@@ -46,17 +56,9 @@ std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);
 /// norm of one launch reads its input again from the cache.
 bool conv2d_statistics_pay(const Op& op, const WorkspaceModel& model);
 
-// The families that need workspace, each for forward and backward alike.
-std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model);
-std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model);
 /// Of the first row of a chunk of a linear_cross_entropy's x and dx; all else starts where an allocation or scratch
 /// does.
 std::int64_t alignment_of_chunks(const Op& op);
-std::int64_t conv2d_workspace_bytes(const Op& op, const WorkspaceModel& model);
-std::int64_t batchnorm2d_workspace_bytes(const Op& op);
-std::int64_t layernorm_backward_workspace_bytes(const Op& op);
-std::int64_t loss_workspace_bytes(const Op& op);
-std::int64_t gradient_factor_workspace_bytes(const Op& op);
 
 /// A kernel that is one function of addresses.
 template <std::invocable<const OperandAddresses&> Function>

@@ -1,5 +1,7 @@
 #include "cuda/ops/linear_call.h"
 
+#include <array>
+
 #include "cuda/ops/kernels.h"
 
 namespace trainer::cuda {
@@ -66,10 +68,18 @@ MatmulCall linear_call(const Op& op, bool tf32) {
   }
 }
 
+namespace {
+
+constexpr std::array linear_kinds = {OpKind::linear, OpKind::linear_backward_input, OpKind::linear_backward_weight};
+
 std::int64_t linear_workspace_bytes(const Op& op, const WorkspaceModel& model) {
   MatmulCall call = linear_call(op, model.tf32);
   call.alignment = model.matrix_alignment;
   return model.matmuls != nullptr ? model.matmuls->workspace_bytes(call) : matmul_workspace_bytes(call);
 }
+
+}  // namespace
+
+const ScratchRule linear_scratch = {linear_kinds, linear_workspace_bytes};
 
 }  // namespace trainer::cuda

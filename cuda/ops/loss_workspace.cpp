@@ -1,3 +1,4 @@
+#include <array>
 #include <numeric>
 
 #include "cuda/kernels/cross_entropy.h"
@@ -9,14 +10,25 @@
 
 namespace trainer::cuda {
 
-std::int64_t loss_workspace_bytes(const Op& op) {
-  const auto* const attributes = std::get_if<CrossEntropyAttributes>(&op.attributes);
-  if (attributes == nullptr) return numeric_loss_workspace_bytes(op.inputs[0].num_elements());
+namespace {
+
+constexpr std::array cross_entropy_kinds = {OpKind::cross_entropy, OpKind::cross_entropy_backward,
+                                            OpKind::cross_entropy_with_gradient};
+
+std::int64_t cross_entropy_workspace_bytes_of(const Op& op, const WorkspaceModel&) {
   return cross_entropy_workspace_bytes(cross_entropy_shape_of(op), op.kind != OpKind::cross_entropy_backward,
-                                       !attributes->class_weights.empty());
+                                       !attributes_of<CrossEntropyAttributes>(op).class_weights.empty());
 }
 
-std::int64_t gradient_factor_workspace_bytes(const Op& op) {
+constexpr std::array numeric_loss_kinds = {OpKind::mse, OpKind::bce_with_logits};
+
+std::int64_t numeric_loss_workspace_bytes_of(const Op& op, const WorkspaceModel&) {
+  return numeric_loss_workspace_bytes(op.inputs[0].num_elements());
+}
+
+constexpr std::array gradient_factor_kinds = {OpKind::gradient_factor};
+
+std::int64_t gradient_factor_workspace_bytes(const Op& op, const WorkspaceModel&) {
   std::int64_t num_chunks = 0;
   for (const TensorType& gradient : op.inputs)
     if (gradient.dtype != DType::f64)
@@ -24,11 +36,21 @@ std::int64_t gradient_factor_workspace_bytes(const Op& op) {
   return num_chunks * static_cast<std::int64_t>(sizeof(double));
 }
 
+constexpr std::array linear_cross_entropy_kinds = {OpKind::linear_cross_entropy,
+                                                   OpKind::linear_cross_entropy_with_gradient};
+
 std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceModel& model) {
   WorkspaceModel of_chunks = model;
   of_chunks.matrix_alignment = alignment_of_chunks(op);
   return loss_chunks_workspace_bytes(op, [&](const Op& step) { return compute_workspace_bytes(step, of_chunks); });
 }
+
+}  // namespace
+
+const ScratchRule cross_entropy_scratch = {cross_entropy_kinds, cross_entropy_workspace_bytes_of};
+const ScratchRule numeric_loss_scratch = {numeric_loss_kinds, numeric_loss_workspace_bytes_of};
+const ScratchRule gradient_factor_scratch = {gradient_factor_kinds, gradient_factor_workspace_bytes};
+const ScratchRule linear_cross_entropy_scratch = {linear_cross_entropy_kinds, linear_cross_entropy_workspace_bytes};
 
 std::int64_t alignment_of_chunks(const Op& op) {
   constexpr std::int64_t vector_bytes = 16;

@@ -1,17 +1,31 @@
+#include <array>
+
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/row_shapes.h"
 
 namespace trainer::cuda {
 
-std::int64_t batchnorm2d_workspace_bytes(const Op& op) {
+namespace {
+
+constexpr std::array batchnorm2d_kinds = {OpKind::batchnorm2d, OpKind::batchnorm2d_normalize,
+                                          OpKind::batchnorm2d_inference, OpKind::batchnorm2d_backward};
+
+std::int64_t batchnorm2d_workspace_bytes(const Op& op, const WorkspaceModel&) {
   if (op.kind == OpKind::batchnorm2d) return batchnorm2d_forward_workspace_bytes(batchnorm2d_shape(op));
   if (op.kind == OpKind::batchnorm2d_backward) return batchnorm2d_backward_workspace_bytes(batchnorm2d_shape(op));
   return 0;
 }
 
-std::int64_t layernorm_backward_workspace_bytes(const Op& op) {
-  if (!attributes_of<LayerNormAttributes>(op).affine) return 0;
+constexpr std::array layernorm_kinds = {OpKind::layernorm, OpKind::layernorm_backward};
+
+std::int64_t layernorm_workspace_bytes(const Op& op, const WorkspaceModel&) {
+  if (op.kind == OpKind::layernorm || !attributes_of<LayerNormAttributes>(op).affine) return 0;
   return layernorm_gradient_workspace_bytes(layernorm_shape(op));
 }
+
+}  // namespace
+
+const ScratchRule batchnorm2d_scratch = {batchnorm2d_kinds, batchnorm2d_workspace_bytes};
+const ScratchRule layernorm_scratch = {layernorm_kinds, layernorm_workspace_bytes};
 
 }  // namespace trainer::cuda

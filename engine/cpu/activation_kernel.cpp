@@ -115,7 +115,7 @@ std::unique_ptr<CpuKernel> make_activation_backward_kernel(const Op& op, CpuCont
 
 }  // namespace
 
-const CpuOp activation_on_cpu = {make_activation_kernel, no_workspace, takes_16_bit};
-const CpuOp activation_backward_on_cpu = {make_activation_backward_kernel, no_workspace, takes_16_bit};
+const CpuOp activation_on_cpu = {make_activation_kernel, takes_16_bit};
+const CpuOp activation_backward_on_cpu = {make_activation_backward_kernel, takes_16_bit};
 
 }  // namespace trainer

@@ -31,6 +31,6 @@ std::unique_ptr<CpuKernel> make_add_kernel(const Op& op, CpuContext& context) {
 
 }  // namespace
 
-const CpuOp add_on_cpu = {make_add_kernel, no_workspace, takes_16_bit};
+const CpuOp add_on_cpu = {make_add_kernel, takes_16_bit};
 
 }  // namespace trainer

@@ -88,7 +88,7 @@ std::unique_ptr<CpuKernel> make_avgpool2d_backward_kernel(const Op& op, CpuConte
 
 }  // namespace
 
-const CpuOp avgpool2d_on_cpu = {make_avgpool2d_kernel, no_workspace, cut_by_image};
-const CpuOp avgpool2d_backward_on_cpu = {make_avgpool2d_backward_kernel, no_workspace, cut_by_image};
+const CpuOp avgpool2d_on_cpu = {make_avgpool2d_kernel, cut_by_image};
+const CpuOp avgpool2d_backward_on_cpu = {make_avgpool2d_backward_kernel, cut_by_image};
 
 }  // namespace trainer

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <memory>
 
 #include "engine/cpu/cpu_context.h"
+#include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
 #include "engine/shape.h"
 #include "engine/simd.h"
@@ -49,6 +52,27 @@ TRAINER_SIMD_INLINE float normalized(float x, float scale, float offset) { retur
 /// scale = weight · rstd and offset = bias − mean · scale, over the channels; a null weight is 1, a null bias 0.
 void normalization_lines(const float* mean, const float* rstd, const float* weight, const float* bias,
                          std::int64_t channels, float* scale, float* offset);
+
+/// What all kernels of batch norm keep of their op.
+class AnyBatchNorm2dKernel : public CpuKernel {
+ public:
+  AnyBatchNorm2dKernel(const Op& op, const CpuContext& context)
+      : context_(context),
+        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
+        shape_(op.inputs[0]),
+        type_(op.inputs[0].dtype) {}
+
+ protected:
+  const CpuContext& context_;
+  BatchNorm2dAttributes attributes_;
+  ImageRows shape_;
+  DType type_;  ///< of x and y, dy and dx
+};
+
+template <std::derived_from<AnyBatchNorm2dKernel> One>
+std::unique_ptr<CpuKernel> make_batchnorm2d(const Op& op, CpuContext& context) {
+  return std::make_unique<One>(op, context);
+}
 
 /// CpuOp::workspace_bytes of the forward and the backward ops.
 std::int64_t batchnorm2d_workspace_bytes(const Op& op, CpuContext& context);

@@ -112,13 +112,9 @@ void stop_gradient(DType type, const void* dy, const void* y, void* g, std::int6
   }
 }
 
-class BatchNorm2dBackwardKernel final : public CpuKernel {
+class BatchNorm2dBackwardKernel final : public AnyBatchNorm2dKernel {
  public:
-  BatchNorm2dBackwardKernel(const Op& op, const CpuContext& context)
-      : context_(context),
-        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
-        shape_(op.inputs[0]),
-        type_(op.inputs[0].dtype) {}
+  using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const std::int64_t channels = shape_.channels;
@@ -187,20 +183,11 @@ class BatchNorm2dBackwardKernel final : public CpuKernel {
       });
     });
   }
-
- private:
-  const CpuContext& context_;
-  BatchNorm2dAttributes attributes_;
-  ImageRows shape_;
-  DType type_;  ///< of dy, x and dx
 };
-
-std::unique_ptr<CpuKernel> make_batchnorm2d_backward_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<BatchNorm2dBackwardKernel>(op, context);
-}
 
 }  // namespace
 
-const CpuOp batchnorm2d_backward_on_cpu = {make_batchnorm2d_backward_kernel, batchnorm2d_workspace_bytes, takes_16_bit};
+const CpuOp batchnorm2d_backward_on_cpu = {make_batchnorm2d<BatchNorm2dBackwardKernel>, takes_16_bit,
+                                           batchnorm2d_workspace_bytes};
 
 }  // namespace trainer

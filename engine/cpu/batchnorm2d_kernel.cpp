@@ -156,13 +156,9 @@ LastPass last_pass(const BatchNorm2dAttributes& attributes, const OperandAddress
           attributes.relu};
 }
 
-class BatchNorm2dKernel final : public CpuKernel {
+class BatchNorm2dKernel final : public AnyBatchNorm2dKernel {
  public:
-  BatchNorm2dKernel(const Op& op, const CpuContext& context)
-      : context_(context),
-        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
-        shape_(op.inputs[0]),
-        type_(op.inputs[0].dtype) {}
+  using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const std::int64_t channels = shape_.channels;
@@ -206,21 +202,11 @@ class BatchNorm2dKernel final : public CpuKernel {
     normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
     scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
   }
-
- private:
-  const CpuContext& context_;
-  BatchNorm2dAttributes attributes_;
-  ImageRows shape_;
-  DType type_;  ///< of x and y
 };
 
-class BatchNorm2dNormalizeKernel final : public CpuKernel {
+class BatchNorm2dNormalizeKernel final : public AnyBatchNorm2dKernel {
  public:
-  BatchNorm2dNormalizeKernel(const Op& op, const CpuContext& context)
-      : context_(context),
-        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
-        shape_(op.inputs[0]),
-        type_(op.inputs[0].dtype) {}
+  using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     auto* const scale = static_cast<float*>(addresses.workspace);
@@ -229,21 +215,11 @@ class BatchNorm2dNormalizeKernel final : public CpuKernel {
                         attributes_.affine ? input(addresses, 4) : nullptr, shape_.channels, scale, offset);
     scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
   }
-
- private:
-  const CpuContext& context_;
-  BatchNorm2dAttributes attributes_;
-  ImageRows shape_;
-  DType type_;  ///< of x and y
 };
 
-class BatchNorm2dInferenceKernel final : public CpuKernel {
+class BatchNorm2dInferenceKernel final : public AnyBatchNorm2dKernel {
  public:
-  BatchNorm2dInferenceKernel(const Op& op, const CpuContext& context)
-      : context_(context),
-        attributes_(attributes_of<BatchNorm2dAttributes>(op)),
-        shape_(op.inputs[0]),
-        type_(op.inputs[0].dtype) {}
+  using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     const float* const running_mean = input(addresses, 1);
@@ -259,12 +235,6 @@ class BatchNorm2dInferenceKernel final : public CpuKernel {
     }
     scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
   }
-
- private:
-  const CpuContext& context_;
-  BatchNorm2dAttributes attributes_;
-  ImageRows shape_;
-  DType type_;  ///< of x and y
 };
 
 }  // namespace
@@ -295,24 +265,10 @@ std::int64_t batchnorm2d_workspace_bytes(const Op& op, CpuContext& context) {
          RowPieces::num_scratch_bytes(op.inputs[0].dtype, shape.channels, is_backward ? 2 : 1, context.num_threads);
 }
 
-namespace {
-
-std::unique_ptr<CpuKernel> make_batchnorm2d_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<BatchNorm2dKernel>(op, context);
-}
-std::unique_ptr<CpuKernel> make_batchnorm2d_normalize_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<BatchNorm2dNormalizeKernel>(op, context);
-}
-std::unique_ptr<CpuKernel> make_batchnorm2d_inference_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<BatchNorm2dInferenceKernel>(op, context);
-}
-
-}  // namespace
-
-const CpuOp batchnorm2d_on_cpu = {make_batchnorm2d_kernel, batchnorm2d_workspace_bytes, takes_16_bit};
-const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d_normalize_kernel, batchnorm2d_workspace_bytes,
-                                            takes_16_bit};
-const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d_inference_kernel, batchnorm2d_workspace_bytes,
-                                            takes_16_bit};
+const CpuOp batchnorm2d_on_cpu = {make_batchnorm2d<BatchNorm2dKernel>, takes_16_bit, batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d<BatchNorm2dNormalizeKernel>, takes_16_bit,
+                                            batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d<BatchNorm2dInferenceKernel>, takes_16_bit,
+                                            batchnorm2d_workspace_bytes};
 
 }  // namespace trainer

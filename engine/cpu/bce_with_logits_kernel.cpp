@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "engine/cpu/loss_parts.h"
+#include "engine/cpu/numeric_loss.h"
 #include "engine/cpu/vector_math.h"
 #include "engine/simd.h"
 
@@ -19,40 +19,27 @@ TRAINER_SIMD void bce_gradients(const float* logits, const float* targets, float
   for (std::int64_t i = begin; i < end; ++i) gradients[i] = scale * (vector_sigmoid(logits[i]) - targets[i]);
 }
 
+void summarize_bce(const float* logits, const float* targets, LossPart& part, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const bool right = targets[i] > 0.5F ? logits[i] > 0 : logits[i] <= 0;
+    part.statistics[loss_sum] += loss_of(static_cast<double>(logits[i]), static_cast<double>(targets[i]));
+    part.statistics[num_correct] += right ? 1 : 0;
+  }
+  part.statistics[loss_weight] = static_cast<double>(end - begin);
+  part.statistics[num_counted] = static_cast<double>(end - begin);
+}
+
 std::unique_ptr<CpuKernel> make_bce_with_logits_kernel(const Op& op, CpuContext& context) {
-  return make_kernel(
-      [parts = loss_parts(op), threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
-        const float* const logits = input(addresses, 0);
-        const float* const targets = input(addresses, 1);
-        sum_loss_parts(parts.rows <= serial_elements ? 1 : threads, parts, addresses.workspace,
-                       modified_input<double>(addresses, 2), [&](LossPart& part, std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i) {
-                           const bool right = targets[i] > 0.5F ? logits[i] > 0 : logits[i] <= 0;
-                           part.statistics[loss_sum] +=
-                               loss_of(static_cast<double>(logits[i]), static_cast<double>(targets[i]));
-                           part.statistics[num_correct] += right ? 1 : 0;
-                         }
-                         part.statistics[loss_weight] = static_cast<double>(end - begin);
-                         part.statistics[num_counted] = static_cast<double>(end - begin);
-                       });
-      });
+  return make_numeric_loss_kernel(op, context, summarize_bce);
 }
 
 std::unique_ptr<CpuKernel> make_bce_with_logits_backward_kernel(const Op& op, CpuContext& context) {
-  return make_kernel([count = op.inputs[0].num_elements(), threads = context.num_threads](
-                         const OperandAddresses& addresses, const StepScalars& scalars) {
-    const float* const logits = input(addresses, 0);
-    const float* const targets = input(addresses, 1);
-    float* const gradients = output(addresses, 0);
-    parallel_elements(threads, count, [&](std::int64_t begin, std::int64_t end) {
-      bce_gradients(logits, targets, gradients, scalars.gradient_scale, begin, end);
-    });
-  });
+  return make_numeric_loss_backward_kernel(op, context, bce_gradients);
 }
 
 }  // namespace
 
-const CpuOp bce_with_logits_on_cpu = {make_bce_with_logits_kernel, loss_workspace_bytes, cut_nowhere};
-const CpuOp bce_with_logits_backward_on_cpu = {make_bce_with_logits_backward_kernel, no_workspace, cut_nowhere};
+const CpuOp bce_with_logits_on_cpu = {make_bce_with_logits_kernel, cut_nowhere, loss_workspace_bytes};
+const CpuOp bce_with_logits_backward_on_cpu = {make_bce_with_logits_backward_kernel, cut_nowhere};
 
 }  // namespace trainer

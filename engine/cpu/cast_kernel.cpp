@@ -33,6 +33,6 @@ std::unique_ptr<CpuKernel> make_cast_kernel(const Op& op, CpuContext& context) {
 
 }  // namespace
 
-const CpuOp cast_on_cpu = {make_cast_kernel, no_workspace, takes_16_bit};
+const CpuOp cast_on_cpu = {make_cast_kernel, takes_16_bit};
 
 }  // namespace trainer

@@ -161,7 +161,7 @@ dnnl::reorder::primitive_desc describe_reorder(const Memory& from, const Memory&
 /// An operand of the op and of the convolution, which may want it in another order. Then it is copied each time the op
 /// runs, weights too: forward and backward want them in different orders, and no copy outlives its op. So a step
 /// reorders the weights of a convolution once in each direction and micro-batch.
-struct Operand {
+struct ConvolutionOperand {
   int argument;
   Memory plain, chosen;
   bool is_input;
@@ -176,14 +176,15 @@ struct Operand {
 /// before the scratchpad that the convolution and the reorders, which do not run at the same time, share.
 struct ConvolutionPlan {
   dnnl::primitive_desc_base description;
-  std::vector<Operand> operands;
+  std::vector<ConvolutionOperand> operands;
   std::int64_t reordered_bytes = 0, scratchpad_bytes = 0;
 
   std::int64_t workspace_bytes() const { return reordered_bytes + scratchpad_bytes; }
 
-  ConvolutionPlan(const dnnl::primitive_desc_base& chosen, std::vector<Operand> all, const dnnl::engine& engine)
+  ConvolutionPlan(const dnnl::primitive_desc_base& chosen, std::vector<ConvolutionOperand> all,
+                  const dnnl::engine& engine)
       : description(chosen), operands(std::move(all)), scratchpad_bytes(aligned(chosen.scratchpad_desc().get_size())) {
-    for (const Operand& operand : operands) {
+    for (const ConvolutionOperand& operand : operands) {
       if (!operand.is_reordered()) continue;
       reordered_bytes += aligned(operand.chosen.get_size());
       const auto reorder = describe_reorder(operand.from(), operand.to(), engine);
@@ -199,9 +200,9 @@ std::optional<ConvolutionPlan> plan_by(dnnl::algorithm algorithm, const Op& op, 
   if (op.kind == OpKind::conv2d) {
     const auto chosen = describe_forward(s, algorithm, engine);
     if (!chosen) return std::nullopt;
-    std::vector<Operand> operands = {{DNNL_ARG_SRC, plain.x, chosen.src_desc(), true, 0},
-                                     {DNNL_ARG_WEIGHTS, plain.plain_weights, chosen.weights_desc(), true, 1},
-                                     {DNNL_ARG_DST, plain.y, chosen.dst_desc(), false, 0}};
+    std::vector<ConvolutionOperand> operands = {{DNNL_ARG_SRC, plain.x, chosen.src_desc(), true, 0},
+                                                {DNNL_ARG_WEIGHTS, plain.plain_weights, chosen.weights_desc(), true, 1},
+                                                {DNNL_ARG_DST, plain.y, chosen.dst_desc(), false, 0}};
     if (plain.has_bias) operands.push_back({DNNL_ARG_BIAS, plain.bias, plain.bias, true, 2});
     return ConvolutionPlan(chosen, std::move(operands), engine);
   }
@@ -216,9 +217,10 @@ std::optional<ConvolutionPlan> plan_by(dnnl::algorithm algorithm, const Op& op, 
   }
   const auto chosen = describe_backward_weight(s, algorithm, engine);
   if (!chosen) return std::nullopt;
-  std::vector<Operand> operands = {{DNNL_ARG_DIFF_DST, plain.y, chosen.diff_dst_desc(), true, 0},
-                                   {DNNL_ARG_SRC, plain.x, chosen.src_desc(), true, 1},
-                                   {DNNL_ARG_DIFF_WEIGHTS, plain.plain_weights, chosen.diff_weights_desc(), false, 0}};
+  std::vector<ConvolutionOperand> operands = {
+      {DNNL_ARG_DIFF_DST, plain.y, chosen.diff_dst_desc(), true, 0},
+      {DNNL_ARG_SRC, plain.x, chosen.src_desc(), true, 1},
+      {DNNL_ARG_DIFF_WEIGHTS, plain.plain_weights, chosen.diff_weights_desc(), false, 0}};
   if (plain.has_bias) operands.push_back({DNNL_ARG_DIFF_BIAS, plain.bias, plain.bias, false, 1});
   return ConvolutionPlan(chosen, std::move(operands), engine);
 }
@@ -243,7 +245,7 @@ class ConvolutionKernel final : public CpuKernel {
   ConvolutionKernel(const Op& op, const ConvolutionPlan& plan, const CpuContext& context, const dnnl::engine& engine)
       : context_(context), scratchpad_offset_(plan.reordered_bytes), convolution_(plan.description.get()) {
     std::int64_t offset = 0;
-    for (const Operand& operand : plan.operands) {
+    for (const ConvolutionOperand& operand : plan.operands) {
       convolution_.add_argument(operand.argument, operand.chosen.data, context);
       Binding binding{operand.is_input, operand.position, -1, {}};
       if (operand.is_reordered()) {
@@ -350,10 +352,10 @@ std::unique_ptr<CpuKernel> make_conv2d_backward_weight_kernel(const Op& op, CpuC
 
 }  // namespace
 
-const CpuOp conv2d_on_cpu = {make_conv2d_kernel, conv2d_workspace_bytes, cut_conv2d};
-const CpuOp conv2d_backward_input_on_cpu = {make_conv2d_backward_input_kernel, conv2d_workspace_bytes,
-                                            cut_conv2d_backward_input};
-const CpuOp conv2d_backward_weight_on_cpu = {make_conv2d_backward_weight_kernel, conv2d_workspace_bytes,
-                                             cut_conv2d_backward_weight};
+const CpuOp conv2d_on_cpu = {make_conv2d_kernel, cut_conv2d, conv2d_workspace_bytes};
+const CpuOp conv2d_backward_input_on_cpu = {make_conv2d_backward_input_kernel, cut_conv2d_backward_input,
+                                            conv2d_workspace_bytes};
+const CpuOp conv2d_backward_weight_on_cpu = {make_conv2d_backward_weight_kernel, cut_conv2d_backward_weight,
+                                             conv2d_workspace_bytes};
 
 }  // namespace trainer

@@ -190,9 +190,9 @@ std::unique_ptr<CpuKernel> make_cross_entropy_with_gradient_kernel(const Op& op,
 
 }  // namespace
 
-const CpuOp cross_entropy_on_cpu = {make_cross_entropy_kernel, loss_workspace_bytes, cut_nowhere};
-const CpuOp cross_entropy_backward_on_cpu = {make_cross_entropy_backward_kernel, no_workspace, cut_nowhere};
-const CpuOp cross_entropy_with_gradient_on_cpu = {make_cross_entropy_with_gradient_kernel, loss_workspace_bytes,
-                                                  cut_nowhere};
+const CpuOp cross_entropy_on_cpu = {make_cross_entropy_kernel, cut_nowhere, loss_workspace_bytes};
+const CpuOp cross_entropy_backward_on_cpu = {make_cross_entropy_backward_kernel, cut_nowhere, no_workspace};
+const CpuOp cross_entropy_with_gradient_on_cpu = {make_cross_entropy_with_gradient_kernel, cut_nowhere,
+                                                  loss_workspace_bytes};
 
 }  // namespace trainer

@@ -53,7 +53,7 @@ std::unique_ptr<CpuKernel> make_dropout_backward_kernel(const Op& op, CpuContext
 
 }  // namespace
 
-const CpuOp dropout_on_cpu = {make_dropout_kernel, no_workspace, takes_16_bit};
-const CpuOp dropout_backward_on_cpu = {make_dropout_backward_kernel, no_workspace, takes_16_bit};
+const CpuOp dropout_on_cpu = {make_dropout_kernel, takes_16_bit};
+const CpuOp dropout_backward_on_cpu = {make_dropout_backward_kernel, takes_16_bit};
 
 }  // namespace trainer

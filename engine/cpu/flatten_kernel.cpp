@@ -50,7 +50,7 @@ std::unique_ptr<CpuKernel> make_flatten_backward_kernel(const Op& op, CpuContext
 
 }  // namespace
 
-const CpuOp flatten_on_cpu = {make_flatten_kernel, no_workspace, cut_by_image};
-const CpuOp flatten_backward_on_cpu = {make_flatten_backward_kernel, no_workspace, cut_by_image};
+const CpuOp flatten_on_cpu = {make_flatten_kernel, cut_by_image};
+const CpuOp flatten_backward_on_cpu = {make_flatten_backward_kernel, cut_by_image};
 
 }  // namespace trainer

@@ -52,7 +52,7 @@ std::unique_ptr<CpuKernel> make_global_avgpool_backward_kernel(const Op& op, Cpu
 
 }  // namespace
 
-const CpuOp global_avgpool_on_cpu = {make_global_avgpool_kernel, no_workspace, cut_by_image};
-const CpuOp global_avgpool_backward_on_cpu = {make_global_avgpool_backward_kernel, no_workspace, cut_by_image};
+const CpuOp global_avgpool_on_cpu = {make_global_avgpool_kernel, cut_by_image};
+const CpuOp global_avgpool_backward_on_cpu = {make_global_avgpool_backward_kernel, cut_by_image};
 
 }  // namespace trainer

@@ -75,6 +75,6 @@ std::unique_ptr<CpuKernel> make_gradient_factor_kernel(const Op& op, CpuContext&
 
 }  // namespace
 
-const CpuOp gradient_factor_on_cpu = {make_gradient_factor_kernel, gradient_factor_workspace_bytes, takes_16_bit};
+const CpuOp gradient_factor_on_cpu = {make_gradient_factor_kernel, takes_16_bit, gradient_factor_workspace_bytes};
 
 }  // namespace trainer

@@ -21,9 +21,9 @@ class CpuKernel {
 /// How the CPU runs one kind of op.
 struct CpuOp {
   std::unique_ptr<CpuKernel> (*make)(const Op& op, CpuContext& context);
-  /// Scratch of that kernel: microseconds, some 100 where oneDNN is asked.
-  std::int64_t (*workspace_bytes)(const Op& op, CpuContext& context);
   CutRule cut;
+  /// Scratch of that kernel: microseconds, some 100 where oneDNN is asked. Of ops that OpDefinition::takes_scratch.
+  std::int64_t (*workspace_bytes)(const Op& op, CpuContext& context) = nullptr;
 };
 
 /// One for each line of TRAINER_OPS, beside its kernel in <op family>_kernel.cpp: a line without one does not link.
@@ -40,7 +40,7 @@ std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context);
 /// DeviceModel::workspace_bytes, computed anew on every call.
 std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context);
 
-/// CpuOp::workspace_bytes of ops that need none.
+/// CpuOp::workspace_bytes of ops that need scratch on other devices alone.
 inline std::int64_t no_workspace(const Op&, CpuContext&) { return 0; }
 
 /// A kernel that is one function of addresses and scalars.

@@ -252,8 +252,8 @@ std::unique_ptr<CpuKernel> make_layernorm_backward_kernel(const Op& op, CpuConte
 
 }  // namespace
 
-const CpuOp layernorm_on_cpu = {make_layernorm_kernel, layernorm_workspace_bytes, cut_layernorm};
-const CpuOp layernorm_backward_on_cpu = {make_layernorm_backward_kernel, layernorm_workspace_bytes,
-                                         cut_layernorm_backward};
+const CpuOp layernorm_on_cpu = {make_layernorm_kernel, cut_layernorm, layernorm_workspace_bytes};
+const CpuOp layernorm_backward_on_cpu = {make_layernorm_backward_kernel, cut_layernorm_backward,
+                                         layernorm_workspace_bytes};
 
 }  // namespace trainer

@@ -35,9 +35,9 @@ std::unique_ptr<CpuKernel> make_linear_cross_entropy_with_gradient_kernel(const 
 
 }  // namespace
 
-const CpuOp linear_cross_entropy_on_cpu = {make_linear_cross_entropy_kernel, linear_cross_entropy_workspace_bytes,
-                                           takes_16_bit};
-const CpuOp linear_cross_entropy_with_gradient_on_cpu = {make_linear_cross_entropy_with_gradient_kernel,
-                                                         linear_cross_entropy_workspace_bytes, takes_16_bit};
+const CpuOp linear_cross_entropy_on_cpu = {make_linear_cross_entropy_kernel, takes_16_bit,
+                                           linear_cross_entropy_workspace_bytes};
+const CpuOp linear_cross_entropy_with_gradient_on_cpu = {make_linear_cross_entropy_with_gradient_kernel, takes_16_bit,
+                                                         linear_cross_entropy_workspace_bytes};
 
 }  // namespace trainer

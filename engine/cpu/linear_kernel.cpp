@@ -232,10 +232,10 @@ std::unique_ptr<CpuKernel> make_linear_backward_weight_kernel(const Op& op, CpuC
 
 }  // namespace
 
-const CpuOp linear_on_cpu = {make_linear_kernel, linear_workspace_bytes, cut_linear};
-const CpuOp linear_backward_input_on_cpu = {make_linear_backward_input_kernel, linear_workspace_bytes,
-                                            cut_linear_backward_input};
-const CpuOp linear_backward_weight_on_cpu = {make_linear_backward_weight_kernel, linear_workspace_bytes,
-                                             cut_linear_backward_weight};
+const CpuOp linear_on_cpu = {make_linear_kernel, cut_linear, linear_workspace_bytes};
+const CpuOp linear_backward_input_on_cpu = {make_linear_backward_input_kernel, cut_linear_backward_input,
+                                            linear_workspace_bytes};
+const CpuOp linear_backward_weight_on_cpu = {make_linear_backward_weight_kernel, cut_linear_backward_weight,
+                                             linear_workspace_bytes};
 
 }  // namespace trainer

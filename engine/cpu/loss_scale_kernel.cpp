@@ -45,7 +45,7 @@ std::unique_ptr<CpuKernel> make_update_loss_scale_kernel(const Op& op, CpuContex
 
 }  // namespace
 
-const CpuOp scale_gradient_on_cpu = {make_scale_gradient_kernel, no_workspace, takes_16_bit};
-const CpuOp update_loss_scale_on_cpu = {make_update_loss_scale_kernel, no_workspace, cut_nowhere};
+const CpuOp scale_gradient_on_cpu = {make_scale_gradient_kernel, takes_16_bit};
+const CpuOp update_loss_scale_on_cpu = {make_update_loss_scale_kernel, cut_nowhere};
 
 }  // namespace trainer

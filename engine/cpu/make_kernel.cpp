@@ -4,6 +4,7 @@
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/sliced_kernel.h"
 #include "engine/ops/half_operand.h"
+#include "engine/ops/op_definition.h"
 
 namespace trainer {
 namespace {
@@ -26,7 +27,9 @@ std::unique_ptr<CpuKernel> make_kernel_of(const Op& op, CpuContext& context) {
 
 std::int64_t compute_workspace_bytes(const Op& op, CpuContext& context) {
   if (std::optional<Cut> cut = cut_of(op)) return sliced_workspace_bytes(op, std::move(*cut), context);
-  return cpu_op(op.kind).workspace_bytes(op, context);
+  const auto workspace_bytes = cpu_op(op.kind).workspace_bytes;
+  require_defined_scratch(op.kind, workspace_bytes != nullptr);
+  return workspace_bytes != nullptr ? workspace_bytes(op, context) : 0;
 }
 
 }  // namespace trainer

@@ -141,7 +141,7 @@ std::unique_ptr<CpuKernel> make_maxpool2d_backward_kernel(const Op& op, CpuConte
 
 }  // namespace
 
-const CpuOp maxpool2d_on_cpu = {make_maxpool2d_kernel, no_workspace, cut_by_image};
-const CpuOp maxpool2d_backward_on_cpu = {make_maxpool2d_backward_kernel, no_workspace, cut_by_image};
+const CpuOp maxpool2d_on_cpu = {make_maxpool2d_kernel, cut_by_image};
+const CpuOp maxpool2d_backward_on_cpu = {make_maxpool2d_backward_kernel, cut_by_image};
 
 }  // namespace trainer

@@ -68,6 +68,6 @@ std::unique_ptr<CpuKernel> make_normalize_pixels_kernel(const Op& op, CpuContext
 
 }  // namespace
 
-const CpuOp normalize_pixels_on_cpu = {make_normalize_pixels_kernel, no_workspace, takes_16_bit};
+const CpuOp normalize_pixels_on_cpu = {make_normalize_pixels_kernel, takes_16_bit};
 
 }  // namespace trainer

@@ -29,7 +29,7 @@ std::unique_ptr<CpuKernel> make_fetch_kernel(const Op& op, CpuContext& context) 
 
 }  // namespace
 
-const CpuOp offload_on_cpu = {make_offload_kernel, no_workspace, takes_16_bit};
-const CpuOp fetch_on_cpu = {make_fetch_kernel, no_workspace, takes_16_bit};
+const CpuOp offload_on_cpu = {make_offload_kernel, takes_16_bit};
+const CpuOp fetch_on_cpu = {make_fetch_kernel, takes_16_bit};
 
 }  // namespace trainer

@@ -286,7 +286,7 @@ std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& con
 
 }  // namespace
 
-const CpuOp sgd_update_on_cpu = {make_sgd_update_kernel, no_workspace, takes_16_bit};
-const CpuOp adam_update_on_cpu = {make_adam_update_kernel, no_workspace, takes_16_bit};
+const CpuOp sgd_update_on_cpu = {make_sgd_update_kernel, takes_16_bit};
+const CpuOp adam_update_on_cpu = {make_adam_update_kernel, takes_16_bit};
 
 }  // namespace trainer

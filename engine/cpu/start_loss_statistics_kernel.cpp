@@ -21,6 +21,6 @@ std::unique_ptr<CpuKernel> make_start_loss_statistics_kernel(const Op& op, CpuCo
 
 }  // namespace
 
-const CpuOp start_loss_statistics_on_cpu = {make_start_loss_statistics_kernel, no_workspace, cut_nowhere};
+const CpuOp start_loss_statistics_on_cpu = {make_start_loss_statistics_kernel, cut_nowhere};
 
 }  // namespace trainer

@@ -20,8 +20,8 @@ void differentiate_bce_with_logits(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition bce_with_logits_definition = {.flops = flops_per_input_element<3>,
-                                                 .differentiate = differentiate_bce_with_logits};
+const OpDefinition bce_with_logits_definition = {
+    .flops = flops_per_input_element<3>, .differentiate = differentiate_bce_with_logits, .takes_scratch = true};
 const OpDefinition bce_with_logits_backward_definition = {.flops = flops_per_input_element<3>,
                                                           .in_place = in_place_over_first};
 

@@ -90,9 +90,13 @@ void differentiate_conv2d(GradientScope& scope) {
 const OpDefinition conv2d_definition = {.flops = conv2d_forward_flops,
                                         .differentiate = differentiate_conv2d,
                                         .precision = Precision::product,
-                                        .work = Work::convolution};
-const OpDefinition conv2d_backward_input_definition = {.flops = conv2d_backward_input_flops, .work = Work::convolution};
-const OpDefinition conv2d_backward_weight_definition = {
-    .flops = conv2d_backward_weight_flops, .work = Work::convolution, .role = Role::weight_gradient};
+                                        .work = Work::convolution,
+                                        .takes_scratch = true};
+const OpDefinition conv2d_backward_input_definition = {
+    .flops = conv2d_backward_input_flops, .work = Work::convolution, .takes_scratch = true};
+const OpDefinition conv2d_backward_weight_definition = {.flops = conv2d_backward_weight_flops,
+                                                        .work = Work::convolution,
+                                                        .role = Role::weight_gradient,
+                                                        .takes_scratch = true};
 
 }  // namespace trainer

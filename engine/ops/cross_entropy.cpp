@@ -40,12 +40,14 @@ bool is_loss_statistics(const Op& /*op*/, int position) { return position == 2; 
 }  // namespace
 
 // Maximum, exponential, sum, logarithm; an exponential counts one.
-const OpDefinition cross_entropy_definition = {.flops = flops_per_input_element<4>,
-                                               .differentiate = differentiate_cross_entropy};
-const OpDefinition cross_entropy_backward_definition = {.flops = flops_per_input_element<5>,
-                                                        .in_place = in_place_over_first};
+const OpDefinition cross_entropy_definition = {
+    .flops = flops_per_input_element<4>, .differentiate = differentiate_cross_entropy, .takes_scratch = true};
+const OpDefinition cross_entropy_backward_definition = {
+    .flops = flops_per_input_element<5>, .in_place = in_place_over_first, .takes_scratch = true};
 // The maximum, exponentials and sum serve both.
-const OpDefinition cross_entropy_with_gradient_definition = {
-    .flops = flops_per_input_element<6>, .in_place = in_place_over_first, .modifies = is_loss_statistics};
+const OpDefinition cross_entropy_with_gradient_definition = {.flops = flops_per_input_element<6>,
+                                                             .in_place = in_place_over_first,
+                                                             .modifies = is_loss_statistics,
+                                                             .takes_scratch = true};
 
 }  // namespace trainer

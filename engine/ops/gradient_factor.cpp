@@ -22,6 +22,6 @@ std::int64_t factor_flops(const Op& op) {
 
 }  // namespace
 
-const OpDefinition gradient_factor_definition = {.flops = factor_flops};
+const OpDefinition gradient_factor_definition = {.flops = factor_flops, .takes_scratch = true};
 
 }  // namespace trainer

@@ -78,7 +78,9 @@ const OpDefinition layernorm_definition = {.flops = layernorm_flops<7>,
                                            .differentiate = differentiate_layernorm,
                                            .in_place_of = layernorm_in_place,
                                            .precision = Precision::follows_first,
-                                           .is_cheap = true};
-const OpDefinition layernorm_backward_definition = {.flops = layernorm_flops<11>, .in_place = in_place_over_first};
+                                           .is_cheap = true,
+                                           .takes_scratch = true};
+const OpDefinition layernorm_backward_definition = {
+    .flops = layernorm_flops<11>, .in_place = in_place_over_first, .takes_scratch = true};
 
 }  // namespace trainer

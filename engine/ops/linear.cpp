@@ -95,9 +95,14 @@ bool adds_to(const Op& op, int position) { return attributes_of<LinearAttributes
 const OpDefinition linear_definition = {.flops = linear_forward_flops,
                                         .differentiate = differentiate_linear,
                                         .precision = Precision::product,
-                                        .work = Work::product};
-const OpDefinition linear_backward_input_definition = {.flops = linear_backward_input_flops, .work = Work::product};
-const OpDefinition linear_backward_weight_definition = {
-    .flops = linear_backward_weight_flops, .work = Work::product, .role = Role::weight_gradient, .modifies = adds_to};
+                                        .work = Work::product,
+                                        .takes_scratch = true};
+const OpDefinition linear_backward_input_definition = {
+    .flops = linear_backward_input_flops, .work = Work::product, .takes_scratch = true};
+const OpDefinition linear_backward_weight_definition = {.flops = linear_backward_weight_flops,
+                                                        .work = Work::product,
+                                                        .role = Role::weight_gradient,
+                                                        .modifies = adds_to,
+                                                        .takes_scratch = true};
 
 }  // namespace trainer

@@ -46,8 +46,8 @@ bool is_loss_statistics_of_chunks(const Op& op, int position) {
 
 }  // namespace
 
-const OpDefinition linear_cross_entropy_definition = {.flops = linear_cross_entropy_flops};
-const OpDefinition linear_cross_entropy_with_gradient_definition = {.flops = gradient_flops,
-                                                                    .modifies = is_loss_statistics_of_chunks};
+const OpDefinition linear_cross_entropy_definition = {.flops = linear_cross_entropy_flops, .takes_scratch = true};
+const OpDefinition linear_cross_entropy_with_gradient_definition = {
+    .flops = gradient_flops, .modifies = is_loss_statistics_of_chunks, .takes_scratch = true};
 
 }  // namespace trainer

@@ -18,7 +18,8 @@ void differentiate_mse(GradientScope& scope) {
 
 }  // namespace
 
-const OpDefinition mse_definition = {.flops = flops_per_input_element<3>, .differentiate = differentiate_mse};
+const OpDefinition mse_definition = {
+    .flops = flops_per_input_element<3>, .differentiate = differentiate_mse, .takes_scratch = true};
 const OpDefinition mse_backward_definition = {.flops = flops_per_input_element<3>, .in_place = in_place_over_first};
 
 }  // namespace trainer

@@ -1,5 +1,7 @@
 #include "engine/ops/op.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "engine/ops/op_definition.h"
@@ -42,6 +44,13 @@ const OpDefinition& definition_of(OpKind kind) {
 #undef TRAINER_OP
   };
   return *definitions[static_cast<std::size_t>(kind)];
+}
+
+void require_defined_scratch(OpKind kind, bool has_formula) {
+  const bool takes_scratch = definition_of(kind).takes_scratch;
+  if (takes_scratch == has_formula) return;
+  throw InternalError(fmt::format("internal error: {} is defined {} scratch, and the device has {} formula for it",
+                                  name_of(kind), takes_scratch ? "with" : "without", has_formula ? "a" : "no"));
 }
 
 std::span<const InPlace> in_place_rules(const Op& op) {

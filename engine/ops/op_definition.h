@@ -95,9 +95,14 @@ struct OpDefinition {
   Rerun (*rerun)(const Op&) = nullptr;
   /// Whether a run may write to that input; null: where the op has no outputs, to any.
   bool (*modifies)(const Op&, int position) = nullptr;
+  /// Whether a device's kernel may ask for scratch: each device has a formula for it then, and else none.
+  bool takes_scratch = false;
 };
 
 const OpDefinition& definition_of(OpKind kind);
+
+/// Throws InternalError unless a device has a formula for the scratch of exactly the kinds that are defined to take it.
+void require_defined_scratch(OpKind kind, bool has_formula);
 
 /// What the op's definition says of its outputs' memory.
 std::span<const InPlace> in_place_rules(const Op& op);

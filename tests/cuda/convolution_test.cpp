@@ -40,7 +40,7 @@ std::vector<Values> run_on_host(const OpCase& op_case) {
   const std::span<void* const> all(addresses);
 
   const std::int64_t workspace_bytes =
-      conv2d_workspace_bytes(op, {.convolutions = &library.convolution_planner(), .tf32 = false});
+      compute_workspace_bytes(op, {.convolutions = &library.convolution_planner(), .tf32 = false});
   constexpr std::byte guard{0x77};
   std::vector<std::byte> workspace(static_cast<std::size_t>(workspace_bytes) + 16, guard);
   std::fill_n(workspace.begin(), workspace_bytes, std::byte{0xFF});
@@ -165,7 +165,7 @@ TEST_CASE("where cuDNN cannot be asked a convolution's scratch is taken for memo
   Convolution2d c = with_bias_and_relu();
   c.attributes.workspace_limit = 4096;
   const Op op = op_of(c);
-  CHECK(conv2d_workspace_bytes(op, {.convolutions = &planner, .tf32 = false}) == 4096);
+  CHECK(compute_workspace_bytes(op, {.convolutions = &planner, .tf32 = false}) == 4096);
 }
 
 TEST_CASE("the interpreter refuses a convolution without an operand, and one given in vain") {

@@ -152,7 +152,7 @@ std::vector<std::vector<std::byte>> run_on_host(Maker make, const OpCase& op_cas
     outputs.emplace_back(static_cast<std::size_t>(type.num_bytes()), std::byte{0xFF});
   for (auto& bytes : inputs) input_addresses.push_back(bytes.data());
   for (auto& bytes : outputs) output_addresses.push_back(bytes.data());
-  std::vector<std::byte> workspace(static_cast<std::size_t>(linear_workspace_bytes(op_case.op, {})));
+  std::vector<std::byte> workspace(static_cast<std::size_t>(compute_workspace_bytes(op_case.op, {})));
   make(op_case.op, context)->run({input_addresses, output_addresses, workspace.empty() ? nullptr : workspace.data()});
   return outputs;
 }

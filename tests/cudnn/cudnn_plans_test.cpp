@@ -59,7 +59,7 @@ class ConvolutionRecorder final : public DeviceModel {
     const std::int64_t planned = planner_->workspace_bytes(call);
     CHECK(planned >= 0);
     CHECK(planned <= call.workspace_limit);
-    return conv2d_workspace_bytes(op, {.convolutions = planner_.get(), .tf32 = tf32_});
+    return compute_workspace_bytes(op, {.convolutions = planner_.get(), .tf32 = tf32_});
   }
   int num_convolutions() const { return num_convolutions_; }
 

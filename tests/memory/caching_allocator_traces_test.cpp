@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "engine/memory/caching_allocator.h"
-#include "tests/memory/counts_difference.h"
 #include "tests/memory/failing_source.h"
+#include "tests/memory/model_difference.h"
 #include "tests/memory/random_requests.h"
 #include "tests/memory/reference_allocator.h"
 #include "tests/memory/units.h"
@@ -18,12 +18,7 @@ namespace {
 std::string difference(const CachingAllocator& allocator, const FailingSource& source, const ReferenceAllocator& model,
                        const std::map<int, Block>& live) {
   std::ostringstream text;
-  text << difference(allocator.statistics(), model);
-  if (source.num_calls() != model.num_source_calls()) text << "calls of the source\n";
-  if (source.held() != model.held()) text << "bytes held\n";
-  if (source.num_wrong_releases() != 0) text << "wrong release\n";
-  if (allocator.largest_free_block() != model.largest_free_block()) text << "largest free block\n";
-
+  text << difference(allocator, source, model);
   const MemorySnapshot snapshot = allocator.snapshot();
   if (snapshot.segments.size() != model.segments().size()) {
     text << "number of segments\n";
@@ -39,31 +34,12 @@ std::string difference(const CachingAllocator& allocator, const FailingSource& s
     }
     std::int64_t offset = 0;
     for (std::size_t b = 0; b < expected.blocks.size(); ++b) {
-      const BlockSnapshot& block = actual.blocks[b];
       const ReferenceAllocator::Block& wanted = expected.blocks[b];
-      bool same = block.offset == offset && block.size == wanted.size && block.requested == wanted.requested &&
-                  (block.id >= 0) == (wanted.handle >= 0);
-      if (same && wanted.handle >= 0) {
-        const Block& held = live.at(wanted.handle);
-        same = held.id == block.id && held.size == wanted.size && held.requested == wanted.requested &&
-               reinterpret_cast<std::uintptr_t>(held.address) == actual.address + static_cast<std::uint64_t>(offset);
-      }
-      if (!same) text << "segment " << s << " block " << b << "\n";
+      if (!is_same_block(actual, actual.blocks[b], offset, wanted, live))
+        text << "segment " << s << " block " << b << "\n";
       offset += wanted.size;
     }
   }
-  return text.str();
-}
-
-std::string difference(const AllocationFailure& failure, std::int64_t requested, std::int64_t capacity,
-                       const ReferenceAllocator& model) {
-  std::ostringstream text;
-  text << difference(failure.statistics, model);
-  if (failure.requested != requested) text << "requested\n";
-  if (failure.rounded != ReferenceAllocator::rounded(requested)) text << "rounded\n";
-  if (failure.segment_bytes != ReferenceAllocator::segment_size(failure.rounded)) text << "segment_bytes\n";
-  if (failure.capacity != capacity) text << "capacity\n";
-  if (failure.largest_free_block != model.largest_free_block()) text << "largest_free_block\n";
   return text.str();
 }
 
@@ -102,16 +78,12 @@ std::string run_trace(std::uint64_t seed, int num_events, Coverage& coverage) {
           coverage.num_oversize += max_split && requested >= *max_split;
         } catch (const OutOfMemory& error) {
           ++coverage.num_ooms;
+          const std::int64_t segment_bytes = ReferenceAllocator::segment_size(ReferenceAllocator::rounded(requested));
           problem = expected ? "an allocation that should not fail\n"
-                             : difference(error.failure(), requested, capacity, model);
+                             : difference(error.failure(), requested, segment_bytes, capacity, model);
         }
       } else if (choice < 95) {
-        auto chosen = live.begin();
-        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
-        const Block block = chosen->second;
-        model.free(chosen->first);
-        live.erase(chosen);
-        allocator.free(block);
+        free_one(random, allocator, model, live);
       } else if (choice < 97) {
         model.release_cached();
         allocator.release_cached();
@@ -158,11 +130,7 @@ TEST_CASE("The caching allocator follows the rules on long traces of many blocks
         model.allocate(event, requested);
         live[event] = allocator.allocate(requested);
       } else {
-        auto chosen = live.begin();
-        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
-        model.free(chosen->first);
-        allocator.free(chosen->second);
-        live.erase(chosen);
+        free_one(random, allocator, model, live);
       }
       if (event % 50 == 49) {
         const std::string problem = difference(allocator, source, model, live);
@@ -173,9 +141,7 @@ TEST_CASE("The caching allocator follows the rules on long traces of many blocks
 }
 
 TEST_CASE("Fingerprints of the caching allocator are equal exactly where the layouts are") {
-  std::map<std::string, std::uint64_t> fingerprint_of;
-  std::map<std::uint64_t, std::string> layout_of;
-  std::int64_t num_seen_again = 0;
+  SeenLayouts seen;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
     FailingSource source(std::int64_t{1} << 40);
@@ -188,21 +154,12 @@ TEST_CASE("Fingerprints of the caching allocator are equal exactly where the lay
         model.allocate(event, requested);
         live[event] = allocator.allocate(requested);
       } else {
-        auto chosen = live.begin();
-        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
-        model.free(chosen->first);
-        allocator.free(chosen->second);
-        live.erase(chosen);
+        free_one(random, allocator, model, live);
       }
-      const auto [known, is_new] = fingerprint_of.try_emplace(model.layout(), allocator.fingerprint());
-      num_seen_again += is_new ? 0 : 1;
-      if (known->second != allocator.fingerprint()) FAIL("two fingerprints of the layout " << model.layout());
-      const std::string& layout = layout_of.try_emplace(allocator.fingerprint(), model.layout()).first->second;
-      if (layout != model.layout()) FAIL("one fingerprint for " << layout << " and " << model.layout());
+      seen.see(model.layout(), allocator.fingerprint());
     }
   }
-  CHECK(num_seen_again > 1000);
-  CHECK(fingerprint_of.size() > 1000);
+  seen.check_many_were_seen();
 }
 
 }  // namespace trainer::test

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "engine/memory/caching_allocator.h"
-#include "tests/memory/counts_difference.h"
 #include "tests/memory/failing_source.h"
+#include "tests/memory/model_difference.h"
 #include "tests/memory/random_requests.h"
 #include "tests/memory/reference_expandable.h"
 #include "tests/memory/units.h"
@@ -36,12 +36,8 @@ std::vector<std::vector<Stretch>> mapped_parts(const ReferenceExpandable& model)
 std::string difference(const CachingAllocator& allocator, const FailingSource& source, const ReferenceExpandable& model,
                        const std::map<int, Block>& live) {
   std::ostringstream text;
-  text << difference(allocator.statistics(), model);
-  if (source.num_calls() != model.num_source_calls()) text << "calls of the source\n";
-  if (source.held() != model.held()) text << "bytes held\n";
-  if (source.num_wrong_releases() != 0) text << "wrong map, unmap or release\n";
+  text << difference(allocator, source, model);
   if (source.num_ranges() != model.ranges().size()) text << "number of ranges\n";
-  if (allocator.largest_free_block() != model.largest_free_block()) text << "largest free block\n";
 
   const MemorySnapshot snapshot = allocator.snapshot();
   const std::vector<std::vector<Stretch>> parts = mapped_parts(model);
@@ -54,16 +50,12 @@ std::string difference(const CachingAllocator& allocator, const FailingSource& s
     }
     std::int64_t offset = 0;
     for (std::size_t b = 0; b < parts[p].size(); ++b) {
-      const BlockSnapshot& block = actual.blocks[b];
       const Stretch& wanted = parts[p][b];
-      bool same = block.offset == offset && block.size == wanted.size && block.requested == wanted.requested &&
-                  (block.id >= 0) == (wanted.kind == Stretch::live);
+      bool same = is_same_block(actual, actual.blocks[b], offset, wanted, live);
       if (same && wanted.kind == Stretch::live) {
         const Block& held = live.at(wanted.handle);
-        const std::uint64_t address = actual.address + static_cast<std::uint64_t>(offset);
-        same = held.id == block.id && held.size == wanted.size && held.requested == wanted.requested &&
-               reinterpret_cast<std::uintptr_t>(held.address) == address && source.is_mapped(held.address) &&
-               source.is_mapped(static_cast<const char*>(held.address) + held.size - 1);
+        same =
+            source.is_mapped(held.address) && source.is_mapped(static_cast<const char*>(held.address) + held.size - 1);
       }
       if (!same) text << "part " << p << " block " << b << "\n";
       offset += wanted.size;
@@ -111,21 +103,11 @@ std::string run_expandable_trace(std::uint64_t seed, int num_events, ExpandableC
           if (!expected) problem = "an allocation that should fail\n";
         } catch (const OutOfMemory& error) {
           ++coverage.num_ooms;
-          const AllocationFailure& failure = error.failure();
           if (expected) problem = "an allocation that should not fail\n";
-          problem += difference(failure.statistics, model);
-          if (failure.requested != requested) problem += "requested\n";
-          if (failure.rounded != ReferenceAllocator::rounded(requested)) problem += "rounded\n";
-          if (failure.segment_bytes != model.refused_bytes()) problem += "segment_bytes\n";
-          if (failure.largest_free_block != model.largest_free_block()) problem += "largest_free_block\n";
+          problem += difference(error.failure(), requested, model.refused_bytes(), capacity, model);
         }
       } else if (choice < 90) {
-        auto chosen = live.begin();
-        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
-        const Block block = chosen->second;
-        model.free(chosen->first);
-        live.erase(chosen);
-        allocator.free(block);
+        free_one(random, allocator, model, live);
       } else if (choice < 96) {
         model.release_cached();
         allocator.release_cached();
@@ -168,9 +150,7 @@ TEST_CASE("Expandable segments do exactly what the rules say on 6,000 random tra
 }
 
 TEST_CASE("Fingerprints with expandable segments are equal exactly where the layouts are") {
-  std::map<std::string, std::uint64_t> fingerprint_of;
-  std::map<std::uint64_t, std::string> layout_of;
-  std::int64_t num_seen_again = 0;
+  SeenLayouts seen;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
     FailingSource source(400 * mib);
@@ -183,24 +163,15 @@ TEST_CASE("Fingerprints with expandable segments are equal exactly where the lay
         model.allocate(event, requested);
         live[event] = allocator.allocate(requested);
       } else if (random.chance(80)) {
-        auto chosen = live.begin();
-        std::advance(chosen, random.below(static_cast<std::int64_t>(live.size())));
-        model.free(chosen->first);
-        allocator.free(chosen->second);
-        live.erase(chosen);
+        free_one(random, allocator, model, live);
       } else {
         model.release_cached();
         allocator.release_cached();
       }
-      const auto [known, is_new] = fingerprint_of.try_emplace(model.layout(), allocator.fingerprint());
-      num_seen_again += is_new ? 0 : 1;
-      if (known->second != allocator.fingerprint()) FAIL("two fingerprints of the layout " << model.layout());
-      const std::string& layout = layout_of.try_emplace(allocator.fingerprint(), model.layout()).first->second;
-      if (layout != model.layout()) FAIL("one fingerprint for " << layout << " and " << model.layout());
+      seen.see(model.layout(), allocator.fingerprint());
     }
   }
-  CHECK(num_seen_again > 1000);
-  CHECK(fingerprint_of.size() > 1000);
+  seen.check_many_were_seen();
 }
 
 }  // namespace trainer::test

@@ -2,13 +2,13 @@
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "engine/memory/simulated_source.h"
+#include "tests/memory/counter_sums.h"
 #include "tests/memory/failing_source.h"
 #include "tests/memory/heap_count.h"
 
@@ -21,39 +21,12 @@ constexpr std::int64_t mib = 1 << 20;
 
 std::int64_t current(const PooledCounter& counter) { return counter.all.current; }
 
-/// What must hold of every allocator: its counters are sums over the blocks that its snapshot shows.
+/// What must hold of every planned allocator at any time.
 void check_counters(const PlannedAllocator& allocator, std::int64_t segment_bytes, bool is_held) {
-  const MemorySnapshot snapshot = allocator.snapshot();
+  test::check_counters_are_sums(allocator);
   const MemoryStatistics& statistics = allocator.statistics();
-  REQUIRE(snapshot.segments.size() == (is_held ? 1U : 0U));
   CHECK(current(statistics.segment) == (is_held ? 1 : 0));
   CHECK(current(statistics.reserved_bytes) == (is_held ? segment_bytes : 0));
-  std::int64_t end = 0, allocated = 0, requested = 0, num_live = 0, num_gaps = 0, gap_bytes = 0, largest = 0;
-  for (const SegmentSnapshot& segment : snapshot.segments) {
-    CHECK(segment.size == segment_bytes);
-    for (const BlockSnapshot& block : segment.blocks) {
-      CHECK(block.offset == end);
-      end += block.size;
-      if (block.id >= 0) {
-        ++num_live;
-        allocated += block.size;
-        requested += block.requested;
-      } else {
-        ++num_gaps;
-        gap_bytes += block.size;
-        largest = std::max(largest, block.size);
-      }
-    }
-    CHECK(end == segment.size);
-  }
-  CHECK(current(statistics.allocation) == num_live);
-  CHECK(current(statistics.active) == num_live);
-  CHECK(current(statistics.allocated_bytes) == allocated);
-  CHECK(current(statistics.active_bytes) == allocated);
-  CHECK(current(statistics.requested_bytes) == requested);
-  CHECK(current(statistics.inactive_split) == (num_live > 0 ? num_gaps : 0));
-  CHECK(current(statistics.inactive_split_bytes) == (num_live > 0 ? gap_bytes : 0));
-  CHECK(allocator.largest_free_block() == largest);
   for (const NamedCounter& named : memory_counters) {
     const PooledCounter& counter = statistics.*named.counter;
     INFO(named.name);

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <random>
 
+#include "engine/memory/allocator.h"
 #include "tests/memory/units.h"
 
 namespace trainer::test {
@@ -41,6 +44,15 @@ inline std::int64_t random_size(Random& random) {
     default:
       return (random.below(4) + 5) * 4 * mib;
   }
+}
+
+/// Frees one of the live blocks, in an allocator and in the model that names them.
+template <typename Model>
+void free_one(Random& random, Allocator& allocator, Model& model, std::map<int, Block>& live) {
+  const auto chosen = std::next(live.begin(), random.below(static_cast<std::int64_t>(live.size())));
+  model.free(chosen->first);
+  allocator.free(chosen->second);
+  live.erase(chosen);
 }
 
 }  // namespace trainer::test

@@ -5,6 +5,7 @@
 
 #include "engine/memory/caching_allocator.h"
 #include "engine/memory/simulated_source.h"
+#include "tests/memory/counter_sums.h"
 #include "tests/memory/random_requests.h"
 #include "tests/memory/units.h"
 
@@ -14,40 +15,9 @@ namespace {
 
 constexpr CachingAllocatorOptions may_plan = {.may_plan_segment = true};
 
-/// Every counter is the sum over what the snapshot shows.
 void check_sums(const CachingAllocator& allocator, const SimulatedSource& source) {
-  std::int64_t reserved = 0, allocated = 0, requested = 0, num_live = 0, largest = 0, num_split = 0, split_bytes = 0;
-  const MemorySnapshot snapshot = allocator.snapshot();
-  for (const SegmentSnapshot& segment : snapshot.segments) {
-    std::int64_t end = 0;
-    bool has_live = false;
-    for (const BlockSnapshot& block : segment.blocks) has_live = has_live || block.id >= 0;
-    for (const BlockSnapshot& block : segment.blocks) {
-      CHECK(block.offset == end);
-      end += block.size;
-      if (block.id >= 0) {
-        ++num_live;
-        allocated += block.size;
-        requested += block.requested;
-        continue;
-      }
-      largest = std::max(largest, block.size);
-      num_split += has_live ? 1 : 0;
-      split_bytes += has_live ? block.size : 0;
-    }
-    CHECK(end == segment.size);
-    reserved += end;
-  }
-  const MemoryStatistics& statistics = allocator.statistics();
-  CHECK(statistics.reserved_bytes.all.current == reserved);
-  CHECK(source.held() == reserved);
-  CHECK(statistics.segment.all.current == static_cast<std::int64_t>(snapshot.segments.size()));
-  CHECK(statistics.allocation.all.current == num_live);
-  CHECK(statistics.allocated_bytes.all.current == allocated);
-  CHECK(statistics.requested_bytes.all.current == requested);
-  CHECK(statistics.inactive_split.all.current == num_split);
-  CHECK(statistics.inactive_split_bytes.all.current == split_bytes);
-  CHECK(allocator.largest_free_block() == largest);
+  check_counters_are_sums(allocator);
+  CHECK(source.held() == allocator.statistics().reserved_bytes.all.current);
 }
 
 }  // namespace

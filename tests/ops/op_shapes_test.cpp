@@ -62,3 +62,11 @@ TEST_CASE("equal ops are equal and hash alike; another attribute makes another o
   CHECK(OpHash{}(a) == OpHash{}(b));
   CHECK_FALSE(a == c);
 }
+
+TEST_CASE("a device with no scratch for an op that takes some, or with some for one that takes none, is refused") {
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(require_defined_scratch(OpKind::conv2d_backward_weight, false), Contains("conv2d_backward_weight"));
+  CHECK_THROWS_AS(require_defined_scratch(OpKind::add, true), InternalError);
+  CHECK_NOTHROW(require_defined_scratch(OpKind::conv2d, true));
+  CHECK_NOTHROW(require_defined_scratch(OpKind::add, false));
+}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,12 @@
 
 namespace trainer {
 
+/// What a number of a layer says of its model's size.
+enum class SizeOf : std::uint8_t {
+  width,
+  depth,  ///< how often layers stand one after the other
+};
+
 /// One key of the configuration. Parsing, validation, defaults, `config show`, `config explain`, the JSON Schema and
 /// the reference page are all made from these. Owner is the struct the key ends up in.
 template <class Owner>
@@ -27,7 +34,10 @@ struct Field : KeyEffects {
   /// Instead of set and get where the rule is a layer list.
   std::function<std::vector<LayerSpec>&(Owner&)> layers;
   std::function<const std::vector<LayerSpec>&(const Owner&)> const_layers;
-  std::string default_text;  ///< told instead of the struct's own default; may be empty
+  /// Where the value stands, if it is an integer.
+  std::function<std::int64_t&(Owner&)> integer;
+  std::optional<SizeOf> size_of;  ///< of an integer that may be lowered where a model does not fit
+  std::string default_text;       ///< told instead of the struct's own default; may be empty
   bool is_required = false;
   std::vector<std::string> only_for;  ///< values of `decided_by` that have this key; empty: all
   std::string decided_by;             ///< the key that only_for speaks of; empty: the `type` of the section
@@ -63,6 +73,9 @@ struct Field : KeyEffects {
   }
   Field&& technique(NumbersEffect numbers) && {
     return with([&](Field& f) { f.technique_numbers = numbers; });
+  }
+  Field&& is(SizeOf size) && {
+    return with([&](Field& f) { f.size_of = size; });
   }
   Field&& also_called(const std::vector<std::string>& words) && {
     return with([&](Field& f) { f.synonyms = words; });
@@ -116,6 +129,7 @@ Field<Owner> field(const std::string& key, const Access& access, MemberRule rule
   result.key = key;
   result.set = [access, rule](Owner& owner, const Value& value) { assign(access(owner), value, rule); };
   result.get = [access, rule](const Owner& owner) { return value_of(access(owner), rule); };
+  if constexpr (std::same_as<decltype(access(std::declval<Owner&>())), std::int64_t&>) result.integer = access;
   result.rule = std::move(rule);
   result.help = help;
   return result;

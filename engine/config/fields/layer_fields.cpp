@@ -19,6 +19,24 @@ LayerField list(std::vector<LayerSpec> Spec::*member, const std::string& key, co
   return layers_field<LayerSpec>(key, access, help);
 }
 
+// Of several kinds.
+template <class Spec>
+LayerField bias_field() {
+  return of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"});
+}
+template <class Spec>
+LayerField init_field() {
+  return of(&Spec::init, "init", initialization_choices(), "How the weights start").defaults_to("`model.init`");
+}
+template <class Spec>
+LayerField eps_field() {
+  return of(&Spec::eps, "eps", number_above(0.0), "Added to the variance");
+}
+template <class Spec>
+LayerField affine_field() {
+  return of(&Spec::affine, "affine", boolean(), "Whether a scale and a shift are learned");
+}
+
 LayerKind linear() {
   using Spec = LinearSpec;
   return {"linear",
@@ -28,9 +46,10 @@ LayerKind linear() {
           {
               of(&Spec::out, "out", integer(1), "Number of output features")
                   .required()
+                  .is(SizeOf::width)
                   .also_called({"out_features", "units", "features", "size"}),
-              of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"}),
-              of(&Spec::init, "init", initialization_choices(), "How the weights start").defaults_to("`model.init`"),
+              bias_field<Spec>(),
+              init_field<Spec>(),
           }};
 }
 
@@ -43,6 +62,7 @@ LayerKind conv2d() {
           {
               of(&Spec::out, "out", integer(1), "Number of output channels")
                   .required()
+                  .is(SizeOf::width)
                   .also_called({"out_channels", "filters", "channels"}),
               of(&Spec::kernel, "kernel", pair(1), "Height and width of the kernel")
                   .required()
@@ -51,8 +71,8 @@ LayerKind conv2d() {
               of(&Spec::padding, "padding", pair(0), "Zeros added at each side").also_called({"pad"}),
               of(&Spec::dilation, "dilation", pair(1), "Distance between the kernel's elements"),
               of(&Spec::groups, "groups", integer(1), "Groups of channels that are convolved apart; divides `out`"),
-              of(&Spec::bias, "bias", boolean(), "Whether a bias is added").also_called({"use_bias"}),
-              of(&Spec::init, "init", initialization_choices(), "How the weights start").defaults_to("`model.init`"),
+              bias_field<Spec>(),
+              init_field<Spec>(),
           }};
 }
 
@@ -63,10 +83,12 @@ LayerKind batchnorm2d() {
           "batchnorm2d: {momentum: 0.1}",
           Spec{},
           {
-              of(&Spec::eps, "eps", number_above(0.0), "Added to the variance"),
+              eps_field<Spec>(),
               of(&Spec::momentum, "momentum", fraction(), "Share of the new statistics in the running ones"),
-              of(&Spec::affine, "affine", boolean(), "Whether a scale and a shift are learned"),
-          }};
+              affine_field<Spec>(),
+          },
+          // On its neighbours.
+          [](const LayerVariant&) { return true; }};
 }
 
 LayerKind layernorm() {
@@ -75,10 +97,7 @@ LayerKind layernorm() {
           "Layer normalization over the last dimension",
           "layernorm: {eps: 1e-5}",
           Spec{},
-          {
-              of(&Spec::eps, "eps", number_above(0.0), "Added to the variance"),
-              of(&Spec::affine, "affine", boolean(), "Whether a scale and a shift are learned"),
-          }};
+          {eps_field<Spec>(), affine_field<Spec>()}};
 }
 
 LayerKind activation(Activation function, const std::string& name, std::string help) {
@@ -126,7 +145,9 @@ LayerKind dropout() {
           "Sets elements to zero at random while training and scales the rest by 1 / (1 − p)",
           "dropout: {p: 0.5}",
           DropoutSpec{},
-          {of(&DropoutSpec::p, "p", number_below(0.0, 1.0), "Probability of zero").also_called({"rate", "prob"})}};
+          {of(&DropoutSpec::p, "p", number_below(0.0, 1.0), "Probability of zero").also_called({"rate", "prob"})},
+          // Its place in the batch decides what is drawn.
+          [](const LayerVariant& spec) { return std::get<DropoutSpec>(spec).p > 0; }};
 }
 
 LayerKind residual() {
@@ -155,7 +176,10 @@ LayerKind repeat() {
           "repeat: {times: 4, layers: [linear: {out: 64}, relu]}",
           RepeatSpec{},
           {
-              of(&RepeatSpec::times, "times", integer(1), "How many copies").required().also_called({"n", "count"}),
+              of(&RepeatSpec::times, "times", integer(1), "How many copies")
+                  .required()
+                  .is(SizeOf::depth)
+                  .also_called({"n", "count"}),
               list(&RepeatSpec::layers, "layers", "What is copied").required(),
           }};
 }

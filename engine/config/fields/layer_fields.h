@@ -17,6 +17,8 @@ struct LayerKind {
   std::string example;
   LayerVariant initial;  ///< every default
   std::vector<Field<LayerSpec>> fields;
+  /// Whether a sample's result depends on how the batch is cut; null: no layer's of this kind does.
+  bool (*depends_on_batch)(const LayerVariant&) = nullptr;
 
   bool has_required_field() const;
   std::vector<std::string> keys() const;  ///< of the fields, and `name`

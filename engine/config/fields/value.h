@@ -17,12 +17,16 @@ namespace trainer {
 struct Interval {
   std::int64_t count = 0;
   bool in_epochs = false;
+
+  friend bool operator==(const Interval&, const Interval&) = default;
 };
 
 /// "{every: 2}": a map of one key.
 struct Keyed {
   std::string key;
   std::variant<std::int64_t, std::vector<std::string>> value;
+
+  friend bool operator==(const Keyed&, const Keyed&) = default;
 };
 
 /// A field's value on its way between YAML and its struct; monostate: not given, and nothing to show.

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/config/fields/model_numbers.h"
 #include "engine/plan/search/choice_space.h"
 #include "engine/plan/search/minimal_change.h"
-#include "engine/plan/search/model_numbers.h"
 #include "engine/plan/search/technique_difference.h"
 #include "engine/program/run_schedule.h"
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "engine/config/fields/model_numbers.h"
 #include "engine/config/load_experiment.h"
 #include "engine/plan/search/least_memory.h"
-#include "engine/plan/search/model_numbers.h"
 #include "engine/plan/search/run_fits.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/compile.h"

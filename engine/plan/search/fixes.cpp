@@ -1,7 +1,6 @@
 #include "engine/plan/search/fixes.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/config/override_text.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/choice_space.h"
 #include "engine/plan/search/largest_value.h"
@@ -90,21 +90,14 @@ class FixSearch {
     return changed;
   }
 
-  /// What a change is told as.
-  struct Told {
-    std::vector<std::string> set;
-    std::vector<ChangePart> parts;
-    NumbersEffect numbers = NumbersEffect::other;
-  };
-
-  Told told(const Experiment& changed) const {
+  /// With its optimizer and its model.
+  TechniqueDifference difference_of(const Experiment& changed) const {
     Experiment of_techniques = changed;
     Experiment lighter = experiment_;
     const std::optional<LighterOptimizer> optimizer =
         is_lighter_optimizer(changed) ? lighten_optimizer(lighter) : std::nullopt;
     if (optimizer) of_techniques.memory.moments = experiment_.memory.moments;
-    TechniqueDifference difference = find_technique_difference(experiment_, of_techniques, data_);
-    Told result{std::move(difference.set), std::move(difference.parts), difference.numbers};
+    TechniqueDifference result = find_technique_difference(experiment_, of_techniques, data_);
     const auto add = [&](const std::vector<std::string>& words, const ChangePart& part) {
       result.set.insert(result.set.end(), words.begin(), words.end());
       result.parts.push_back(part);
@@ -130,30 +123,31 @@ class FixSearch {
   }
 
   bool keep(const Experiment& changed, const Verdict& verdict) {
-    Told change = told(changed);
+    TechniqueDifference change = difference_of(changed);
     if (!verdict.fits) return keep(changed, verdict, std::move(change), capacity_);
     const Experiment minimal =
         minimal_change(experiment_, changed, [&](const Experiment& fewer) { return fits(fewer); });
-    Told reduced = told(minimal);
+    TechniqueDifference reduced = difference_of(minimal);
     if (reduced.set == change.set) return keep(changed, verdict, std::move(change), capacity_);
     return keep(minimal, planner_.plan(minimal, data_, capacity_), std::move(reduced), capacity_);
   }
 
   /// The same for one setting, told in another way.
-  bool propose(const Experiment& changed, Told change, std::optional<std::int64_t> capacity = std::nullopt) {
+  bool propose(const Experiment& changed, TechniqueDifference change,
+               std::optional<std::int64_t> capacity = std::nullopt) {
     const std::int64_t allowed = capacity.value_or(capacity_);
     return keep(changed, planner_.plan(changed, data_, allowed), std::move(change), allowed);
   }
 
-  bool keep(const Experiment& changed, const Verdict& verdict, Told told, std::int64_t capacity) {
-    if (verdict.problem || told.set.empty()) return false;
+  bool keep(const Experiment& changed, const Verdict& verdict, TechniqueDifference difference, std::int64_t capacity) {
+    if (verdict.problem || difference.set.empty()) return false;
     Change change;
     change.capacity = capacity;
     change.experiment = changed;
-    add_settled_batch(asked_, changed, told.set);
-    change.set = std::move(told.set);
-    change.parts = std::move(told.parts);
-    change.numbers = told.numbers;
+    add_settled_batch(asked_, changed, difference.set);
+    change.set = std::move(difference.set);
+    change.parts = std::move(difference.parts);
+    change.numbers = difference.numbers;
     change.fits = verdict.fits;
     change.peak_reserved = verdict.peak_reserved;
     change.step_seconds = verdict.time.seconds;
@@ -207,9 +201,10 @@ class FixSearch {
       const std::int64_t middle = low + (high - low) / 2;
       (fits(with_size(middle)) ? low : high) = middle;
     }
+    const Experiment largest = with_size(low);
     propose(
-        with_size(low),
-        {{fmt::format("train.eval_batch_size={}", low)}, {Effect::largest_eval_batch}, NumbersEffect::same_rounding});
+        largest,
+        {{override_of("train.eval_batch_size", largest)}, {Effect::largest_eval_batch}, NumbersEffect::same_rounding});
   }
 
   /// Single techniques, and where none is enough, as few of them as are.
@@ -254,15 +249,16 @@ class FixSearch {
       const Verdict next =
           largest + 1 < batch_size_ ? planner_.plan(with_batch(experiment_, largest + 1), data_, capacity_) : as_is_;
       advice_.one_sample_more_is_too_many = !next.problem && !next.fits;
-      propose(with_batch(experiment_, largest),
-              {{fmt::format("train.batch_size={}", largest)},
-               {advice_.one_sample_more_is_too_many ? Effect::largest_batch : Effect::smaller_batch},
-               NumbersEffect::other});
+      const Experiment changed = with_batch(experiment_, largest);
+      propose(changed, {{override_of("train.batch_size", changed)},
+                        {advice_.one_sample_more_is_too_many ? Effect::largest_batch : Effect::smaller_batch},
+                        NumbersEffect::other});
     } else if (batch_size_ > 1) {
       const Experiment smallest = with_batch(experiment_, 1);
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
       advice_.one_sample_is_too_many = !verdict.problem && !verdict.fits;
-      keep(smallest, verdict, {{"train.batch_size=1"}, {Effect::smallest_batch}, NumbersEffect::other}, capacity_);
+      keep(smallest, verdict,
+           {{override_of("train.batch_size", smallest)}, {Effect::smallest_batch}, NumbersEffect::other}, capacity_);
     }
     try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
     if (largest == 0) {

@@ -2,20 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "engine/config/override_text.h"
+
 namespace trainer {
 
 std::optional<LighterOptimizer> lighten_optimizer(Experiment& changed) {
   OptimizerConfig& optimizer = changed.optimizer;
   if (optimizer.type == OptimizerType::sgd && optimizer.momentum == 0) return std::nullopt;
+  const Experiment before = changed;
   LighterOptimizer lighter;
-  if (optimizer.type == OptimizerType::sgd) {
-    lighter.set.emplace_back("optimizer.momentum=0");
-    if (optimizer.nesterov) lighter.set.emplace_back("optimizer.nesterov=false");
-  } else {
+  std::vector<std::string_view> keys = {"optimizer.momentum", "optimizer.nesterov"};
+  if (optimizer.type != OptimizerType::sgd) {
     // The whole section: keys that only Adam knows would be mistakes beside type sgd.
     lighter.set.push_back(
         fmt::format("optimizer={{type: sgd, lr: {}, weight_decay: {}}}", optimizer.lr, optimizer.weight_decay));
-    if (changed.memory.moments == MomentStorage::eight_bit) lighter.set.emplace_back("memory.moments=f32");
+    keys = {"memory.moments"};
     lighter.effect = Effect::no_moments;
     optimizer.decay_norms_and_biases = false;
     changed.memory.moments = MomentStorage::f32;
@@ -23,6 +24,8 @@ std::optional<LighterOptimizer> lighten_optimizer(Experiment& changed) {
   optimizer.type = OptimizerType::sgd;
   optimizer.momentum = 0;
   optimizer.nesterov = false;
+  for (const std::string_view key : keys)
+    if (std::optional<std::string> text = override_between(key, before, changed)) lighter.set.push_back(*text);
   return lighter;
 }
 

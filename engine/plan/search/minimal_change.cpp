@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "engine/plan/search/model_numbers.h"
+#include "engine/config/fields/model_numbers.h"
+#include "engine/config/key_effects.h"
+#include "engine/config/key_values.h"
 
 namespace trainer {
 namespace {
@@ -17,11 +19,16 @@ struct ChangedUnit {
   std::function<void(Experiment& to, const Experiment& from)> take;
 };
 
-/// Of the settings that `tie` refers to.
-template <typename Tie>
-ChangedUnit unit_of(Tie tie) {
-  return {[tie](const Experiment& a, const Experiment& b) { return tie(a) != tie(b); },
-          [tie](Experiment& to, const Experiment& from) { tie(to) = tie(from); }};
+using Keys = std::vector<std::string_view>;
+
+ChangedUnit unit_of(const Keys& keys) {
+  return {[keys](const Experiment& a, const Experiment& b) {
+            return std::any_of(keys.begin(), keys.end(),
+                               [&](std::string_view key) { return !has_same_value(key, a, b); });
+          },
+          [keys](Experiment& to, const Experiment& from) {
+            for (const std::string_view key : keys) copy_value(key, from, to);
+          }};
 }
 
 ChangedUnit unit_of_number(std::size_t index) {
@@ -48,40 +55,35 @@ std::vector<ChangedUnit> units_of_model(Experiment before, Experiment changed) {
   return units;
 }
 
-const auto tie_amp = [](auto& e) { return std::tie(e.train.amp); };
-const auto tie_gradients = [](auto& e) { return std::tie(e.memory.gradients); };
-const auto tie_masters = [](auto& e) { return std::tie(e.memory.master_weights); };
-const auto tie_moments = [](auto& e) { return std::tie(e.memory.moments); };
-const auto tie_update = [](auto& e) { return std::tie(e.memory.update); };
-const auto tie_allocator = [](auto& e) { return std::tie(e.memory.allocator); };
-const auto tie_expandable = [](auto& e) { return std::tie(e.memory.expandable_segments); };
-const auto tie_split = [](auto& e) { return std::tie(e.train.batch_size, e.train.accumulation_steps); };
-const auto tie_optimizer = [](auto& e) {
-  auto& optimizer = e.optimizer;
-  return std::tie(optimizer.type, optimizer.lr, optimizer.momentum, optimizer.nesterov, optimizer.weight_decay,
-                  optimizer.beta1, optimizer.beta2, optimizer.eps, optimizer.decay_norms_and_biases);
-};
-const auto tie_checkpointing = [](auto& e) {
-  auto& checkpointing = e.train.checkpointing;
-  return std::tie(checkpointing.type, checkpointing.every, checkpointing.layers, checkpointing.budget);
-};
+const Keys update_cut = {"train.batch_size", "train.accumulation_steps"};
+
+Keys keys_of_optimizer() {
+  Keys keys;
+  for (const KeyEffects& each : key_effects())
+    if (each.key.starts_with("optimizer.")) keys.emplace_back(each.key);
+  return keys;
+}
 
 /// In the order in which they are given up.
 std::vector<ChangedUnit> units_of_settings() {
-  return {unit_of(tie_optimizer),
-          unit_of(tie_moments),
-          unit_of(tie_masters),
-          unit_of(tie_gradients),
-          unit_of(tie_amp),
-          unit_of(tie_split),
-          unit_of(tie_checkpointing),
-          unit_of([](auto& e) { return std::tie(e.memory.recompute_cheap); }),
-          unit_of([](auto& e) { return std::tie(e.memory.workspace_limit); }),
-          unit_of([](auto& e) { return std::tie(e.memory.chunked_loss); }),
-          unit_of([](auto& e) { return std::tie(e.train.eval_batch_size); }),
-          unit_of(tie_update),
-          unit_of(tie_expandable),
-          unit_of(tie_allocator)};
+  const std::vector<Keys> units = {keys_of_optimizer(),
+                                   {"memory.moments"},
+                                   {"memory.master_weights"},
+                                   {"memory.gradients"},
+                                   {"train.amp"},
+                                   update_cut,
+                                   {"train.checkpointing"},
+                                   {"memory.recompute_cheap"},
+                                   {"memory.workspace_limit"},
+                                   {"memory.chunked_loss"},
+                                   {"train.eval_batch_size"},
+                                   {"memory.update"},
+                                   {"memory.expandable_segments"},
+                                   {"memory.allocator"}};
+  std::vector<ChangedUnit> result;
+  result.reserve(units.size());
+  for (const Keys& keys : units) result.push_back(unit_of(keys));
+  return result;
 }
 
 /// A rule of the configuration (engine/config/experiment_rules.cpp) about two units.
@@ -91,23 +93,24 @@ struct UnitRule {
 };
 
 std::vector<UnitRule> rules_between_units() {
+  const ChangedUnit amp = unit_of({"train.amp"}), update = unit_of({"memory.update"});
   return {
       {[](const Experiment& e) { return e.memory.gradients == GradientStorage::half && e.train.amp == Amp::off; },
-       unit_of(tie_gradients), unit_of(tie_amp)},
-      {[](const Experiment& e) { return !e.memory.master_weights && e.train.amp != Amp::bf16; }, unit_of(tie_masters),
-       unit_of(tie_amp)},
+       unit_of({"memory.gradients"}), amp},
+      {[](const Experiment& e) { return !e.memory.master_weights && e.train.amp != Amp::bf16; },
+       unit_of({"memory.master_weights"}), amp},
       {[](const Experiment& e) {
          return e.memory.moments == MomentStorage::eight_bit && e.optimizer.type == OptimizerType::sgd;
        },
-       unit_of(tie_moments), unit_of(tie_optimizer)},
+       unit_of({"memory.moments"}), unit_of(keys_of_optimizer())},
       {[](const Experiment& e) { return e.memory.update == UpdatePlace::in_backward && e.train.amp == Amp::fp16; },
-       unit_of(tie_update), unit_of(tie_amp)},
+       update, amp},
       {[](const Experiment& e) {
          return e.memory.update == UpdatePlace::in_backward && e.train.accumulation_steps > 1;
        },
-       unit_of(tie_update), unit_of(tie_split)},
+       update, unit_of(update_cut)},
       {[](const Experiment& e) { return e.memory.expandable_segments && e.memory.allocator == AllocatorKind::planned; },
-       unit_of(tie_expandable), unit_of(tie_allocator)},
+       unit_of({"memory.expandable_segments"}), unit_of({"memory.allocator"})},
   };
 }
 

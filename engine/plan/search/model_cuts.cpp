@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/config/fields/model_numbers.h"
 #include "engine/plan/search/minimal_change.h"
 #include "engine/plan/search/model_difference.h"
-#include "engine/plan/search/model_numbers.h"
 
 namespace trainer {
 namespace {

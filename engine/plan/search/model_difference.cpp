@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/plan/search/model_numbers.h"
+#include "engine/config/fields/model_numbers.h"
 
 namespace trainer {
 

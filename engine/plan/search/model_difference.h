@@ -13,8 +13,8 @@ struct ModelDifference {
   ChangePart part;               ///< what they do, where there are any
 };
 
-/// Reads the numbers of the model (engine/plan/search/model_numbers.h), as engine/plan/search/model_cuts.h lowers them.
-/// Nothing else of the models may differ.
+/// Reads the numbers of the model (engine/config/fields/model_numbers.h), as engine/plan/search/model_cuts.h lowers
+/// them. Nothing else of the models may differ.
 ModelDifference find_model_difference(const Experiment& before, const Experiment& after);
 
 }  // namespace trainer

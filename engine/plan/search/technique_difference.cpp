@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/config/fields/model_numbers.h"
 #include "engine/config/override_text.h"
-#include "engine/plan/search/model_numbers.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {

@@ -21,6 +21,8 @@ struct ForwardBlock {
   std::int32_t first = 0, end = 0;                    ///< forward nodes
   std::int32_t first_backward = 0, end_backward = 0;  ///< backward nodes; empty for a block that backward does not read
   std::int32_t input = -1, output = -1;
+
+  bool has_backward() const { return first_backward < end_backward; }
 };
 
 /// Block 0 and those behind it; at most `max_blocks` and one, neighbours being merged evenly where there are more cuts.

@@ -2,28 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
-#include "engine/program/recompute/block_options.h"
+#include "engine/program/recompute/block_table.h"
 #include "engine/program/recompute/order.h"
-#include "engine/program/recompute/units.h"
 
 namespace trainer {
 namespace {
 
-constexpr float unreached = std::numeric_limits<float>::infinity();
-
 /// T of Note [Recomputation on a chain], and the orders it stands for.
-class ChainTable {
+class ChainTable : private BlockTable {
  public:
-  ChainTable(ChainFigures figures, const RecomputeUnits& units)
-      : blocks_(std::move(figures.blocks)),
-        pairs_(std::move(figures.pairs)),
-        units_(units),
-        last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
-    const std::size_t num_states = static_cast<std::size_t>(last_ + 1) * (last_ + 2);
-    times_.assign(num_states * row_size(), unreached);
+  ChainTable(ChainFigures figures, const RecomputeUnits& units) : BlockTable(std::move(figures), units) {
+    make_rows(static_cast<std::size_t>(last_ + 1) * (last_ + 2));
     for (std::int32_t length = 0; length <= last_; ++length)
       for (std::int32_t i = 0; i + length <= last_; ++i)
         for (const std::int32_t held : {0, 1}) fill({i, i + length, held});
@@ -71,13 +62,11 @@ class ChainTable {
     std::int32_t pass_to = -1;
   };
 
-  std::size_t row_size() const { return static_cast<std::size_t>(units_.max()) + 1; }
   float* row(State s) {
     const std::size_t i = s.i;
     const std::size_t before = i * (last_ + 1) - i * (i - 1) / 2;
-    return times_.data() + ((before + (s.j - s.i)) * 2 + s.held) * row_size();
+    return row_of_state((before + (s.j - s.i)) * 2 + s.held);
   }
-  bool has_backward(std::int32_t b) const { return blocks_[b].block.first_backward < blocks_[b].block.end_backward; }
 
   template <class Look>
   void for_each_choice(State s, Look look) {
@@ -110,14 +99,13 @@ class ChainTable {
   /// Runs `block`, which leads from value i to value `next`, and keeps something of it.
   template <class Look>
   void look_at_options(State s, const BlockFigures& block, std::int32_t next, std::int64_t around_bytes, Look look) {
-    const bool has_backward = block.block.first_backward < block.block.end_backward;
     Choice choice;
     choice.block = &block;
     for (const BlockOption& option : block.options[s.held]) {
       choice.time = static_cast<float>(option.recompute_time + (s.j == last_ ? 0 : block.rerun_time));
       choice.shift = units_.of(option.kept_bytes);
       choice.least = std::max({choice.shift, units_.of(option.forward_bytes + around_bytes),
-                               has_backward ? units_.of(option.backward_bytes) : 0});
+                               block.block.has_backward() ? units_.of(option.backward_bytes) : 0});
       choice.first_state = {next, s.j, option.keeps_output ? 1 : 0};
       choice.first = row(choice.first_state);
       choice.option = &option;
@@ -176,11 +164,6 @@ class ChainTable {
     });
   }
 
-  void append(const std::vector<std::int32_t>& nodes) { order_.insert(order_.end(), nodes.begin(), nodes.end()); }
-  void append_forward(const ForwardBlock& block) {
-    for (std::int32_t n = block.first; n < block.end; ++n) order_.push_back(n);
-  }
-
   /// Appends the order behind a state with `m` units free.
   void trace(State s, std::int32_t m) {
     if (s.i == s.j) return;
@@ -210,12 +193,6 @@ class ChainTable {
     if (best.option != nullptr) append(best.option->backward_nodes);
     if (best.second != nullptr) trace(best.second_state, m);
   }
-
-  std::vector<BlockFigures> blocks_, pairs_;
-  const RecomputeUnits& units_;
-  std::int32_t last_;
-  std::vector<float> times_;
-  std::vector<std::int32_t> order_;
 };
 
 }  // namespace

@@ -4,25 +4,19 @@
 #include <limits>
 #include <utility>
 
-#include "engine/program/recompute/block_options.h"
+#include "engine/program/recompute/block_table.h"
 #include "engine/program/recompute/order.h"
-#include "engine/program/recompute/units.h"
 
 namespace trainer {
 namespace {
 
-constexpr float unsolved = std::numeric_limits<float>::infinity();
 constexpr std::int32_t max_segment = 64;  // blocks
 
 /// Least times from a value on, by how much memory is left and whether someone else holds the value.
-class SegmentTable {
+class SegmentTable : private BlockTable {
  public:
-  SegmentTable(ChainFigures figures, const RecomputeUnits& units)
-      : blocks_(std::move(figures.blocks)),
-        pairs_(std::move(figures.pairs)),
-        units_(units),
-        last_(static_cast<std::int32_t>(blocks_.size()) - 1) {
-    times_.assign(static_cast<std::size_t>(last_ + 1) * 2 * row_size(), unsolved);
+  SegmentTable(ChainFigures figures, const RecomputeUnits& units) : BlockTable(std::move(figures), units) {
+    make_rows(static_cast<std::size_t>(last_ + 1) * 2);
     for (const std::int32_t held : {0, 1}) std::fill_n(row(last_, held), row_size(), 0.0F);
     for (std::int32_t i = last_ - 1; i >= 0; --i)
       for (const std::int32_t held : {0, 1}) fill(i, held);
@@ -35,7 +29,7 @@ class SegmentTable {
     const std::int32_t kept = units_.of(root.kept_bytes), held = root.keeps_output ? 1 : 0;
     const std::int32_t least = std::max(kept, units_.of(root.backward_bytes));
     const std::int32_t stride = 1 + units_.max() / max_orders;
-    float last_time = unsolved;
+    float last_time = unreached;
     for (std::int32_t m = least; m <= units_.max(); m += stride) {
       const float time = row(0, held)[m - kept];
       if (time >= last_time) continue;
@@ -54,11 +48,7 @@ class SegmentTable {
     const BlockOption* option = nullptr;  ///< of the blocks up to `next`; null: pass to `next`
   };
 
-  std::size_t row_size() const { return static_cast<std::size_t>(units_.max()) + 1; }
-  float* row(std::int32_t i, std::int32_t held) {
-    return times_.data() + (static_cast<std::size_t>(i) * 2 + held) * row_size();
-  }
-  bool has_backward(std::int32_t b) const { return blocks_[b].block.first_backward < blocks_[b].block.end_backward; }
+  float* row(std::int32_t i, std::int32_t held) { return row_of_state(static_cast<std::size_t>(i) * 2 + held); }
 
   template <class Look>
   void for_each_choice(std::int32_t i, std::int32_t held, Look look) const {
@@ -91,13 +81,12 @@ class SegmentTable {
   template <class Look>
   void look_at_options(const BlockFigures& block, std::int32_t held, std::int32_t to, std::int64_t around_bytes,
                        Look look) const {
-    const bool has_backward = block.block.first_backward < block.block.end_backward;
     for (const BlockOption& option : block.options[held]) {
       Choice choice;
       choice.time = static_cast<float>(option.recompute_time);
       choice.shift = units_.of(option.kept_bytes);
       choice.least = std::max({choice.shift, units_.of(option.forward_bytes + around_bytes),
-                               has_backward ? units_.of(option.backward_bytes) : 0});
+                               block.block.has_backward() ? units_.of(option.backward_bytes) : 0});
       choice.next = to;
       choice.next_held = option.keeps_output ? 1 : 0;
       choice.option = &option;
@@ -134,9 +123,8 @@ class SegmentTable {
     });
   }
 
-  void append(const std::vector<std::int32_t>& nodes) { order_.insert(order_.end(), nodes.begin(), nodes.end()); }
-  void append_forward(std::int32_t first, std::int32_t last) {
-    for (std::int32_t n = blocks_[first].block.first; n < blocks_[last].block.end; ++n) order_.push_back(n);
+  void append_forward_of(std::int32_t first, std::int32_t last) {
+    for (std::int32_t b = first; b <= last; ++b) append_forward(blocks_[b].block);
   }
 
   void trace(std::int32_t i, std::int32_t held, std::int32_t m) {
@@ -148,7 +136,7 @@ class SegmentTable {
     std::vector<Later> later;
     while (i < last_) {
       Choice best;
-      float best_time = unsolved;
+      float best_time = unreached;
       for_each_choice(i, held, [&](const Choice& choice) {
         if (m < choice.least) return;
         const float time = choice.time + row(choice.next, choice.next_held)[m - choice.shift];
@@ -156,7 +144,7 @@ class SegmentTable {
         best_time = time;
         best = choice;
       });
-      append_forward(i + 1, best.next);
+      append_forward_of(i + 1, best.next);
       later.push_back({i, held, best});
       i = best.next;
       held = best.next_held;
@@ -174,7 +162,7 @@ class SegmentTable {
   void append_segment(std::int32_t i, std::int32_t held, std::int32_t k) {
     while (k > i && !has_backward(k)) --k;
     if (k == i) return;
-    append_forward(i + 1, k);
+    append_forward_of(i + 1, k);
     std::vector<const BlockOption*> options;
     for (std::int32_t b = i + 1; b <= k; ++b) {
       options.push_back(&blocks_[b].options[held].front());
@@ -182,12 +170,6 @@ class SegmentTable {
     }
     for (; !options.empty(); options.pop_back()) append(options.back()->backward_nodes);
   }
-
-  std::vector<BlockFigures> blocks_, pairs_;
-  const RecomputeUnits& units_;
-  std::int32_t last_;
-  std::vector<float> times_;
-  std::vector<std::int32_t> order_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ struct ModelNumber {
 /// All of them, in the order of the model; the values point into `layers`.
 std::vector<ModelNumber> numbers_of_model(std::vector<LayerSpec>& layers);
 
-/// Whether a sample's result depends on how the batch is cut: batch norm reads its neighbours, dropout its place.
+/// Whether a sample's result depends on how the batch is cut, by a layer of such a kind.
 bool depends_on_batch(const std::vector<LayerSpec>& layers);
 
 }  // namespace trainer

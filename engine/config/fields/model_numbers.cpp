@@ -1,0 +1,44 @@
+#include "engine/config/fields/model_numbers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/fields/layer_fields.h"
+
+namespace trainer {
+namespace {
+
+void collect_numbers(std::vector<LayerSpec>& layers, const std::string& key, std::vector<ModelNumber>& numbers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerSpec& layer = layers[i];
+    for (const Field<LayerSpec>& field : find_layer_kind(layer.kind)->fields) {
+      if (!field.size_of && !field.layers) continue;
+      const std::string here = fmt::format("{}.{}.{}.{}", key, i, layer.kind, field.key);
+      if (field.size_of) numbers.push_back({here, &field.integer(layer), *field.size_of == SizeOf::width});
+      if (field.layers) collect_numbers(field.layers(layer), here, numbers);
+    }
+  }
+}
+
+bool layer_depends_on_batch(const LayerSpec& layer) {
+  const LayerKind& kind = *find_layer_kind(layer.kind);
+  if (kind.depends_on_batch != nullptr && kind.depends_on_batch(layer.spec)) return true;
+  return std::any_of(kind.fields.begin(), kind.fields.end(), [&](const Field<LayerSpec>& field) {
+    return field.const_layers && depends_on_batch(field.const_layers(layer));
+  });
+}
+
+}  // namespace
+
+std::vector<ModelNumber> numbers_of_model(std::vector<LayerSpec>& layers) {
+  std::vector<ModelNumber> numbers;
+  collect_numbers(layers, "model.layers", numbers);
+  return numbers;
+}
+
+bool depends_on_batch(const std::vector<LayerSpec>& layers) {
+  return std::any_of(layers.begin(), layers.end(), layer_depends_on_batch);
+}
+
+}  // namespace trainer
