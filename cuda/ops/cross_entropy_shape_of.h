@@ -6,7 +6,7 @@
 namespace trainer::cuda {
 
 inline CrossEntropyShape cross_entropy_shape_of(const Op& op) {
-  return {op.inputs[0].shape[0], op.inputs[0].num_elements() / op.inputs[0].shape[0]};
+  return {op.inputs[1].num_elements(), op.inputs[0].shape[-1]};
 }
 
 }  // namespace trainer::cuda

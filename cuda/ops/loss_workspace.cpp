@@ -55,7 +55,7 @@ const ScratchRule linear_cross_entropy_scratch = {linear_cross_entropy_kinds, li
 std::int64_t alignment_of_chunks(const Op& op) {
   constexpr std::int64_t vector_bytes = 16;
   const TensorType& x = op.inputs[0];
-  const std::int64_t row_bytes = x.num_bytes() / x.shape[0];
+  const std::int64_t row_bytes = x.num_bytes() / num_rows_of_linear_cross_entropy(op);
   return std::gcd(vector_bytes, attributes_of<LinearCrossEntropyAttributes>(op).chunk_rows * row_bytes);
 }
 

@@ -65,8 +65,8 @@ TRAINER_SIMD void softmax_gradients(const float* logits, const float* weights, f
   }
 }
 
-/// With smoothing s, K classes and weights w, a sample of class t costs, as PyTorch's,
-/// (1 − s)·w_t·(−log p_t) + s/K · Σ_j w_j·(−log p_j).
+/// A sample is a target here, with its row of logits. With smoothing s, K classes and weights w, a sample of class t
+/// costs, as PyTorch's, (1 − s)·w_t·(−log p_t) + s/K · Σ_j w_j·(−log p_j).
 struct CrossEntropy {
   std::int64_t samples, classes;
   double smoothing;
@@ -76,14 +76,14 @@ struct CrossEntropy {
   int num_threads;
 
   CrossEntropy(const Op& op, const CpuContext& context)
-      : samples(op.inputs[0].shape[0]), classes(op.inputs[0].num_elements() / op.inputs[0].shape[0]) {
+      : samples(op.inputs[1].num_elements()), classes(op.inputs[0].shape[-1]) {
     const auto& attributes = attributes_of<CrossEntropyAttributes>(op);
     smoothing = attributes.label_smoothing;
     weights = attributes.class_weights;
     require_internal(weights.empty() || static_cast<std::int64_t>(weights.size()) == classes,
                      "there is one class weight a class");
     weight_sum = weights.empty() ? static_cast<double>(classes) : std::accumulate(weights.begin(), weights.end(), 0.0);
-    parts = row_parts(samples, 8);
+    parts = loss_parts(op);
     num_threads = samples * classes <= serial_elements / 4 ? 1 : context.num_threads;
   }
 

@@ -3,7 +3,7 @@
 namespace trainer {
 
 RowParts loss_parts(const Op& op) {
-  if (std::holds_alternative<CrossEntropyAttributes>(op.attributes)) return row_parts(op.inputs[0].shape[0], 8);
+  if (std::holds_alternative<CrossEntropyAttributes>(op.attributes)) return row_parts(op.inputs[1].num_elements(), 8);
   return row_parts(op.inputs[0].num_elements(), 4096);
 }
 

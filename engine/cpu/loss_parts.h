@@ -11,7 +11,7 @@ struct alignas(64) LossPart {
   double statistics[num_loss_statistics] = {};
 };
 
-/// Samples of a cross-entropy or numbers of another loss, in parts of fixed size.
+/// Targets of a cross-entropy or numbers of another loss, in parts of fixed size.
 RowParts loss_parts(const Op& op);
 
 /// CpuOp::workspace_bytes of losses: their parts.

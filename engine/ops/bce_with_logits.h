@@ -8,7 +8,7 @@ namespace trainer {
 struct Op;
 
 /// Binary cross-entropy of sigmoid(logits), over all numbers, as PyTorch's BCEWithLogitsLoss.
-/// inputs: outputs of the model (N, k), targets f32 (N, k), loss statistics f64 (num_loss_statistics) [added to];
+/// inputs: outputs of the model (N, …), targets f32 (N, …), loss statistics f64 (num_loss_statistics) [added to];
 /// no outputs.
 Op bce_with_logits_op(const TensorType& prediction, const TensorType& targets);
 /// inputs: prediction, targets; outputs: dprediction, which may be stored over the prediction; scaled by

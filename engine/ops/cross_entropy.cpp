@@ -2,17 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/ops/elementwise.h"
 
 namespace trainer {
 
 Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const CrossEntropyAttributes& attributes) {
   if (targets.dtype != DType::i32) throw ShapeError("cross_entropy needs classes as targets; the data has numbers");
-  if (logits.shape.rank() != 2) {
+  if (targets.shape.rank() == 1 && logits.shape.rank() != 2) {
     throw ShapeError(
         fmt::format("cross_entropy takes logits of shape (batch, classes); the model's output is {}: put "
                     "flatten or global_avgpool before its last layer",
                     logits.shape.to_string()));
+  }
+  const bool has_logits_a_target = logits.shape.rank() == targets.shape.rank() + 1 &&
+                                   std::equal(targets.shape.begin(), targets.shape.end(), logits.shape.begin());
+  if (!has_logits_a_target) {
+    throw ShapeError(fmt::format(
+        "cross_entropy takes, for targets of {}, one logit a class for each of them; the model's output is {}",
+        targets.shape.to_string(), logits.shape.to_string()));
   }
   return {OpKind::cross_entropy, attributes, {logits, targets, {DType::f64, {num_loss_statistics}}}, {}};
 }

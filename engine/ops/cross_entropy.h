@@ -16,7 +16,9 @@ struct CrossEntropyAttributes {
   friend bool operator==(const CrossEntropyAttributes&, const CrossEntropyAttributes&) = default;
 };
 
-/// inputs: logits (N, classes), targets i32 (N), loss statistics f64 (num_loss_statistics) [added to]; no outputs.
+/// Each target has its logits in the last dimension, where PyTorch has the classes second.
+/// inputs: logits (N, …, classes), targets i32 (N, …), loss statistics f64 (num_loss_statistics) [added to]; no
+/// outputs.
 Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const CrossEntropyAttributes& attributes);
 /// inputs: logits, targets; outputs: dlogits, which may be stored over the logits; scaled by
 /// StepScalars::gradient_scale.

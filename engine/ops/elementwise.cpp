@@ -26,8 +26,9 @@ Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& 
     throw ShapeError(fmt::format("{} needs numbers as targets; the data has classes", name_of(kind)));
   }
   if (prediction.shape != targets.shape) {
-    const char* const advice =
-        prediction.shape.rank() > 2 ? ": put flatten or global_avgpool before the last layer" : "";
+    const char* const advice = prediction.shape.rank() > 2 && targets.shape.rank() == 2
+                                   ? ": put flatten or global_avgpool before the last layer"
+                                   : "";
     throw ShapeError(fmt::format("the model's output is {} and the targets are {}; {} needs them alike{}",
                                  prediction.shape.to_string(), targets.shape.to_string(), name_of(kind), advice));
   }

@@ -22,7 +22,7 @@ std::int64_t flops_per_input_element(const Op& op) {
 /// Throws ShapeError unless x is an image batch (N, H, W, C).
 void require_image(const TensorType& x, const char* layer);
 
-/// mse and bce_with_logits: loss over all numbers of (N, k), see their headers. Throws ShapeError.
+/// mse and bce_with_logits: loss over all numbers of any shape, see their headers. Throws ShapeError.
 Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& targets);
 Op numeric_loss_backward_op(OpKind kind, const Op& loss);
 

@@ -26,16 +26,23 @@ Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& 
   return op;
 }
 
+std::int64_t num_rows_of_linear_cross_entropy(const Op& op) {
+  const TensorType& x = op.inputs[0];
+  return x.num_elements() / x.shape[-1];
+}
+
 namespace {
 
 /// The product and the loss over its result.
 std::int64_t linear_cross_entropy_flops(const Op& op) {
-  const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
+  const std::int64_t rows = num_rows_of_linear_cross_entropy(op), in = op.inputs[1].shape[1];
+  const std::int64_t classes = op.inputs[1].shape[0];
   return flops_product(2 * rows, in, classes) + flops_product(4, rows, classes);
 }
 /// Two or three products, and what the loss and its gradient share.
 std::int64_t gradient_flops(const Op& op) {
-  const std::int64_t rows = op.inputs[0].shape[0], in = op.inputs[0].shape[1], classes = op.inputs[1].shape[0];
+  const std::int64_t rows = num_rows_of_linear_cross_entropy(op), in = op.inputs[1].shape[1];
+  const std::int64_t classes = op.inputs[1].shape[0];
   const std::int64_t products = attributes_of<LinearCrossEntropyAttributes>(op).input_gradient ? 6 : 4;
   return flops_product(products * rows, in, classes) + flops_product(6, rows, classes);
 }

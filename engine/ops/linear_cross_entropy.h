@@ -12,21 +12,22 @@ struct Op;
 // Note [Chunked loss]
 // ~~~~~~~~~~~~~~~~~~~
 // The logits of a classifier over many classes are often the largest tensor of a step, and only the loss reads them.
-// These ops are the last linear layer and the softmax cross-entropy behind it, for a few rows of the batch at a time:
-// the logits of one chunk lie in the op's workspace, become their own gradient there, and are multiplied into the
-// gradients of the layer before the next chunk is begun. engine/program/chunked_loss.h puts them in.
+// These ops are the last linear layer and the softmax cross-entropy behind it, for a few rows (samples, or positions of
+// them) at a time: the logits of one chunk lie in the op's workspace, become their own gradient there, and are
+// multiplied into the gradients of the layer before the next chunk is begun. engine/program/chunked_loss.h puts them
+// in.
 
 struct LinearCrossEntropyAttributes {
   CrossEntropyAttributes loss;
   bool bias = true;
-  std::int64_t chunk_rows = 1;  ///< of the batch; the last chunk may have fewer
+  std::int64_t chunk_rows = 1;  ///< of x; the last chunk may have fewer
   bool input_gradient = true;   ///< dx is wanted
   bool scaled = false;          ///< gradients are multiplied by the loss scale too, see Note [Loss scale]
   friend bool operator==(const LinearCrossEntropyAttributes&, const LinearCrossEntropyAttributes&) = default;
 };
 
-/// inputs: x (N, in), W (classes, in)[, b (classes)], targets i32 (N), loss statistics f64 [added to]; no outputs.
-/// x, W and b of one type, f32 or 16 bit; logits, softmax and loss in f32.
+/// inputs: x (N, …, in), W (classes, in)[, b (classes)], targets i32 (N, …), loss statistics f64 [added to]; no
+/// outputs. x, W and b of one type, f32 or 16 bit; logits, softmax and loss in f32.
 Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
                            const LinearCrossEntropyAttributes& attributes);
 /// inputs: x, W[, b], targets, loss statistics [added to][, loss scale where scaled]; outputs: dW[, db] of
@@ -34,5 +35,8 @@ Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const 
 /// gradient of the logits is narrowed to 16 bit before it is multiplied. Sums over chunks are made in f32.
 Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
                                          const LinearCrossEntropyAttributes& attributes, DType gradient_type);
+
+/// Of either op: each row of x has one target.
+std::int64_t num_rows_of_linear_cross_entropy(const Op& op);
 
 }  // namespace trainer

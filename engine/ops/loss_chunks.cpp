@@ -9,8 +9,6 @@ namespace {
 
 using Place = ChunkOperand::Place;
 
-std::int64_t row_bytes(const TensorType& type) { return type.num_bytes() / type.shape[0]; }
-
 class ChunkPlanner {
  public:
   explicit ChunkPlanner(const Op& op)
@@ -21,7 +19,7 @@ class ChunkPlanner {
         is_half_(x_.dtype != DType::f32),
         has_gradient_(op.kind == OpKind::linear_cross_entropy_with_gradient) {
     require_internal(attributes_.chunk_rows > 0, "a chunk has a row");
-    plan_.rows = x_.shape[0];
+    plan_.rows = num_rows_of_linear_cross_entropy(op);
     plan_.chunk_rows = std::min(attributes_.chunk_rows, plan_.rows);
   }
 
@@ -35,6 +33,8 @@ class ChunkPlanner {
   }
 
  private:
+  std::int64_t row_bytes(const TensorType& type) const { return type.num_bytes() / plan_.rows; }
+
   ChunkOperand add_scratch(const TensorType& type) {
     plan_.scratch.push_back(type);
     return {Place::scratch, static_cast<int>(plan_.scratch.size()) - 1};
@@ -71,7 +71,7 @@ class ChunkPlanner {
   std::vector<ChunkStep> chunk(std::int64_t rows, bool is_first) const {
     std::vector<ChunkStep> steps;
     const ChunkOperand x{Place::input, 0, row_bytes(x_)}, weight{Place::input, 1};
-    Op linear = linear_op({x_.dtype, {rows, x_.shape[1]}}, {.out = weight_.shape[0], .bias = attributes_.bias});
+    Op linear = linear_op({x_.dtype, {rows, x_.shape[-1]}}, {.out = weight_.shape[0], .bias = attributes_.bias});
     const Op products = linear;  // of one type, whose gradients the products are
     linear.outputs[0].dtype = DType::f32;
     if (attributes_.bias) linear.inputs[2].dtype = DType::f32;

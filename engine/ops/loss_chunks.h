@@ -14,7 +14,7 @@ struct ChunkOperand {
   enum class Place : std::uint8_t { input, output, scratch } place = Place::input;
   int position = 0;  ///< among the inputs or outputs of the whole op, or in LossChunks::scratch
   std::int64_t row_bytes =
-      0;  ///< of one sample, where the step takes the chunk's rows alone; 0: the tensor from its start
+      0;  ///< of one row, where the step takes the chunk's rows alone; 0: the tensor from its start
 };
 
 struct ChunkStep {
@@ -27,7 +27,7 @@ struct ChunkStep {
 enum class ChunkPart : std::uint8_t { before, first, next, last, after };
 inline constexpr std::size_t num_chunk_parts = 5;
 
-/// linear_cross_entropy, with its gradient or without, as a device runs it: ops on a few rows of the batch at a time,
+/// linear_cross_entropy, with its gradient or without, as a device runs it: ops on a few rows of x at a time,
 /// over the operands of the whole op and some scratch. See Note [Chunked loss] in engine/ops/linear_cross_entropy.h.
 struct LossChunks {
   std::int64_t rows = 0, chunk_rows = 0;  ///< chunk_rows ≤ rows

@@ -8,7 +8,7 @@ namespace trainer {
 struct Op;
 
 /// Mean squared error over all numbers, as PyTorch's MSELoss.
-/// inputs: outputs of the model (N, k), targets f32 (N, k), loss statistics f64 (num_loss_statistics) [added to];
+/// inputs: outputs of the model (N, …), targets f32 (N, …), loss statistics f64 (num_loss_statistics) [added to];
 /// no outputs.
 Op mse_op(const TensorType& prediction, const TensorType& targets);
 /// inputs: prediction, targets; outputs: dprediction, which may be stored over the prediction; scaled by

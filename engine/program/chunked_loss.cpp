@@ -54,7 +54,8 @@ class ChunkedLoss {
     return graph_.mode == GraphMode::evaluation || find_gradients();
   }
 
-  std::int64_t classes() const { return graph_.nodes[linear_].op.outputs[0].shape[1]; }
+  std::int64_t classes() const { return logits().shape[-1]; }
+  std::int64_t rows() const { return logits().num_elements() / classes(); }
 
   void replace(std::int64_t chunk_rows) {
     GraphNode node = fused(chunk_rows);
@@ -70,6 +71,7 @@ class ChunkedLoss {
   }
 
  private:
+  const TensorType& logits() const { return graph_.nodes[linear_].op.outputs[0]; }
   const std::vector<std::size_t>& readers(ValueId value) const { return readers_[static_cast<std::size_t>(value)]; }
   bool is_viewed(ValueId value) const {
     return std::find(is_viewed_.begin(), is_viewed_.end(), value) != is_viewed_.end();
@@ -189,7 +191,7 @@ void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
   if (chunked_loss == 0) return;
   ChunkedLoss loss(graph);
   if (loss.find()) {
-    const std::int64_t chunk_rows = loss_chunk_rows(chunked_loss, graph.batch_size, loss.classes());
+    const std::int64_t chunk_rows = loss_chunk_rows(chunked_loss, loss.rows(), loss.classes());
     if (chunk_rows > 0) loss.replace(chunk_rows);
   } else if (chunked_loss != automatic) {
     throw ConfigError(

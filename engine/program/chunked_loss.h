@@ -6,9 +6,9 @@
 
 namespace trainer {
 
-/// Rows of the batch whose logits a chunk holds, of memory.chunked_loss: 0 where all of them are held. `auto` (−1)
-/// takes chunks where there are 1024 classes or more and all logits take more than 32 MiB: then the largest power of
-/// two of rows whose logits take no more than 16 MiB.
+/// Rows (samples, or positions of them) whose logits a chunk holds, of memory.chunked_loss: 0 where all of them are
+/// held. `auto` (−1) takes chunks where there are 1024 classes or more and all logits take more than 32 MiB: then the
+/// largest power of two of rows whose logits take no more than 16 MiB.
 std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::int64_t classes);
 
 /// Puts linear_cross_entropy where the last linear layer and the cross-entropy behind it stand, so that the logits of

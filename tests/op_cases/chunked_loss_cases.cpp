@@ -19,6 +19,7 @@ struct ChunkedCase {
   LinearCrossEntropyAttributes attributes;
   double spread = 1;  ///< of x
   DType type = DType::f32, gradient_type = DType::f32;
+  std::int64_t positions = 0;  ///< in which a sample has a row each; 0: samples have one dimension
 };
 
 /// What a scaled loss is multiplied by: the factor first.
@@ -66,6 +67,9 @@ std::vector<ChunkedCase> all_chunked_cases() {
       {"bf16", 7, 13, 11, chunks_of(3, smoothing), 1, DType::bf16},
       {"bf16, gradients in bf16", 131, 3, 33, chunks_of(32), 1, DType::bf16, DType::bf16},
       {"bf16, row by row, no gradient of the input", 5, 4, 3, bf16_row_by_row, 1, DType::bf16},
+      {"samples of three positions, one in two chunks", 6, 13, 11, chunks_of(4, smoothing), 1, DType::f32, DType::f32,
+       3},
+      {"f16, samples of two positions", 6, 13, 11, chunks_of(4), 1, DType::f16, DType::f32, 2},
   };
 }
 
@@ -131,9 +135,15 @@ struct Model {
   const Values* bias_of(const std::vector<Values>& inputs) const { return c.attributes.bias ? &inputs[2] : nullptr; }
 };
 
-TensorType x_of(const ChunkedCase& c) { return {c.type, {c.rows, c.in}}; }
+TensorType x_of(const ChunkedCase& c) {
+  if (c.positions == 0) return {c.type, {c.rows, c.in}};
+  return {c.type, {c.rows / c.positions, c.positions, c.in}};
+}
 TensorType weight_of(const ChunkedCase& c) { return {c.type, {c.classes, c.in}}; }
-TensorType targets_of(const ChunkedCase& c) { return {DType::i32, {c.rows}}; }
+TensorType targets_of(const ChunkedCase& c) {
+  if (c.positions == 0) return {DType::i32, {c.rows}};
+  return {DType::i32, {c.rows / c.positions, c.positions}};
+}
 
 /// The case of `op` but for its outputs.
 OpCase statistics_case(const ChunkedCase& c, const Op& op, Model& model) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "tests/op_cases/op_case.h"
 
@@ -36,18 +37,26 @@ std::vector<CrossEntropyCase> cross_entropies() {
       {"many samples", {f32, {531, 13}}, {}},
       {"many classes", {f32, {3, 1009}}, {.label_smoothing = 0.1, .class_weights = {}}},
       {"large logits", {f32, {9, 7}}, {}, 300},
+      {"a target at each of five positions", {f32, {3, 5, 7}}, {.label_smoothing = 0.1, .class_weights = {}}},
+      {"many positions of few samples", {f32, {2, 331, 3}}, {}},
+      {"a target a pixel, class weights", {f32, {2, 3, 4, 3}}, {.class_weights = {0.5F, 2, 1.25F}}},
   };
 }
 
+/// Logits without their last dimension.
+TensorType target_type_of(const CrossEntropyCase& c) {
+  return {DType::i32, Shape(std::span(c.logits.shape.begin(), c.logits.shape.end() - 1))};
+}
+
 Values targets_of(const CrossEntropyCase& c) {
-  Values targets = random_values(c.logits.shape[0], 2, 0, static_cast<double>(c.logits.shape[1]));
+  Values targets = random_values(target_type_of(c).num_elements(), 2, 0, static_cast<double>(c.logits.shape[-1]));
   for (double& target : targets) target = std::floor(target);
   return targets;
 }
 
-/// Loss of one sample and what it weighs.
-double sample_loss(const CrossEntropyCase& c, const double* logits, std::size_t target) {
-  const auto classes = static_cast<std::size_t>(c.logits.shape[1]);
+/// Loss of one target and what it weighs.
+double target_loss(const CrossEntropyCase& c, const double* logits, std::size_t target) {
+  const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   const double shift = *std::max_element(logits, logits + classes);
   double sum = 0;
   for (std::size_t j = 0; j < classes; ++j) sum += std::exp(logits[j] - shift);
@@ -62,12 +71,12 @@ double sample_loss(const CrossEntropyCase& c, const double* logits, std::size_t 
 }
 
 Values statistics_of(const CrossEntropyCase& c, const Values& logits, const Values& targets) {
-  const auto classes = static_cast<std::size_t>(c.logits.shape[1]);
+  const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   Values statistics(num_loss_statistics);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const auto target = static_cast<std::size_t>(targets[i]);
     const double* const row = logits.data() + i * classes;
-    statistics[loss_sum] += sample_loss(c, row, target);
+    statistics[loss_sum] += target_loss(c, row, target);
     statistics[loss_weight] +=
         c.attributes.class_weights.empty() ? 1 : static_cast<double>(c.attributes.class_weights[target]);
     std::vector<std::size_t> order(classes);
@@ -87,11 +96,11 @@ Reference total(const std::function<double(const Values&)>& loss) {
 }
 
 Values gradient_of(const CrossEntropyCase& c, const Values& logits, const Values& targets) {
-  const auto classes = static_cast<std::size_t>(c.logits.shape[1]);
+  const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   Values gradient;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const auto f =
-        total([&](const Values& row) { return sample_loss(c, row.data(), static_cast<std::size_t>(targets[i])); });
+        total([&](const Values& row) { return target_loss(c, row.data(), static_cast<std::size_t>(targets[i])); });
     const Values row(logits.begin() + static_cast<std::ptrdiff_t>(i * classes),
                      logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * classes));
     const Values of_row = finite_difference(f, {row}, 0, {static_cast<double>(gradient_scale)});
@@ -101,12 +110,12 @@ Values gradient_of(const CrossEntropyCase& c, const Values& logits, const Values
 }
 
 Op cross_entropy_op_of(const CrossEntropyCase& c) {
-  return cross_entropy_op(c.logits, {DType::i32, {c.logits.shape[0]}}, c.attributes);
+  return cross_entropy_op(c.logits, target_type_of(c), c.attributes);
 }
 
 std::vector<TensorType> predictions() {
   const DType f32 = DType::f32;
-  return {{f32, {1, 1}}, {f32, {5, 3}}, {f32, {211, 101}}};
+  return {{f32, {1, 1}}, {f32, {5, 3}}, {f32, {211, 101}}, {f32, {3, 5, 7}}, {f32, {2, 3, 4, 5}}};
 }
 
 /// A loss over numbers: its cost and what else it counts.
