@@ -11,6 +11,8 @@ namespace trainer {
 
 BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options)
     : dataset_(dataset), sampler_(sampler), options_(options), buffers_(options.num_buffers) {
+  for (const TensorType& type : dataset.input_types()) field_bytes_.push_back(type.num_bytes());
+  field_bytes_.push_back(dataset.target_type().num_bytes());
   require_internal(options.num_buffers >= 1, "a reader has a buffer to fill");
   require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
   require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
@@ -25,8 +27,10 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
     }
   };
   for (Buffer& buffer : buffers_) {
-    buffer.samples = make_memory(batch_size * dataset.sample_type().num_bytes());
-    buffer.targets = make_memory(batch_size * dataset.target_type().num_bytes());
+    for (const std::int64_t num_bytes : field_bytes_) {
+      buffer.memory.push_back(make_memory(batch_size * num_bytes));
+      buffer.fields.push_back(buffer.memory.back()->data());
+    }
   }
   try {
     thread_ = std::thread([this] { read_ahead(); });
@@ -87,8 +91,7 @@ void BatchReader::read_ahead() {
 }
 
 void BatchReader::read_batches() {
-  const auto sample_bytes = static_cast<std::size_t>(dataset_.sample_type().num_bytes());
-  const auto target_bytes = static_cast<std::size_t>(dataset_.target_type().num_bytes());
+  std::vector<std::byte*> fields(field_bytes_.size());
   std::vector<std::uint32_t> order;
   std::int64_t first_batch = options_.start.batch;
   for (std::int64_t epoch = options_.start.epoch;; ++epoch) {
@@ -99,11 +102,10 @@ void BatchReader::read_batches() {
       const std::int64_t num_samples = sampler_.size_of_batch(index);
       const std::uint32_t* const indices = order.data() + sampler_.begin_of_batch(index);
       for (std::int64_t i = 0; i < num_samples; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        dataset_.read(indices[at], buffer->samples->data() + at * sample_bytes,
-                      buffer->targets->data() + at * target_bytes);
+        for (std::size_t f = 0; f < fields.size(); ++f) fields[f] = buffer->memory[f]->data() + i * field_bytes_[f];
+        dataset_.read(indices[i], fields);
       }
-      buffer->batch = {buffer->samples->data(), buffer->targets->data(), num_samples};
+      buffer->batch = {buffer->fields, num_samples};
       {
         const std::lock_guard lock(mutex_);
         ++num_filled_;

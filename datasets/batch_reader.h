@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace trainer {
 
 /// A batch in host memory.
 struct HostBatch {
-  const std::byte* samples = nullptr;  ///< (num_samples, sample shape), 64-byte aligned
-  const std::byte* targets = nullptr;  ///< (num_samples, target shape), 64-byte aligned
+  /// (num_samples, shape of the field) each, 64-byte aligned: Note [Fields of a batch] in
+  /// engine/graph/data_description.h.
+  std::span<const std::byte* const> fields;
   std::int64_t num_samples = 0;
 };
 
@@ -60,7 +62,8 @@ class BatchReader {
 
  private:
   struct Buffer {
-    std::unique_ptr<HostMemory> samples, targets;
+    std::vector<std::unique_ptr<HostMemory>> memory;  // by field
+    std::vector<const std::byte*> fields;             // where each begins
     HostBatch batch;
   };
 
@@ -72,6 +75,7 @@ class BatchReader {
   const Dataset& dataset_;
   const Sampler sampler_;
   const BatchReaderOptions options_;
+  std::vector<std::int64_t> field_bytes_;  // of one sample
   std::vector<Buffer> buffers_;
 
   std::mutex mutex_;

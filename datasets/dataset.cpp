@@ -103,16 +103,16 @@ std::vector<float> per_channel(const DataConfig& config, const char* key, const 
   return result;
 }
 
-void set_normalization(const DataConfig& config, DataDescription& description) {
-  if (description.sample.dtype != DType::u8) {
+void set_normalization(const DataConfig& config, InputDescription& input) {
+  if (input.type.dtype != DType::u8) {
     if (!config.mean.empty() || !config.std.empty())
       throw data_config_error(config, "data.normalize is for images; features of a csv are standardised by themselves");
     return;
   }
-  const std::int64_t num_channels = description.sample.shape[-1];
-  description.mean = per_channel(config, "mean", config.mean, num_channels, 0.0F);
-  description.std = per_channel(config, "std", config.std, num_channels, 1.0F);
-  for (const float value : description.std)
+  const std::int64_t num_channels = input.type.shape[-1];
+  input.mean = per_channel(config, "mean", config.mean, num_channels, 0.0F);
+  input.std = per_channel(config, "std", config.std, num_channels, 1.0F);
+  for (const float value : input.std)
     if (value <= 0)
       throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
 }
@@ -132,9 +132,8 @@ void check_size(const DataConfig& config, const Shape& sample) {
 /// Synthetic samples are made as they are asked for.
 std::int64_t bytes_in_memory(const DataConfig& config, const DataDescription& description) {
   std::int64_t num_bytes = 0;
-  const std::int64_t sample_bytes = description.sample.num_bytes() + description.target().num_bytes();
   if (config.type == DataType::synthetic) return 0;
-  if (__builtin_mul_overflow(description.num_held, sample_bytes, &num_bytes))
+  if (__builtin_mul_overflow(description.num_held, description.sample_bytes(), &num_bytes))
     return std::numeric_limits<std::int64_t>::max();
   return num_bytes;
 }
@@ -143,7 +142,7 @@ void check_total(const DataConfig& config, const DataDescription& description) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 50;
   if (bytes_in_memory(config, description) <= most_bytes) return;
   throw data_config_error(config, fmt::format("{} samples of {} are more than any machine holds", description.num_held,
-                                              description.sample.shape.to_string()));
+                                              description.inputs.front().type.shape.to_string()));
 }
 
 std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header) {
@@ -154,8 +153,9 @@ std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format
 DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                          std::int64_t num_aside) {
   DataDescription description;
-  description.sample = header.sample;
-  description.categorical = header.categorical;
+  InputDescription& input = description.inputs.emplace_back();
+  input.type = header.sample;
+  description.target = target_of(header);
   description.num_outputs = header.num_outputs;
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;
@@ -174,9 +174,9 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   constexpr std::int64_t most_samples = std::numeric_limits<std::uint32_t>::max();
   if (description.num_train > most_samples || description.num_validation > most_samples)
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
-  check_size(config, description.sample.shape);
+  check_size(config, header.sample.shape);
   check_total(config, description);
-  set_normalization(config, description);
+  set_normalization(config, input);
   return description;
 }
 
@@ -191,8 +191,9 @@ std::shared_ptr<const Dataset> part_of(std::shared_ptr<const Dataset> all, std::
 /// A file may be replaced between a look at it and its loading.
 void check_unchanged(const DatasetHeader& header, const DatasetContents& contents) {
   const std::int64_t num_validation = contents.validation ? contents.validation->size() : 0;
-  const bool same_type = contents.train->sample_type() == header.sample &&
-                         (!contents.validation || contents.validation->sample_type() == header.sample);
+  const std::vector<TensorType> types = {header.sample};
+  const bool same_type =
+      contents.train->input_types() == types && (!contents.validation || contents.validation->input_types() == types);
   if (same_type && contents.train->size() == header.num_train && num_validation == header.num_validation) return;
   throw DataError(fmt::format("{}: the data was changed while it was read; start again", header.source));
 }
@@ -226,6 +227,13 @@ std::vector<std::string> missing_data_files(const DataConfig& config) {
     if (!file_exists(file)) missing.push_back(std::move(file));
   }
   return missing;
+}
+
+std::int32_t Dataset::class_of(std::int64_t index) const {
+  require_internal(target_type_ == TensorType{DType::i32, Shape{}}, "a sample has one class");
+  std::int32_t label = 0;
+  read_classes(index, &label);
+  return label;
 }
 
 DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) {

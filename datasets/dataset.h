@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -14,7 +16,8 @@
 
 namespace trainer {
 
-/// Numbered samples with their targets. Immutable once made, so any number of threads may read it.
+/// Numbered samples, each a list of fields: Note [Fields of a batch] in engine/graph/data_description.h. Immutable once
+/// made, so any number of threads may read it.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -22,27 +25,28 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   virtual std::int64_t size() const = 0;
-  /// One sample: u8 pixels (H, W, C) or f32 (features).
-  const TensorType& sample_type() const { return sample_type_; }
-  /// One target: an i32 class (scalar) or f32 (outputs).
+  /// Of one sample, as in DataDescription.
+  const std::vector<TensorType>& input_types() const { return input_types_; }
   const TensorType& target_type() const { return target_type_; }
   bool categorical() const { return target_type_.dtype == DType::i32; }
 
-  /// Writes sample_type().num_bytes() and target_type().num_bytes() bytes. `target` is aligned for its type.
-  /// 0 ≤ index < size(); allocates nothing.
-  virtual void read(std::int64_t index, std::byte* sample, std::byte* target) const = 0;
+  /// Writes each field of a sample, as many bytes as its type has, to where `fields` says, which is aligned for the
+  /// type. 0 ≤ index < size(); allocates nothing.
+  virtual void read(std::int64_t index, std::span<std::byte* const> fields) const = 0;
+  /// The target alone, target_type().num_elements() classes; categorical datasets only.
+  virtual void read_classes(std::int64_t index, std::int32_t* classes) const = 0;
   /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,
   /// whatever part of them this is; nothing where they are computed from the configuration.
   virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }
-  /// The class of a sample; categorical datasets only.
-  virtual std::int32_t class_of(std::int64_t index) const = 0;
+  /// The class of a sample, where its target is one class.
+  std::int32_t class_of(std::int64_t index) const;
 
  protected:
-  Dataset(const TensorType& sample_type, const TensorType& target_type)
-      : sample_type_(sample_type), target_type_(target_type) {}
+  Dataset(std::vector<TensorType> input_types, const TensorType& target_type)
+      : input_types_(std::move(input_types)), target_type_(target_type) {}
 
  private:
-  TensorType sample_type_;
+  std::vector<TensorType> input_types_;
   TensorType target_type_;
 };
 

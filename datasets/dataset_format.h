@@ -21,6 +21,11 @@ struct DatasetHeader {
   std::int64_t num_validation = 0;  ///< of validation data of its own; 0: none
 };
 
+/// One class a sample, or so many numbers.
+inline TensorType target_of(const DatasetHeader& header) {
+  return header.categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{header.num_outputs}};
+}
+
 /// What a format loads: all training samples, before a split, and its own validation data or null.
 struct DatasetContents {
   std::shared_ptr<const Dataset> train;

@@ -15,7 +15,7 @@ class MemoryDataset final : public Dataset {
   /// `samples` is num_samples × sample bytes, `targets` the same for targets.
   MemoryDataset(const TensorType& sample_type, const TensorType& target_type, std::vector<std::byte> samples,
                 std::vector<std::byte> targets)
-      : Dataset(sample_type, target_type),
+      : Dataset({sample_type}, target_type),
         sample_bytes_(static_cast<std::size_t>(sample_type.num_bytes())),
         target_bytes_(static_cast<std::size_t>(target_type.num_bytes())),
         samples_(std::move(samples)),
@@ -25,20 +25,21 @@ class MemoryDataset final : public Dataset {
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(targets_.size() / target_bytes_); }
-  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
-    const auto i = static_cast<std::size_t>(index);
-    std::memcpy(sample, samples_.data() + i * sample_bytes_, sample_bytes_);
-    std::memcpy(target, targets_.data() + i * target_bytes_, target_bytes_);
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override {
+    std::memcpy(fields[0], samples_.data() + static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_);
+    read_target(index, fields[1]);
+  }
+  void read_classes(std::int64_t index, std::int32_t* classes) const override {
+    require_internal(categorical(), "classes belong to categorical data");
+    read_target(index, classes);
   }
   std::optional<std::uint32_t> content_crc32() const override;
-  std::int32_t class_of(std::int64_t index) const override {
-    require_internal(categorical(), "classes belong to categorical data");
-    std::int32_t label = 0;
-    std::memcpy(&label, targets_.data() + static_cast<std::size_t>(index) * target_bytes_, sizeof(label));
-    return label;
-  }
 
  private:
+  void read_target(std::int64_t index, void* target) const {
+    std::memcpy(target, targets_.data() + static_cast<std::size_t>(index) * target_bytes_, target_bytes_);
+  }
+
   std::size_t sample_bytes_;
   std::size_t target_bytes_;
   std::vector<std::byte> samples_;

@@ -25,16 +25,16 @@ Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::
 class SubsetDataset final : public Dataset {
  public:
   SubsetDataset(std::shared_ptr<const Dataset> all, std::vector<std::uint32_t> indices)
-      : Dataset(all->sample_type(), all->target_type()), all_(std::move(all)), indices_(std::move(indices)) {}
+      : Dataset(all->input_types(), all->target_type()), all_(std::move(all)), indices_(std::move(indices)) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
-  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
-    all_->read(indices_[static_cast<std::size_t>(index)], sample, target);
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override {
+    all_->read(indices_[static_cast<std::size_t>(index)], fields);
+  }
+  void read_classes(std::int64_t index, std::int32_t* classes) const override {
+    all_->read_classes(indices_[static_cast<std::size_t>(index)], classes);
   }
   std::optional<std::uint32_t> content_crc32() const override { return all_->content_crc32(); }
-  std::int32_t class_of(std::int64_t index) const override {
-    return all_->class_of(indices_[static_cast<std::size_t>(index)]);
-  }
 
  private:
   std::shared_ptr<const Dataset> all_;

@@ -18,8 +18,7 @@ namespace {
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const DatasetHeader& header, std::int64_t first, std::int64_t size, std::uint64_t seed)
-      : Dataset(header.sample, header.categorical ? TensorType{DType::i32, Shape{}}
-                                                  : TensorType{DType::f32, Shape{header.num_outputs}}),
+      : Dataset({header.sample}, target_of(header)),
         first_(first),
         size_(size),
         num_outputs_(header.num_outputs),
@@ -36,13 +35,15 @@ class SyntheticDataset final : public Dataset {
   }
 
   std::int64_t size() const override { return size_; }
-  std::int32_t class_of(std::int64_t index) const override {
+  void read_classes(std::int64_t index, std::int32_t* classes) const override {
     require_internal(categorical(), "classes belong to categorical data");
-    return static_cast<std::int32_t>(group(index));
+    *classes = static_cast<std::int32_t>(group(index));
   }
 
-  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
-    if (sample_type().dtype == DType::u8) {
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override {
+    std::byte* const sample = fields[0];
+    std::byte* const target = fields[1];
+    if (are_pixels()) {
       write_image(index, sample);
     } else {
       write_features(index, sample);
@@ -61,6 +62,8 @@ class SyntheticDataset final : public Dataset {
  private:
   static constexpr std::int64_t most_patches = 4;         ///< along each side
   static constexpr std::int64_t num_numeric_groups = 10;  ///< prototypes of data with numeric targets
+
+  bool are_pixels() const { return input_types().front().dtype == DType::u8; }
 
   std::int64_t group(std::int64_t index) const {
     return (first_ + index) % (categorical() ? num_outputs_ : num_numeric_groups);
@@ -131,7 +134,7 @@ class SyntheticDataset final : public Dataset {
     for (std::int64_t i = 0; i < num_elements_; ++i) {
       const auto element = static_cast<std::uint64_t>(i);
       float value = 0;
-      if (sample_type().dtype == DType::u8) {
+      if (are_pixels()) {
         value = static_cast<float>(std::to_integer<int>(sample[element])) / 127.5F - 1;
       } else {
         std::memcpy(&value, sample + element * sizeof(value), sizeof(value));

@@ -51,8 +51,8 @@ ExitCode check(const CheckArguments& arguments) {
                       format_number_of(num_trainable_parameters(compiled.program), "parameter"));
   text += fmt::format(
       "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
-      format_count(data.num_validation), data.sample.to_string(),
-      data.categorical ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
+      format_count(data.num_validation), data.sample_text(),
+      data.categorical() ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
   text += fmt::format("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
                       format_count(schedule.steps_per_epoch()), device->kind(), device->name());
   if (experiment.train.batch_size.is_automatic())

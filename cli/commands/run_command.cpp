@@ -76,7 +76,7 @@ ExitCode run(const RunArguments& arguments) {
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
   const LoadedData data = load_data(experiment.data, experiment.seed);
   log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
-                       data.description.num_validation, data.description.sample.to_string()));
+                       data.description.num_validation, data.description.sample_text()));
 
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;

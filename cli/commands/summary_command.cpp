@@ -34,7 +34,7 @@ ExitCode summarize(const SummaryArguments& arguments) {
                                  format_count(compiled.program.micro_batches.empty()
                                                   ? 0
                                                   : compiled.program.micro_batches.front().batch_size),
-                                 compiled.data.sample.to_string(), summary_table(compiled.program, style_for(stdout))));
+                                 compiled.data.sample_text(), summary_table(compiled.program, style_for(stdout))));
   write_text(
       stdout,
       "FLOPs are those of one forward pass of the batch. Activation bytes are what each layer makes for\n"

@@ -149,13 +149,16 @@ std::unique_ptr<HostMemory> CudaDevice::make_host_memory(std::int64_t num_bytes)
 
 void CudaDevice::begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) {
   use_device(index_);
-  require_internal(staged.size() <= 2, "a pass takes at most two staged buffers");
-  std::array<StagedCopy, 2> copies{};
-  std::transform(staged.begin(), staged.end(), copies.begin(), [](const Transfer& transfer) {
-    return StagedCopy{transfer.destination, transfer.source, transfer.num_bytes};
-  });
   staged_.hold_back(compute_.get());
-  cuda::begin_pass(scalars, scalars_, copies[0], copies[1], compute_.get());
+  // A kernel takes two.
+  for (std::size_t first = 0; first == 0 || first < staged.size(); first += 2) {
+    const std::span<const Transfer> both = staged.subspan(first, std::min<std::size_t>(2, staged.size() - first));
+    std::array<StagedCopy, 2> copies{};
+    std::transform(both.begin(), both.end(), copies.begin(), [](const Transfer& transfer) {
+      return StagedCopy{transfer.destination, transfer.source, transfer.num_bytes};
+    });
+    cuda::begin_pass(scalars, scalars_, copies[0], copies[1], compute_.get());
+  }
   if (!staged.empty()) taken_.record(compute_.get());
 }
 

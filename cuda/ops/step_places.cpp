@@ -32,12 +32,15 @@ StepPlaces::StepPlaces(const StepFeedShape& shape,
 }
 
 void StepPlaces::begin_step(std::span<const FedInput> inputs) {
-  require_internal(inputs.size() <= 2, "a fed step begins with at most two copies");
-  std::array<FedInput, 2> parts{};
-  std::copy(inputs.begin(), inputs.end(), parts.begin());
-  queue_([places = places_, state = state_, parts](Stream stream) {
-    begin_fed_step(places, state.num_steps, state.scalars, parts[0], parts[1], stream);
-  });
+  // A kernel takes two.
+  for (std::size_t first = 0; first == 0 || first < inputs.size(); first += 2) {
+    std::array<FedInput, 2> parts{};
+    std::copy_n(inputs.begin() + static_cast<std::ptrdiff_t>(first), std::min<std::size_t>(2, inputs.size() - first),
+                parts.begin());
+    queue_([places = places_, state = state_, parts](Stream stream) {
+      begin_fed_step(places, state.num_steps, state.scalars, parts[0], parts[1], stream);
+    });
+  }
 }
 
 void StepPlaces::end_step(std::span<const FedResult> results) {

@@ -118,7 +118,7 @@ class Device : public DeviceModel {
   virtual std::unique_ptr<HostMemory> make_host_memory(std::int64_t num_bytes) = 0;
 
   /// Starts a micro-batch, an update or an evaluation batch: queues the scalars for the kernels that follow, and copies
-  /// of what copy_ahead brought (at most two) to where the kernels want it. Waits on the device, not on the host, for
+  /// of what copy_ahead brought to where the kernels want it. Waits on the device, not on the host, for
   /// the last copy_ahead.
   virtual void begin_pass(const StepScalars& scalars, std::span<const Transfer> staged) = 0;
   /// Copies from host memory beside the kernels that are queued, but not before the last begin_pass has taken what was

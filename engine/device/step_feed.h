@@ -44,7 +44,7 @@ class StepFeed {
   virtual const std::byte* results(int place) = 0;
 
   /// Both are called within Device::record alone, around all that a step queues. The first queues what begin_pass does,
-  /// with scalars and copies (at most two) of the next place; the second copies of results (at most two), one behind
+  /// with scalars and copies of the next place; the second copies of results (at most two), one behind
   /// the other, to the host memory of that place.
   virtual void begin_step(std::span<const FedInput> inputs) = 0;
   virtual void end_step(std::span<const FedResult> results) = 0;

@@ -1,28 +1,47 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/shape.h"
 
 namespace trainer {
 
-/// What a program must know of a dataset before it is compiled; made from file headers or declared in the
-/// configuration, never from the samples themselves.
-struct DataDescription {
-  TensorType sample;             ///< one sample, without the batch: u8 (H, W, C) pixels or f32 (features)
-  bool categorical = true;       ///< targets: one i32 class a sample, or f32 numbers
-  std::int64_t num_outputs = 0;  ///< classes, or numbers in a target
-  std::int64_t num_train = 0;
-  std::int64_t num_validation = 0;  ///< 0: no evaluation
-  std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
+// Note [Fields of a batch]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// A sample is a list of fields: what each input of the model takes, in their order, and behind them the target. What
+// holds samples lists their fields in this order: datasets, batches in host memory, the buffers of a routine and those
+// that batches are staged in. So that only those who make fields (a dataset) and those who read them (a graph) know
+// what they are.
+
+/// What a model takes of a sample, by one of its inputs.
+struct InputDescription {
+  std::string name = "batch";  ///< of its buffers; one alone is the batch
+  TensorType type;             ///< without the batch: u8 (H, W, C) pixels, f32 numbers or i32 indices, of any shape
   /// Normalisation of u8 pixels on the device: (pixel / 255 − mean) / std, one value for each channel.
   std::vector<float> mean, std;
 
-  /// Type of the target of one sample: i32 scalar or f32 (num_outputs).
-  TensorType target() const {
-    return categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{num_outputs}};
-  }
+  friend bool operator==(const InputDescription&, const InputDescription&) = default;
+};
+
+/// What a program must know of a dataset before it is compiled; made from file headers or declared in the
+/// configuration, never from the samples themselves.
+struct DataDescription {
+  std::vector<InputDescription> inputs;  ///< at least one
+  TensorType target{DType::i32, {}};     ///< of one sample: i32 classes or f32 numbers, of any shape
+  std::int64_t num_outputs = 0;          ///< classes, or numbers in a target
+  std::int64_t num_train = 0;
+  std::int64_t num_validation = 0;  ///< 0: no evaluation
+  std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
+
+  bool categorical() const { return target.dtype == DType::i32; }
+  /// "28×28×1"; of several inputs one after the other.
+  std::string sample_text() const;
+  /// Of all fields of a sample.
+  std::int64_t sample_bytes() const;
+
+  friend bool operator==(const DataDescription&, const DataDescription&) = default;
 };
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/config/diagnostic.h"
@@ -18,26 +19,31 @@ TensorType batch_of(const TensorType& sample, std::int64_t batch_size) {
   return {sample.dtype, Shape(dims)};
 }
 
-NormalizePixelsAttributes normalisation(const DataDescription& data) {
+NormalizePixelsAttributes normalisation(const InputDescription& input) {
   NormalizePixelsAttributes attributes;
-  for (std::size_t c = 0; c < data.mean.size(); ++c) {
-    attributes.scale.push_back(1 / (255 * data.std[c]));
-    attributes.offset.push_back(-data.mean[c] / data.std[c]);
+  for (std::size_t c = 0; c < input.mean.size(); ++c) {
+    attributes.scale.push_back(1 / (255 * input.std[c]));
+    attributes.offset.push_back(-input.mean[c] / input.std[c]);
   }
   return attributes;
 }
 
-/// The samples as the first layer takes them: features as they are, pixels normalised.
-ValueId add_input(GraphBuilder& builder, Graph& graph, const DataDescription& data, const SourceLocation& location) {
-  builder.begin_layer("input", std::string(name_of(data.sample.dtype)), location, -1);
+/// Each input as layers take it: pixels normalised, all else as it is.
+std::vector<ValueId> add_inputs(GraphBuilder& builder, Graph& graph, const DataDescription& data,
+                                const SourceLocation& location) {
+  require_internal(!data.inputs.empty(), "a model has an input");
+  builder.begin_layer("input", std::string(name_of(data.inputs.front().type.dtype)), location, -1);
   try {
-    graph.batch = builder.add_value(batch_of(data.sample, graph.batch_size), "batch", Category::input);
-    graph.targets = builder.add_value(batch_of(data.target(), graph.batch_size), "targets", Category::input);
-    ValueId value = graph.batch;
-    if (data.sample.dtype == DType::u8)
-      value = builder.apply(normalize_pixels_op(builder.type(graph.batch), normalisation(data)), {graph.batch})[0];
-    builder.end_layer(value);
-    return value;
+    for (const InputDescription& input : data.inputs)
+      graph.inputs.push_back(builder.add_value(batch_of(input.type, graph.batch_size), input.name, Category::input));
+    graph.targets = builder.add_value(batch_of(data.target, graph.batch_size), "targets", Category::input);
+    std::vector<ValueId> values = graph.inputs;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (data.inputs[i].type.dtype == DType::u8)
+        values[i] =
+            builder.apply(normalize_pixels_op(builder.type(values[i]), normalisation(data.inputs[i])), {values[i]})[0];
+    builder.end_layer(values.front());
+    return values;
   } catch (const ShapeError& error) {
     throw located_error(location, fmt::format("a batch of {} samples: {}", graph.batch_size, error.what()));
   }
@@ -50,7 +56,7 @@ const SourceLocation& last_layer_location(const Experiment& experiment) {
 
 Op loss_op(const Experiment& experiment, const DataDescription& data, const TensorType& prediction,
            const TensorType& targets) {
-  if (data.categorical && experiment.loss.type != LossType::cross_entropy) {
+  if (data.categorical() && experiment.loss.type != LossType::cross_entropy) {
     const DataType type = experiment.data.type;
     const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
     throw located_error(
@@ -77,7 +83,7 @@ Op loss_op(const Experiment& experiment, const DataDescription& data, const Tens
                         "one weight for each class");
   }
   Op op = cross_entropy_op(prediction, targets, attributes);
-  if (prediction.shape[1] != data.num_outputs) {
+  if (prediction.shape[-1] != data.num_outputs) {
     throw located_error(last_layer_location(experiment),
                         fmt::format("the model's output is {} and the data has {} classes",
                                     prediction.shape.to_string(), data.num_outputs),
@@ -98,6 +104,18 @@ void add_loss(GraphBuilder& builder, Graph& graph, const Experiment& experiment,
   builder.end_layer(-1);
 }
 
+void check_inputs_are_read(const Graph& graph, const std::vector<ValueId>& inputs, const DataDescription& data,
+                           const SourceLocation& location) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_read = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) {
+      return std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](ValueId input) { return input == inputs[i] || graph.values[input].view_of == inputs[i]; });
+    });
+    if (!is_read)
+      throw located_error(location, fmt::format("no layer reads the input '{}' of the data", data.inputs[i].name));
+  }
+}
+
 }  // namespace
 
 Graph build_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode) {
@@ -105,9 +123,10 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   graph.mode = mode;
   graph.batch_size = batch_size;
   GraphBuilder builder(graph, experiment.init, experiment.memory.workspace_limit);
-  const ValueId input = add_input(builder, graph, data, experiment.data.location);
-  graph.prediction = build_layers(builder, experiment.layers, "", input);
+  const std::vector<ValueId> inputs = add_inputs(builder, graph, data, experiment.data.location);
+  graph.prediction = build_layers(builder, experiment.layers, "", inputs.front());
   add_loss(builder, graph, experiment, data);
+  check_inputs_are_read(graph, inputs, data, experiment.data.location);
   graph.parameter_copies.assign(graph.parameters.size(), -1);
   graph.parameter_gradients.assign(graph.parameters.size(), -1);
   return graph;

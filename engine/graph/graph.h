@@ -73,11 +73,18 @@ struct Graph {
   std::vector<ValueId> parameter_copies;     ///< by parameter: what products read under mixed precision; -1: itself
   std::vector<ValueId> parameter_gradients;  ///< by parameter; -1: none. Filled by differentiate()
   bool keeps_gradients_in_f32 = true;        ///< 16-bit gradients of parameters are widened as soon as they are made
-  ValueId batch = -1;                        ///< the samples as they arrive (u8 pixels or f32)
+  std::vector<ValueId> inputs;               ///< the samples as they arrive
   ValueId targets = -1;
   ValueId prediction = -1;       ///< what the loss reads: logits
   ValueId loss_statistics = -1;  ///< f64 (num_loss_statistics)
   ValueId loss_scale = -1;       ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
+
+  /// The inputs and the targets: Note [Fields of a batch] in data_description.h.
+  std::vector<ValueId> fields() const {
+    std::vector<ValueId> fields = inputs;
+    fields.push_back(targets);
+    return fields;
+  }
 };
 
 /// Builds the forward pass and the loss. Throws ConfigError that points at the layer's line where shapes disagree.

@@ -172,6 +172,8 @@ ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::st
   builder.begin_layer(path, layer.kind, layer.location, input);
   ValueId output = -1;
   try {
+    if (const TensorType& type = builder.type(input); type.dtype == DType::i32)
+      throw ShapeError(fmt::format("{} takes numbers; its input are the indices {}", layer.kind, type.to_string()));
     output = std::visit(LeafTranslation{builder, input}, layer.spec);
   } catch (const ShapeError& error) {
     throw located_error(layer.location, fmt::format("layer '{}': {}", path, error.what()));

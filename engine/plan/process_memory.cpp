@@ -18,10 +18,8 @@ constexpr std::int64_t kernel_bytes = std::int64_t{8} << 20;
 std::int64_t reading_bytes(const DataConfig& config, const DataDescription& data) {
   if (config.type != DataType::csv) return 0;
   const auto wide = static_cast<std::int64_t>(sizeof(double)), label = static_cast<std::int64_t>(sizeof(std::uint32_t));
-  return data.num_held * (data.sample.num_elements() * wide + data.target().num_bytes() + label);
+  return data.num_held * (data.inputs.front().type.num_elements() * wide + data.target.num_bytes() + label);
 }
-
-std::int64_t sample_bytes(const DataDescription& data) { return data.sample.num_bytes() + data.target().num_bytes(); }
 
 /// With the order of the samples, four bytes each.
 std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
@@ -33,7 +31,7 @@ std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& d
   // More than any machine holds, which the model's first layer tells of.
   constexpr std::int64_t most = std::int64_t{1} << 60;
   std::int64_t batches = 0;
-  if (__builtin_mul_overflow(num_staged_batches(device) * (batch + eval_batch), sample_bytes(data), &batches))
+  if (__builtin_mul_overflow(num_staged_batches(device) * (batch + eval_batch), data.sample_bytes(), &batches))
     batches = most;
   return std::min(batches, most) + (data.num_train + data.num_validation) * order_bytes;
 }
@@ -56,7 +54,7 @@ std::int64_t ProcessMemory::beside_allocator() const {
 
 std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data) {
   if (config.type == DataType::synthetic) return 0;
-  return data.num_held * sample_bytes(data);
+  return data.num_held * data.sample_bytes();
 }
 
 std::int64_t largest_saved_piece(const Program& program) {

@@ -132,8 +132,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead()) {
         const std::int64_t samples = std::max(schedule.batch_size(), schedule.eval_batch_size());
-        program.staged_batch = add_staging(program, scheduler, graph, graph.batch, samples);
-        program.staged_targets = add_staging(program, scheduler, graph, graph.targets, samples);
+        for (const ValueId field : graph.fields())
+          program.staged_fields.push_back(add_staging(program, scheduler, graph, field, samples));
       }
       recompute.persistent_bytes = persistent_bytes(program);
       if (recompute.updates_in_backward) {

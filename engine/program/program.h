@@ -41,7 +41,9 @@ struct Routine {
   std::string name;             ///< "load", "train", "train, accumulating", "update", "evaluate"
   std::int64_t batch_size = 0;  ///< 0: none
   std::vector<Instruction> instructions;
-  BufferId batch = -1, targets = -1;  ///< where the host's data goes, after their allocate and before the first run
+  /// Where the host's data goes, after their allocate and before the first run: Note [Fields of a batch] in
+  /// engine/graph/data_description.h. Empty: it takes no data.
+  std::vector<BufferId> fields;
 };
 
 /// What the optimizer keeps for one parameter, by parameter.
@@ -69,9 +71,9 @@ struct Program {
   std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
   BufferId loss_statistics = -1;
   BufferId loss_scale = -1;  ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
-  /// Where the next batch is copied to while a step runs, of the largest batch size; -1 where the device copies when it
-  /// needs the batch.
-  BufferId staged_batch = -1, staged_targets = -1;
+  /// Where the next batch is copied to while a step runs, by field, of the largest batch size; empty where the device
+  /// copies when it needs the batch.
+  std::vector<BufferId> staged_fields;
 
   Routine load;
   /// Writes the copies anew, after parameters were written from outside; no instructions where there are none.

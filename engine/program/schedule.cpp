@@ -21,10 +21,10 @@ class RoutineSchedule {
     bind_given();
     find_last_uses();
     const Phase first_phase = graph_.mode == GraphMode::training ? Phase::forward : Phase::eval;
-    allocate(graph_.batch, first_phase);
-    allocate(graph_.targets, first_phase);
-    routine_.batch = buffer_of(graph_.batch);
-    routine_.targets = buffer_of(graph_.targets);
+    for (const ValueId field : graph_.fields()) {
+      allocate(field, first_phase);
+      routine_.fields.push_back(buffer_of(field));
+    }
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
     if (graph_.mode == GraphMode::training && !adds_gradients) {

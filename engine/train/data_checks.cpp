@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "engine/config/diagnostic.h"
 
 namespace trainer {
@@ -9,9 +12,14 @@ namespace {
 
 /// Whether any sample is of a class that has a weight.
 bool has_weight(const std::vector<double>& class_weights, const Dataset& dataset) {
+  const auto weighs = [&](std::int32_t target) {
+    const auto position = static_cast<std::size_t>(target);
+    return position >= class_weights.size() || class_weights[position] > 0;  // too few weights are refused anyway
+  };
+  std::vector<std::int32_t> classes(static_cast<std::size_t>(dataset.target_type().num_elements()));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const auto target = static_cast<std::size_t>(dataset.class_of(i));
-    if (target >= class_weights.size() || class_weights[target] > 0) return true;  // too few weights are refused anyway
+    dataset.read_classes(i, classes.data());
+    if (std::any_of(classes.begin(), classes.end(), weighs)) return true;
   }
   return false;
 }

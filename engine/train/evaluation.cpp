@@ -50,7 +50,7 @@ bool TrainingLoop::evaluate() {
     if (samples == 0) executor_.clear(program_.loss_statistics);
     samples += batch->num_samples;
     executor_.queue(0, 1, scalars, batch, [&] { reader.release(); });
-    if (program_.staged_batch >= 0)
+    if (!program_.staged_fields.empty())
       executor_.finish_staging();
     else
       executor_.device().synchronize();

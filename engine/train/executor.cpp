@@ -23,6 +23,8 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
   }
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
   timeline_.reserve(3 * longest);
+  for (const Program::MicroBatch& micro_batch : program.micro_batches)
+    transfers_.reserve(micro_batch.first.fields.size());
   pass_counts_.can_replay = device.runs_ahead();
   if (!options.replays) pass_counts_.obstacle = "device.cuda_graph=false";
   if (options.synchronous) pass_counts_.obstacle = "--debug-sync";
@@ -101,6 +103,7 @@ Executor::Sequence& Executor::begin_layout() {
   Sequence& sequence = sequences_.back();
   sequence.layouts.clear();
   sequence.operands.clear();
+  sequence.fields.clear();
   if (live_.has_places()) count_peaks_anew();
   allocator_.begin_layout();
   return sequence;
@@ -124,7 +127,9 @@ void Executor::count_peaks_anew() {
 void Executor::lay_out(const Routine& routine, Sequence& sequence) {
   prepare(routine);
   start_timeline(routine);
-  Layout layout{.routine = &routine, .operands_begin = sequence.operands.size()};
+  Layout layout{
+      .routine = &routine, .operands_begin = sequence.operands.size(), .fields_begin = sequence.fields.size()};
+  sequence.fields.resize(layout.fields_begin + routine.fields.size());
   std::size_t position = 0;
   try {
     for (; position < routine.instructions.size(); ++position) {
@@ -132,8 +137,9 @@ void Executor::lay_out(const Routine& routine, Sequence& sequence) {
       walk(instruction, sequence.operands);
       note(instruction);
       if (instruction.kind != Instruction::Kind::allocate) continue;
-      if (instruction.index == routine.batch) layout.batch = live_.address(instruction.index);
-      if (instruction.index == routine.targets) layout.targets = live_.address(instruction.index);
+      for (std::size_t f = 0; f < routine.fields.size(); ++f)
+        if (routine.fields[f] == instruction.index)
+          sequence.fields[layout.fields_begin + f] = live_.address(instruction.index);
     }
   } catch (const OutOfMemory& error) {
     OutOfMemoryContext context = describe_out_of_memory(program_, live_, routine, position, error.failure(), step_);
@@ -165,30 +171,29 @@ void Executor::walk(const Instruction& instruction, std::vector<void*>& operands
 }
 
 void Executor::stage(const Routine& routine, const HostBatch& batch) {
-  if (program_.staged_batch < 0) return;
-  const std::array<Transfer, 2> transfers = {
-      {{live_.address(program_.staged_batch), batch.samples, program_.buffers[routine.batch].num_bytes},
-       {live_.address(program_.staged_targets), batch.targets, program_.buffers[routine.targets].num_bytes}}};
-  device_.copy_ahead(transfers);
+  if (program_.staged_fields.empty()) return;
+  transfers_.clear();
+  for (std::size_t f = 0; f < routine.fields.size(); ++f)
+    transfers_.push_back({live_.address(program_.staged_fields[f]), batch.fields[f], num_bytes_of(routine.fields[f])});
+  device_.copy_ahead(transfers_);
   is_staged_ = true;
 }
 
-void Executor::begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch) {
+void Executor::begin_pass(const Sequence& sequence, const Layout& layout, const StepScalars& scalars,
+                          const HostBatch* batch) {
   const Routine& routine = *layout.routine;
-  if (routine.batch < 0 || (!is_staged_ && batch == nullptr)) return device_.begin_pass(scalars, {});
-  const std::int64_t batch_bytes = program_.buffers[routine.batch].num_bytes;
-  const std::int64_t target_bytes = program_.buffers[routine.targets].num_bytes;
-  if (is_staged_) {
-    const std::array<Transfer, 2> transfers = {
-        {{layout.batch, live_.address(program_.staged_batch), batch_bytes},
-         {layout.targets, live_.address(program_.staged_targets), target_bytes}}};
-    device_.begin_pass(scalars, transfers);
+  const std::span<void* const> fields = fields_of(sequence, layout);
+  transfers_.clear();
+  if (is_staged_ && !fields.empty()) {
+    for (std::size_t f = 0; f < fields.size(); ++f)
+      transfers_.push_back({fields[f], live_.address(program_.staged_fields[f]), num_bytes_of(routine.fields[f])});
     is_staged_ = false;
-  } else {
-    device_.begin_pass(scalars, {});
-    device_.copy_to_device(layout.batch, batch->samples, batch_bytes);
-    device_.copy_to_device(layout.targets, batch->targets, target_bytes);
+    return device_.begin_pass(scalars, transfers_);
   }
+  device_.begin_pass(scalars, {});
+  if (batch == nullptr) return;
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    device_.copy_to_device(fields[f], batch->fields[f], num_bytes_of(routine.fields[f]));
 }
 
 void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch,
@@ -196,9 +201,10 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
   require_internal(!sequences_.empty() && first + count <= sequences_[laid_out_].layouts.size(),
                    "routines are laid out before they are queued");
   start_fed();
-  const std::vector<Layout>& layouts = sequences_[laid_out_].layouts;
+  const Sequence& sequence = sequences_[laid_out_];
+  const std::vector<Layout>& layouts = sequence.layouts;
   if (layouts[first].operands_begin == layouts[first + count - 1].operands_end) return;  // only allocations
-  begin_pass(layouts[first], scalars, batch);
+  begin_pass(sequence, layouts[first], scalars, batch);
   if (on_copied && device_.copies_at_once()) on_copied();
   ++pass_counts_.total;
   if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty()) return queue_calls(first, count);
@@ -332,10 +338,10 @@ void Executor::run(const Routine& routine, const StepScalars& scalars, const Hos
     walk(instruction, observed_operands_);
     note(instruction);
     if (instruction.kind == Instruction::Kind::allocate && batch != nullptr) {
-      const std::int64_t num_bytes = program_.buffers[instruction.index].num_bytes;
-      void* const address = live_.address(instruction.index);
-      if (instruction.index == routine.batch) device_.copy_to_device(address, batch->samples, num_bytes);
-      if (instruction.index == routine.targets) device_.copy_to_device(address, batch->targets, num_bytes);
+      const auto field = std::find(routine.fields.begin(), routine.fields.end(), instruction.index);
+      if (field != routine.fields.end())
+        device_.copy_to_device(live_.address(instruction.index), batch->fields[field - routine.fields.begin()],
+                               num_bytes_of(instruction.index));
     }
     if (instruction.kind != Instruction::Kind::run) continue;
     observer->before_call(program_.calls[instruction.index]);

@@ -170,14 +170,14 @@ class Executor {
   struct Layout {
     const Routine* routine = nullptr;
     std::size_t operands_begin = 0, operands_end = 0;
-    void* batch = nullptr;
-    void* targets = nullptr;
+    std::size_t fields_begin = 0;  ///< in Sequence::fields, as many as the routine has
   };
   /// Routines that were laid out one after the other.
   struct Sequence {
     std::vector<const Routine*> routines;
     std::vector<Layout> layouts;
     std::vector<void*> operands;  ///< of all calls
+    std::vector<void*> fields;    ///< of all routines
     StepMemory memory;            ///< with the peaks of these routines alone; of kept sequences only
   };
   /// A pass as it was queued before, and its recording once it came a second time with the same addresses.
@@ -191,8 +191,7 @@ class Executor {
   struct FedLayout {
     std::vector<const Routine*> routines;
     std::vector<void*> operands;
-    void* batch = nullptr;
-    void* targets = nullptr;
+    std::vector<void*> fields;  ///< of the first routine
     std::unique_ptr<Recording> one, several;
     bool is_recorded_alone = false;  ///< the device refused several in one
   };
@@ -212,7 +211,10 @@ class Executor {
   Sequence& begin_layout();
   void lay_out(const Routine& routine, Sequence& sequence);
   void walk(const Instruction& instruction, std::vector<void*>& operands);
-  void begin_pass(const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
+  void begin_pass(const Sequence& sequence, const Layout& layout, const StepScalars& scalars, const HostBatch* batch);
+  std::span<void* const> fields_of(const Sequence& sequence, const Layout& layout) const {
+    return std::span(sequence.fields).subspan(layout.fields_begin, layout.routine->fields.size());
+  }
   template <typename Function>
   void for_every_call(std::size_t first, std::size_t count, Function visit) const;
   void queue_calls(std::size_t first, std::size_t count);
@@ -238,6 +240,7 @@ class Executor {
   std::vector<Sequence> sequences_;                 ///< kept ones; else the one that is laid out
   std::size_t laid_out_ = 0;                        ///< the one of `sequences_` that is
   std::vector<void*> observed_operands_;
+  std::vector<Transfer> transfers_;  ///< of the fields of one batch
   std::vector<Pass> passes_;
   bool is_staged_ = false;
   FedSteps fed_;

@@ -30,9 +30,11 @@ void Executor::prepare_feed(std::span<const BufferId> results) {
   start_fed();
   fed_ = {};
   StepFeedShape shape{.num_places = most_steps_queued};
-  for (const Program::MicroBatch& micro_batch : program_.micro_batches)
-    shape.input_bytes = std::max(shape.input_bytes, aligned(num_bytes_of(micro_batch.first.batch)) +
-                                                        aligned(num_bytes_of(micro_batch.first.targets)));
+  for (const Program::MicroBatch& micro_batch : program_.micro_batches) {
+    std::int64_t input_bytes = 0;
+    for (const BufferId field : micro_batch.first.fields) input_bytes += aligned(num_bytes_of(field));
+    shape.input_bytes = std::max(shape.input_bytes, input_bytes);
+  }
   if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty() || shape.input_bytes > most_fed_bytes ||
       carries_activations(program_))
     return;
@@ -59,10 +61,12 @@ std::int64_t Executor::feed(const StepScalars& scalars, const HostBatch& batch) 
   const auto place = static_cast<int>(number % most_steps_queued);
   const Routine& routine = *layout.routines.front();
   fed_.feed->scalars(place) = scalars;
-  std::byte* const input = fed_.feed->input(place);
-  const std::int64_t batch_bytes = num_bytes_of(routine.batch), target_bytes = num_bytes_of(routine.targets);
-  std::memcpy(input, batch.samples, static_cast<std::size_t>(batch_bytes));
-  std::memcpy(input + aligned(batch_bytes), batch.targets, static_cast<std::size_t>(target_bytes));
+  std::byte* input = fed_.feed->input(place);
+  for (std::size_t f = 0; f < routine.fields.size(); ++f) {
+    const std::int64_t num_bytes = num_bytes_of(routine.fields[f]);
+    std::memcpy(input, batch.fields[f], static_cast<std::size_t>(num_bytes));
+    input += aligned(num_bytes);
+  }
   ++pass_counts_.total;
   ++pass_counts_.replayed;
   if (++fed_.num_waiting == steps_at_once) start_fed();
@@ -77,9 +81,9 @@ Executor::FedLayout& Executor::find_fed(const Sequence& sequence, bool& has_same
                       [](const Layout& one, const Routine* routine) { return one.routine == routine; });
   };
   auto found = std::find_if(fed_.layouts.begin(), fed_.layouts.end(), has_routines);
-  const Layout& first = sequence.layouts.front();
+  const std::span<void* const> fields = fields_of(sequence, sequence.layouts.front());
   has_same_addresses = found != fed_.layouts.end() && sequence.operands == found->operands &&
-                       first.batch == found->batch && first.targets == found->targets;
+                       std::equal(fields.begin(), fields.end(), found->fields.begin(), found->fields.end());
   const auto position = static_cast<std::size_t>(found - fed_.layouts.begin());
   if (!has_same_addresses || position != fed_.current) start_fed();
   fed_.current = position;
@@ -87,8 +91,7 @@ Executor::FedLayout& Executor::find_fed(const Sequence& sequence, bool& has_same
   if (found == fed_.layouts.end()) found = fed_.layouts.emplace(found);
   *found = FedLayout();
   found->operands = sequence.operands;
-  found->batch = first.batch;
-  found->targets = first.targets;
+  found->fields.assign(fields.begin(), fields.end());
   for (const Layout& layout : sequence.layouts) found->routines.push_back(layout.routine);
   return *found;
 }
@@ -96,9 +99,13 @@ Executor::FedLayout& Executor::find_fed(const Sequence& sequence, bool& has_same
 /// The laid-out routines, with their beginning and end, within a recording.
 void Executor::queue_fed_step(const FedLayout& layout) {
   const Routine& routine = *layout.routines.front();
-  const std::int64_t batch_bytes = num_bytes_of(routine.batch);
-  const std::array<FedInput, 2> inputs = {
-      {{layout.batch, 0, batch_bytes}, {layout.targets, aligned(batch_bytes), num_bytes_of(routine.targets)}}};
+  std::vector<FedInput> inputs;
+  std::int64_t offset = 0;
+  for (std::size_t f = 0; f < routine.fields.size(); ++f) {
+    const std::int64_t num_bytes = num_bytes_of(routine.fields[f]);
+    inputs.push_back({layout.fields[f], offset, num_bytes});
+    offset += aligned(num_bytes);
+  }
   fed_.feed->begin_step(inputs);
   queue_branched_calls(0, layout.routines.size());
   std::array<FedResult, 2> results;

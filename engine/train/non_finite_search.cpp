@@ -1,5 +1,7 @@
 #include "engine/train/non_finite_search.h"
 
+#include <algorithm>
+
 #include "engine/graph/tensor_pieces.h"
 #include "engine/train/files/float_tensor.h"
 
@@ -25,11 +27,17 @@ bool NonFiniteSearch::search_parameters() {
   return false;
 }
 
+/// The targets, the last field, are read by the loss alone.
+bool NonFiniteSearch::is_input(BufferId buffer) const {
+  const std::vector<BufferId>& fields = routine_.fields;
+  return !fields.empty() && std::find(fields.begin(), fields.end() - 1, buffer) != fields.end() - 1;
+}
+
 bool NonFiniteSearch::after_call(const OpCall& call, const LiveBuffers&) {
   const Program& program = executor_.program();
   if (call.phase != Phase::forward && call.phase != Phase::eval) return false;
   for (const BufferId input : call.inputs) {
-    if (input != routine_.batch || !holds_non_finite(input)) continue;
+    if (!is_input(input) || !holds_non_finite(input)) continue;
     result_ = {"input", program.buffers[input].name};
     return false;
   }

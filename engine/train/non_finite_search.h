@@ -28,6 +28,7 @@ class NonFiniteSearch final : public CallObserver {
   bool search_parameters();
 
  private:
+  bool is_input(BufferId buffer) const;
   bool holds_non_finite(BufferId id);
 
   Executor& executor_;

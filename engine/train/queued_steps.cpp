@@ -137,11 +137,8 @@ bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
 }
 
 double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {
-  const auto samples = static_cast<double>(step.num_samples);
-  if (experiment_.loss.type != LossType::cross_entropy) {
-    return samples * static_cast<double>(data_.description.num_outputs);
-  }
-  if (class_weights_.empty()) return samples;
+  const std::int64_t targets_of_sample = data_.description.target.num_elements();
+  if (class_weights_.empty()) return static_cast<double>(step.num_samples * targets_of_sample);
   if (order_epoch_ != step.epoch) {
     sampler_.order_of_epoch(step.epoch, order_);
     order_epoch_ = step.epoch;
@@ -149,8 +146,9 @@ double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {
   const std::int64_t begin = sampler_.begin_of_batch(step.first_batch);
   double sum = 0;
   for (std::int64_t i = begin; i < begin + step.num_samples; ++i) {
-    const std::int32_t target = data_.train->class_of(order_[static_cast<std::size_t>(i)]);
-    sum += static_cast<double>(class_weights_[static_cast<std::size_t>(target)]);
+    data_.train->read_classes(order_[static_cast<std::size_t>(i)], classes_.data());
+    for (const std::int32_t target : classes_)
+      sum += static_cast<double>(class_weights_[static_cast<std::size_t>(target)]);
   }
   return sum;
 }

@@ -138,7 +138,7 @@ const HostBatch& StepDriver::staged_or_next(std::int64_t micro_batch) {
 
 /// Where the device copies beside its kernels: starts the copy of what follows a micro-batch that was just queued.
 void StepDriver::stage_next(std::int64_t micro_batch, bool batch_follows) {
-  if (program_.staged_batch < 0) return;
+  if (program_.staged_fields.empty()) return;
   const bool is_last = micro_batch + 1 == laid_out_.step.num_micro_batches;
   // An evaluation stages its own batches.
   if (is_last && !batch_follows) return;

@@ -33,6 +33,7 @@ TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, con
       device_total_(session.device().total_bytes()) {
   if (experiment_.loss.type == LossType::cross_entropy) {
     class_weights_.assign(experiment_.loss.class_weights.begin(), experiment_.loss.class_weights.end());
+    classes_.resize(static_cast<std::size_t>(data_.description.target.num_elements()));
   }
 }
 

@@ -107,6 +107,7 @@ class TrainingLoop {
   Sampler sampler_;
   /// Class weights need the targets of a whole step before its first micro-batch: the order of `order_epoch_`.
   std::vector<float> class_weights_;
+  std::vector<std::int32_t> classes_;  ///< of one sample
   bool warned_of_weightless_ = false;
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;

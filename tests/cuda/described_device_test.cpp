@@ -215,8 +215,8 @@ TEST_CASE("a described device plans staging for the next batch beside the step")
   const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
   const auto device = make_described_device(small_gpu(), {}, experiment.memory.workspace_limit);
   const Program program = compile(experiment, data, *device);
-  REQUIRE(program.staged_batch >= 0);
-  CHECK(program.buffers[static_cast<std::size_t>(program.staged_batch)].num_bytes == 16 * 8 * 8 * 4);
+  REQUIRE(program.staged_fields.size() == 2);
+  CHECK(program.buffers[static_cast<std::size_t>(program.staged_fields[0])].num_bytes == 16 * 8 * 8 * 4);
   const MemoryPlan plan = make_memory_plan(program, RunSchedule(experiment, data), small_gpu().free_bytes());
   CHECK(plan.fits);
   CHECK(plan.peak_requested > 96 << 20);

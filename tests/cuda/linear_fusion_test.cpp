@@ -20,8 +20,8 @@ class GraphRun {
     for (const Value& value : graph.values) memory_.emplace_back(static_cast<std::size_t>(value.type.num_bytes()));
     for (std::size_t p = 0; p < graph.parameters.size(); ++p)
       fill(graph.parameter_values[p], random_values(graph.parameters[p].type, static_cast<int>(p), -0.3, 0.3));
-    const TensorType& batch = graph.values[static_cast<std::size_t>(graph.batch)].type;
-    fill(graph.batch, random_values(batch, 100, 0, batch.dtype == DType::u8 ? 255 : 1));
+    const TensorType& batch = graph.values[static_cast<std::size_t>(graph.inputs[0])].type;
+    fill(graph.inputs[0], random_values(batch, 100, 0, batch.dtype == DType::u8 ? 255 : 1));
     fill(graph.targets, random_values(graph.values[static_cast<std::size_t>(graph.targets)].type, 101, 0, 9.9));
     device_->begin_pass({}, {});
     for (const GraphNode& node : graph.nodes) run(node);

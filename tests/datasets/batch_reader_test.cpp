@@ -32,15 +32,20 @@ namespace {
 class CountingDataset final : public Dataset {
  public:
   explicit CountingDataset(std::int64_t size, std::int64_t fails_at = -1, std::chrono::microseconds delay = {})
-      : Dataset({DType::u8, Shape{1, 3, 1}}, {DType::i32, Shape{}}), size_(size), fails_at_(fails_at), delay_(delay) {}
+      : Dataset({{DType::u8, Shape{1, 3, 1}}}, {DType::i32, Shape{}}),
+        size_(size),
+        fails_at_(fails_at),
+        delay_(delay) {}
   std::int64_t size() const override { return size_; }
-  std::int32_t class_of(std::int64_t index) const override { return static_cast<std::int32_t>(index); }
-  void read(std::int64_t index, std::byte* sample, std::byte* target) const override {
+  void read_classes(std::int64_t index, std::int32_t* classes) const override {
+    *classes = static_cast<std::int32_t>(index);
+  }
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override {
     if (index == fails_at_) throw DataError("sample is damaged");
     if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
-    for (int i = 0; i < 3; ++i) sample[i] = static_cast<std::byte>(index + i);
+    for (int i = 0; i < 3; ++i) fields[0][i] = static_cast<std::byte>(index + i);
     const std::int32_t label = class_of(index);
-    std::memcpy(target, &label, sizeof(label));
+    std::memcpy(fields[1], &label, sizeof(label));
   }
 
  private:
@@ -50,7 +55,7 @@ class CountingDataset final : public Dataset {
 };
 
 std::vector<int> classes_of(const HostBatch& batch) {
-  const auto* classes = reinterpret_cast<const std::int32_t*>(batch.targets);
+  const auto* classes = reinterpret_cast<const std::int32_t*>(batch.fields[1]);
   return {classes, classes + batch.num_samples};
 }
 
@@ -70,7 +75,7 @@ TEST_CASE("Batches read ahead are those the sampler orders, epoch after epoch") 
       for (std::int64_t i = 0; i < batch->num_samples; ++i) {
         const auto expected = order[static_cast<std::size_t>(index * 4 + i)];
         CHECK(classes_of(*batch)[static_cast<std::size_t>(i)] == static_cast<std::int32_t>(expected));
-        CHECK(std::to_integer<std::uint32_t>(batch->samples[3 * i + 2]) == expected + 2);
+        CHECK(std::to_integer<std::uint32_t>(batch->fields[0][3 * i + 2]) == expected + 2);
       }
     }
   }
@@ -175,7 +180,7 @@ TEST_CASE("Buffers are aligned for vector code") {
   BatchReader reader(dataset, Sampler({9, 5, false, false, 1}), {});
   for (int i = 0; i < 4; ++i) {
     const HostBatch* batch = reader.next();
-    CHECK(reinterpret_cast<std::uintptr_t>(batch->samples) % 64 == 0);
-    CHECK(reinterpret_cast<std::uintptr_t>(batch->targets) % 64 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(batch->fields[0]) % 64 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(batch->fields[1]) % 64 == 0);
   }
 }

@@ -31,7 +31,7 @@ TEST_CASE("CIFAR-10 records become images with the channels last") {
   folder.write("test_batch.bin", record(7));
   const LoadedData data = load_data(config, 1);
   REQUIRE(data.train->size() == 10);
-  CHECK(data.description.sample == TensorType{DType::u8, Shape{32, 32, 3}});
+  CHECK(data.description.inputs.front().type == TensorType{DType::u8, Shape{32, 32, 3}});
   const std::vector<int> pixels = pixels_of(*data.train, 4);
   CHECK(std::vector<int>(pixels.begin(), pixels.begin() + 7) == std::vector<int>{11, 2, 3, 12, 2, 3, 1});
   CHECK(pixels.back() == 33);
@@ -73,7 +73,7 @@ TEST_CASE("CIFAR-10 without files needs only its counts to be described") {
   config.samples = 50000;
   config.validation_samples = 10000;
   const DataDescription description = describe_data(config, 1);
-  CHECK(description.sample == TensorType{DType::u8, Shape{32, 32, 3}});
+  CHECK(description.inputs.front().type == TensorType{DType::u8, Shape{32, 32, 3}});
   CHECK(description.num_outputs == 10);
   CHECK(description.num_train == 50000);
   CHECK(description.num_validation == 10000);

@@ -28,9 +28,9 @@ TEST_CASE("A csv gives standardised features and classes sorted by name") {
   const DataFolder folder;
   const LoadedData data =
       load_data(csv_config(folder, "width,height,kind\n1,10,pear\n2,10,apple\n3,10,\"fig, dried\"\n"), 1);
-  CHECK(data.description.sample == TensorType{DType::f32, Shape{2}});
+  CHECK(data.description.inputs.front().type == TensorType{DType::f32, Shape{2}});
   CHECK(data.description.num_outputs == 3);
-  CHECK(data.description.mean.empty());
+  CHECK(data.description.inputs.front().mean.empty());
   CHECK(classes_of(*data.train) == std::vector<int>{2, 0, 1});
   // Mean 2 and population standard deviation √(2/3); the constant column becomes 0.
   const float unit = 1 / std::sqrt(2.0F / 3.0F);
@@ -85,9 +85,9 @@ TEST_CASE("Numeric targets stay as they are") {
   config.target_type = TaskTarget::numeric;
   config.target = "1";
   const LoadedData data = load_data(config, 1);
-  CHECK(data.description.categorical == false);
+  CHECK(data.description.categorical() == false);
   CHECK(data.description.num_outputs == 1);
-  CHECK(data.description.target() == TensorType{DType::f32, Shape{1}});
+  CHECK(data.description.target == TensorType{DType::f32, Shape{1}});
   CHECK(floats_of(*data.train, 0, true) == std::vector<float>{2.5F});
   CHECK(floats_of(*data.train, 1, true) == std::vector<float>{-400});
   CHECK(floats_of(*data.train, 0) == std::vector<float>{-1});
@@ -99,7 +99,7 @@ TEST_CASE("The target column is found by name, by index, or is the last") {
   for (const char* target : {"kind", "0"}) {
     config.target = target;
     const LoadedData data = load_data(config, 1);
-    CHECK(data.description.sample.shape == Shape{2});
+    CHECK(data.description.inputs.front().type.shape == Shape{2});
     CHECK(classes_of(*data.train) == std::vector<int>{0, 1});
   }
   config.target = "2";  // a name before an index
@@ -212,7 +212,7 @@ TEST_CASE("A completely declared csv is described without its file and checked w
   config.classes = 3;
   config.samples = 120;
   const DataDescription description = describe_data(config, 1);
-  CHECK(description.sample == TensorType{DType::f32, Shape{4}});
+  CHECK(description.inputs.front().type == TensorType{DType::f32, Shape{4}});
   CHECK(description.num_train == 120);
   folder.write("train.csv", "a,b,c,d,y\n1,2,3,4,0\n2,3,4,5,1\n3,4,5,6,2\n");
   CHECK_THAT(load_error(config), Contains("data.samples declares 120, but the data has 3"));

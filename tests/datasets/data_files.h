@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstring>
@@ -62,18 +63,18 @@ inline std::string bytes_of(std::initializer_list<int> values) {
 }
 
 inline std::vector<int> pixels_of(const Dataset& dataset, std::int64_t index) {
-  std::vector<std::byte> sample(static_cast<std::size_t>(dataset.sample_type().num_bytes()));
+  std::vector<std::byte> sample(static_cast<std::size_t>(dataset.input_types().front().num_bytes()));
   std::vector<std::byte> target(static_cast<std::size_t>(dataset.target_type().num_bytes()));
-  dataset.read(index, sample.data(), target.data());
+  dataset.read(index, std::array{sample.data(), target.data()});
   std::vector<int> pixels;
   for (const std::byte byte : sample) pixels.push_back(std::to_integer<int>(byte));
   return pixels;
 }
 
 inline std::vector<float> floats_of(const Dataset& dataset, std::int64_t index, bool of_target = false) {
-  std::vector<std::byte> sample(static_cast<std::size_t>(dataset.sample_type().num_bytes()));
+  std::vector<std::byte> sample(static_cast<std::size_t>(dataset.input_types().front().num_bytes()));
   std::vector<std::byte> target(static_cast<std::size_t>(dataset.target_type().num_bytes()));
-  dataset.read(index, sample.data(), target.data());
+  dataset.read(index, std::array{sample.data(), target.data()});
   const std::vector<std::byte>& bytes = of_target ? target : sample;
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());

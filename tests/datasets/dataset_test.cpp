@@ -1,6 +1,7 @@
 #include "datasets/dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -30,7 +31,7 @@ double squared_distance(const std::vector<Value>& a, const std::vector<double>& 
 }
 
 std::vector<double> values_of(const Dataset& dataset, std::int64_t index) {
-  if (dataset.sample_type().dtype == DType::u8) {
+  if (dataset.input_types().front().dtype == DType::u8) {
     const auto pixels = pixels_of(dataset, index);
     return {pixels.begin(), pixels.end()};
   }
@@ -44,7 +45,7 @@ TEST_CASE("The digits are the 1,797 of the repository, scaled to bytes") {
   const LoadedData data = load_data(DataConfig{}, 1);
   CHECK(data.description.num_train == 1437);
   CHECK(data.description.num_validation == 360);
-  CHECK(data.description.sample == TensorType{DType::u8, Shape{8, 8, 1}});
+  CHECK(data.description.inputs.front().type == TensorType{DType::u8, Shape{8, 8, 1}});
   CHECK(data.description.num_outputs == 10);
   std::map<int, int> counts;
   long sum = 0;
@@ -69,7 +70,7 @@ TEST_CASE("Describing the data and loading it say the same") {
     const DataDescription loaded = load_data(config, 3).description;
     CHECK(described.num_train == loaded.num_train);
     CHECK(described.num_validation == loaded.num_validation);
-    CHECK(described.sample == loaded.sample);
+    CHECK(described.inputs.front().type == loaded.inputs.front().type);
   }
 }
 
@@ -132,10 +133,10 @@ TEST_CASE("Declared keys describe data that is not there and must agree with dat
   config.samples = 54000;
   config.validation_samples = 6000;
   const DataDescription description = describe_data(config, 1);
-  CHECK(description.sample == TensorType{DType::u8, Shape{28, 28, 1}});
+  CHECK(description.inputs.front().type == TensorType{DType::u8, Shape{28, 28, 1}});
   CHECK(description.num_train == 54000);
   CHECK(description.num_validation == 6000);
-  CHECK(description.std == std::vector<float>{1});
+  CHECK(description.inputs.front().std == std::vector<float>{1});
   config.split = 0.1;
   config.validation_samples = 0;  // how many a split sets aside is then open
   CHECK_THAT(error_of([&] { describe_data(config, 1); }), Contains("data.validation_samples"));
@@ -159,10 +160,10 @@ TEST_CASE("Declared keys describe data that is not there and must agree with dat
 TEST_CASE("Counts below what the data has take a part of it, chosen by the seed, beside the same validation samples") {
   const auto samples_of = [](const Dataset& dataset) {
     std::vector<std::string> samples;
-    std::string sample(static_cast<std::size_t>(dataset.sample_type().num_bytes()), 0);
+    std::string sample(static_cast<std::size_t>(dataset.input_types().front().num_bytes()), 0);
     std::int32_t label = 0;
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
-      dataset.read(i, reinterpret_cast<std::byte*>(sample.data()), reinterpret_cast<std::byte*>(&label));
+      dataset.read(i, std::array{reinterpret_cast<std::byte*>(sample.data()), reinterpret_cast<std::byte*>(&label)});
       samples.push_back(sample + std::to_string(label));
     }
     std::sort(samples.begin(), samples.end());
@@ -215,12 +216,12 @@ TEST_CASE("The checksum of a dataset is that of its whole content, and of none t
 
 TEST_CASE("Normalisation has one value for all channels or one for each") {
   DataConfig config = synthetic_config({4, 4, 3});
-  CHECK(describe_data(config, 1).mean == std::vector<float>{0, 0, 0});
-  CHECK(describe_data(config, 1).std == std::vector<float>{1, 1, 1});
+  CHECK(describe_data(config, 1).inputs.front().mean == std::vector<float>{0, 0, 0});
+  CHECK(describe_data(config, 1).inputs.front().std == std::vector<float>{1, 1, 1});
   config.mean = {0.5};
   config.std = {0.25, 0.5, 1};
-  CHECK(describe_data(config, 1).mean == std::vector<float>{0.5, 0.5, 0.5});
-  CHECK(describe_data(config, 1).std == std::vector<float>{0.25, 0.5, 1});
+  CHECK(describe_data(config, 1).inputs.front().mean == std::vector<float>{0.5, 0.5, 0.5});
+  CHECK(describe_data(config, 1).inputs.front().std == std::vector<float>{0.25, 0.5, 1});
   config.mean = {0.5, 0.5};
   CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }),
              Contains("data.normalize.mean has 2 values for images of 3 channels"));
@@ -250,7 +251,7 @@ TEST_CASE("Synthetic samples are a function of seed and index") {
 TEST_CASE("Synthetic classes can be learned: the nearest class mean of training tells most of validation") {
   for (const auto& shape : {std::vector<std::int64_t>{8, 8, 1}, std::vector<std::int64_t>{30}}) {
     const LoadedData data = load_data(synthetic_config(shape), 1);
-    const auto num_elements = static_cast<std::size_t>(data.description.sample.num_elements());
+    const auto num_elements = static_cast<std::size_t>(data.description.inputs.front().type.num_elements());
     std::vector<std::vector<double>> means(4, std::vector<double>(num_elements));
     for (std::int64_t i = 0; i < 400; ++i) {
       const auto values = values_of(*data.train, i);
@@ -274,7 +275,7 @@ TEST_CASE("Synthetic targets may be numbers between 0 and 1") {
   config.target_type = TaskTarget::numeric;
   config.classes = 2;
   const LoadedData data = load_data(config, 1);
-  CHECK(data.description.target() == TensorType{DType::f32, Shape{2}});
+  CHECK(data.description.target == TensorType{DType::f32, Shape{2}});
   std::set<float> seen;
   for (std::int64_t i = 0; i < 50; ++i) {
     for (const float value : floats_of(*data.train, i, true)) {

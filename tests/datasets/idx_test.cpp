@@ -31,7 +31,7 @@ TEST_CASE("IDX files are read byte for byte") {
   const DataFolder folder;
   const LoadedData data = load_data(whole_files(folder), 1);
   REQUIRE(data.train->size() == 3);
-  CHECK(data.train->sample_type() == TensorType{DType::u8, Shape{2, 2, 1}});
+  CHECK(data.train->input_types().front() == TensorType{DType::u8, Shape{2, 2, 1}});
   CHECK(data.train->target_type() == TensorType{DType::i32, Shape{}});
   CHECK(pixels_of(*data.train, 0) == std::vector<int>{1, 2, 3, 4});
   CHECK(pixels_of(*data.train, 2) == std::vector<int>{250, 251, 252, 253});
@@ -41,8 +41,8 @@ TEST_CASE("IDX files are read byte for byte") {
   CHECK(data.validation == nullptr);
   CHECK(data.description.num_outputs == 3);
   CHECK(data.description.num_validation == 0);
-  CHECK(data.description.mean == std::vector<float>{0});
-  CHECK(data.description.std == std::vector<float>{1});
+  CHECK(data.description.inputs.front().mean == std::vector<float>{0});
+  CHECK(data.description.inputs.front().std == std::vector<float>{1});
 }
 
 TEST_CASE("Gzipped IDX files are read like plain ones, whatever they are called") {
@@ -73,9 +73,9 @@ TEST_CASE("IDX files of four dimensions are images with channels") {
   folder.write("train-images-idx3-ubyte", bytes_of({0, 0, 8, 4, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2,  //
                                                     1, 2, 3, 4, 5, 6}));
   const LoadedData data = load_data(idx_config(folder), 1);
-  CHECK(data.description.sample == TensorType{DType::u8, Shape{1, 1, 2}});
+  CHECK(data.description.inputs.front().type == TensorType{DType::u8, Shape{1, 1, 2}});
   CHECK(pixels_of(*data.train, 1) == std::vector<int>{3, 4});
-  CHECK(data.description.mean.size() == 2);
+  CHECK(data.description.inputs.front().mean.size() == 2);
 }
 
 TEST_CASE("IDX files with other names are named, and their labels found beside them") {

@@ -27,13 +27,14 @@ class DescribedDevice : public DeviceModel {
 inline DataDescription described_data(const Shape& sample, std::int64_t num_outputs, std::int64_t num_train,
                                       std::int64_t num_validation = 0) {
   DataDescription data;
-  data.sample = {sample.rank() == 3 ? DType::u8 : DType::f32, sample};
+  InputDescription& input = data.inputs.emplace_back();
+  input.type = {sample.rank() == 3 ? DType::u8 : DType::f32, sample};
   data.num_outputs = num_outputs;
   data.num_train = num_train;
   data.num_validation = num_validation;
   if (sample.rank() == 3) {
-    data.mean.assign(static_cast<std::size_t>(sample[2]), 0.5F);
-    data.std.assign(static_cast<std::size_t>(sample[2]), 0.25F);
+    input.mean.assign(static_cast<std::size_t>(sample[2]), 0.5F);
+    input.std.assign(static_cast<std::size_t>(sample[2]), 0.25F);
   }
   return data;
 }

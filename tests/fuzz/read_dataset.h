@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,10 +14,10 @@ inline void read_dataset(const DataConfig& config) {
   const DataDescription description = describe_data(config, 1);
   const LoadedData data = load_data(config, 1);
   require_internal(data.train->size() == description.num_train, "as many samples are loaded as were described");
-  std::vector<std::byte> sample(static_cast<std::size_t>(data.train->sample_type().num_bytes()));
+  std::vector<std::byte> sample(static_cast<std::size_t>(data.train->input_types().front().num_bytes()));
   std::vector<std::byte> target(static_cast<std::size_t>(data.train->target_type().num_bytes()));
   for (std::int64_t i = 0; i < data.train->size(); ++i) {
-    data.train->read(i, sample.data(), target.data());
+    data.train->read(i, std::array{sample.data(), target.data()});
     if (!data.train->categorical()) continue;
     const std::int32_t the_class = data.train->class_of(i);
     require_internal(the_class >= 0 && the_class < description.num_outputs, "classes are within those described");

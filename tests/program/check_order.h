@@ -11,7 +11,8 @@ namespace trainer {
 inline void check_order(const Graph& graph) {
   std::vector<bool> made(graph.values.size(), false);
   for (std::size_t v = 0; v < made.size(); ++v) made[v] = graph.values[v].parameter >= 0;
-  for (const ValueId given : {graph.batch, graph.targets, graph.loss_statistics, graph.loss_scale})
+  for (const ValueId field : graph.fields()) made[field] = true;
+  for (const ValueId given : {graph.loss_statistics, graph.loss_scale})
     if (given >= 0) made[given] = true;
   const auto root_of = [&](ValueId value) {
     while (graph.values[value].view_of >= 0) value = graph.values[value].view_of;

@@ -131,8 +131,8 @@ TEST_CASE("micro-batches of both sizes and evaluations share bytes; what is load
     const auto found = std::find(lifetimes.buffers.begin(), lifetimes.buffers.end(), buffer);
     return lifetimes.items[static_cast<std::size_t>(found - lifetimes.buffers.begin())];
   };
-  const PlacedItem whole = lifetime_of(program.micro_batches[0].first.batch);
-  const PlacedItem odd = lifetime_of(program.micro_batches[1].first.batch);
+  const PlacedItem whole = lifetime_of(program.micro_batches[0].first.fields.front());
+  const PlacedItem odd = lifetime_of(program.micro_batches[1].first.fields.front());
   const PlacedItem weight = lifetime_of(program.parameter_buffers[0]);
   CHECK((whole.intervals[0].end <= odd.intervals[0].begin || odd.intervals[0].end <= whole.intervals[0].begin));
   REQUIRE(weight.intervals.size() == 1);

@@ -43,9 +43,9 @@ LoadedData golden_data(const std::string& folder, const Experiment& experiment) 
   data.validation = data.train;
   DataDescription& description = data.description;
   description = describe_data(experiment.data, experiment.seed);
-  CHECK(description.sample == without_batch(inputs));
-  description.categorical = targets.dtype == DType::i32;
-  description.num_outputs = description.categorical ? experiment.data.classes : targets.shape[1];
+  CHECK(description.inputs.front().type == without_batch(inputs));
+  description.target = without_batch(targets);
+  description.num_outputs = description.categorical() ? experiment.data.classes : description.target.num_elements();
   description.num_train = description.num_validation = inputs.shape[0];
   return data;
 }

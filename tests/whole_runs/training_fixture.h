@@ -146,8 +146,8 @@ inline LoadedData numbers_with(float bad_value, std::int64_t bad) {
   LoadedData data;
   data.train = std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{2}}, TensorType{DType::f32, Shape{1}},
                                                bytes(samples), bytes(targets));
-  data.description.sample = {DType::f32, Shape{2}};
-  data.description.categorical = false;
+  data.description.inputs = {{.type = {DType::f32, Shape{2}}, .mean = {}, .std = {}}};
+  data.description.target = {DType::f32, Shape{1}};
   data.description.num_outputs = 1;
   data.description.num_train = 20;
   return data;

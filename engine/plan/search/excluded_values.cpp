@@ -17,9 +17,10 @@ namespace {
 /// How many refused values in a row are passed over in search of one that is not.
 constexpr std::int64_t most_passed_over = 64;
 
-bool are_equal(const DataDescription& a, const DataDescription& b) {
-  return a.sample == b.sample && a.categorical == b.categorical && a.num_outputs == b.num_outputs &&
-         a.num_train == b.num_train && a.num_validation == b.num_validation && a.mean == b.mean && a.std == b.std;
+/// Of how many samples they were chosen changes no plan of theirs.
+bool are_equal(DataDescription a, const DataDescription& b) {
+  a.num_held = b.num_held;
+  return a == b;
 }
 
 /// What the values of a search change.
@@ -124,7 +125,8 @@ class Exclusion {
     const RunSchedule schedule(candidate->experiment, candidate->data);
     const RunSchedule::Step step = schedule.step(1);
     return {step.num_micro_batches - (step.last_is_odd ? 1 : 0) > 1,
-            loss_chunk_rows(candidate->experiment.memory.chunked_loss, schedule.batch_size(),
+            loss_chunk_rows(candidate->experiment.memory.chunked_loss,
+                            schedule.batch_size() * candidate->data.target.num_elements(),
                             candidate->data.num_outputs) > 0};
   }
 

@@ -68,7 +68,7 @@ class LeastLives {
     for (std::size_t v = 0; v < lives_.size(); ++v) lives_[v].is_persistent = graph_.values[v].parameter >= 0;
     for (const ValueId given : {graph_.loss_statistics, graph_.loss_scale})
       if (given >= 0) lives_[given].is_persistent = true;
-    lives_[graph_.batch].is_counted = lives_[graph_.targets].is_counted = true;
+    for (const ValueId field : graph_.fields()) lives_[field].is_counted = true;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const GraphNode& node = graph_.nodes[n];
       for (const ValueId input : node.inputs) lives_[root(input)].last = static_cast<std::int64_t>(n);
@@ -119,7 +119,7 @@ std::int64_t least_memory(const Experiment& experiment, const DataDescription& d
   std::int64_t bytes = training.persistent_bytes;
   if (device.copies_ahead()) {
     const std::int64_t samples = std::max(schedule.batch_size(), schedule.eval_batch_size());
-    for (const ValueId staged : {training.graph.batch, training.graph.targets}) {
+    for (const ValueId staged : training.graph.fields()) {
       TensorType type = training.graph.values[staged].type;
       type.shape = type.shape.with_batch(samples);
       bytes += round_to_blocks(type.num_bytes());
