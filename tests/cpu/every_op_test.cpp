@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
+#include <iostream>
 
 #include "engine/cpu/cpu_device.h"
 #include "tests/op_cases/op_checks.h"
+#include "tests/op_cases/op_timing.h"
 
 namespace trainer {
 
@@ -28,3 +30,7 @@ TEST_CASE("workspace is the same for equal ops, on every call and for every devi
 }
 
 }  // namespace trainer
+
+TEST_CASE("Benchmark: what each op takes on the CPU", "[.benchmark]") {
+  trainer::time_ops(*trainer::make_cpu_device(0), std::cout);
+}

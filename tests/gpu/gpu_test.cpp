@@ -8,6 +8,7 @@
 #include "engine/errors.h"
 #include "tests/op_cases/half_cases.h"
 #include "tests/op_cases/op_checks.h"
+#include "tests/op_cases/op_timing.h"
 #include "tests/op_cases/statistics_checks.h"
 #include "tests/op_cases/update_checks.h"
 #include "tests/source_folder.h"
@@ -131,4 +132,8 @@ TEST_CASE("One batch that is not finite ends the run at its own step, though the
 
 TEST_CASE("Weights that a step loses on the GPU end the run at that step, though its loss is finite") {
   if (const auto device = gpu()) check_lost_weights_end_runs(*device);
+}
+
+TEST_CASE("Benchmark: what each op takes on the GPU", "[.benchmark]") {
+  if (const auto device = gpu()) time_ops(*device, std::cout);
 }
