@@ -17,7 +17,7 @@ namespace {
 /// How many refused values in a row are passed over in search of one that is not.
 constexpr std::int64_t most_passed_over = 64;
 
-/// Of how many samples they were chosen changes no plan of theirs.
+/// How many samples are held beside those that are taken changes no plan.
 bool are_equal(DataDescription a, const DataDescription& b) {
   a.num_held = b.num_held;
   return a == b;
