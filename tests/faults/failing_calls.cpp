@@ -1,7 +1,7 @@
 // Preloaded into a process, lets one of its calls fail:
 //
 //   FAILING_KIND    files: calls on files below FAILING_FOLDER · memory: allocations of 64 KiB or more · threads
-//   FAILING_CALL    which of them, from 1; not set: none
+//   FAILING_CALL    which of them, from 1, and of threads all after it, as at a limit; 0 or not set: none
 //   FAILING_ERROR   errno of calls on files
 //   FAILING_COUNT   a file to write the number of such calls to at the end
 #include <dlfcn.h>
@@ -36,7 +36,11 @@ int file_error = ENOSPC;
 char folder[512] = "";
 std::atomic<long> num_calls{0};
 
-bool fails(Kind of) { return kind == of && ++num_calls == failing_call; }
+bool fails(Kind of) {
+  if (kind != of) return false;
+  const long call = ++num_calls;
+  return call == failing_call || (of == Kind::threads && failing_call > 0 && call > failing_call);
+}
 
 bool is_below(const char* path) { return folder[0] != '\0' && std::strncmp(path, folder, std::strlen(folder)) == 0; }
 

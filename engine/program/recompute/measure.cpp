@@ -98,7 +98,7 @@ OrderMeter::Figures OrderMeter::walk(const std::vector<std::int32_t>& nodes, std
   Figures figures;
   figures.recompute_time = count_runs(nodes);
   if (steps != nullptr) steps->resize(nodes.size());
-  std::int64_t held_bytes = 0, most_bytes = 0;
+  std::int64_t held_bytes = 0, most_running_bytes = 0;
   bool is_any = false;
   for (std::size_t p = nodes.size(); p-- > 0;) {
     const std::int32_t n = nodes[p];
@@ -121,7 +121,7 @@ OrderMeter::Figures OrderMeter::walk(const std::vector<std::int32_t>& nodes, std
     }
     if (run.take_overs.begin != run.take_overs.end) held_bytes -= taken_over_bytes(run, made_bytes);
     const std::int64_t running_bytes = held_bytes + problem_.nodes[n].workspace_bytes;
-    most_bytes = is_any ? std::max(most_bytes, running_bytes) : running_bytes;
+    most_running_bytes = is_any ? std::max(most_running_bytes, running_bytes) : running_bytes;
     is_any = true;
     if (steps != nullptr) (*steps)[p] = {running_bytes, after_bytes};
     held_bytes -= made_bytes;
@@ -129,7 +129,7 @@ OrderMeter::Figures OrderMeter::walk(const std::vector<std::int32_t>& nodes, std
   forget_reads();
   const std::int64_t start_bytes = problem_.base_bytes + source_bytes_;
   const std::int64_t end_bytes = start_bytes - held_bytes;
-  figures.peak_bytes = is_any ? std::max(start_bytes, most_bytes + end_bytes) : start_bytes;
+  figures.peak_bytes = is_any ? std::max(start_bytes, most_running_bytes + end_bytes) : start_bytes;
   if (steps != nullptr)
     for (Step& step : *steps) step = {step.running_bytes + end_bytes, step.after_bytes + end_bytes};
   return figures;
