@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXIT_CODES = (0, 3, 6, 7)  # nothing is wrong with the configuration, and nobody interrupts
 SETTINGS = ["configs/quickstart.yaml", "model.layers=[flatten, linear: {out: 10}]", "train.epochs=null", "train.steps=6",
             "train.eval_every=3", "checkpoint.every=2", "checkpoint.keep=2"]
-NUM_KILLS = 40
+NUM_KILLS = 100
 
 
 class Faults(unittest.TestCase):
