@@ -96,7 +96,7 @@ class TrainingRun {
   /// From the start event to the end event. `failure` is what the plan shows, `change` what it can do without.
   RunStatus run_in_folder(const std::optional<OutOfMemoryContext>& failure, const std::optional<Change>& change) {
     const bool can_train = !failure || change;
-    if (start_.continues_own && can_train) drop_later_checkpoints();
+    if (start_.continues_own && can_train) settle_checkpoints();
     emit_start(can_train);
     for (const std::string& warning : warnings_) warn(warning);
     end_.output = directory_.path();
@@ -123,12 +123,11 @@ class TrainingRun {
     OutOfMemoryContext context;
   };
 
-  /// Where the run goes on from an older one than the newest. Before the events of their steps go: what is resumed
-  /// after a kill in between has all events of its steps.
-  void drop_later_checkpoints() const {
+  /// Links to the checkpoint that the run goes on from, which a kill may have left without, and no later ones. Before
+  /// the events of their steps go: what is resumed after a kill in between has all events of its steps.
+  void settle_checkpoints() const {
     const TrainingState& state = progress_.state;
     const std::vector<std::int64_t> steps = directory_.checkpoint_steps();
-    if (steps.empty() || steps.back() <= state.step) return;
     // One that was moved to another place in the folder is no reason to remove the others before the next is saved.
     if (!std::binary_search(steps.begin(), steps.end(), state.step)) return;
     directory_.settle(state.step, state.best_value ? state.best_step : -1, given_.checkpoint.keep);

@@ -187,6 +187,21 @@ TEST_CASE("The newest checkpoints and the best one are kept, with links to the l
   CHECK_NOTHROW(parse_experiment(file_bytes(output + "/config.yaml"), "config.yaml"));
 }
 
+TEST_CASE("A run that goes on points at its newest checkpoint, which a kill had left without links") {
+  const OutputFolder folder;
+  const std::string output = folder.path("run"), latest = output + "/checkpoints/latest";
+  const std::vector<std::string> overrides = {"checkpoint.every=5", "checkpoint.keep=2", "data.validation_samples=0"};
+  TestRun run(small_experiment, output, overrides);
+  REQUIRE(run() == RunStatus::done);
+  const std::filesystem::path newest = std::filesystem::canonical(latest);
+  std::filesystem::remove(latest);
+  std::filesystem::create_symlink("step-00000035", latest);
+  TestRun resumed(small_experiment, output, overrides);
+  resumed.options.resume = true;
+  REQUIRE(resumed() == RunStatus::done);
+  CHECK(std::filesystem::canonical(latest) == newest);
+}
+
 TEST_CASE("Checkpoints are written in steps or epochs, and at the end in any case") {
   const OutputFolder folder;
   const auto saved = [&](const std::string& every) {
