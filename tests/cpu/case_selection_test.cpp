@@ -30,6 +30,22 @@ std::vector<std::string> names(const std::vector<OpCase>& cases) {
   return result;
 }
 
+constexpr const char* choice_variable = "TRAINER_CASES_PER_OP";
+
+/// Others may run under a choice: it is there again when a test is over.
+class GivenChoice {
+ public:
+  GivenChoice() {
+    if (const char* const value = std::getenv(choice_variable)) value_ = value;
+  }
+  ~GivenChoice() { value_ ? setenv(choice_variable, value_->c_str(), 1) : unsetenv(choice_variable); }
+  GivenChoice(const GivenChoice&) = delete;
+  GivenChoice& operator=(const GivenChoice&) = delete;
+
+ private:
+  std::optional<std::string> value_;
+};
+
 }  // namespace
 
 TEST_CASE("of each op at most so many cases stay, in their order, the largest among them") {
@@ -42,21 +58,12 @@ TEST_CASE("of each op at most so many cases stay, in their order, the largest am
 }
 
 TEST_CASE("the environment chooses how many cases of an op are run, and a wrong word there is told") {
-  // As it was when this test is over: others may run under a choice.
-  struct Given {
-    Given() = default;
-    Given(const Given&) = delete;
-    Given& operator=(const Given&) = delete;
-    ~Given() { value ? setenv(name, value->c_str(), 1) : unsetenv(name); }
-    static constexpr const char* name = "TRAINER_CASES_PER_OP";
-    const std::optional<std::string> value =
-        std::getenv(name) != nullptr ? std::optional<std::string>(std::getenv(name)) : std::nullopt;
-  } const given;
+  const GivenChoice given;
   const auto count_with = [](const char* value) {
-    REQUIRE(setenv(Given::name, value, 1) == 0);
+    REQUIRE(setenv(choice_variable, value, 1) == 0);
     return selected_cases(cases_of_two_ops()).size();
   };
-  REQUIRE(unsetenv(Given::name) == 0);
+  REQUIRE(unsetenv(choice_variable) == 0);
   CHECK(selected_cases(cases_of_two_ops()).size() == 10);
   CHECK(count_with("") == 10);
   CHECK(count_with("1") == 2);
