@@ -24,7 +24,9 @@
 #include "engine/device/thread_limit.h"
 #include "engine/errors.h"
 #include "engine/report/memory/process_report.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/report/text/style.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -32,15 +34,15 @@ namespace {
 constexpr const char* introduction =
     R"(trainer trains neural networks described in YAML, and says where the memory goes.)";
 
-constexpr const char* more_help = R"(Examples:
-  trainer init cnn                                start a configuration
-  trainer run configs/quickstart.yaml             train
-  trainer plan configs/quickstart.yaml            what a run will hold, without running
-  trainer run CONFIG train.batch_size=64          replace values of the file
-'trainer COMMAND --help' tells more.
+std::string more_help() {
+  return examples({"init cnn", "run configs/quickstart.yaml", "plan configs/quickstart.yaml",
+                   "run configs/quickstart.yaml train.batch_size=32 output=runs/batch32"}) +
+         "\n\n'" + trainer_command("run --help") + R"(' tells more, and so does every command.
 
-Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 out of memory,
-4 planned and does not fit, 5 diverged, 6 data or file, 7 device not available, 75 interrupted, resumable)";
+Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration,
+3 out of memory, 4 planned and does not fit, 5 diverged, 6 data or file,
+7 device not available, 75 interrupted, resumable)";
+}
 
 void print_error(const std::string& message) {
   write_text(stderr, fmt::format("{} {}\n", paint(style_for(stderr), Ink::red, "error:"), message));
@@ -79,11 +81,11 @@ void end_without_threads() {
 }
 
 ExitCode run_command_line(int argc, const char* const* argv) {
-  CLI::App app{introduction, "trainer"};
+  CLI::App app{introduction, trainer_command()};
   app.set_version_flag("--version", std::string("trainer ") + TRAINER_VERSION, "Print the version");
   app.formatter(make_help_formatter());
   app.set_help_flag("-h,--help", "Print this");
-  app.footer(more_help);
+  app.footer(more_help());
   app.require_subcommand(1);
 
   Action action;
@@ -151,6 +153,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   ExitCode code = ExitCode::unexpected;
   try {
+    if (argc > 0 && *argv[0] != '\0') trainer::set_called_as(trainer::shell_words({argv[0]}));
     code = trainer::run_command_line(argc, argv);
   } catch (const trainer::ConfigError& error) {
     trainer::print_config_error(error);

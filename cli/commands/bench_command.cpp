@@ -11,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
@@ -21,6 +22,7 @@
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/report/bench/bench_json.h"
 #include "engine/report/bench/bench_report.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/train/executor.h"
 #include "engine/train/measure/calibration_networks.h"
 #include "engine/train/measure/rates_file.h"
@@ -39,7 +41,7 @@ ExitCode calibrate_machine(const BenchArguments& arguments) {
   for (const std::string& override : overrides) {
     if (!override.starts_with("device."))
       throw ConfigError(
-          fmt::format("'{}' says nothing of the machine; without a CONFIG trainer bench takes device.type, "
+          fmt::format("'{}' says nothing of the machine; without a CONFIG bench takes device.type, "
                       "device.threads and other keys of device",
                       override));
   }
@@ -110,10 +112,11 @@ ExitCode bench(const BenchArguments& arguments) {
   try {
     return has_config ? bench_experiment(arguments) : calibrate_machine(arguments);
   } catch (const ProgramOutOfMemory& error) {
-    const std::string advice = has_config ? fmt::format("'trainer plan {}' shows who holds it and what would fit",
-                                                        arguments.experiment.pasted())
-                                          : "measuring takes about 1 GiB; free some first";
-    write_text(stderr, fmt::format("{} {}\n{}\n", paint(style_for(stderr), Ink::red, "error:"), error.what(), advice));
+    const Style style = style_for(stderr);
+    const std::string advice =
+        has_config ? "Who holds it, and what would fit:\n" + pasted_command(arguments.experiment.words("plan"), style)
+                   : "Measuring takes about 1 GiB; free some first.\n";
+    write_text(stderr, fmt::format("{} {}\n{}", paint(style, Ink::red, "error:"), error.what(), advice));
     return ExitCode::out_of_memory;
   }
 }
@@ -143,11 +146,10 @@ void add_bench_command(CLI::App& app, Action& action) {
       });
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
-      "Without CONFIG: times ops of every kind for less than a minute and stores their rates, by which\n"
-      "trainer plan, fit and run then predict times; let the machine do nothing else meanwhile.\n"
-      "device.KEY=VALUE chooses what to measure.\n\n"
-      "Examples:\n  trainer bench\n  trainer bench device.threads=1\n  trainer bench configs/bench/cnn.yaml --steps "
-      "20");
+      "Without CONFIG: times ops of every kind for less than a minute and stores their\nrates, by which plan, fit and "
+      "run then predict times; let the machine do\nnothing else meanwhile. device.KEY=VALUE chooses what to "
+      "measure.\n\n" +
+      examples({"bench", "bench device.threads=1", "bench configs/bench/cnn.yaml --steps 20"}));
   command->callback([arguments, &action] {
     take_override_for_config(arguments->experiment);
     action = [arguments] { return bench(*arguments); };

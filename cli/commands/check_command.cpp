@@ -6,12 +6,14 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/run_checks.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/report/text/style.h"
 #include "engine/train/data_checks.h"
 
@@ -62,11 +64,12 @@ ExitCode check(const CheckArguments& arguments) {
     text += fmt::format("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
                         format_bytes(capacity.num_bytes), capacity.origin);
   else
-    text += fmt::format("  memory    {} {} ({}); see 'trainer plan {}'\n", paint(style, Ink::red, "does not fit"),
-                        format_bytes(capacity.num_bytes), capacity.origin, arguments.experiment.pasted());
+    text += fmt::format("  memory    {} {} ({}); what would:\n{}", paint(style, Ink::red, "does not fit"),
+                        format_bytes(capacity.num_bytes), capacity.origin,
+                        pasted_command(arguments.experiment.words("plan"), style, "            "));
   for (const std::string& warning : run_warnings(compiled.experiment, schedule))
     text += fmt::format("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
-  write_text(stdout, text);
+  write_text(stdout, wrap_lines(text, static_cast<std::size_t>(style.width)));
   return ExitCode::done;
 }
 
@@ -77,7 +80,7 @@ void add_check_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("check", "Validate a configuration, its shapes and its data files");
   arguments->experiment.add_to(*command);
   command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
-  command->footer("Example:\n  trainer check configs/quickstart.yaml");
+  command->footer(examples({"check configs/quickstart.yaml"}));
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "engine/config/config_reference.h"
 #include "engine/config/load_experiment.h"
@@ -24,13 +25,12 @@ void add_config_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<ConfigArguments>();
   CLI::App* command = app.add_subcommand("config", "Show, explain or describe configurations");
   command->require_subcommand(1);
-  command->footer(
-      "Examples:\n  trainer config show configs/quickstart.yaml\n  trainer config explain train.batch_size");
+  command->footer(examples({"config show configs/quickstart.yaml", "config explain train.batch_size"}));
 
   CLI::App* show = command->add_subcommand("show", "Print a configuration with every default and reference filled in");
   arguments->experiment.add_to(*show);
   show->add_flag("--json", arguments->json, "Print JSON instead of YAML");
-  show->footer("Example:\n  trainer config show configs/quickstart.yaml optimizer.lr=0.01");
+  show->footer(examples({"config show configs/quickstart.yaml optimizer.lr=0.01"}));
   show->callback([arguments, &action] {
     action = [arguments] {
       const Experiment experiment = arguments->experiment.load();
@@ -43,16 +43,16 @@ void add_config_command(CLI::App& app, Action& action) {
   CLI::App* explain = command->add_subcommand("explain", "Explain a key, a section or a layer");
   explain->add_option("KEY", arguments->key, "train.batch_size, train, conv2d, conv2d.kernel; all sections without")
       ->type_name("");
-  explain->footer("Example:\n  trainer config explain optimizer.lr");
+  explain->footer(examples({"config explain optimizer.lr"}));
   explain->callback([arguments, &action] {
     action = [arguments] {
-      write_text(stdout, explain_key(arguments->key));
+      write_text(stdout, wrap_lines(explain_key(arguments->key), static_cast<std::size_t>(style_for(stdout).width)));
       return ExitCode::done;
     };
   });
 
   CLI::App* schema = command->add_subcommand("schema", "Print the JSON Schema, for completion in editors");
-  schema->footer("Example:\n  trainer config schema > trainer.schema.json");
+  schema->footer(examples({"config schema > trainer.schema.json"}));
   schema->callback([&action] {
     action = [] {
       write_exactly(stdout, config_json_schema());
@@ -61,7 +61,7 @@ void add_config_command(CLI::App& app, Action& action) {
   });
 
   CLI::App* reference = command->add_subcommand("reference", "Print every key and layer, in Markdown");
-  reference->footer("Example:\n  trainer config reference | less");
+  reference->footer(examples({"config reference | less"}));
   reference->callback([&action] {
     action = [] {
       write_exactly(stdout, config_reference_markdown());

@@ -9,6 +9,7 @@
 
 #include "cli/bounded_spin.h"
 #include "cli/commands/commands.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "cuda/model/load_module.h"
 #include "engine/bytes.h"
@@ -55,10 +56,15 @@ std::vector<Fact> library_facts() {
           {"zlib", zlibVersion()}};
 }
 
-void print_facts(std::string_view title, const std::vector<Fact>& facts) {
-  std::string text = fmt::format("{}\n", title);
-  for (const Fact& fact : facts) text += fmt::format("  {} {}\n", pad_right(fact.name, 15), fact.value);
-  write_text(stdout, text);
+void print_lines(const std::vector<Fact>& facts) {
+  std::string text;
+  for (const Fact& fact : facts) text += fmt::format("  {}  {}\n", pad_right(fact.name, 14), fact.value);
+  write_text(stdout, wrap_lines(text, static_cast<std::size_t>(style_for(stdout).width)));
+}
+
+void print_facts(const char* title, const std::vector<Fact>& facts) {
+  write_text(stdout, fmt::format("{}\n", title));
+  print_lines(facts);
 }
 
 /// Empty versions, and a problem, where the module cannot be loaded.
@@ -155,9 +161,7 @@ ExitCode examine(bool json) {
                             {"  capacity", format_bytes(device->available_bytes()) + " available now"},
                             {"  used", format_bytes(device->used_bytes()) + " by this process"},
                             {"  threads", fmt::format("that wait {}", waiting_of_threads())}});
-  for (const cuda::CudaDeviceInfo& info : cuda.devices)
-    for (const Fact& fact : facts_of(info))
-      write_text(stdout, fmt::format("  {} {}\n", pad_right(fact.name, 15), fact.value));
+  for (const cuda::CudaDeviceInfo& info : cuda.devices) print_lines(facts_of(info));
   print_facts("\nCUDA", facts_of(cuda));
   return ExitCode::done;
 }
@@ -168,7 +172,7 @@ void add_doctor_command(CLI::App& app, Action& action) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("doctor", "Tell the build, its libraries, the devices and their capacity");
   command->add_flag("--json", *json, "Print one JSON object");
-  command->footer("Example:\n  trainer doctor");
+  command->footer(examples({"doctor"}));
   command->callback([json, &action] { action = [json] { return examine(*json); }; });
 }
 

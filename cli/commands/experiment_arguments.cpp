@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "engine/config/load_experiment.h"
-#include "engine/report/text/shell_words.h"
 
 namespace trainer {
 
@@ -14,10 +13,10 @@ void ExperimentArguments::add_to(CLI::App& command) {
 
 Experiment ExperimentArguments::load() const { return load_experiment(config_path, overrides); }
 
-std::string ExperimentArguments::pasted() const {
-  std::vector<std::string> words = {config_path};
+std::vector<std::string> ExperimentArguments::words(const std::string& command) const {
+  std::vector<std::string> words = {command, config_path};
   words.insert(words.end(), overrides.begin(), overrides.end());
-  return shell_words(words);
+  return words;
 }
 
 }  // namespace trainer

@@ -19,8 +19,8 @@ struct ExperimentArguments {
   void add_to(CLI::App& command);
   /// Throws ConfigError with every mistake.
   Experiment load() const;
-  /// "CONFIG key=value …" as one pastes it.
-  std::string pasted() const;
+  /// "COMMAND CONFIG key=value …", to paste.
+  std::vector<std::string> words(const std::string& command) const;
 };
 
 }  // namespace trainer

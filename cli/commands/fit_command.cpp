@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "engine/config/load_experiment.h"
@@ -39,8 +40,8 @@ void write_chosen(const FitArguments& arguments, const FitFindings& findings, co
   else if (!write_new_file_durably(arguments.write, text))
     throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", arguments.write));
   if (!arguments.quiet && !arguments.json)
-    write_text(stdout,
-               fmt::format("\nWrote {}. Next:\n  trainer run {}\n", arguments.write, shell_words({arguments.write})));
+    write_text(stdout, fmt::format("\nWrote {}. Next:\n{}", arguments.write,
+                                   pasted_command({"run", arguments.write}, style_for(stdout))));
 }
 
 FitRequest request_of(const FitArguments& arguments) {
@@ -111,11 +112,10 @@ void add_fit_command(CLI::App& app, Action& action) {
       ->needs(write);
   command->add_flag("--json", arguments->json, "Print the answer as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
-  command->footer(
-      "All of it is planned, nothing runs. Exits with 4 where nothing fits.\n\n"
-      "Examples:\n  trainer fit configs/quickstart.yaml --capacity 16MiB\n"
-      "  trainer fit configs/cifar10_resnet18.yaml --gpu rtx3060-12gb --max train.batch_size\n"
-      "  trainer fit configs/quickstart.yaml --capacity 8MiB --keep same-result --write small.yaml");
+  command->footer("All of it is planned, nothing runs. Exits with 4 where nothing fits.\n\n" +
+                  examples({"fit configs/quickstart.yaml --capacity 16MiB",
+                            "fit configs/cifar10_resnet18.yaml --gpu rtx3060-12gb --max train.batch_size",
+                            "fit configs/quickstart.yaml --capacity 8MiB --keep same-result --write small.yaml"}));
   command->callback([arguments, &action] { action = [arguments] { return fit(*arguments); }; });
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "engine/config/yaml/templates.h"
 #include "engine/report/text/shell_words.h"
@@ -25,8 +26,8 @@ std::string list_of_templates() {
 
 ExitCode init(const InitArguments& arguments) {
   if (arguments.name.empty()) {
-    write_text(stdout, fmt::format("{}\nStart from one:\n  trainer init {}\n", list_of_templates(),
-                                   config_templates().front().name));
+    write_text(stdout, list_of_templates() + "\nStart from one:\n" +
+                           pasted_command({"init", std::string(config_templates().front().name)}, style_for(stdout)));
     return ExitCode::done;
   }
   const ConfigTemplate& chosen = config_template(arguments.name);
@@ -39,8 +40,9 @@ ExitCode init(const InitArguments& arguments) {
     write_file_durably(path, chosen.text);
   else if (!write_new_file_durably(path, chosen.text))
     throw DataError(fmt::format("{} exists; name another file, or replace it with --overwrite", path));
-  const std::string word = shell_words({path});
-  write_text(stdout, fmt::format("Wrote {}. Next:\n  trainer check {}\n  trainer run {}\n", path, word, word));
+  const Style style = style_for(stdout);
+  write_text(stdout, fmt::format("Wrote {}. Next:\n{}{}", path, pasted_command({"check", path}, style),
+                                 pasted_command({"run", path}, style)));
   return ExitCode::done;
 }
 
@@ -54,7 +56,7 @@ void add_init_command(CLI::App& app, Action& action) {
   command->add_option("PATH", arguments->path, "The file to write, '-' to print; TEMPLATE.yaml if not given")
       ->type_name("");
   command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
-  command->footer("Example:\n  trainer init cnn my_network.yaml");
+  command->footer(examples({"init cnn my_network.yaml"}));
   command->callback([arguments, &action] { action = [arguments] { return init(*arguments); }; });
 }
 

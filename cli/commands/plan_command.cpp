@@ -8,6 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "engine/findings/find_plan.h"
@@ -19,6 +20,7 @@
 #include "engine/report/plan/plan_report.h"
 #include "engine/report/text/glossary.h"
 #include "engine/train/executor.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -28,7 +30,7 @@ struct PlanArguments {
   ExperimentArguments experiment;
   std::string gpu, capacity;                  ///< as given, with commas
   std::vector<std::string> gpus, capacities;  ///< the entries of these, "all" written out
-  bool json = false, quiet = false, words = false, verify = false;
+  bool json = false, quiet = false, words = false, verify = false, full = false;
 
   bool compares() const { return gpus.size() > 1 || capacities.size() > 1; }
 };
@@ -77,7 +79,7 @@ Findings find_for(Findings (*find)(const PlanRequest&, const DeviceSource&, cons
                   const PlanArguments& arguments) {
   const PlanRequest request = {.experiment = arguments.experiment.load(),
                                .config_path = arguments.experiment.config_path,
-                               .pasted = arguments.experiment.pasted(),
+                               .overrides = arguments.experiment.overrides,
                                .gpus = arguments.gpus,
                                .capacities = arguments.capacities,
                                .verify = arguments.verify};
@@ -106,14 +108,14 @@ ExitCode plan_one(const PlanArguments& arguments) {
         stderr,
         fmt::format(
             "{}\nThe plan fits its capacity, but the device had less when the steps ran: see what else holds its "
-            "memory ('trainer doctor'), or give a smaller --capacity.\n",
-            out_of_memory_message(error.failure(), "of this machine")));
+            "memory ('{}'), or give a smaller --capacity.\n",
+            out_of_memory_message(error.failure(), "of this machine"), trainer_command("doctor")));
     return ExitCode::out_of_memory;
   }
   if (arguments.json)
     write_exactly(stdout, plan_json(findings) + '\n');
   else if (!arguments.quiet)
-    write_text(stdout, plan_report(findings, style_for(stdout)));
+    write_text(stdout, plan_report(findings, style_for(stdout), arguments.full));
   if (arguments.words && !arguments.json && !arguments.quiet)
     write_text(stdout, fmt::format("\nWords\n{}", memory_glossary(style_for(stdout))));
   if (findings.verification && !findings.verification->is_equal()) return ExitCode::unexpected;
@@ -145,14 +147,14 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
+  command->add_flag("--full", arguments->full, "Name every change that was found to fit, not the first three");
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
-      "Exits with 4 where it does not fit (of several targets: one of them), and names changes that do.\n"
-      "--verify writes no files, and exits with 1 where the plan differs from what was measured.\n\n"
-      "Examples:\n  trainer plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512\n"
-      "  trainer plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb\n"
-      "  trainer plan configs/cifar10_resnet18.yaml --gpu all\n"
-      "  trainer plan configs/quickstart.yaml --verify\n  trainer plan --gpu list");
+      "Exits with 4 where it does not fit (of several targets: one of them), and names\nchanges that do. --verify "
+      "writes no files, and exits with 1 where the plan\ndiffers from what was measured.\n\n" +
+      examples({"plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512",
+                "plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb", "plan configs/cifar10_resnet18.yaml --gpu all",
+                "plan configs/quickstart.yaml --verify", "plan --gpu list"}));
   command->callback([arguments, config, &action] {
     if (config->count() == 0 && !asks_for_list(*arguments)) throw CLI::RequiredError("CONFIG");
     action = [arguments] { return plan(*arguments); };

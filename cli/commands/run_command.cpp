@@ -14,6 +14,7 @@
 #include "cli/terminal/diagnostic_log.h"
 #include "cli/terminal/event_fanout.h"
 #include "cli/terminal/failure_sink.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/progress_sink.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
@@ -23,6 +24,7 @@
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/report/run/json_lines_sink.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/training_run.h"
 
@@ -34,7 +36,7 @@ struct RunArguments {
   TrainingOptions options;
   std::string resume;
   std::int64_t log_every = 0;
-  bool json = false, quiet = false, verbose = false;
+  bool json = false, quiet = false, verbose = false, full = false;
 };
 
 /// What the flag without a value stands for.
@@ -93,7 +95,8 @@ ExitCode run(const RunArguments& arguments) {
                          style_for(stdout), &interruption, event_file.path(),
                          experiment.train.batch_size.is_automatic()});
   FailureSink failure(
-      {arguments.experiment.config_path, arguments.experiment.overrides, arguments.json, style_for(stderr),
+      {arguments.experiment.config_path, arguments.experiment.overrides, arguments.json, arguments.full,
+       RunDirectory(experiment.output), style_for(stderr),
        [&] { return layer_labels(compile(with_any_batch(experiment, data.description), data.description, *device)); },
        [&](bool planned) {
          // What a run replaces is there until its plan has fitted.
@@ -111,8 +114,12 @@ ExitCode run(const RunArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
   const InterruptSignals signals(interruption);
   const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
-  if (status == RunStatus::interrupted)
-    write_text(stderr, fmt::format("Continue with:  trainer run {} --resume\n", arguments.experiment.pasted()));
+  failure.leave_report();
+  if (status == RunStatus::interrupted) {
+    std::vector<std::string> words = arguments.experiment.words("run");
+    words.emplace_back("--resume");
+    write_text(stderr, "Continue with:\n" + pasted_command(words, style_for(stderr)));
+  }
   return exit_code_of(status);
 }
 
@@ -124,7 +131,7 @@ void add_run_command(CLI::App& app, Action& action) {
   arguments->experiment.add_to(*command);
   CLI::Option* resume = command
                             ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
-                                       "Continue from the newest checkpoint of the output, or from PATH")
+                                       "Continue from the newest checkpoint, or from PATH")
                             ->option_text(" [=PATH]");
   command
       ->add_option("--weights", arguments->options.initial_weights,
@@ -145,12 +152,13 @@ void add_run_command(CLI::App& app, Action& action) {
       });
   command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
+  command->add_flag("--full", arguments->full,
+                    "Print the whole report of an out-of-memory, which is always in its file");
   command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");
   command->footer(
-      "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one stops at once.\n\n"
-      "Examples:\n  trainer run configs/quickstart.yaml\n"
-      "  trainer run configs/quickstart.yaml train.batch_size=64 output=runs/batch64\n"
-      "  trainer run configs/quickstart.yaml --resume");
+      "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one\nstops at once.\n\n" +
+      examples({"run configs/quickstart.yaml", "run configs/quickstart.yaml train.batch_size=64 output=runs/batch64",
+                "run configs/quickstart.yaml --resume"}));
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }
 

@@ -6,10 +6,12 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/report/run/summary_table.h"
+#include "engine/report/text/shell_words.h"
 
 namespace trainer {
 namespace {
@@ -35,11 +37,14 @@ ExitCode summarize(const SummaryArguments& arguments) {
                                                   ? 0
                                                   : compiled.program.micro_batches.front().batch_size),
                                  compiled.data.sample_text(), summary_table(compiled.program, style_for(stdout))));
-  write_text(
-      stdout,
-      "FLOPs are those of one forward pass of the batch. Activation bytes are what each layer makes for\n"
-      "the next and for backward; layers that work in place make none of their own. How much of it is held at a time,\n"
-      "and what is computed again instead, `trainer plan` tells.\n");
+  const Style style = style_for(stdout);
+  constexpr const char* remark =
+      "FLOPs are those of one forward pass of the batch. Activations are what each layer makes for the next and "
+      "for "
+      "backward; layers that work in place make none of their own. How much of it is held at a time, and what is "
+      "computed again instead:";
+  write_text(stdout, wrap(remark, static_cast<std::size_t>(style.width)) + '\n' +
+                         pasted_command(arguments.experiment.words("plan"), style));
   return ExitCode::done;
 }
 
@@ -50,7 +55,7 @@ void add_summary_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("summary", "Show the layers: shapes, parameters, FLOPs, bytes");
   arguments->experiment.add_to(*command);
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  command->footer("Example:\n  trainer summary configs/quickstart.yaml train.batch_size=32");
+  command->footer(examples({"summary configs/quickstart.yaml train.batch_size=32"}));
   command->callback([arguments, &action] { action = [arguments] { return summarize(*arguments); }; });
 }
 

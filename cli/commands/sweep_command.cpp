@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/device_factory.h"
 #include "cli/interrupt_signals.h"
+#include "cli/terminal/help_formatter.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/sweep_progress.h"
 #include "cli/terminal/terminal.h"
@@ -66,11 +67,11 @@ void add_sweep_command(CLI::App& app, Action& action) {
   command->add_flag("--json", arguments->json, "Print JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->footer(
-      "Rows (sweep.jsonl, sweep.csv) and a plot (sweep.svg) go to output=FOLDER, runs/NAME-sweep if not\n"
-      "given. The same command goes on where it stopped; more values of the same keys are added.\n\n"
-      "Examples:\n  trainer sweep configs/quickstart.yaml train.batch_size=64..4096:*4 memory.limit=64MiB\n"
-      "  trainer sweep configs/quickstart.yaml train.batch_size=64,256 train.amp=off,bf16 train.steps=50\n"
-      "  trainer sweep configs/cifar10_resnet18.yaml train.batch_size=64..1024:*2 --plan-only --gpu rtx4090");
+      "Rows (sweep.jsonl, sweep.csv) and a plot (sweep.svg) go to output=FOLDER,\nruns/NAME-sweep if not given. The "
+      "same command goes on where it stopped; more\nvalues of the same keys are added.\n\n" +
+      examples({"sweep configs/quickstart.yaml 'train.batch_size=64..4096:*4' memory.limit=64MiB",
+                "sweep configs/quickstart.yaml train.batch_size=64,256 train.amp=off,bf16 train.steps=50",
+                "sweep configs/cifar10_resnet18.yaml 'train.batch_size=64..1024:*2' --plan-only --gpu rtx4090"}));
   command->callback([arguments, &action] { action = [arguments] { return sweep(*arguments); }; });
 }
 

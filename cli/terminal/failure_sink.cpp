@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "cli/terminal/terminal.h"
 #include "engine/report/memory/out_of_memory_report.h"
@@ -16,6 +17,7 @@ void FailureSink::take(const Event& event) {
   if (const auto* failure = std::get_if<OutOfMemoryEvent>(&event)) tell(*failure);
   if (const auto* adaptation = std::get_if<AdaptEvent>(&event)) tell(*adaptation);
   if (const auto* warning = std::get_if<WarningEvent>(&event)) tell(*warning);
+  if (std::holds_alternative<EndEvent>(event)) write_text(stderr, std::exchange(ending_, ""));
   if (const auto* divergence = std::get_if<DivergedEvent>(&event)) tell(*divergence);
 }
 
@@ -31,19 +33,26 @@ void FailureSink::note(const StartEvent& event) {
   if (experiment.train.clip_norm == 0) against_divergence_ += ", or train.clip_norm=1";
 }
 
-void FailureSink::tell(const OutOfMemoryEvent& event) const {
+void FailureSink::tell(const OutOfMemoryEvent& event) {
+  const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
+  const auto holds =
+      options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
+  OutOfMemoryReportOptions report = {device_, labels, options_.config_path, options_.overrides, holds};
+  report_ = out_of_memory_report(event, report, {});
   if (options_.brief) {
     write_text(stderr, out_of_memory_message(event.context.failure, device_) + '\n');
     return;
   }
-  const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
-  const auto holds =
-      options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
-  const std::string report =
-      out_of_memory_report(event, {device_, labels, options_.config_path, options_.overrides, holds}, options_.style);
-  write_text(stderr, '\n' + report);
+  report.full = options_.full;
+  report.file = options_.directory.out_of_memory_path();
+  write_text(stderr, '\n' + out_of_memory_findings(event, report, options_.style));
+  ending_ = out_of_memory_ending(event, report, options_.style);
   if (adapts_)
     write_text(stderr, "\nmemory.on_oom: adapt has no settings left that fit with the same samples in each update.\n");
+}
+
+void FailureSink::leave_report() const {
+  if (!report_.empty()) options_.directory.write_out_of_memory(report_);
 }
 
 void FailureSink::tell(const AdaptEvent& event) const {

@@ -114,7 +114,7 @@ void ProgressSink::show(const EvalEvent& event) {
   if (event.top5) line += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
   if (event.best) line += ", best so far";
   erase_panel();
-  write(paint(options_.style, Ink::cyan, line) + '\n');
+  write(paint(options_.style, Ink::cyan, wrap_lines(line, static_cast<std::size_t>(options_.style.width))) + '\n');
   if (options_.redraws && last_step_.step > 0) draw(last_step_);
   flush();
 }

@@ -59,7 +59,11 @@ void SweepProgress::begin(const SweepHeader& header, std::size_t num_points, con
                                        format_number_of(static_cast<std::int64_t>(num_points), "point"),
                                        plan_only_ ? "planned and not run" : "a run each", plan_only_ ? " and" : ",",
                                        plan_only_ ? "" : " and used", folder);
-  write(wrap(what, static_cast<std::size_t>(style_.width)) + '\n' + table_.titles() + '\n');
+  const auto width = static_cast<std::size_t>(style_.width);
+  write(wrap(what, width) + '\n');
+  if (!table_.left_out().empty())
+    write(wrap(fmt::format("Left out at this width: {}; sweep.csv has all.", table_.left_out()), width) + '\n');
+  write(table_.titles() + '\n');
 }
 
 void SweepProgress::begun(const SweepPoint& point) {

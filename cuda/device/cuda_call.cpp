@@ -8,6 +8,7 @@
 
 #include "cuda/launch/launch_failure.h"
 #include "engine/errors.h"
+#include "engine/trainer_command.h"
 
 namespace trainer::cuda {
 
@@ -73,6 +74,7 @@ bool is_fault(cudaError_t error) {
 
 std::string explain_failure(cudaError_t error, std::string_view doing, const CudaVersions& versions) {
   if (is_fault(error)) return explain_fault(error, doing);
+  const std::string doctor = trainer_command("doctor");
   switch (error) {
     case cudaErrorInsufficientDriver:
     case cudaErrorStubLibrary:
@@ -86,7 +88,7 @@ std::string explain_failure(cudaError_t error, std::string_view doing, const Cud
           "its GPUs (docker run --gpus all), or {}",
           on_cpu);
     case cudaErrorInvalidDevice:
-      return fmt::format("there is no GPU of this index; `trainer doctor` lists them, or {}", on_cpu);
+      return fmt::format("there is no GPU of this index; `{}` lists them, or {}", doctor, on_cpu);
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
       return fmt::format(
@@ -112,8 +114,8 @@ std::string explain_failure(cudaError_t error, std::string_view doing, const Cud
     case cudaErrorMemoryAllocation:
       return fmt::format(
           "CUDA itself had no memory left to {}; what it needs lies beside the allocator's: lower memory.limit, or end "
-          "other programs that use the GPU (`trainer doctor` lists them)",
-          doing);
+          "other programs that use the GPU (`{}` lists them)",
+          doing, doctor);
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
     case cudaErrorStreamCaptureMerge:
@@ -129,8 +131,8 @@ std::string explain_failure(cudaError_t error, std::string_view doing, const Cud
       return fmt::format(
           "CUDA could not {} ({}: {}); --debug-sync names the op. This is an error of trainer, or of the driver: "
           "please "
-          "report it with the output of `trainer doctor`, or {}",
-          doing, cudaGetErrorName(error), cudaGetErrorString(error), on_cpu);
+          "report it with the output of `{}`, or {}",
+          doing, cudaGetErrorName(error), cudaGetErrorString(error), doctor, on_cpu);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "cuda/device/cuda_call.h"
 #include "engine/errors.h"
+#include "engine/trainer_command.h"
 
 namespace trainer::cuda {
 
@@ -91,14 +92,14 @@ void require_cublas(cublasStatus_t status, const char* doing) {
     case CUBLAS_STATUS_ALLOC_FAILED:
       throw DeviceError(
           fmt::format("cuBLASLt could not {} ({}): it found no memory for itself; end other programs that use the GPU "
-                      "(`trainer doctor` lists them), or lower memory.limit, or use device.type=cpu",
-                      doing, name));
+                      "(`{}` lists them), or lower memory.limit, or use device.type=cpu",
+                      doing, name, trainer_command("doctor")));
     case CUBLAS_STATUS_NOT_INITIALIZED:
-      throw DeviceError(
-          fmt::format("cuBLASLt could not {} ({}): the driver does not serve it, or the GPU has no memory left for it; "
-                      "`trainer doctor` shows versions and who uses the GPU; install the CUDA toolkit that this build "
-                      "was made with, or end other programs, or use device.type=cpu",
-                      doing, name));
+      throw DeviceError(fmt::format(
+          "cuBLASLt could not {} ({}): the driver does not serve it, or the GPU has no memory left for it; "
+          "`{}` shows versions and who uses the GPU; install the CUDA toolkit that this build was made with, "
+          "or end other programs, or use device.type=cpu",
+          doing, name, trainer_command("doctor")));
     case CUBLAS_STATUS_ARCH_MISMATCH:
       throw DeviceError(
           fmt::format("cuBLASLt could not {} ({}): this GPU is too old for it; use device.type=cpu", doing, name));

@@ -10,6 +10,7 @@
 #include "cuda/library/cudnn_planner.h"
 #include "cuda/library/cudnn_timing.h"
 #include "engine/errors.h"
+#include "engine/trainer_command.h"
 
 namespace trainer::cuda {
 
@@ -37,22 +38,27 @@ std::string cudnn_version_text() {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-const char* cure_of(cudnnStatus_t status) {
+std::string cure_of(cudnnStatus_t status) {
+  const std::string doctor = trainer_command("doctor");
   switch (status) {
     case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
       return "it found no memory for itself: end other programs, or use device.type=cpu";
     case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
-      return "it found no memory for itself on the GPU: end other programs that use it (`trainer doctor` lists them), "
-             "or use device.type=cpu";
+      return fmt::format(
+          "it found no memory for itself on the GPU: end other programs that use it (`{}` lists them), or use "
+          "device.type=cpu",
+          doctor);
     case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH:
       return "this GPU is too old for it: use device.type=cpu";
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
-      return "the NVIDIA driver is too old for it: renew the driver (`trainer doctor` shows both), or use "
-             "device.type=cpu";
+      return fmt::format(
+          "the NVIDIA driver is too old for it: renew the driver (`{}` shows both), or use device.type=cpu", doctor);
     default:
-      return "its libraries are missing or of different versions, or the GPU has no memory left: `trainer doctor` "
-             "shows versions and who uses the GPU; install the cuDNN that this build was made with, or end other "
-             "programs, or use device.type=cpu";
+      return fmt::format(
+          "its libraries are missing or of different versions, or the GPU has no memory left: `{}` shows versions and "
+          "who uses the GPU; install the cuDNN that this build was made with, or end other programs, or use "
+          "device.type=cpu",
+          doctor);
   }
 }
 

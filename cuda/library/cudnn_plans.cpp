@@ -13,6 +13,7 @@
 #include "cuda/device/cuda_call.h"
 #include "cuda/library/engine_choices.h"
 #include "engine/errors.h"
+#include "engine/trainer_command.h"
 
 // The frontend has an RMS-norm engine of its own, compiled at run time, which nothing here asks for: these may stay
 // undefined, so that libnvrtc (100 MB) is not loaded for them.
@@ -145,9 +146,8 @@ void require_version() {
   if (version < least_version)
     throw DeviceError(
         fmt::format("cuDNN {} is too old to plan a convolution: install cuDNN 9.11 or later, best the {} "
-                    "that this build was made with (`trainer doctor` shows the one that is there), or use "
-                    "device.type=cpu",
-                    version_text_of(version), version_text_of(CUDNN_VERSION)));
+                    "that this build was made with (`{}` shows the one that is there), or use device.type=cpu",
+                    version_text_of(version), version_text_of(CUDNN_VERSION), trainer_command("doctor")));
 }
 
 /// Runs on the stream it is given, in the memory it is given.
@@ -311,8 +311,8 @@ std::unique_ptr<Convolution> load_cudnn_plan(const CudnnPlan& plan, const Convol
   if (graph.get_workspace_size() != plan.workspace_bytes)
     throw DeviceError(
         fmt::format("{} on this device needs {} bytes of scratch where {} were planned: cuDNN is not the one that the "
-                    "plan was made with (`trainer doctor` shows its version); install that, or use device.type=cpu",
-                    text_of(call), graph.get_workspace_size(), plan.workspace_bytes));
+                    "plan was made with (`{}` shows its version); install that, or use device.type=cpu",
+                    text_of(call), graph.get_workspace_size(), plan.workspace_bytes, trainer_command("doctor")));
   // What was written down is one plan.
   return std::make_unique<CudnnConvolution>(std::move(graph), 0, call, handle);
 }

@@ -13,6 +13,7 @@
 #include "engine/config/text/json_input.h"
 #include "engine/config/yaml/compose.h"
 #include "engine/errors.h"
+#include "engine/trainer_command.h"
 
 namespace trainer::cuda {
 namespace {
@@ -56,7 +57,7 @@ std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const C
   std::string problem;
   const Module* module = load_module(problem);
   if (module == nullptr) {
-    reason = "cuDNN is not at hand to choose kernels; 'trainer doctor' tells why";
+    reason = fmt::format("cuDNN is not at hand to choose kernels; '{}' tells why", trainer_command("doctor"));
     return nullptr;
   }
   try {

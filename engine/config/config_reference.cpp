@@ -10,6 +10,7 @@
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/utf8_text.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -121,7 +122,7 @@ std::string explain_layer(const LayerKind& kind) {
 std::string explain_layer_list() {
   std::string text = "\n  A layer is a name (`relu`) or a name with keys (`linear: {out: 10}`):\n\n";
   for (const LayerKind& kind : layer_kinds()) text += fmt::format("    {:<16} {}\n", kind.name, kind.help);
-  return text + "\n  `trainer config explain conv2d` tells the keys of a layer.\n";
+  return text + fmt::format("\n  '{}' tells the keys of a layer.\n", trainer_command("config explain conv2d"));
 }
 
 std::string explain_section(const Section& section) {

@@ -86,6 +86,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   FitFindings findings;
   findings.experiment_name = experiment.name;
   findings.config_path = request.config_path;
+  findings.capacity_given = request.capacity;
   findings.overrides = request.overrides;
   findings.device_kind = target.device->kind();
   findings.device_name = target.device->name();

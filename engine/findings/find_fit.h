@@ -26,6 +26,7 @@ struct FitRequest {
 struct FitFindings {
   std::string experiment_name, config_path;
   std::vector<std::string> overrides;  ///< the experiment was loaded with
+  std::string capacity_given;          ///< as --capacity took it; empty: not given
   std::string device_kind, device_name;
   std::string profile;  ///< the file that describes the device; empty: it is one of this machine
   std::int64_t capacity = 0;

@@ -108,6 +108,9 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   PlanFindings findings;
   findings.experiment_name = experiment.name;
   findings.config_path = request.config_path;
+  findings.overrides = request.overrides;
+  findings.gpu_given = only(request.gpus);
+  findings.capacity_given = only(request.capacities);
   findings.device_kind = device.kind();
   findings.device_name = device.name();
   findings.capacity = capacity;
@@ -167,7 +170,8 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   PlanComparison comparison;
   comparison.experiment_name = experiment.name;
-  comparison.config_path = request.pasted;
+  comparison.config_path = request.config_path;
+  comparison.overrides = request.overrides;
   comparison.batch_size = experiment.train.batch_size.number() ? RunSchedule(experiment, data).batch_size() : 0;
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
@@ -184,7 +188,8 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
         if (gpu.empty()) throw;
         row = refused_target(gpu, error.what());
       }
-      row.target = gpu + (gpu.empty() || capacity.empty() ? "" : ", ") + capacity;
+      row.gpu_given = gpu;
+      row.capacity_given = capacity;
       comparison.targets.push_back(std::move(row));
     }
   }

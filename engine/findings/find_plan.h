@@ -15,7 +15,7 @@ namespace trainer {
 struct PlanRequest {
   Experiment experiment;
   std::string config_path;                    ///< of the experiment, as findings name it
-  std::string pasted;                         ///< the same with its overrides, as one pastes it
+  std::vector<std::string> overrides;         ///< it was loaded with
   std::vector<std::string> gpus, capacities;  ///< as --gpu and --capacity take them
   bool verify = false;
 };

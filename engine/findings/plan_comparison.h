@@ -11,7 +11,11 @@ namespace trainer {
 
 /// The plan of an experiment for one of several devices or capacities.
 struct PlannedTarget {
-  std::string target;  ///< what it was asked for by: "rtx4090", "8GiB", "rtx4090, 8GiB"; "this machine"
+  std::string gpu_given, capacity_given;  ///< as --gpu and --capacity took them; empty: not given
+  /// What it was asked for by: "rtx4090", "8GiB", "rtx4090, 8GiB".
+  std::string target() const {
+    return gpu_given + (gpu_given.empty() || capacity_given.empty() ? "" : ", ") + capacity_given;
+  }
   std::string device_kind, device_name;
   std::string profile;  ///< the file that describes the device; empty: it is one of this machine
   std::int64_t capacity = 0;
@@ -27,7 +31,8 @@ struct PlannedTarget {
 
 struct PlanComparison {
   std::string experiment_name, config_path;
-  std::int64_t batch_size = 0;  ///< 0: as large as fits each
+  std::vector<std::string> overrides;  ///< the experiment was loaded with
+  std::int64_t batch_size = 0;         ///< 0: as large as fits each
   std::vector<PlannedTarget> targets;
 
   bool fits_all() const;

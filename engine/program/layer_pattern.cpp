@@ -6,6 +6,7 @@
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/text/nearest_word.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -34,7 +35,8 @@ bool matches(std::string_view pattern, std::string_view text) {
 [[noreturn]] void refuse(const std::string& pattern, const std::vector<Layer>& layers, std::string_view key,
                          const SourceLocation& location) {
   const std::string message = fmt::format("'{}': no layer matches '{}'", key, pattern);
-  const std::string expectation = "a path or kind of a layer, as `trainer summary` lists them, with `*` for anything";
+  const std::string expectation =
+      fmt::format("a path or kind of a layer, as `{}` lists them, with `*` for anything", trainer_command("summary"));
   if (location.file.empty()) throw ConfigError(message + "; expected " + expectation);
   std::vector<std::string> words;
   for (const Layer& layer : layers) {

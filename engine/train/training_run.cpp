@@ -478,6 +478,7 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   std::optional<SafetensorsFile> weights;
   if (!options.initial_weights.empty()) weights.emplace(options.initial_weights);
   check_data(experiment, data);
+  if (!start.replaces_run) directory.remove_out_of_memory();
   const RunSurroundings surroundings = surroundings_of(data, device);
   RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)
                                           : RunExperiment{experiment, experiment, {}};

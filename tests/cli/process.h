@@ -92,7 +92,7 @@ inline ProcessResult run_trainer(const std::vector<std::string>& arguments, cons
     }
     if (chdir(options.folder.c_str()) != 0) _exit(126);
     if (options.before_start) options.before_start();
-    std::vector<char*> words = {const_cast<char*>(TRAINER_BINARY)};
+    std::vector<char*> words = {const_cast<char*>("trainer")};  // as called where the PATH has it
     for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
     execv(TRAINER_BINARY, words.data());

@@ -37,7 +37,7 @@ TEST_CASE("the first interrupt finishes the step, saves and exits with 75, and t
     const ProcessResult result = run_trainer(long_run(folder, {}), interrupted_by({signal}));
     INFO(result.err);
     CHECK(result.exit_code == 75);
-    CHECK_THAT(result.err, Catch::Contains("Continue with:  trainer run tests/runs/digits_mlp.yaml") &&
+    CHECK_THAT(result.err, Catch::Contains("Continue with:\n  trainer run tests/runs/digits_mlp.yaml") &&
                                Catch::Contains("--resume"));
     const std::vector<json> events = events_of(result.out);
     CHECK(events.back()["status"] == "interrupted");

@@ -52,8 +52,9 @@ def printed_by(words):
         (pathlib.Path(folder) / "configs").symlink_to(ROOT / "configs")
         (pathlib.Path(folder) / "typo.yaml").write_text(TYPO, encoding="utf-8")
         environment = {**os.environ, "NO_COLOR": "1", "XDG_CACHE_HOME": folder, "OMP_NUM_THREADS": "2"}
-        result = subprocess.run([os.environ["TRAINER"], *words], cwd=folder, env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        # Called as the page calls it, as scripts/trainer does.
+        result = subprocess.run(["scripts/trainer", *words], executable=os.environ["TRAINER"], cwd=folder,
+                                env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     return result.returncode, result.stdout
 
 

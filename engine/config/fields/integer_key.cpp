@@ -12,6 +12,7 @@
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/text/suggestion.h"
 #include "engine/errors.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -24,7 +25,7 @@ constexpr std::string_view layers_key = "model.layers.";
 
 [[noreturn]] void refuse_unknown(std::string_view key, const std::string& nearest) {
   throw ConfigError(fmt::format("unknown key '{}'{}", key,
-                                nearest.empty() ? std::string("; 'trainer config explain' lists them")
+                                nearest.empty() ? fmt::format("; '{}' lists them", trainer_command("config explain"))
                                                 : fmt::format("; did you mean '{}'?", nearest)));
 }
 

@@ -38,8 +38,7 @@ ConfigTemplate config_template(std::string_view name) {
     if (each.name == name) return each;
     names.emplace_back(each.name);
   }
-  std::string message =
-      fmt::format("error: there is no template '{}'\n  expected: one of {}", name, fmt::join(names, ", "));
+  std::string message = fmt::format("there is no template '{}'\n  expected: one of {}", name, fmt::join(names, ", "));
   const std::string_view suggestion = nearest(name, names);
   if (!suggestion.empty()) message += fmt::format("\n  did you mean '{}'?", suggestion);
   throw ConfigError(message);

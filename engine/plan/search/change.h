@@ -76,6 +76,7 @@ struct Change {
   double relative_step_time = 1.0;  ///< seconds a sample against the experiment as it is; 1: unknown
 
   bool same_result() const { return numbers != NumbersEffect::other; }
+  bool raises_limit() const { return !parts.empty() && parts.front() == ChangePart(Effect::higher_limit); }
 };
 
 }  // namespace trainer

@@ -70,7 +70,9 @@ class FixSearch {
     if (!has_enough()) try_model(experiment_);
     if (!has_enough()) try_smallest();
     try_limit();
-    const auto order = [](const Change& change) { return std::make_tuple(change.numbers, change.set.size()); };
+    const auto order = [](const Change& change) {
+      return std::make_tuple(change.raises_limit(), change.numbers, change.set.size());
+    };
     std::stable_sort(advice_.fixes.begin(), advice_.fixes.end(),
                      [&](const Change& a, const Change& b) { return order(a) < order(b); });
     std::stable_sort(advice_.not_enough.begin(), advice_.not_enough.end(),

@@ -10,8 +10,9 @@ namespace trainer {
 
 /// What to do where an experiment does not fit.
 struct Advice {
-  /// Changes that fit, best first: same result, then least change. None can do without any of its settings
-  /// (Note [Minimal changes] in engine/plan/search/minimal_change.h).
+  /// Changes that fit, best first: same result, then least change; a higher memory.limit, which somebody has set for a
+  /// reason, is the last. None can do without any of its settings (Note [Minimal changes] in
+  /// engine/plan/search/minimal_change.h).
   std::vector<Change> fixes;
   /// Changes that were planned and are not enough alone, with the peaks they reach without a bound.
   std::vector<Change> not_enough;

@@ -85,4 +85,14 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
   return text;
 }
 
+std::string missing_memory_text(const Diagnosis& diagnosis) {
+  if (!diagnosis.is_known) return "";
+  const bool is_idle = diagnosis.is_fragmentation();
+  const std::int64_t taken = is_idle ? diagnosis.peak_reserved : diagnosis.peak_requested;
+  if (taken <= diagnosis.capacity) return "";
+  return fmt::format("It {} {} at its peak; the capacity is {}: {} missing{}.", is_idle ? "reserves" : "uses",
+                     format_bytes(taken), format_bytes(diagnosis.capacity), format_bytes(taken - diagnosis.capacity),
+                     is_idle ? ", which lie idle between buffers" : "");
+}
+
 }  // namespace trainer

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/bytes.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/fix_list.h"
@@ -92,6 +94,34 @@ std::string outside(const OutOfMemoryEvent& event, const Style& style) {
   return text;
 }
 
+std::string headline(const OutOfMemoryContext& context) {
+  const bool is_loading = context.step == 0 && context.phase != Phase::eval;
+  const std::string when =
+      is_loading ? "while loading" : fmt::format("in step {}, {}", format_count(context.step), name_of(context.phase));
+  const std::string layer = context.layer.empty() ? "" : fmt::format(", layer {}", context.layer);
+  if (context.refused_peak)
+    return fmt::format("Out of memory for the one segment that holds every buffer; most of it is in use {}{}.", when,
+                       layer);
+  return fmt::format("Out of memory {}{}: {} for {}.", when, layer, format_bytes(context.failure.requested),
+                     context.buffer);
+}
+
+std::string line_to_paste(const OutOfMemoryReportOptions& options, const Change& fix, const Style& style) {
+  std::vector<std::string> words = {"run", options.config_path.empty() ? "CONFIG" : options.config_path};
+  for (std::string& word : merged_overrides(options.overrides, fix.set)) words.push_back(std::move(word));
+  using Holds = OutOfMemoryReportOptions::Holds;
+  const bool resumes = options.holds == Holds::own_run && fix.numbers == NumbersEffect::same_bits;
+  std::string text = "Paste the first";
+  if (resumes) {
+    words.emplace_back("--resume");
+    text += ", which goes on from the step that was saved";
+  } else if (options.holds != Holds::nothing) {
+    words.emplace_back("--overwrite");
+    text += ", which replaces the run in its folder";
+  }
+  return wrap(text, static_cast<std::size_t>(style.width)) + ":\n" + pasted_command(words, style);
+}
+
 }  // namespace
 
 std::string out_of_memory_message(const AllocationFailure& failure, const std::string& device) {
@@ -105,10 +135,9 @@ std::string out_of_memory_message(const AllocationFailure& failure, const std::s
       format_bytes(reserved - allocated));
 }
 
-std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
-                                 const Style& style) {
+std::string out_of_memory_findings(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                   const Style& style) {
   const OutOfMemoryContext& context = event.context;
-  const std::vector<Change>& fixes = event.fixes;
   const AllocationFailure& failure = context.failure;
   const std::int64_t allocated = context.allocated();
   const std::string message =
@@ -120,13 +149,14 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
   text += heading(style, context.refused_peak ? "Who would hold it at the peak" : "Who holds it");
   text += category_table(context.live.by_category, allocated, style);
   text += '\n' + layer_table(context.live.by_layer, allocated, style);
-  if (!context.live.top.empty()) text += '\n' + buffer_table(context.live.top, allocated, style);
+  if (options.full && !context.live.top.empty()) text += '\n' + buffer_table(context.live.top, allocated, style);
 
   if (!event.outside_allocator.empty() || !event.other_processes.empty())
     text += heading(style, "Outside the allocator") + outside(event, style);
 
-  const std::string chart =
-      memory_chart(context.timeline, options.layer_labels, style, context.refused_peak ? 0 : failure.rounded);
+  const std::string chart = options.full ? memory_chart(context.timeline, options.layer_labels, style,
+                                                        context.refused_peak ? 0 : failure.rounded)
+                                         : "";
   if (!chart.empty())
     text +=
         heading(style, context.refused_peak ? "The step of the peak (allocated)" : "The step until then (allocated)") +
@@ -134,27 +164,31 @@ std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemor
 
   if (const std::string reasons = diagnosis_text(event.diagnosis, style); !reasons.empty())
     text += heading(style, "Why it does not fit, and what is not enough") + reasons;
-
-  text += heading(style, "What to change, each planned again");
-  text += fix_list(fixes, style);
-  if (!fixes.empty() && fixes.front().fits) {
-    std::vector<std::string> words = merged_overrides(options.overrides, fixes.front().set);
-    words.insert(words.begin(), {"trainer", "run", options.config_path.empty() ? "CONFIG" : options.config_path});
-    using Holds = OutOfMemoryReportOptions::Holds;
-    const bool resumes = options.holds == Holds::own_run && fixes.front().numbers == NumbersEffect::same_bits;
-    if (options.holds != Holds::nothing) words.emplace_back(resumes ? "--resume" : "--overwrite");
-    const std::string indent(4, ' ');
-    text += "  For example:\n" + indent +
-            folded_shell_words(words, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';
-    if (resumes)
-      text += "  It goes on from the step that was saved.\n";
-    else if (options.holds != Holds::nothing)
-      text += "  It starts anew, and replaces the run in the output folder; output=FOLDER leaves that one alone.\n";
-  }
-
-  text += heading(style, "Words");
-  text += memory_glossary(style);
+  if (options.full) text += heading(style, "Words") + memory_glossary(style);
   return text;
+}
+
+std::string out_of_memory_ending(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                 const Style& style) {
+  const std::vector<Change>& fixes = event.fixes;
+  const auto width = static_cast<std::size_t>(style.width);
+  std::string text = '\n' + paint(style, Ink::red, wrap(headline(event.context), width)) + '\n';
+  if (const std::string missing = missing_memory_text(event.diagnosis); !missing.empty())
+    text += wrap(missing, width) + '\n';
+  text += heading(style, "What to change so that it fits, each planned again");
+  text += fix_list(fixes, style, options.full ? fixes.size() : num_fixes_of_ending);
+  if (!fixes.empty() && fixes.front().fits) text += line_to_paste(options, fixes.front(), style);
+  if (!options.full && !options.file.empty()) {
+    const std::size_t num_more = fixes.size() - std::min(fixes.size(), num_fixes_of_ending);
+    text += fmt::format("The whole report{}: {}\n", num_more > 0 ? fmt::format(", with {} more", num_more) : "",
+                        options.file);
+  }
+  return text;
+}
+
+std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                 const Style& style) {
+  return out_of_memory_findings(event, options, style) + out_of_memory_ending(event, options, style);
 }
 
 }  // namespace trainer

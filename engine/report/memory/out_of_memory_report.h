@@ -20,15 +20,26 @@ struct OutOfMemoryReportOptions {
     own_run,    ///< a checkpoint of the run that failed: a change that keeps the bits can go on from it
     other_run,  ///< a former one, which the run that failed was to replace
   } holds = Holds::nothing;
+  std::string file{};  ///< that holds the whole report
+  bool full = true;    ///< else shortened, with the first three changes
 };
 
 /// "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of …": one paragraph without line
 /// breaks, in the words of PyTorch's message. As there, what was tried is the segment, not the request.
 std::string out_of_memory_message(const AllocationFailure& failure, const std::string& device);
 
-/// The whole report: the message; where it happened; the allocator's counters; who holds the memory, by category, by
-/// layer, in the largest buffers, and outside the allocator, other processes included; the step so far as a chart;
-/// changes that were planned and fit; the words explained.
+/// What was found: the message; where it happened; the allocator's counters; who holds the memory, by category, by
+/// layer, in the largest buffers, and outside the allocator, other processes included; the step so far as a chart; why
+/// it does not fit; the words explained. Shortened, it has neither buffers nor chart nor words.
+std::string out_of_memory_findings(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                   const Style& style);
+
+/// What stands last on the screen: who lacked how much, where; changes that were planned and fit; one of them to paste.
+/// Shortened, it leaves a terminal of 80 columns and 24 lines room for the prompt.
+std::string out_of_memory_ending(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
+                                 const Style& style);
+
+/// Both.
 std::string out_of_memory_report(const OutOfMemoryEvent& event, const OutOfMemoryReportOptions& options,
                                  const Style& style);
 

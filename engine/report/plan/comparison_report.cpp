@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "engine/bytes.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
 #include "engine/report/text/text_table.h"
 
 namespace trainer {
 namespace {
-
-constexpr int width_of_all_columns = 96;
 
 std::string spare_text(const PlannedTarget& target) {
   const std::int64_t spare = target.capacity - target.peak_reserved;
@@ -24,13 +23,26 @@ std::string batch_text(const PlannedTarget& target) {
   return *target.batch_size_that_fits > 0 ? format_count(*target.batch_size_that_fits) : "none found";
 }
 
+/// The first that does not fit, else the first.
+std::string command_for_one(const PlanComparison& comparison, const Style& style) {
+  const auto& targets = comparison.targets;
+  const auto is_asked_for = [](const PlannedTarget& target) { return target.problem.empty() && !target.fits; };
+  const auto found = std::find_if(targets.begin(), targets.end(), is_asked_for);
+  const PlannedTarget& target = found != targets.end() ? *found : targets.front();
+  std::vector<std::string> words = {"plan", comparison.config_path};
+  words.insert(words.end(), comparison.overrides.begin(), comparison.overrides.end());
+  if (!target.gpu_given.empty()) words.insert(words.end(), {"--gpu", target.gpu_given});
+  if (!target.capacity_given.empty()) words.insert(words.end(), {"--capacity", target.capacity_given});
+  return pasted_command(words, style, "    ");
+}
+
 std::string sentences(const PlanComparison& comparison, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text;
   const auto add = [&](const std::string& sentence) { text += "  " + wrap(sentence, width - 2, "  ") + '\n'; };
   for (const PlannedTarget& target : comparison.targets) {
-    if (!target.problem.empty()) add(fmt::format("{}: {}", target.target, target.problem));
-    if (!target.note.empty()) add(fmt::format("{}: {}", target.target, target.note));
+    if (!target.problem.empty()) add(fmt::format("{}: {}", target.target(), target.problem));
+    if (!target.note.empty()) add(fmt::format("{}: {}", target.target(), target.note));
   }
   const auto& targets = comparison.targets;
   if (std::any_of(targets.begin(), targets.end(), [](const PlannedTarget& target) { return !target.fits; }))
@@ -40,33 +52,29 @@ std::string sentences(const PlanComparison& comparison, const Style& style) {
   if (described != targets.end())
     add("GPUs are described by their profiles, as they are when nothing else uses them; nothing has run.");
   add("Times are predicted.");
-  add(fmt::format("For one of them in full, with what to change: trainer plan {} {}", comparison.config_path,
-                  described != targets.end() ? "--gpu NAME" : "--capacity SIZE"));
+  text += "  For one of them in full, with what to change:\n" + command_for_one(comparison, style);
   return text;
 }
 
 }  // namespace
 
 std::string comparison_report(const PlanComparison& comparison, const Style& style) {
-  const bool is_wide = style.width >= width_of_all_columns;
   std::vector<TextTable::Column> columns = {{"target", Align::left},
                                             {"fits", Align::left},
                                             {"capacity"},
                                             {"reserves"},
                                             {"to spare"},
                                             {"batch that fits"},
-                                            {"a step"}};
-  if (is_wide) columns.push_back({"samples/s"});
-  TextTable table(columns);
+                                            {"a step"},
+                                            {"samples/s", Align::right, Narrow::is_left_out}};
+  TextTable table(std::move(columns));
   for (const PlannedTarget& target : comparison.targets) {
-    std::vector<std::string> row = {target.target, target.fits ? "yes" : "no", format_bytes(target.capacity)};
+    std::vector<std::string> row = {target.target(), target.fits ? "yes" : "no", format_bytes(target.capacity)};
     if (!target.problem.empty()) {
-      row.insert(row.end(), {"-", "-", "-", "-"});
-      if (is_wide) row.emplace_back("-");
+      row.insert(row.end(), {"-", "-", "-", "-", "-"});
     } else {
       row.insert(row.end(), {format_bytes(target.peak_reserved), spare_text(target), batch_text(target),
-                             step_time_text(target.step_seconds)});
-      if (is_wide) row.push_back(samples_per_second_text(target.samples_per_second));
+                             step_time_text(target.step_seconds), samples_per_second_text(target.samples_per_second)});
     }
     table.add_row(std::move(row));
   }

@@ -11,6 +11,7 @@
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
 #include "engine/report/text/text_table.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -26,10 +27,11 @@ std::string capacity_text(const FitFindings& findings) {
 }
 
 std::string pasted_line(const FitFindings& findings, const std::vector<std::string>& set, const Style& style) {
-  std::vector<std::string> words = merged_overrides(findings.overrides, set);
-  words.insert(words.begin(), {"trainer", "run", findings.config_path});
-  const std::string indent(2, ' ');
-  return indent + folded_shell_words(words, width_of(style) - indent.size(), indent) + '\n';
+  std::vector<std::string> further = set;
+  if (!findings.capacity_given.empty()) further.push_back("memory.limit=" + findings.capacity_given);
+  std::vector<std::string> words = {"run", findings.config_path};
+  for (std::string& word : merged_overrides(findings.overrides, further)) words.push_back(std::move(word));
+  return pasted_command(words, style);
 }
 
 std::string place_of(const OutOfMemoryContext& failure) {
@@ -115,16 +117,18 @@ std::string choice_table(const FitFindings& findings, const Style& style) {
 }
 
 std::string time_origin(const FitFindings& findings) {
+  const std::string bench = trainer_command("bench");
   switch (findings.rates) {
     case MachineRates::Origin::assumed:
-      return fmt::format(
-          "Times are predicted for {}: their ratios are better than they are; 'trainer bench' measures this one.",
-          findings.rates_source.empty() ? "an assumed machine of this kind"
-                                        : findings.rates_source + ", assumed since no profile is of this one");
+      return fmt::format("Times are predicted for {}: their ratios are better than they are; '{}' measures this one.",
+                         findings.rates_source.empty()
+                             ? "an assumed machine of this kind"
+                             : findings.rates_source + ", assumed since no profile is of this one",
+                         bench);
     case MachineRates::Origin::profile:
       return fmt::format("Times are predicted from the peaks and the bandwidth in {}.", findings.rates_source);
     case MachineRates::Origin::measured:
-      return fmt::format("Times are predicted from what 'trainer bench' measured here ({}).", findings.rates_source);
+      return fmt::format("Times are predicted from what '{}' measured here ({}).", bench, findings.rates_source);
   }
   return "";
 }
@@ -145,9 +149,9 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
             wrap(fmt::format("Nothing was found that keeps {} an update and fits {}.", batch, capacity_text(findings)),
                  width_of(style))) +
         '\n';
-    return text +
-           fit_paragraph(as_is + " 'trainer plan' looks for changes of the batch, the optimizer and the model, too.",
-                         style);
+    return text + fit_paragraph(fmt::format("{} '{}' looks for changes of the batch, the optimizer and the model, too.",
+                                            as_is, trainer_command("plan")),
+                                style);
   }
   text += paint(style, Ink::green,
                 wrap(fmt::format("{} that keep{} {} an update fit{} {}; the fastest first.",

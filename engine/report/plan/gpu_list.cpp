@@ -18,12 +18,12 @@ std::string format_rate(double teraflops) { return teraflops > 0 ? fmt::format("
 
 std::string gpu_profile_table(const std::vector<GpuProfile>& profiles, const Style& style) {
   TextTable table({{"--gpu", Align::left},
-                   {"name", Align::left},
+                   {"name", Align::left, Narrow::gives_way},
                    {"memory"},
                    {"for tensors"},
                    {"bandwidth"},
                    {"FP32"},
-                   {"TF32"},
+                   {"TF32", Align::right, Narrow::is_left_out},
                    {"FP16"}});
   for (const GpuProfile& profile : profiles) {
     table.add_row({short_name(profile), profile.name, format_bytes(profile.total_bytes),

@@ -135,7 +135,7 @@ std::string plan_json(const PlanFindings& findings) {
 std::string comparison_json(const PlanComparison& comparison) {
   Json targets = Json::array();
   for (const PlannedTarget& target : comparison.targets) {
-    Json entry = {{"target", target.target},
+    Json entry = {{"target", target.target()},
                   {"device", {{"kind", target.device_kind}, {"name", target.device_name}}},
                   {"profile", target.profile.empty() ? Json(nullptr) : Json(target.profile)},
                   {"fits", target.fits},

@@ -10,10 +10,19 @@
 #include "engine/report/plan/plan_peak.h"
 #include "engine/report/plan/plan_stages.h"
 #include "engine/report/plan/verification_report.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
 
 namespace trainer {
 namespace {
+
+std::string place_in_plan(const OutOfMemoryContext& failure) {
+  return fmt::format("{}, {}, {}",
+                     failure.step == 0 && failure.phase != Phase::eval
+                         ? "while loading"
+                         : fmt::format("in step {}", format_count(failure.step)),
+                     name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
+}
 
 std::string verdict(const PlanFindings& findings, const Style& style) {
   const std::string capacity =
@@ -48,11 +57,7 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
                             : "");
   if (findings.plan.failure) {
     const OutOfMemoryContext& failure = *findings.plan.failure;
-    const std::string place = fmt::format("{}, {}, {}",
-                                          failure.step == 0 && failure.phase != Phase::eval
-                                              ? "while loading"
-                                              : fmt::format("in step {}", format_count(failure.step)),
-                                          name_of(failure.phase), failure.layer.empty() ? "(no layer)" : failure.layer);
+    const std::string place = place_in_plan(failure);
     text += failure.refused_peak
                 ? fmt::format(" It would fail while loading, for the one segment of {}; most of it is for the peak {}.",
                               format_bytes(failure.failure.segment_bytes), place)
@@ -104,24 +109,51 @@ std::string predicted_time(const PlanFindings& findings, const Style& style) {
          '\n';
 }
 
-std::string changes(const PlanFindings& findings, const Style& style) {
-  std::string text;
-  if (const std::string reasons = diagnosis_text(findings.diagnosis, style); !reasons.empty())
-    text += heading(style, "Why it does not fit, and what is not enough") + reasons;
-  text += heading(style, "What to change, each planned again");
+std::string headline(const PlanFindings& findings) {
+  std::string text = fmt::format("Does not fit {}", findings.device_name);
+  if (findings.plan.failure) {
+    const OutOfMemoryContext& failure = *findings.plan.failure;
+    text += fmt::format(": out of memory {}{}", place_in_plan(failure),
+                        failure.refused_peak ? "" : fmt::format(", for {}", failure.buffer));
+  }
+  return text + '.';
+}
+
+/// What plans the change for the same target, or starts the run that it makes fit here.
+std::string line_to_paste(const PlanFindings& findings, const Change& fix, const Style& style) {
+  const bool is_here = findings.gpu_given.empty() && findings.capacity_given.empty();
+  std::vector<std::string> words = {is_here ? "run" : "plan", findings.config_path};
+  for (std::string& word : merged_overrides(findings.overrides, fix.set)) words.push_back(std::move(word));
+  if (!findings.gpu_given.empty()) words.insert(words.end(), {"--gpu", findings.gpu_given});
+  if (!findings.capacity_given.empty()) words.insert(words.end(), {"--capacity", findings.capacity_given});
+  return fmt::format("Paste the first{}:\n{}", is_here ? "" : ", to plan it as a whole", pasted_command(words, style));
+}
+
+/// What stands last on the screen where it does not fit.
+std::string ending(const PlanFindings& findings, const Style& style, bool full) {
+  const auto width = static_cast<std::size_t>(style.width);
+  const std::vector<Change>& fixes = findings.fixes;
+  std::string text = '\n' + paint(style, Ink::red, wrap(headline(findings), width)) + '\n';
+  if (const std::string missing = missing_memory_text(findings.diagnosis); !missing.empty())
+    text += wrap(missing, width) + '\n';
   if (findings.largest_batch_size > 0) {
-    text += fmt::format("  A batch of {} fits{} (now {}).\n", format_count(findings.largest_batch_size),
+    text += fmt::format("A batch of {} fits{} (now {}).\n", format_count(findings.largest_batch_size),
                         findings.one_sample_more_is_too_many ? ", and one sample more does not" : "",
                         format_count(findings.batch_size));
   } else if (findings.one_sample_is_too_many) {
-    text += "  A batch of 1 does not fit either.\n";
+    text += "A batch of 1 does not fit either.\n";
   }
-  return text + fix_list(findings.fixes, style);
+  text += heading(style, "What to change so that it fits, each planned again");
+  text += fix_list(fixes, style, full ? fixes.size() : num_fixes_of_ending);
+  if (!full && fixes.size() > num_fixes_of_ending)
+    text += fmt::format("  {} more with --full.\n", fixes.size() - num_fixes_of_ending);
+  if (!fixes.empty() && fixes.front().fits) text += line_to_paste(findings, fixes.front(), style);
+  return text;
 }
 
 }  // namespace
 
-std::string plan_report(const PlanFindings& findings, const Style& style) {
+std::string plan_report(const PlanFindings& findings, const Style& style, bool full) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text = wrap(fmt::format("Plan of {}: {} of batch {} on {} ({})", findings.experiment_name,
                                       format_number_of(findings.total_steps, "step"), format_count(findings.batch_size),
@@ -140,7 +172,11 @@ std::string plan_report(const PlanFindings& findings, const Style& style) {
     text += heading(style, findings.process.includes_allocator ? "What the process holds" : "What the host holds") +
             process;
   text += peak_report(findings, style);
-  if (!findings.plan.fits) text += changes(findings, style);
+  if (!findings.plan.fits) {
+    if (const std::string reasons = diagnosis_text(findings.diagnosis, style); !reasons.empty())
+      text += heading(style, "Why it does not fit, and what is not enough") + reasons;
+    text += ending(findings, style, full);
+  }
   if (findings.verification)
     text += heading(style, "Predicted against measured") + verification_report(*findings.verification, style);
   return text;

@@ -68,13 +68,13 @@ std::string summary_table(const Program& program, const Style& style) {
                    {"kind", Align::left},
                    {"output", Align::left},
                    {"parameters"},
-                   {"FLOPs"},
-                   {"parameter bytes"},
-                   {"activation bytes"}});
+                   {"their bytes"},
+                   {"FLOPs", Align::right, Narrow::is_left_out},
+                   {"activations"}});
   const std::vector<LayerFigures> figures = figures_of(program);
   const auto add = [&](std::string path, std::string kind, std::string output, const LayerFigures& layer) {
     table.add_row({std::move(path), std::move(kind), std::move(output), format_count(layer.num_parameters),
-                   format_flops(layer.flops), format_bytes(layer.parameter_bytes),
+                   format_bytes(layer.parameter_bytes), format_flops(layer.flops),
                    format_bytes(layer.activation_bytes)});
   };
   for (std::size_t i = 0; i < program.layers.size(); ++i)

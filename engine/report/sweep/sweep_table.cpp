@@ -61,7 +61,11 @@ SweepTable::SweepTable(const std::vector<SweptKey>& keys, bool plan_only, const 
   };
   for (const What least : {What::seconds, What::used, What::accuracy, What::loss}) {
     if (total() <= static_cast<std::size_t>(style.width)) break;
-    std::erase_if(columns_, [&](const Column& column) { return column.what == least; });
+    std::erase_if(columns_, [&](const Column& column) {
+      if (column.what != least) return false;
+      left_out_ += (left_out_.empty() ? "" : ", ") + column.title;
+      return true;
+    });
   }
 }
 

@@ -18,6 +18,8 @@ class SweepTable {
 
   /// Without a newline.
   std::string titles() const;
+  /// Titles of the columns for which the style leaves no room; empty: there are all.
+  const std::string& left_out() const { return left_out_; }
   /// `kept`: the row is from before this sweep.
   std::string line(const SweepRow& row, bool kept) const;
 
@@ -44,6 +46,7 @@ class SweepTable {
   static std::string cell(const Column& column, const SweepRow& row, bool kept);
 
   std::vector<Column> columns_;
+  std::string left_out_;
   Style style_;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/report/text/style.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 
@@ -21,15 +22,18 @@ std::string samples_per_second_text(double rate) {
 }
 
 std::string rates_sentence(MachineRates::Origin origin, const std::string& source) {
+  const std::string bench = trainer_command("bench");
   switch (origin) {
     case MachineRates::Origin::assumed:
       return source.empty()
-                 ? "Assumed for a machine like this: 'trainer bench' measures it."
-                 : fmt::format("Assumed for {}, since no profile is of this one: 'trainer bench' measures it.", source);
+                 ? fmt::format("The time is assumed for a machine like this; '{}' measures this one.", bench)
+                 : fmt::format("The time is assumed for {}, since no profile is of this machine; '{}' measures it.",
+                               source, bench);
     case MachineRates::Origin::profile:
-      return "By the published peaks of that GPU and the shares of them that kernels usually reach.";
+      return "The time follows from the published peaks of that GPU and the shares of them that kernels usually reach.";
     case MachineRates::Origin::measured:
-      return "By what 'trainer bench' measured on this machine" + (source.empty() ? "." : " (" + source + ").");
+      return fmt::format("The time follows from what '{}' measured on this machine{}.", bench,
+                         source.empty() ? "" : " (" + source + ")");
   }
   return "";
 }

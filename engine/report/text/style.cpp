@@ -63,6 +63,16 @@ std::size_t end_of_word(std::string_view text, std::size_t begin) {
   return end == std::string_view::npos ? text.size() : end;
 }
 
+/// Where the line's last column begins, if not behind `most`; else where its text does.
+std::size_t last_column_of(std::string_view line, std::size_t most) {
+  std::size_t column = std::min(line.find_first_not_of(' '), line.size());
+  for (std::size_t gap = line.find("  ", column); gap < most; gap = line.find("  ", gap)) {
+    gap = std::min(line.find_first_not_of(' ', gap), line.size());
+    if (gap <= most) column = gap;
+  }
+  return column;
+}
+
 }  // namespace
 
 std::string paint(const Style& style, Ink ink, std::string_view text) {
@@ -140,6 +150,26 @@ std::string wrap(std::string_view text, std::size_t width, std::string_view inde
     }
     result += word;
     column += columns;
+  }
+  return result;
+}
+
+std::string wrap_lines(std::string_view text, std::size_t width) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const bool has_end = end < text.size();
+    text.remove_prefix(end + (has_end ? 1 : 0));
+    if (display_width(line) <= width) {
+      result += line;
+    } else {
+      const std::size_t column = last_column_of(line, width / 2);
+      result += line.substr(0, column);
+      for (const char c : wrap(line.substr(column), width - column))
+        result += c == '\n' ? '\n' + std::string(column, ' ') : std::string(1, c);
+    }
+    if (has_end) result += '\n';
   }
   return result;
 }

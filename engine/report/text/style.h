@@ -36,6 +36,10 @@ std::string pad_left(std::string_view text, std::size_t width);
 /// A number and its unit stay together. No newline at the end.
 std::string wrap(std::string_view text, std::size_t width, std::string_view indent = "");
 
+/// Each line that is wider than `width` broken so; what goes on starts below the line's last column, which two spaces
+/// part from the one before it.
+std::string wrap_lines(std::string_view text, std::size_t width);
+
 /// "1,234,567": for counts that people read.
 std::string format_count(std::int64_t count);
 /// "0.42 s", "1 min 05 s", "2 h 03 min".

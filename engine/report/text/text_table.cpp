@@ -16,26 +16,38 @@ void TextTable::add_rule() { rows_.emplace_back(); }
 
 std::string TextTable::render(const Style& style, int indent) const {
   constexpr std::size_t gap = 2;
-  constexpr std::size_t narrowest_first_column = 8;
+  constexpr std::size_t narrowest_cut = 8;
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(display_width(column.title));
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
 
+  const auto allowed = static_cast<std::size_t>(std::max(style.width, 60));
   std::size_t total = static_cast<std::size_t>(indent) + gap * (columns_.size() - 1);
   for (const std::size_t width : widths) total += width;
-  const auto allowed = static_cast<std::size_t>(std::max(style.width, 60));
+  std::vector<bool> is_shown(columns_.size(), true);
+  std::string left_out;
+  for (std::size_t i = columns_.size(); i-- > 0 && total > allowed;) {
+    if (columns_[i].narrow != Narrow::is_left_out) continue;
+    is_shown[i] = false;
+    total -= gap + widths[i];
+    left_out = columns_[i].title + (left_out.empty() ? "" : ", ") + left_out;
+  }
+  const auto cut = std::find_if(columns_.begin(), columns_.end(),
+                                [](const Column& column) { return column.narrow == Narrow::gives_way; });
+  const auto cut_column = static_cast<std::size_t>(cut == columns_.end() ? 0 : cut - columns_.begin());
   if (total > allowed) {
+    std::size_t& width = widths[cut_column];
     const std::size_t excess = total - allowed;
-    widths[0] =
-        widths[0] > excess + narrowest_first_column ? widths[0] - excess : std::min(widths[0], narrowest_first_column);
+    width = width > excess + narrowest_cut ? width - excess : std::min(width, narrowest_cut);
   }
 
   const auto line_of = [&](const std::vector<std::string>& cells) {
     std::string line(static_cast<std::size_t>(indent), ' ');
     for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (!is_shown[i]) continue;
       if (i > 0) line.append(gap, ' ');
-      const std::string cell = i == 0 ? cut_to_width(cells[i], widths[i]) : cells[i];
+      const std::string cell = i == cut_column ? cut_to_width(cells[i], widths[i]) : cells[i];
       line += columns_[i].align == Align::left ? pad_right(cell, widths[i]) : pad_left(cell, widths[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
@@ -52,12 +64,15 @@ std::string TextTable::render(const Style& style, int indent) const {
       text += line_of(row) + '\n';
       continue;
     }
-    std::size_t ruled = gap * (columns_.size() - 1);
-    for (const std::size_t width : widths) ruled += width;
+    std::size_t ruled = 0;
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (is_shown[i]) ruled += widths[i] + (i > 0 ? gap : 0);
     std::string rule;
     for (std::size_t i = 0; i < ruled; ++i) rule += "─";
     text += std::string(static_cast<std::size_t>(indent), ' ') + paint(style, Ink::dim, rule) + '\n';
   }
+  if (!left_out.empty())
+    text += std::string(static_cast<std::size_t>(indent), ' ') + "Left out at this width: " + left_out + ".\n";
   return text;
 }
 

@@ -10,13 +10,21 @@ namespace trainer {
 
 enum class Align : std::uint8_t { left, right };
 
-/// Columns of text, each as wide as its widest cell, two spaces apart. The first column gives way, cut with "…",
-/// where a line would be wider than the style allows.
+/// What becomes of a column where a line would be wider than the style allows.
+enum class Narrow : std::uint8_t {
+  stays,
+  is_left_out,  ///< the last of these first, which a line below the table then says
+  gives_way,    ///< where that is not enough: its cells are cut with "…"
+};
+
+/// Columns of text, each as wide as its widest cell, two spaces apart. Where no column is said to give way, the first
+/// does.
 class TextTable {
  public:
   struct Column {
     std::string title;
     Align align = Align::right;
+    Narrow narrow = Narrow::stays;
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

@@ -65,6 +65,7 @@ void ReplacedRun::bring_back() const {
   // What is there beside it is the new run's.
   move_entry(output_ + "/" + events_file, output_ + "/" + failed_events_file);
   remove_all_of(output_ + "/" + config_file);
+  remove_all_of(output_ + "/" + out_of_memory_file);
   for (const std::string& name : own_checkpoint_entries(checkpoints())) remove_all_of(checkpoints() + "/" + name);
   move_entry(aside(), moving());
   sync_directory(output_);

@@ -42,11 +42,11 @@ bool is_unfinished(const std::string& name) {
          name.starts_with(fmt::format(".{}.", best_link));
 }
 
-/// Whether there is nothing under the path that runs could not have written; what is no file, a pipe, keeps nothing.
-bool may_be_events(const std::string& path) {
+/// Whether there is nothing under the path that runs could not have written, which begins so; what is no file, a pipe,
+/// keeps nothing.
+bool may_be_own(const std::string& path, std::string_view beginning) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return true;
-  constexpr std::string_view beginning = R"({"event":")";
   std::string found(beginning.size(), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(found.data(), static_cast<std::streamsize>(found.size()));
@@ -82,12 +82,13 @@ bool RunDirectory::holds_run() const {
 
 void RunDirectory::check_files() const {
   const std::string events = path_ + "/" + events_file, config = path_ + "/" + config_file;
-  if (!may_be_events(events)) {
-    throw DataError(
-        fmt::format("{} was not written by trainer, and the run's events would replace it; output=FOLDER writes "
-                    "elsewhere",
-                    events));
-  }
+  const auto check_is_own = [](const std::string& file, std::string_view beginning, const char* what) {
+    if (!may_be_own(file, beginning))
+      throw DataError(fmt::format(
+          "{} was not written by trainer, and {} would replace it; output=FOLDER writes elsewhere", file, what));
+  };
+  check_is_own(events, R"({"event":")", "the run's events");
+  check_is_own(out_of_memory_path(), out_of_memory_words, "the report of an out-of-memory");
   if (exists(config) && !exists(events) && checkpoint_steps().empty()) {
     throw DataError(
         fmt::format("{} is not of a run: there are neither events nor checkpoints beside it; move it away, or write "
@@ -179,6 +180,15 @@ void RunDirectory::settle(std::int64_t step, std::int64_t best_step, std::int64_
     if (steps[i] != best_step) remove_whole(checkpoint_path(steps[i]));
   }
   if (const ReplacedRun replaced(path_); replaced.is_aside()) replaced.remove();
+}
+
+void RunDirectory::write_out_of_memory(const std::string& report) const {
+  if (may_be_own(out_of_memory_path(), out_of_memory_words)) write_file_durably(out_of_memory_path(), report);
+}
+
+void RunDirectory::remove_out_of_memory() const {
+  std::error_code ignored;
+  if (may_be_own(out_of_memory_path(), out_of_memory_words)) fs::remove(out_of_memory_path(), ignored);
 }
 
 void RunDirectory::write_config(const std::string& yaml) const {

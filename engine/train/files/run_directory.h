@@ -13,7 +13,10 @@ inline constexpr const char* config_file = "config.yaml";
 inline constexpr const char* events_file = "events.jsonl";
 inline constexpr const char* failed_events_file = "events.failed.jsonl";
 /// All files that runs write into their folder beside checkpoints/.
-inline constexpr std::array own_run_files = {config_file, events_file, failed_events_file};
+inline constexpr const char* out_of_memory_file = "out_of_memory.txt";
+/// Its first words, by which it is told from somebody else's file.
+inline constexpr const char* out_of_memory_words = "Out of memory";
+inline constexpr std::array own_run_files = {config_file, events_file, failed_events_file, out_of_memory_file};
 
 /// The names in a checkpoints/ that runs made: of checkpoints, and the links.
 std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints);
@@ -49,6 +52,12 @@ class RunDirectory {
   void settle(std::int64_t step, std::int64_t best_step, std::int64_t keep) const;
 
   void write_config(const std::string& yaml) const;
+
+  std::string out_of_memory_path() const { return path_ + "/" + out_of_memory_file; }
+  /// What a run that ended out of memory had to say; `report` begins with out_of_memory_words. Throws DataError.
+  void write_out_of_memory(const std::string& report) const;
+  /// Removes the report of an earlier run.
+  void remove_out_of_memory() const;
 
  private:
   std::string path_;

@@ -17,6 +17,7 @@
 #include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/train/files/durable_file.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -74,7 +75,8 @@ std::string rates_path(std::string_view device_name) {
   if (folder.empty()) {
     const std::string home = variable("HOME");
     if (home.empty())
-      throw DataError("there is no place for the speeds that trainer bench measures: set HOME or XDG_CACHE_HOME");
+      throw DataError(fmt::format("there is no place for the speeds that '{}' measures: set HOME or XDG_CACHE_HOME",
+                                  trainer_command("bench")));
     folder = fs::path(home) / ".cache";
   }
   std::string name;
@@ -116,8 +118,8 @@ std::optional<MachineRates> read_rates(const std::string& path, std::string_view
   if (!fs::exists(path, error) && !error) return std::nullopt;
   constexpr std::size_t most_bytes = std::size_t{1} << 20;
   const auto refused = [&](const std::string& why) {
-    return DataError(
-        fmt::format("the measured speeds in {} cannot be used: {}; trainer bench measures them anew", path, why));
+    return DataError(fmt::format("the measured speeds in {} cannot be used: {}; '{}' measures them anew", path, why,
+                                 trainer_command("bench")));
   };
   try {
     const std::optional<Json> json = parse_json<Json>(read_text_file(path, most_bytes));

@@ -40,11 +40,10 @@ TEST_CASE("the report tells where, how much, who, and what to change") {
   CHECK(has(report,
             "  1. train.batch_size=16 train.accumulation_steps=4\n"
             "     64 samples an update, 16 at a time\n"
-            "     fits: peak 4.00 MiB reserved of 8.00 MiB; same result but for rounding;"));
-  CHECK(has(report, "1.25 times"));
-  CHECK(has(report, "     does not fit: peak 9.00 MiB reserved of 8.00 MiB; changes the result; about the same"));
+            "     4.00 MiB of 8.00 MiB; same result but for rounding; 1.25 x the time a sample\n"));
+  CHECK(has(report, "     does not fit, 9.00 MiB of 8.00 MiB; changes the result; about the same time a sample\n"));
   CHECK(has(report,
-            "  For example:\n    trainer run mnist.yaml seed=2 train.batch_size=16 train.accumulation_steps=4\n"));
+            "Paste the first:\n  trainer run mnist.yaml seed=2 train.batch_size=16 train.accumulation_steps=4\n"));
   CHECK(has(report, "  reserved           segments held from the device"));
 }
 
@@ -190,9 +189,54 @@ TEST_CASE("the line to paste replaces or resumes the run that the output folder 
   };
   event.fixes.front().numbers = NumbersEffect::same_rounding;
   CHECK(says(Holds::other_run, "train.accumulation_steps=4 --overwrite\n"));
-  CHECK(says(Holds::own_run, "train.accumulation_steps=4 --overwrite\n  It starts anew, and replaces the run"));
+  CHECK(says(Holds::own_run, "Paste the first, which replaces the run in its folder"));
+  CHECK(says(Holds::own_run, "train.accumulation_steps=4 --overwrite\n"));
   CHECK_FALSE(says(Holds::nothing, "train.accumulation_steps=4 --"));
   event.fixes.front().numbers = NumbersEffect::same_bits;
-  CHECK(says(Holds::own_run, "train.accumulation_steps=4 --resume\n  It goes on from the step that was saved.\n"));
+  CHECK(says(Holds::own_run, "Paste the first, which goes on from the step that was saved:\n"));
+  CHECK(says(Holds::own_run, "train.accumulation_steps=4 --resume\n"));
   CHECK(says(Holds::other_run, "train.accumulation_steps=4 --overwrite\n"));
+}
+
+TEST_CASE("the end of the report leaves a terminal of 80 columns and 24 lines room for the prompt") {
+  OutOfMemoryEvent event{sample_context(), sample_fixes()};
+  event.fixes.insert(event.fixes.begin(), sample_fixes().front());
+  event.fixes.front().set = {"train.amp=bf16", "memory.gradients=16bit", "memory.master_weights=false"};
+  event.fixes.front().parts = {Effect::half_operands, Effect::half_gradients, Effect::half_weights};
+  event.fixes.front().peak_reserved = (std::int64_t{1} << 30) - 1024;
+  Diagnosis& diagnosis = event.diagnosis;
+  diagnosis.is_known = true;
+  diagnosis.capacity = 8 << 20;
+  diagnosis.peak_requested = diagnosis.peak_reserved = 12 << 20;
+  OutOfMemoryReportOptions options = {"cpu",
+                                      {},
+                                      "configs/cifar10_resnet18.yaml",
+                                      {"train.epochs=20", "seed=2"},
+                                      OutOfMemoryReportOptions::Holds::own_run};
+  options.file = "runs/cifar10-resnet18/out_of_memory.txt";
+  options.full = false;
+  const Style narrow = {.color = false, .width = 80};
+  const std::string ending = out_of_memory_ending(event, options, narrow);
+  INFO(ending);
+  const std::vector<std::string> lines = lines_of(ending);
+  CHECK(lines.size() <= 23);
+  for (const std::string& line : lines) CHECK(display_width(line) <= 80);
+  CHECK(has(ending, "Out of memory in step 3, backward, layer 2 (conv2d): 19.07 MiB for\n2.weight.grad.\n"));
+  CHECK(has(ending, "It uses 12.00 MiB at its peak; the capacity is 8.00 MiB: 4.00 MiB missing.\n"));
+  CHECK(has(ending, "The whole report, with 1 more: runs/cifar10-resnet18/out_of_memory.txt\n"));
+  options.full = true;
+  CHECK_FALSE(has(out_of_memory_ending(event, options, narrow), "The whole report"));
+}
+
+TEST_CASE("shortened, what was found has neither buffers nor chart nor words") {
+  const std::vector<std::string> labels = {"0 (linear)", "2 (conv2d)"};
+  OutOfMemoryReportOptions options = {"cpu", labels, "mnist.yaml", {}};
+  const OutOfMemoryEvent event{sample_context(), sample_fixes()};
+  for (const char* part : {"largest buffers", "The step until then", "Words"}) {
+    INFO(part);
+    options.full = true;
+    CHECK(has(out_of_memory_findings(event, options, {}), part));
+    options.full = false;
+    CHECK_FALSE(has(out_of_memory_findings(event, options, {}), part));
+  }
 }

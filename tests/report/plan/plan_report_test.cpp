@@ -94,7 +94,7 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   findings.plan.failure = sample_context();
   findings.fixes = sample_fixes();
   findings.largest_batch_size = 16;
-  CHECK(tells(plan_report(findings, {}), "  A batch of 16 fits (now 32).\n"));
+  CHECK(tells(plan_report(findings, {}), "A batch of 16 fits (now 32).\n"));
   findings.one_sample_more_is_too_many = true;
   const std::string report = plan_report(findings, {});
   CHECK(tells(report,
@@ -105,7 +105,7 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK_THAT(
       plan_report(chosen, {false, 1000}),
       Catch::Contains(" Without a bound it would reserve 9.00 MiB, or 8.50 MiB with memory.allocator: planned."));
-  CHECK(tells(report, "  A batch of 16 fits, and one sample more does not (now 32).\n"));
+  CHECK(tells(report, "A batch of 16 fits, and one sample more does not (now 32).\n"));
   CHECK(tells(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch_size = 0;
   findings.one_sample_is_too_many = true;
@@ -185,8 +185,8 @@ TEST_CASE("the predicted time says where it comes from, and notes are told") {
   findings.time.seconds = 0.0025;
   findings.samples_per_step = 32;
   findings.notes = {"--capacity 1TiB is more than there is."};
-  CHECK(
-      tells(plan_report(findings, {}), "A step takes about 2.5 ms: 12,800 samples/s. Assumed for a machine like this"));
+  CHECK(tells(plan_report(findings, {}),
+              "A step takes about 2.5 ms: 12,800 samples/s. The time is assumed for a machine like this"));
   CHECK(tells(plan_report(findings, {}), "Note: --capacity 1TiB is more than there is.\n"));
   findings.rates = MachineRates::Origin::measured;
   CHECK(tells(plan_report(findings, {}), "'trainer bench' measured"));
@@ -216,7 +216,7 @@ TEST_CASE("targets are compared by capacity: what fits, what is missing, and why
   comparison.config_path = "digits.yaml";
   comparison.batch_size = 32;
   PlannedTarget large;
-  large.target = "h200";
+  large.gpu_given = "h200";
   large.profile = "configs/gpus/h200.yaml";
   large.capacity = std::int64_t{100} << 30;
   large.fits = true;
@@ -224,17 +224,17 @@ TEST_CASE("targets are compared by capacity: what fits, what is missing, and why
   large.step_seconds = 0.5;
   large.samples_per_second = 64;
   PlannedTarget small = large;
-  small.target = "t4";
+  small.gpu_given = "t4";
   small.capacity = std::int64_t{8} << 30;
   small.fits = false;
   small.batch_size_that_fits = 0;
   PlannedTarget old = small;
-  old.target = "old";
+  old.gpu_given = "old";
   old.capacity = std::int64_t{1} << 30;
   old.problem = "it has no bf16";
   comparison.targets = {large, small, old};
   comparison.sort();
-  CHECK(comparison.targets.front().target == "old");
+  CHECK(comparison.targets.front().target() == "old");
   CHECK_FALSE(comparison.fits_all());
   for (const int width : {100, 80}) {
     const std::string report = comparison_report(comparison, {false, width});

@@ -117,11 +117,11 @@ TEST_CASE("the table of layers counts parameters and the activations that traini
                                                  {Instruction::Kind::allocate, 1, 0, Phase::backward},
                                                  {Instruction::Kind::release, 0, 0, Phase::backward}};
   CHECK(summary_table(program, {}) ==
-        "layer  kind    output  parameters  FLOPs  parameter bytes  activation bytes\n"
-        "0      linear  8×4             20    256             80 B             128 B\n"
-        "1      relu    8×4              0     32              0 B               0 B\n"
-        "───────────────────────────────────────────────────────────────────────────\n"
-        "total                          20    288             80 B             128 B\n");
+        "layer  kind    output  parameters  their bytes  FLOPs  activations\n"
+        "0      linear  8×4             20         80 B    256        128 B\n"
+        "1      relu    8×4              0          0 B     32          0 B\n"
+        "──────────────────────────────────────────────────────────────────\n"
+        "total                          20         80 B    288        128 B\n");
   CHECK(summary_json(program).find(R"({"layer":"0","kind":"linear","output":[8,4],"parameters":20,"flops":256,)"
                                    R"("parameter_bytes":80,"activation_bytes":128})") != std::string::npos);
 }

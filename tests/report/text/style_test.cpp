@@ -69,3 +69,10 @@ TEST_CASE("of what a terminal obeys only the sequences of paint are kept") {
   CHECK(escaped_but_paint("é").size() == 2);
   CHECK(escaped_but_paint("").empty());
 }
+
+TEST_CASE("lines that are too wide go on below their last column") {
+  CHECK(wrap_lines("short\n\n  key    what the key means to a run\nend", 24) ==
+        "short\n\n  key    what the key\n         means to a run\nend");
+  CHECK(wrap_lines("  one two three four\n", 12) == "  one two\n  three four\n");
+  CHECK(wrap_lines("", 10).empty());
+}
