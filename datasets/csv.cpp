@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -51,6 +52,15 @@ char delimiter_of(const DataConfig& config) {
     throw data_config_error(config, fmt::format("data.delimiter '{}' cannot separate fields", config.delimiter),
                             "one character, such as ',', ';' or '\\t'");
   return config.delimiter[0];
+}
+
+/// A usual delimiter in `text` that is not the one its fields were separated by: what to write in data.delimiter.
+std::optional<std::string_view> other_delimiter(std::string_view text, char delimiter) {
+  constexpr std::array<std::pair<char, std::string_view>, 4> usual = {
+      {{';', "';'"}, {'\t', "tab"}, {',', "','"}, {'|', "'|'"}}};
+  for (const auto& [character, value] : usual)
+    if (character != delimiter && text.find(character) != std::string_view::npos) return value;
+  return std::nullopt;
 }
 
 /// Classes by name. Where all labels of the training file are numbers they are ordered and compared as numbers ("1" is
@@ -147,20 +157,21 @@ std::size_t find_target(const DataConfig& config, const std::string& file, const
 /// Reads a file record by record, past its header, each record checked to have all columns.
 class CsvTable {
  public:
-  CsvTable(const DataConfig& config, const std::string& path) : file_(path), records_(file_, delimiter_of(config)) {
+  CsvTable(const DataConfig& config, const std::string& path)
+      : file_(path), delimiter_(delimiter_of(config)), has_header_(config.header), records_(file_, delimiter_) {
     pending_ = records_.next();
     if (!pending_) throw DataError(fmt::format("{}: is empty, expected a table", path));
     columns_.count = records_.fields().size();
-    if (columns_.count < 2)
-      throw records_.error(records_.line(), 1,
-                           fmt::format("one column, expected features and a target separated by '{}'; see "
-                                       "data.delimiter",
-                                       delimiter_of(config)));
-    if (config.header) {
-      for (const CsvField& field : records_.fields()) columns_.names.emplace_back(trimmed(field));
+    if (columns_.count < 2) throw one_column();
+    if (has_header_) {
+      for (const CsvField& name : records_.fields()) columns_.names.emplace_back(trimmed(name));
       pending_ = false;
     }
     columns_.target = find_target(config, path, columns_);
+    if (has_header_ && names_are_numbers())
+      throw records_.error(records_.line(), 1,
+                           "numbers in place of the columns' names; write data.header: false if this line is a "
+                           "sample, or put the names in quotes");
   }
 
   bool next() {
@@ -187,8 +198,8 @@ class CsvTable {
     const std::string_view text = trimmed(at);
     if (text.empty()) throw missing_value(column);
     if (const auto value = number_in(text); value && std::abs(*value) <= largest) return *value;
-    throw records_.error(at, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size",
-                                         shortened(text), columns_.name_of(column), largest));
+    throw records_.error(at, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size{}",
+                                         shortened(text), columns_.name_of(column), largest, hint_for(text)));
   }
   std::string_view label() const {
     const std::string_view text = trimmed(target());
@@ -210,12 +221,40 @@ class CsvTable {
     constexpr std::size_t most_shown = 40;
     return text.size() <= most_shown ? std::string(text) : std::string(text.substr(0, most_shown)) + "…";
   }
+  DataError one_column() const {
+    const auto other = other_delimiter(records_.fields().front().text, delimiter_);
+    return records_.error(records_.line(), 1,
+                          fmt::format("one column, expected features and a target separated by '{}'; {}", delimiter_,
+                                      other ? fmt::format("write data.delimiter: {}", *other) : "see data.delimiter"));
+  }
+  /// Whether the header reads like a sample: a number over each feature, other than the columns' own indices. What is
+  /// in quotes is a name.
+  bool names_are_numbers() const {
+    bool are_indices = true;
+    for (std::size_t column = 0; column < columns_.count; ++column) {
+      if (column == columns_.target) continue;
+      const CsvField& name = field(column);
+      const auto number = name.quoted ? std::nullopt : number_in(trimmed(name));
+      if (!number) return false;
+      are_indices = are_indices && *number == static_cast<double>(column);
+    }
+    return !are_indices;
+  }
+  /// What to write in the configuration where `text`, which is no number, shows how the file is meant to be read.
+  std::string hint_for(std::string_view text) const {
+    if (number_in(text)) return "";
+    if (const auto other = other_delimiter(text, delimiter_)) return fmt::format("; write data.delimiter: {}", *other);
+    if (!has_header_ && num_rows_ == 1) return "; write data.header: true if this line names the columns";
+    return "";
+  }
   DataError missing_value(std::size_t column) const {
     return records_.error(
         field(column), fmt::format("no value in {}; fill missing values or remove the row", columns_.name_of(column)));
   }
 
   InputFile file_;
+  char delimiter_;
+  bool has_header_;
   CsvRecords records_;
   Columns columns_;
   bool pending_ = false;  ///< the first record is read and not yet handed out

@@ -54,6 +54,25 @@ void check_keys(const DataConfig& config, const DatasetFormat& format) {
     throw data_config_error(config, fmt::format("data.classes {} is too large", config.classes));
 }
 
+/// The command that fetches what is missing, after a semicolon; nothing for data of the user's own, or where a shell
+/// would read the folder as something else.
+std::string how_to_fetch(const DataConfig& config) {
+  namespace fs = std::filesystem;
+  fs::path folder = (fs::path(config.root) / "").parent_path();
+  std::string name;
+  if (config.type == DataType::cifar10) {
+    name = "cifar10";
+    if (folder.filename() == "cifar-10-batches-bin") folder = folder.parent_path();
+  } else if (config.type == DataType::idx && config.train.empty()) {
+    const std::string last = folder.filename().string();
+    if (last.find("mnist") != std::string::npos) name = "mnist";
+    if (last.find("fashion") != std::string::npos) name = "fashion-mnist";
+  }
+  const std::string target = folder.empty() ? "." : folder.string();
+  if (name.empty() || target.find('\'') != std::string::npos) return "";
+  return fmt::format("; scripts/get_data.sh {} '{}' fetches it", name, target);
+}
+
 /// A declared key must say what the files say.
 template <typename Value>
 void check_declared(const std::string& source, const char* key, const Value& declared, const Value& found) {
@@ -245,9 +264,9 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) 
     return describe(config, format, header, 0);
   if (!missing.empty()) {
     throw DataError(
-        fmt::format("no data file '{}'; get the data, or declare data.shape, data.classes, data.samples and "
+        fmt::format("no data file '{}'{}; get the data, or declare data.shape, data.classes, data.samples and "
                     "data.validation_samples to describe it without files",
-                    missing.front()));
+                    missing.front(), how_to_fetch(config)));
   }
   header = format.inspect(config);
   return describe(config, format, header, num_set_aside(config, format, header));
@@ -257,7 +276,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   const DatasetFormat format = format_of(config.type);
   check_keys(config, format);
   const std::vector<std::string> missing = missing_data_files(config);
-  if (!missing.empty()) throw DataError(fmt::format("no data file '{}'", missing.front()));
+  if (!missing.empty()) throw DataError(fmt::format("no data file '{}'{}", missing.front(), how_to_fetch(config)));
   const DatasetHeader header = format.inspect(config);
   const std::int64_t num_aside = num_set_aside(config, format, header);
   LoadedData data;

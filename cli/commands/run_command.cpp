@@ -25,6 +25,7 @@
 #include "engine/program/compile.h"
 #include "engine/report/run/json_lines_sink.h"
 #include "engine/report/text/shell_words.h"
+#include "engine/train/files/initial_weights.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/training_run.h"
 
@@ -69,6 +70,15 @@ Experiment with_any_batch(Experiment experiment, const DataDescription& data) {
   return experiment;
 }
 
+/// Of a folder it is told which file is taken.
+std::string weights_of(const RunArguments& arguments) {
+  const std::string& asked = arguments.options.initial_weights;
+  if (asked.empty()) return "";
+  std::string file = initial_weights_file(asked);
+  if (file != asked && !arguments.quiet) write_text(stderr, fmt::format("weights: {}\n", file));
+  return file;
+}
+
 ExitCode run(const RunArguments& arguments) {
   bound_spinning();
   DiagnosticLog log(arguments.verbose);
@@ -82,6 +92,7 @@ ExitCode run(const RunArguments& arguments) {
 
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
+  options.initial_weights = weights_of(arguments);
   KnownRates known = rates_of(*device, experiment.device, usable_threads());
   RatesWarnings().tell(known.problem);
   options.rates = std::move(known.rates);
@@ -135,8 +146,9 @@ void add_run_command(CLI::App& app, Action& action) {
                             ->option_text(" [=PATH]");
   command
       ->add_option("--weights", arguments->options.initial_weights,
-                   "Start from the weights of a safetensors file, such as a checkpoint's")
-      ->type_name("FILE")
+                   "Start from the weights of a safetensors file, of a checkpoint's folder, or of a run's: its best "
+                   "checkpoint, or the newest where none is best")
+      ->type_name("PATH")
       ->excludes(resume);
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: where the newest checkpoint is damaged, use the one before");

@@ -54,6 +54,11 @@ const SourceLocation& last_layer_location(const Experiment& experiment) {
   return experiment.layers.empty() ? experiment.loss.location : experiment.layers.back().location;
 }
 
+/// Whether the classes of a table are rather numbers to predict: more of them than half of its rows.
+bool may_be_meant_as_numbers(const Experiment& experiment, const DataDescription& data) {
+  return experiment.data.type == DataType::csv && data.num_outputs > data.num_held / 2;
+}
+
 Op loss_op(const Experiment& experiment, const DataDescription& data, const TensorType& prediction,
            const TensorType& targets) {
   if (data.categorical() && experiment.loss.type != LossType::cross_entropy) {
@@ -87,7 +92,10 @@ Op loss_op(const Experiment& experiment, const DataDescription& data, const Tens
     throw located_error(last_layer_location(experiment),
                         fmt::format("the model's output is {} and the data has {} classes",
                                     prediction.shape.to_string(), data.num_outputs),
-                        fmt::format("a last layer with {} outputs", data.num_outputs));
+                        fmt::format("a last layer with {} outputs{}", data.num_outputs,
+                                    may_be_meant_as_numbers(experiment, data)
+                                        ? "; or data.target_type: numeric where targets are numbers, not classes"
+                                        : ""));
   }
   return op;
 }

@@ -220,6 +220,15 @@ TEST_CASE("a run can start from the weights of a file") {
   const std::string first = save("first", {"seed=1"});
   CHECK((bytes(save("other", {"seed=2"})) != bytes(first)));
   CHECK((bytes(save("loaded", {"seed=2", "--weights", first})) == bytes(first)));
+  CHECK((bytes(save("of_run", {"seed=2", "--weights", folder / "first"})) == bytes(first)));
+  const ProcessResult told = run_trainer({"run", "configs/quickstart.yaml", "train.steps=0", "--json", "--weights",
+                                          folder / "first", "output=" + (folder / "told")});
+  CHECK(told.err == "weights: " + first + "\n");
+  const ProcessResult none = run_trainer({"run", "configs/quickstart.yaml", "--weights", folder / "first/checkpoints",
+                                          "output=" + (folder / "none_there")});
+  CHECK(none.exit_code == 6);
+  CHECK(none.out.empty());
+  CHECK_THAT(none.err, Contains("first/checkpoints holds no weights: neither model.safetensors"));
   const ProcessResult both = run_trainer({"run", "configs/quickstart.yaml", "--weights", first, "--resume"});
   CHECK(both.exit_code == 2);
   CHECK_THAT(both.err, Contains("--weights") && Contains("--resume"));

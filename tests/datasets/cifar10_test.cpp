@@ -66,6 +66,15 @@ TEST_CASE("CIFAR-10 is found in the folder its archive unpacks to") {
   CHECK(load_data(config, 1).train->size() == 10);
 }
 
+TEST_CASE("Missing CIFAR-10 names the command that fetches it to where it is looked for") {
+  DataConfig config;
+  config.type = DataType::cifar10;
+  config.root = "data/cifar10/";
+  const std::string command = "; scripts/get_data.sh cifar10 'data/cifar10' fetches it";
+  CHECK_THAT(load_error(config), Contains(command));
+  CHECK_THAT(error_of([&] { describe_data(config, 1); }), Contains(command));
+}
+
 TEST_CASE("CIFAR-10 without files needs only its counts to be described") {
   DataConfig config;
   config.type = DataType::cifar10;

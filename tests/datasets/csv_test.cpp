@@ -156,6 +156,41 @@ TEST_CASE("A csv error names file, line and column") {
   CHECK_THAT(error("a,b\n" + std::string(20 << 20, 'x') + ",1\n"), Contains(file + ":2:1: a record of more than"));
 }
 
+TEST_CASE("A csv that is read in another way than it was written names the key and the value to write") {
+  const DataFolder folder;
+  const auto error = [&](const std::string& text, bool header = true, const std::string& delimiter = ",") {
+    DataConfig config = csv_config(folder, text);
+    config.header = header;
+    config.delimiter = delimiter;
+    return load_error(config);
+  };
+  CHECK_THAT(error("a;b;y\n1;2;0\n"), Contains("train.csv:1:1: one column") && Contains("write data.delimiter: ';'"));
+  CHECK_THAT(error("a\tb\ty\n1\t2\t0\n"), Contains("write data.delimiter: tab"));
+  CHECK_THAT(error("a,b,y\n1,2,0\n", true, ";"), Contains("write data.delimiter: ','"));
+  CHECK_THAT(error("a\n1\n"), Contains("see data.delimiter"));
+  CHECK_THAT(error("1,5;2,5;0\n2,5;3,5;1\n", false), Contains("'5;2'") && Contains("write data.delimiter: ';'"));
+
+  CHECK_THAT(error("a,b,y\n1,2,0\n", false), Contains("train.csv:1:1: 'a'") && Contains("write data.header: true"));
+  CHECK_THAT(error("1,2,0\na,2,0\n", false), Contains("train.csv:2:1: 'a'") && !Contains("data.header"));
+  CHECK_THAT(error("5.1,3.5,setosa\n4.9,3.0,setosa\n"),
+             Contains("train.csv:1:1: numbers in place of the columns' names; "
+                      "write data.header: false"));
+  CHECK(error("\"5.1\",\"3.5\",y\n4.9,3.0,setosa\n").empty());
+  CHECK(error("0,1,2\n4.9,3.0,setosa\n").empty());  // names that are columns' indices
+}
+
+TEST_CASE("What f32 does not hold is refused in a csv with its row and column") {
+  const DataFolder folder;
+  for (const char* value : {"1e39", "-1e39", "1e150", "1e400", "nan", "inf", "-inf"}) {
+    DataConfig config = csv_config(folder, fmt::format("x,y\n1,2\n2,{}\n", value));
+    config.target_type = TaskTarget::numeric;
+    CHECK_THAT(load_error(config), Contains(fmt::format("train.csv:3:3: '{}' in column 'y'", value)));
+  }
+  for (const char* value : {"1e151", "1e400", "nan", "inf", "-inf"})
+    CHECK_THAT(load_error(csv_config(folder, fmt::format("x,y\n1,a\n{},b\n", value))),
+               Contains(fmt::format("train.csv:3:1: '{}' in column 'x'", value)));
+}
+
 TEST_CASE("Validation uses the classes and the standardisation of training") {
   const DataFolder folder;
   DataConfig config = csv_config(folder, "x,y\n0,a\n2,b\n");

@@ -206,3 +206,17 @@ TEST_CASE("A missing file is named, with what to declare to plan without it") {
   config.root.clear();
   CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("data.root is missing"));
 }
+
+TEST_CASE("Missing files of MNIST and Fashion-MNIST name the command that fetches them, other IDX files none") {
+  const auto error = [](const std::string& root) {
+    DataConfig config;
+    config.type = DataType::idx;
+    config.root = root;
+    return load_error(config);
+  };
+  CHECK_THAT(error("nowhere/mnist"), Contains("; scripts/get_data.sh mnist 'nowhere/mnist' fetches it"));
+  CHECK_THAT(error("nowhere/fashion-mnist/"),
+             Contains("; scripts/get_data.sh fashion-mnist 'nowhere/fashion-mnist' fetches it"));
+  CHECK_THAT(error("nowhere/letters"), Contains("no data file") && !Contains("get_data"));
+  CHECK_THAT(error("it's/mnist"), Contains("no data file") && !Contains("get_data"));  // no word of a shell as it is
+}

@@ -136,6 +136,26 @@ TEST_CASE("a shape mistake names the layer, the shapes and the line") {
                     Contains("test.yaml:5:") && Contains("10 classes"));
 }
 
+TEST_CASE("a wrong number of outputs for a table with more classes than half of its rows names data.target_type") {
+  Experiment experiment = experiment_of("    - linear: {out: 1}\n");
+  const auto mistake = [&](std::int64_t num_classes) -> std::string {
+    DataDescription data = described_data({4}, num_classes, 600);
+    data.num_held = 600;
+    try {
+      build_graph(experiment, data, 2, GraphMode::training);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  experiment.data.type = DataType::csv;
+  CHECK_THAT(mistake(599), Contains("599 classes") &&
+                               Contains("599 outputs; or data.target_type: numeric where targets are numbers"));
+  CHECK_THAT(mistake(300), Contains("300 classes") && !Contains("data.target_type"));
+  experiment.data.type = DataType::synthetic;
+  CHECK_THAT(mistake(599), Contains("599 classes") && !Contains("data.target_type"));
+}
+
 TEST_CASE("what no machine holds is refused at the layer that makes it, and nothing overflows on the way") {
   const auto refusal = [](const std::string& layers, std::int64_t batch_size = 64) -> std::string {
     try {

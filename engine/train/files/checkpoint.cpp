@@ -28,7 +28,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::string_view format_name = "trainer-checkpoint";
-constexpr const char* model_file = "model.safetensors";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* state_file = "state.json";
 constexpr std::size_t max_state_bytes = 256 << 20;

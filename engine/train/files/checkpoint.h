@@ -26,6 +26,7 @@ namespace trainer {
 // checkpoint. `latest` and `best` beside it are links. What a killed run left behind is removed at the next start.
 
 inline constexpr int checkpoint_format_version = 1;
+inline constexpr const char* model_file = "model.safetensors";
 
 /// A run between two steps, but for its tensors.
 struct TrainingState {
