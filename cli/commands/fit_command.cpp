@@ -8,6 +8,7 @@
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
 #include "cli/terminal/help_formatter.h"
+#include "cli/terminal/planning_progress.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "engine/config/load_experiment.h"
@@ -44,18 +45,30 @@ void write_chosen(const FitArguments& arguments, const FitFindings& findings, co
                                    pasted_command({"run", arguments.write}, style_for(stdout))));
 }
 
-FitRequest request_of(const FitArguments& arguments) {
+FitRequest request_of(const FitArguments& arguments, PlanningWatch& watch) {
   return {.config_path = arguments.experiment.config_path,
           .overrides = arguments.experiment.overrides,
           .gpu = arguments.gpu,
           .capacity = arguments.capacity,
           .max = arguments.max,
-          .keeps_result = arguments.keep == "same-result"};
+          .keeps_result = arguments.keep == "same-result",
+          .watch = &watch};
+}
+
+FitFindings find(const FitArguments& arguments) {
+  PlanningProgress progress(!arguments.quiet && !arguments.json);
+  try {
+    return find_fit(request_of(arguments, progress), MachineDevices(),
+                    [](const std::string& problem) { RatesWarnings().tell(problem); });
+  } catch (const PlanningInterrupted& error) {
+    if (!progress.largest_fitting()) throw;
+    throw PlanningInterrupted(fmt::format("{}; of the values that were planned, {} is the largest that fits",
+                                          error.what(), format_count(*progress.largest_fitting())));
+  }
 }
 
 ExitCode fit(const FitArguments& arguments) {
-  const FitFindings findings = find_fit(request_of(arguments), MachineDevices(),
-                                        [](const std::string& problem) { RatesWarnings().tell(problem); });
+  const FitFindings findings = find(arguments);
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());
   if (!findings.maximum && num_choices > 0 && arguments.pick > num_choices)
     throw ConfigError(fmt::format("--pick {}: there {} {}", arguments.pick, num_choices == 1 ? "is" : "are",

@@ -9,6 +9,7 @@
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
 #include "cli/terminal/help_formatter.h"
+#include "cli/terminal/planning_progress.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "engine/findings/find_plan.h"
@@ -77,12 +78,14 @@ std::vector<std::string> written_out(const std::vector<std::string>& gpus) {
 template <typename Findings>
 Findings find_for(Findings (*find)(const PlanRequest&, const DeviceSource&, const RatesProblemSink&),
                   const PlanArguments& arguments) {
+  PlanningProgress progress(!arguments.quiet && !arguments.json);
   const PlanRequest request = {.experiment = arguments.experiment.load(),
                                .config_path = arguments.experiment.config_path,
                                .overrides = arguments.experiment.overrides,
                                .gpus = arguments.gpus,
                                .capacities = arguments.capacities,
-                               .verify = arguments.verify};
+                               .verify = arguments.verify,
+                               .watch = &progress};
   RatesWarnings warnings;
   return find(request, MachineDevices(), [&](const std::string& problem) { warnings.tell(problem); });
 }
@@ -95,6 +98,7 @@ ExitCode compare(const PlanArguments& arguments) {
     write_exactly(stdout, comparison_json(comparison) + '\n');
   else if (!arguments.quiet)
     write_text(stdout, comparison_report(comparison, style_for(stdout)));
+  if (comparison.is_interrupted) return ExitCode::interrupted;
   return comparison.fits_all() ? ExitCode::done : ExitCode::does_not_fit;
 }
 

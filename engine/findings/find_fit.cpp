@@ -96,7 +96,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.notes = target.notes;
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
-  Planner planner(*target.device, target.rates);
+  Planner planner(*target.device, target.rates, request.watch);
   if (!request.max.empty()) {
     findings.maximum = find_maximum_of(request, parse_searched_key(request.max), planner, findings.capacity);
     return findings;

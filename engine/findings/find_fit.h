@@ -10,6 +10,7 @@
 #include "engine/plan/machine_rates.h"
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/find_maximum.h"
+#include "engine/plan/search/planning_watch.h"
 
 namespace trainer {
 
@@ -20,6 +21,7 @@ struct FitRequest {
   std::string gpu, capacity;  ///< as --gpu and --capacity take them; empty: not given
   std::string max;            ///< KEY or KEY=LOWEST..HIGHEST: its largest value is sought; empty: the fastest settings
   bool keeps_result = false;  ///< of those only what has the same result, not just the same samples in an update
+  PlanningWatch* watch = nullptr;
 };
 
 /// What `trainer fit` found, as data.
@@ -43,7 +45,7 @@ struct FitFindings {
   bool found() const { return maximum ? maximum->found.value.has_value() : !choices.empty(); }
 };
 
-/// Throws ConfigError, DataError, DeviceError.
+/// Throws ConfigError, DataError, DeviceError, PlanningInterrupted.
 FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem);
 
 }  // namespace trainer

@@ -52,7 +52,8 @@ PlanVerification verify(const CompiledExperiment& compiled, const MemoryPlan& pl
   return verification;
 }
 
-PlannedTarget plan_target(const Experiment& experiment, const DataDescription& data, const PlanTarget& target) {
+PlannedTarget plan_target(const Experiment& experiment, const DataDescription& data, const PlanTarget& target,
+                          PlanningWatch* watch) {
   PlannedTarget row;
   row.device_kind = target.device->kind();
   row.device_name = target.device->name();
@@ -61,7 +62,7 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   row.capacity_origin = target.capacity.origin;
   row.rates = target.rates.origin;
   for (const std::string& note : target.notes) row.note += (row.note.empty() ? "" : " ") + note;
-  Planner planner(*target.device, target.rates);
+  Planner planner(*target.device, target.rates, watch);
   const Verdict verdict = planner.plan(experiment, data, row.capacity);
   if (verdict.problem) {
     row.problem = verdict.problem->what();
@@ -135,7 +136,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
   findings.plan = plan_memory(compiled, capacity);
-  Planner planner(device, target.rates);
+  Planner planner(device, target.rates, request.watch);
   if (!findings.plan.fits) {
     findings.unbounded = plan_memory(compiled, unlimited_capacity);
     if (findings.allocator_was_chosen)
@@ -177,13 +178,23 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
     if (given.empty()) given.emplace_back();
     return given;
   };
-  for (const std::string& gpu : or_none(request.gpus)) {
-    for (const std::string& capacity : or_none(request.capacities)) {
+  const std::vector<std::string> gpus = or_none(request.gpus), capacities = or_none(request.capacities);
+  for (const std::string& gpu : gpus) {
+    for (const std::string& capacity : capacities) {
       PlannedTarget row;
+      row.gpu_given = gpu;
+      row.capacity_given = capacity;
+      if (request.watch != nullptr)
+        request.watch->plans_for(
+            fmt::format("{}, {} of {}", row.target(), comparison.targets.size() + 1, gpus.size() * capacities.size()));
       try {
+        if (comparison.is_interrupted) throw PlanningInterrupted();
         const PlanTarget target = find_plan_target(devices, experiment, data, gpu, capacity);
         on_rates_problem(target.rates_problem);
-        row = plan_target(experiment, data, target);
+        row = plan_target(experiment, data, target, request.watch);
+      } catch (const PlanningInterrupted&) {
+        comparison.is_interrupted = true;
+        row = refused_target(gpu, "not planned, since it was interrupted");
       } catch (const DeviceError& error) {
         if (gpu.empty()) throw;
         row = refused_target(gpu, error.what());

@@ -8,6 +8,7 @@
 #include "engine/findings/known_rates.h"
 #include "engine/findings/plan_comparison.h"
 #include "engine/findings/plan_findings.h"
+#include "engine/plan/search/planning_watch.h"
 
 namespace trainer {
 
@@ -18,14 +19,17 @@ struct PlanRequest {
   std::vector<std::string> overrides;         ///< it was loaded with
   std::vector<std::string> gpus, capacities;  ///< as --gpu and --capacity take them
   bool verify = false;
+  PlanningWatch* watch = nullptr;
 };
 
 /// The plan for the one device and capacity asked for; with `verify`, the first steps are run and measured where it
-/// fits. Throws ConfigError, DataError, DeviceError; ProgramOutOfMemory where a measured step finds too little memory.
+/// fits. Throws ConfigError, DataError, DeviceError, PlanningInterrupted; ProgramOutOfMemory where a measured step
+/// finds too little memory.
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
                        const RatesProblemSink& on_rates_problem);
 
-/// The plan for each of the GPUs under each of the capacities, by capacity.
+/// The plan for each of the GPUs under each of the capacities, by capacity. Where the watch interrupts it, those that
+/// are left have no plan, and say so.
 PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& devices,
                                const RatesProblemSink& on_rates_problem);
 

@@ -34,6 +34,7 @@ struct PlanComparison {
   std::vector<std::string> overrides;  ///< the experiment was loaded with
   std::int64_t batch_size = 0;         ///< 0: as large as fits each
   std::vector<PlannedTarget> targets;
+  bool is_interrupted = false;  ///< not all were planned
 
   bool fits_all() const;
   /// The smallest capacity first.

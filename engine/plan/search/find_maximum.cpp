@@ -58,7 +58,9 @@ std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::in
   bool one_fits = false;
   for (std::int64_t value = std::max<std::int64_t>(lowest, 1); value < largest_allowed;) {
     const std::optional<Candidate> candidate = with_value(value);
-    if (candidate && planner.fits(candidate->experiment, candidate->data, capacity)) {
+    const bool fits = candidate && planner.fits(candidate->experiment, candidate->data, capacity);
+    if (planner.watch() != nullptr) planner.watch()->planned(value, fits);
+    if (fits) {
       one_fits = true;
     } else {
       const bool can_be = candidate && !planner.plan(candidate->experiment, candidate->data, capacity).problem;

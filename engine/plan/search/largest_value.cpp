@@ -74,6 +74,12 @@ class LargestValueSearch {
   std::int64_t work() const { return planner_.work() + families_.work(); }
 
   bool fits(std::int64_t value) {
+    const bool result = is_fitting(value);
+    if (PlanningWatch* const watch = planner_.watch()) watch->planned(value, result);
+    return result;
+  }
+
+  bool is_fitting(std::int64_t value) {
     const std::optional<Candidate> candidate = with_value_(value);
     if (!candidate) return false;
     ++result_.num_planned;
@@ -108,9 +114,9 @@ class LargestValueSearch {
     std::int64_t low = lowest_ - 1, high = highest + 1, num_failing = 0;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      const bool is_fitting = fits(middle);
-      num_failing += is_fitting || is_excluded(middle) ? 0 : 1;
-      (is_fitting ? low : high) = middle;
+      const bool fits_so = fits(middle);
+      num_failing += fits_so || is_excluded(middle) ? 0 : 1;
+      (fits_so ? low : high) = middle;
     }
     if (low >= lowest_) result_.value = low;
     for (const ValueRange& range : ranges_)

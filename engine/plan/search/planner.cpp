@@ -42,7 +42,12 @@ bool chooses_allocator(const Experiment& experiment) {
 // For memory.allocator: auto as settle_experiment does, with each planned once; where neither fits, what would take
 // less. What fits with placed layouts fits with one planned segment as well.
 
+void Planner::heed_watch() const {
+  if (watch_ != nullptr && watch_->is_interrupted()) throw PlanningInterrupted();
+}
+
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  heed_watch();
   if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);
   Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
   if (caching.fits || caching.problem) return caching;
@@ -51,6 +56,7 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
 }
 
 bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  heed_watch();
   if (!chooses_allocator(experiment)) return fits(experiment, data, capacity, PlacedLayouts::where_needed);
   return fits(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never) ||
          fits(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);

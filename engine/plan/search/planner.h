@@ -9,6 +9,7 @@
 #include "engine/graph/data_description.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/cost_model.h"
+#include "engine/plan/search/planning_watch.h"
 #include "engine/plan/search/remembered_workspaces.h"
 #include "engine/program/recompute/searches.h"
 
@@ -30,13 +31,15 @@ struct Verdict {
 /// the byte. What plans have in common (searches for what to compute again, scratch of convolutions) is asked once.
 class Planner {
  public:
-  /// Both must outlive it.
-  Planner(const DeviceModel& device, const MachineRates& rates) : device_(device), rates_(rates) {}
+  /// All must outlive it; `watch` may be null.
+  Planner(const DeviceModel& device, const MachineRates& rates, PlanningWatch* watch = nullptr)
+      : device_(device), rates_(rates), watch_(watch) {}
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
-  /// plan().fits, sooner: false as soon as it is known.
+  /// plan().fits, sooner: false as soon as it is known. As plan() it throws PlanningInterrupted where the watch wants
+  /// it.
   bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
 
   /// What planning has cost so far, the same on every machine: about the number of instructions that were compiled and
@@ -45,13 +48,16 @@ class Planner {
 
   const DeviceModel& device() const { return device_; }
   const MachineRates& rates() const { return rates_; }
+  PlanningWatch* watch() const { return watch_; }
 
  private:
+  void heed_watch() const;
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
   bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
 
   const RememberedWorkspaces device_;
   const MachineRates& rates_;
+  PlanningWatch* const watch_;
   RecomputeSearches searches_;
   std::int64_t num_instructions_ = 0;
 };
