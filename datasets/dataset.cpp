@@ -54,25 +54,6 @@ void check_keys(const DataConfig& config, const DatasetFormat& format) {
     throw data_config_error(config, fmt::format("data.classes {} is too large", config.classes));
 }
 
-/// The command that fetches what is missing, after a semicolon; nothing for data of the user's own, or where a shell
-/// would read the folder as something else.
-std::string how_to_fetch(const DataConfig& config) {
-  namespace fs = std::filesystem;
-  fs::path folder = (fs::path(config.root) / "").parent_path();
-  std::string name;
-  if (config.type == DataType::cifar10) {
-    name = "cifar10";
-    if (folder.filename() == "cifar-10-batches-bin") folder = folder.parent_path();
-  } else if (config.type == DataType::idx && config.train.empty()) {
-    const std::string last = folder.filename().string();
-    if (last.find("mnist") != std::string::npos) name = "mnist";
-    if (last.find("fashion") != std::string::npos) name = "fashion-mnist";
-  }
-  const std::string target = folder.empty() ? "." : folder.string();
-  if (name.empty() || target.find('\'') != std::string::npos) return "";
-  return fmt::format("; scripts/get_data.sh {} '{}' fetches it", name, target);
-}
-
 /// A declared key must say what the files say.
 template <typename Value>
 void check_declared(const std::string& source, const char* key, const Value& declared, const Value& found) {
@@ -246,6 +227,23 @@ std::vector<std::string> missing_data_files(const DataConfig& config) {
     if (!file_exists(file)) missing.push_back(std::move(file));
   }
   return missing;
+}
+
+std::string how_to_fetch(const DataConfig& config) {
+  namespace fs = std::filesystem;
+  fs::path folder = (fs::path(config.root) / "").parent_path();
+  std::string name;
+  if (config.type == DataType::cifar10) {
+    name = "cifar10";
+    if (folder.filename() == "cifar-10-batches-bin") folder = folder.parent_path();
+  } else if (config.type == DataType::idx && config.train.empty()) {
+    const std::string last = folder.filename().string();
+    if (last.find("mnist") != std::string::npos) name = "mnist";
+    if (last.find("fashion") != std::string::npos) name = "fashion-mnist";
+  }
+  const std::string target = folder.empty() ? "." : folder.string();
+  if (name.empty() || target.find('\'') != std::string::npos) return "";
+  return fmt::format("; scripts/get_data.sh {} '{}' fetches it", name, target);
 }
 
 std::int32_t Dataset::class_of(std::int64_t index) const {

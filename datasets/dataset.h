@@ -82,4 +82,8 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed);
 /// Files the configuration needs that do not exist, as it names them; for `check`.
 std::vector<std::string> missing_data_files(const DataConfig& config);
 
+/// "; scripts/get_data.sh mnist 'data/mnist' fetches it", behind what names a missing file; empty for data that nobody
+/// offers.
+std::string how_to_fetch(const DataConfig& config);
+
 }  // namespace trainer

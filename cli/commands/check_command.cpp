@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
@@ -10,6 +12,7 @@
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
+#include "engine/config/text/json_output.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/run_checks.h"
@@ -22,7 +25,7 @@ namespace {
 
 struct CheckArguments {
   ExperimentArguments experiment;
-  bool quiet = false;
+  bool quiet = false, json = false;
 };
 
 void require_data_files(const DataConfig& config) {
@@ -30,46 +33,110 @@ void require_data_files(const DataConfig& config) {
   if (missing.empty()) return;
   std::string message = missing.size() == 1 ? "a data file is missing:" : "data files are missing:";
   for (const std::string& path : missing) message += "\n  " + path;
-  throw DataError(message);
+  throw DataError(message + how_to_fetch(config));
 }
 
-ExitCode check(const CheckArguments& arguments) {
-  const Experiment experiment = arguments.experiment.load();
+/// What was found of a configuration that is valid.
+struct CheckFindings {
+  CompiledExperiment compiled;
+  Capacity capacity;
+  MemoryPlan plan;
+  std::string device_kind, device_name;
+  std::vector<std::string> warnings;
+};
+
+CheckFindings examine_experiment(const Experiment& experiment) {
   require_data_files(experiment.data);
   const std::unique_ptr<Device> device = make_device(experiment);
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   const Capacity capacity = capacity_of(experiment, data, *device);
-  const CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
+  CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
   // Reads every sample: a file can be damaged behind its header.
   check_data(experiment, load_data(experiment.data, experiment.seed));
-  const RunSchedule& schedule = compiled.schedule;
-  const MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
-  if (arguments.quiet) return ExitCode::done;
+  MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
+  std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
+  return {std::move(compiled), capacity, std::move(plan), device->kind(), device->name(), std::move(warnings)};
+}
 
-  const Style style = style_for(stdout);
-  std::string text = fmt::format("{} {}\n", arguments.experiment.config_path, paint(style, Ink::green, "is valid"));
+std::string check_text(const CheckFindings& findings, const ExperimentArguments& arguments,
+                       bool asked_for_largest_batch, const Style& style) {
+  const DataDescription& data = findings.compiled.data;
+  const RunSchedule& schedule = findings.compiled.schedule;
+  std::string text = fmt::format("{} {}\n", arguments.config_path, paint(style, Ink::green, "is valid"));
   text += fmt::format("  model     {}, {}\n",
-                      format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
-                      format_number_of(num_trainable_parameters(compiled.program), "parameter"));
+                      format_number_of(static_cast<std::int64_t>(findings.compiled.program.layers.size()), "layer"),
+                      format_number_of(num_trainable_parameters(findings.compiled.program), "parameter"));
   text += fmt::format(
       "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
       format_count(data.num_validation), data.sample_text(),
       data.categorical() ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
   text += fmt::format("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
-                      format_count(schedule.steps_per_epoch()), device->kind(), device->name());
-  if (experiment.train.batch_size.is_automatic())
+                      format_count(schedule.steps_per_epoch()), findings.device_kind, findings.device_name);
+  if (asked_for_largest_batch)
     text += fmt::format("  batch     {} is what train.batch_size: auto stands for here\n",
                         format_count(schedule.batch_size()));
-  if (plan.fits)
-    text += fmt::format("  memory    reserves {} of {} ({})\n", format_bytes(plan.peak_reserved),
-                        format_bytes(capacity.num_bytes), capacity.origin);
+  if (findings.plan.fits)
+    text += fmt::format("  memory    reserves {} of {} ({})\n", format_bytes(findings.plan.peak_reserved),
+                        format_bytes(findings.capacity.num_bytes), findings.capacity.origin);
   else
     text += fmt::format("  memory    {} {} ({}); what would:\n{}", paint(style, Ink::red, "does not fit"),
-                        format_bytes(capacity.num_bytes), capacity.origin,
-                        pasted_command(arguments.experiment.words("plan"), style, "            "));
-  for (const std::string& warning : run_warnings(compiled.experiment, schedule))
+                        format_bytes(findings.capacity.num_bytes), findings.capacity.origin,
+                        pasted_command(arguments.words("plan"), style, "            "));
+  for (const std::string& warning : findings.warnings)
     text += fmt::format("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
-  write_text(stdout, wrap_lines(text, static_cast<std::size_t>(style.width)));
+  return wrap_lines(text, static_cast<std::size_t>(style.width));
+}
+
+std::string check_json(const CheckFindings& findings) {
+  const DataDescription& data = findings.compiled.data;
+  const RunSchedule& schedule = findings.compiled.schedule;
+  return json_text({{"event", "check"},
+                    {"valid", true},
+                    {"layers", findings.compiled.program.layers.size()},
+                    {"parameters", num_trainable_parameters(findings.compiled.program)},
+                    {"train_samples", data.num_train},
+                    {"validation_samples", data.num_validation},
+                    {"batch_size", schedule.batch_size()},
+                    {"steps", schedule.total_steps()},
+                    {"device", findings.device_kind},
+                    {"fits", findings.plan.fits},
+                    {"capacity", findings.capacity.num_bytes},
+                    {"peak_reserved", findings.plan.fits ? nlohmann::ordered_json(findings.plan.peak_reserved)
+                                                         : nlohmann::ordered_json()},
+                    {"warnings", findings.warnings}});
+}
+
+/// Lines and columns are from 1; 0: a word of the command line, which is then the file.
+std::string mistakes_json(const Error& error) {
+  nlohmann::ordered_json mistakes = nlohmann::ordered_json::array();
+  const auto* const config_error = dynamic_cast<const ConfigError*>(&error);
+  if (config_error != nullptr) {
+    for (const Diagnostic& one : config_error->diagnostics())
+      mistakes.push_back({{"file", one.location.file},
+                          {"line", one.location.line},
+                          {"column", one.location.column},
+                          {"length", one.location.length},
+                          {"message", one.message},
+                          {"expected", one.expectation},
+                          {"suggestion", one.suggestion}});
+  }
+  if (mistakes.empty()) mistakes.push_back({{"message", error.what()}});
+  return json_text({{"event", "check"}, {"valid", false}, {"mistakes", mistakes}});
+}
+
+ExitCode check(const CheckArguments& arguments) {
+  try {
+    const Experiment experiment = arguments.experiment.load();
+    const CheckFindings findings = examine_experiment(experiment);
+    if (arguments.json)
+      write_exactly(stdout, check_json(findings) + '\n');
+    else if (!arguments.quiet)
+      write_text(stdout, check_text(findings, arguments.experiment, experiment.train.batch_size.is_automatic(),
+                                    style_for(stdout)));
+  } catch (const Error& error) {
+    if (arguments.json) write_exactly(stdout, mistakes_json(error) + '\n');
+    throw;
+  }
   return ExitCode::done;
 }
 
@@ -79,6 +146,7 @@ void add_check_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<CheckArguments>();
   CLI::App* command = app.add_subcommand("check", "Validate a configuration, its shapes and its data files");
   arguments->experiment.add_to(*command);
+  command->add_flag("--json", arguments->json, "Print one JSON object, mistakes with their places included");
   command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
   command->footer(examples({"check configs/quickstart.yaml"}));
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
