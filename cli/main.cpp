@@ -127,7 +127,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
       app.exit(error);
       return ExitCode::done;
     }
-    print_error(usage_message(app, error));
+    print_error(usage_message(app, error, words));
     return ExitCode::config;
   }
   const ExitCode code = action();

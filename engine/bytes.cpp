@@ -33,13 +33,17 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   for (char c : std::string_view(end, text.data() + text.size() - end))
     if (c != ' ' || !unit.empty()) unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 
-  constexpr std::array<std::pair<std::string_view, long double>, 10> units = {{
+  constexpr std::array<std::pair<std::string_view, long double>, 14> units = {{
       {"", 1.0L},
       {"b", 1.0L},
       {"kb", 1e3L},
       {"mb", 1e6L},
       {"gb", 1e9L},
       {"tb", 1e12L},
+      {"k", 1024.0L},  // as nvidia-smi, Slurm and ulimit mean it
+      {"m", 1024.0L * 1024},
+      {"g", 1024.0L * 1024 * 1024},
+      {"t", 1024.0L * 1024 * 1024 * 1024},
       {"kib", 1024.0L},
       {"mib", 1024.0L * 1024},
       {"gib", 1024.0L * 1024 * 1024},

@@ -146,8 +146,7 @@ void add_run_command(CLI::App& app, Action& action) {
                             ->option_text(" [=PATH]");
   command
       ->add_option("--weights", arguments->options.initial_weights,
-                   "Start from the weights of a safetensors file, of a checkpoint's folder, or of a run's: its best "
-                   "checkpoint, or the newest where none is best")
+                   "Start from saved weights: a safetensors file, or the folder of a checkpoint or a run (its best)")
       ->type_name("PATH")
       ->excludes(resume);
   command->add_flag("--accept-previous", arguments->options.accept_previous,

@@ -4,8 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 
+#include "engine/config/config_reference.h"
+#include "engine/config/text/absent_feature.h"
 #include "engine/config/text/nearest_word.h"
+#include "engine/report/text/shell_words.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -52,6 +57,76 @@ std::string unknown(const char* what, const std::string& word, const std::vector
   return message + fmt::format("; there are: {}", join(candidates, ", "));
 }
 
+/// What other programs call a command, and what does it here.
+struct OtherCommand {
+  std::string_view word, instead;
+};
+constexpr std::array other_commands = {
+    OtherCommand{"train", "run CONFIG"},
+    OtherCommand{"start", "run CONFIG"},
+    OtherCommand{"resume", "run CONFIG --resume"},
+    OtherCommand{"continue", "run CONFIG --resume"},
+    OtherCommand{"eval", "run CONFIG --weights FILE train.steps=0"},
+    OtherCommand{"evaluate", "run CONFIG --weights FILE train.steps=0"},
+    OtherCommand{"test", "run CONFIG --weights FILE train.steps=0"},
+    OtherCommand{"validate", "check CONFIG"},
+    OtherCommand{"estimate", "plan CONFIG"},
+    OtherCommand{"memory", "plan CONFIG"},
+    OtherCommand{"profile", "bench CONFIG"},
+    OtherCommand{"benchmark", "bench"},
+    OtherCommand{"tune", "sweep CONFIG optimizer.lr=0.001,0.01"},
+    OtherCommand{"lr_find", "sweep CONFIG optimizer.lr=0.001,0.003,0.01 train.steps=100"},
+    OtherCommand{"info", "doctor"},
+    OtherCommand{"devices", "doctor"},
+    OtherCommand{"new", "init TEMPLATE"},
+    OtherCommand{"create", "init TEMPLATE"},
+    OtherCommand{"explain", "config explain KEY"},
+    OtherCommand{"schema", "config schema"},
+};
+constexpr std::array absent_commands = {std::string_view("predict"), std::string_view("infer"),
+                                        std::string_view("export"), std::string_view("serve"),
+                                        std::string_view("generate")};
+
+std::string unknown_command(const std::string& word, const std::vector<std::string>& names) {
+  const std::string message = fmt::format("unknown command '{}'; ", word);
+  for (const OtherCommand& other : other_commands)
+    if (other.word == word) return message + fmt::format("that is '{}'", trainer_command(other.instead));
+  if (std::find(absent_commands.begin(), absent_commands.end(), word) != absent_commands.end())
+    return message +
+           "trainer does not do this yet; a run's weights are in checkpoints/best/model.safetensors, by PyTorch's "
+           "names";
+  return unknown("command", word, names);
+}
+
+/// The setting that a flag stands for where other programs have one: "train.batch_size=32" for "--batch-size=32"; ""
+/// where there is none. `words` are those of the command line.
+std::string setting_of(const std::string& flag, const std::vector<std::string>& words) {
+  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::string value = "VALUE";
+  if (const std::size_t equals = name.find('='); equals != std::string::npos) {
+    value = name.substr(equals + 1);
+    name.erase(equals);
+  } else if (const auto at = std::find(words.begin(), words.end(), flag); at != words.end() && at + 1 != words.end()) {
+    if (!(at + 1)->starts_with('-')) value = *(at + 1);
+  }
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string key = key_called(name);
+  return key.empty() ? "" : shell_words({key + '=' + value});
+}
+
+std::string unknown_flag(const std::string& flag, const std::vector<std::string>& words, const CLI::App& command) {
+  const std::string name = flag.substr(0, flag.find('='));
+  if (name == "--config" || name == "--cfg")
+    return fmt::format("unknown flag '{}'; CONFIG is given without a flag", name);
+  if (const std::string setting = setting_of(flag, words); !setting.empty())
+    return fmt::format("unknown flag '{}'; settings are written without dashes: {}", name, setting);
+  std::string word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::replace(word.begin(), word.end(), '-', '_');
+  if (const std::string_view instead = absent_feature(word); !instead.empty())
+    return fmt::format("unknown flag '{}': {}", name, instead);
+  return unknown("flag", name, flags_of(command));
+}
+
 }  // namespace
 
 std::string unknown_command_message(const CLI::App& app, const std::vector<std::string>& words) {
@@ -60,7 +135,8 @@ std::string unknown_command_message(const CLI::App& app, const std::vector<std::
     const std::vector<std::string> names = names_of_commands(*command);
     if (names.empty() || word.empty() || word.front() == '-') return "";
     if (std::find(names.begin(), names.end(), word) == names.end())
-      return unknown("command", word, names) + fmt::format("\nSee '{} --help'.", full_name(*command));
+      return (command == &app ? unknown_command(word, names) : unknown("command", word, names)) +
+             fmt::format("\nSee '{} --help'.", full_name(*command));
     command = command->get_subcommand(word);
   }
   return "";
@@ -78,7 +154,7 @@ std::string empty_value_message(const std::vector<std::string>& words) {
   return "";
 }
 
-std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const CLI::App& command = named_command(app);
   std::string message = error.what();
   // A mistyped flag also leaves what it stood for missing, so it comes first.
@@ -86,7 +162,7 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const auto flag = std::find_if(left_over.begin(), left_over.end(),
                                  [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
   if (flag != left_over.end()) {
-    message = unknown("flag", flag->substr(0, flag->find('=')), flags_of(command));
+    message = unknown_flag(*flag, words, command);
   } else if (!left_over.empty()) {
     message = fmt::format("unexpected argument '{}'", left_over.front());
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {

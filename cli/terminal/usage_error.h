@@ -17,7 +17,8 @@ std::string unknown_command_message(const CLI::App& app, const std::vector<std::
 /// of a shell that is not set: "the value behind --weights is empty". Empty: none is.
 std::string empty_value_message(const std::vector<std::string>& words);
 
-/// What to tell for a command line that CLI11 has refused: what is wrong, the nearest flag, and where help is.
-std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
+/// What to tell for a command line of those words that CLI11 has refused: what is wrong, the setting or the nearest
+/// flag that is meant, and where help is.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words);
 
 }  // namespace trainer

@@ -152,13 +152,7 @@ std::vector<std::string> all_keys() {
 }
 
 [[noreturn]] void refuse_key(std::string_view key) {
-  std::string suggestion;
-  for (const ExperimentField& field : experiment_fields()) {
-    const std::string_view last = std::string_view(field.key).substr(section_of(field.key).size());
-    const bool is_last_part = last == key || (last.starts_with('.') && last.substr(1) == key);
-    const bool is_synonym = std::find(field.synonyms.begin(), field.synonyms.end(), key) != field.synonyms.end();
-    if (suggestion.empty() && (is_last_part || is_synonym)) suggestion = field.key;
-  }
+  std::string suggestion = key_called(key);
   if (suggestion.empty()) suggestion = nearest(key, all_keys());
   Diagnostic diagnostic;
   diagnostic.location.line = 0;
@@ -195,6 +189,16 @@ std::string table_row(const Field<Owner>& field, const Owner& initial) {
 }
 
 }  // namespace
+
+std::string key_called(std::string_view word) {
+  for (const ExperimentField& field : experiment_fields()) {
+    const std::string_view last = std::string_view(field.key).substr(section_of(field.key).size());
+    const bool is_last_part = last == word || (last.starts_with('.') && last.substr(1) == word);
+    const bool is_synonym = std::find(field.synonyms.begin(), field.synonyms.end(), word) != field.synonyms.end();
+    if (field.key == word || is_last_part || is_synonym) return field.key;
+  }
+  return "";
+}
 
 std::string explain_key(std::string_view key) {
   if (key.starts_with(layers_prefix)) key.remove_prefix(layers_prefix.size());

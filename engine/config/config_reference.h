@@ -10,6 +10,10 @@ namespace trainer {
 /// Throws ConfigError with the nearest key where there is no such key.
 std::string explain_key(std::string_view key);
 
+/// The key that is called so, here or by other programs, as a whole or by its last part: "train.batch_size" for "bs".
+/// "" where there is none.
+std::string key_called(std::string_view word);
+
 /// JSON Schema (draft 2020-12) of the file format, indented, for completion in editors. Ends with a newline.
 std::string config_json_schema();
 

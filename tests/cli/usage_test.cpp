@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -263,4 +264,79 @@ TEST_CASE("a sweep reads its runs also where stdout and stderr are closed") {
       num_done += line.find("\"status\":\"done\"") != std::string::npos ? 1 : 0;
     CHECK(num_done == 2);
   }
+}
+TEST_CASE("words of other programs are told in words of this one") {
+  const auto told = [](const std::vector<std::string>& words) {
+    const ProcessResult result = run_trainer(words);
+    CHECK(result.exit_code == 2);
+    return result.err;
+  };
+  const std::string config = "configs/quickstart.yaml";
+  CHECK_THAT(told({"train", config}), Contains("unknown command 'train'; that is 'trainer run CONFIG'\n"));
+  CHECK_THAT(told({"resume", config}), Contains("that is 'trainer run CONFIG --resume'\n"));
+  CHECK_THAT(told({"predict", config}), Contains("trainer does not do this yet"));
+  CHECK_THAT(told({"config", "train"}), Contains("unknown command 'train'; there are: "));
+  for (const std::vector<std::string>& flag : std::vector<std::vector<std::string>>{
+           {"--batch-size", "32"}, {"--batch_size=32"}, {"--train.batch_size=32"}, {"--bs=32"}}) {
+    std::vector<std::string> words = {"run", config};
+    words.insert(words.end(), flag.begin(), flag.end());
+    CHECK_THAT(told(words), Contains("; settings are written without dashes: train.batch_size=32\n"));
+  }
+  CHECK_THAT(told({"run", config, "--lr"}), Contains(": optimizer.lr=VALUE\n"));
+  CHECK_THAT(told({"run", config, "--gpus", "2"}), Contains("trainer trains on one device"));
+  CHECK_THAT(told({"run", "--config", config}), Contains("CONFIG is given without a flag"));
+  CHECK_THAT(told({"run", config, "--resum"}), Contains("did you mean '--resume'?"));
+  CHECK_THAT(told({"check", config, "train.accumulate_grad_batches=4"}),
+             Contains("did you mean 'accumulation_steps'?"));
+  CHECK_THAT(told({"check", config, "schedule.type=CosineAnnealingLR"}), Contains("did you mean 'cosine'?"));
+  CHECK_THAT(told({"check", config, "data.type=cifar100"}), !Contains("did you mean"));
+  CHECK_THAT(told({"check", config, "data.type=cifar1"}), !Contains("did you mean"));
+  CHECK_THAT(told({"check", config, "data.type=cifr10"}), Contains("did you mean 'cifar10'?"));
+  for (const std::string key : {"data.num_workers=4", "device.ids=0", "model.pretrained=true"})
+    CHECK_THAT(told({"check", config, key}), Contains("there is no key '") && Contains("configs/LIMITS.md"));
+  CHECK(run_trainer({"check", config, "memory.limit=12G"}).exit_code == 0);
+}
+
+TEST_CASE("check tells a program what is valid, and each mistake with its place") {
+  using nlohmann::json;
+  const ProcessResult valid = run_trainer({"check", "configs/quickstart.yaml", "--json"});
+  CHECK(valid.exit_code == 0);
+  const json found = json::parse(valid.out);
+  CHECK(found["event"] == "check");
+  CHECK(found["valid"] == true);
+  CHECK(found["parameters"] == 151402);
+  CHECK(found["steps"] == 184);
+  CHECK(found["fits"] == true);
+  CHECK(found["peak_reserved"] == 6 << 20);
+  const json small = json::parse(run_trainer({"check", "configs/quickstart.yaml", "memory.limit=4MiB", "--json"}).out);
+  CHECK(small["fits"] == false);
+  CHECK(small["peak_reserved"].is_null());
+
+  const ScratchFolder folder;
+  std::ofstream(folder / "typo.yaml") << "data: {type: digits}\nmodel:\n  layers: [flaten, linear: {out: ten}]\n";
+  const ProcessResult wrong = run_trainer({"check", folder / "typo.yaml", "--json"});
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err, Contains("typo.yaml:3:12: error:"));
+  const json mistakes = json::parse(wrong.out);
+  CHECK(mistakes["valid"] == false);
+  REQUIRE(mistakes["mistakes"].size() == 2);
+  CHECK(mistakes["mistakes"][0]["file"] == folder / "typo.yaml");
+  CHECK(mistakes["mistakes"][0]["line"] == 3);
+  CHECK(mistakes["mistakes"][0]["column"] == 12);
+  CHECK(mistakes["mistakes"][0]["suggestion"] == "flatten");
+}
+
+TEST_CASE("data that is not there is told with the command that fetches it") {
+  const ScratchFolder folder;
+  const auto told = [&](const std::string& command, const std::string& config, const std::string& root) {
+    const ProcessResult result =
+        run_trainer({command, std::string(TRAINER_SOURCE_DIR) + "/configs/" + config, "data.root=" + root},
+                    {.folder = folder.path()});
+    CHECK(result.exit_code == 6);
+    return result.err;
+  };
+  CHECK_THAT(told("run", "mnist_mlp.yaml", "my/mnist"),
+             Contains("; scripts/get_data.sh mnist 'my/mnist' fetches it\n"));
+  CHECK_THAT(told("check", "cifar10_resnet18.yaml", "my/cifar10"),
+             Contains("; scripts/get_data.sh cifar10 'my/cifar10' fetches it\n"));
 }

@@ -37,6 +37,8 @@ TEST_CASE("Sizes are read in decimal and binary units, whatever their case") {
   CHECK(parse_bytes("1500MB") == 1500000000);
   CHECK(parse_bytes("2GiB") == std::int64_t{2} << 30);
   CHECK(parse_bytes("2 GiB") == std::int64_t{2} << 30);
+  CHECK(parse_bytes("12G") == std::int64_t{12} << 30);
+  CHECK(parse_bytes("512m") == std::int64_t{512} << 20);
   CHECK(parse_bytes("2gib") == std::int64_t{2} << 30);
   CHECK(parse_bytes("1.5GiB") == std::int64_t{3} << 29);
   CHECK(parse_bytes("3kB") == 3000);

@@ -38,7 +38,7 @@ void add_data_fields(Fields& fields) {
   fields.add(changes_numbers,
              of(data, &DataConfig::split, "data.split", number_below(0.0, 1.0),
                 "Share of the training samples set aside for validation, instead of validation files beside them")
-                 .also_called({"validation_split", "val_split"}));
+                 .also_called({"validation_split", "val_split", "train_split", "valid_pct", "test_size"}));
   fields.add(changes_numbers, of(data, &DataConfig::shuffle, "data.shuffle", boolean(),
                                  "Whether each epoch takes the training samples in a new order"));
   fields.add(changes_numbers, of(data, &DataConfig::drop_last, "data.drop_last", boolean(),

@@ -9,6 +9,7 @@
 #include "engine/config/fields/field_table.h"
 #include "engine/config/fields/given_keys.h"
 #include "engine/config/layer_reader.h"
+#include "engine/config/text/absent_feature.h"
 #include "engine/config/text/suggestion.h"
 #include "engine/config/text/utf8_text.h"
 
@@ -68,6 +69,12 @@ class FieldReader {
   }
 
   void report_unknown(const std::string& section, const MapEntry& entry) {
+    const std::string where = section.empty() ? "" : fmt::format(" in '{}'", section);
+    if (const std::string_view instead = absent_feature(entry.key); !instead.empty()) {
+      sources_.report(entry.key_mark, fmt::format("there is no key '{}'{}: {}", entry.key, where, instead),
+                      "nothing here; configs/LIMITS.md tells what trainer does not do");
+      return;
+    }
     const std::vector<std::string> keys = keys_of_section(fields_, section);
     std::vector<Field<Owner>> siblings;
     for (const Field<Owner>& field : fields_) {
@@ -76,7 +83,6 @@ class FieldReader {
     std::string suggestion = suggest_key(entry.key, siblings, keys);
     if (!section.empty() && section_of(suggestion) == section) suggestion.erase(0, section.size() + 1);
     if (suggestion.empty()) suggestion = suggest_elsewhere(entry.key);
-    const std::string where = section.empty() ? "" : fmt::format(" in '{}'", section);
     sources_.report(entry.key_mark, fmt::format("unknown key '{}'{}", shortened(entry.key), where),
                     fmt::format("one of {}", fmt::join(keys, ", ")), suggestion);
   }

@@ -74,7 +74,7 @@ void add_device_fields(Fields& fields) {
   fields.add(harmless, of(&Experiment::device, &DeviceConfig::threads, "device.threads", integer(0, 1024),
                           "CPU threads, at most 16 for each that the process may use; 0: as many as it may use")
                            .of_device()
-                           .also_called({"num_threads", "workers", "num_workers"}));
+                           .also_called({"num_threads"}));
   fields.add(harmless,
              of(&Experiment::device, &DeviceConfig::tf32, "device.tf32", boolean(),
                 "CUDA: let matrix products and convolutions round f32 operands to TF32, faster and less exact")

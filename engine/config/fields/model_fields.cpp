@@ -6,15 +6,16 @@
 namespace trainer {
 
 const EnumRule<LossType>& loss_choices() {
-  static const auto all = choice<LossType>({{"cross_entropy",
-                                             LossType::cross_entropy,
-                                             "softmax and negative log-likelihood of a class",
-                                             {"ce", "nll", "softmax", "categorical_crossentropy"}},
-                                            {"mse", LossType::mse, "mean squared error", {"l2", "mean_squared_error"}},
-                                            {"bce_with_logits",
-                                             LossType::bce_with_logits,
-                                             "sigmoid and binary cross-entropy",
-                                             {"bce", "binary_cross_entropy", "binary_crossentropy"}}});
+  static const auto all =
+      choice<LossType>({{"cross_entropy",
+                         LossType::cross_entropy,
+                         "softmax and negative log-likelihood of a class",
+                         {"ce", "nll", "softmax", "categorical_crossentropy", "CrossEntropyLoss"}},
+                        {"mse", LossType::mse, "mean squared error", {"l2", "mean_squared_error", "MSELoss"}},
+                        {"bce_with_logits",
+                         LossType::bce_with_logits,
+                         "sigmoid and binary cross-entropy",
+                         {"bce", "binary_cross_entropy", "binary_crossentropy", "BCEWithLogitsLoss"}}});
   return all;
 }
 

@@ -5,18 +5,21 @@ namespace trainer {
 void add_optimizer_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto optimizer = &Experiment::optimizer;
-  fields.add(
-      changes_numbers,
-      of(optimizer, &OptimizerConfig::type, "optimizer.type",
-         choice<OptimizerType>({{"sgd", OptimizerType::sgd, "stochastic gradient descent, with momentum if asked"},
-                                {"adam", OptimizerType::adam, "Adam, weight decay added to the gradient"},
-                                {"adamw", OptimizerType::adamw, "Adam with decoupled weight decay"}}),
-         "How parameters are updated")
-          .also_called({"name"}));
+  fields.add(changes_numbers,
+             of(optimizer, &OptimizerConfig::type, "optimizer.type",
+                choice<OptimizerType>(
+                    {{"sgd", OptimizerType::sgd, "stochastic gradient descent, with momentum if asked", {"SGD"}},
+                     {"adam", OptimizerType::adam, "Adam, weight decay added to the gradient", {"Adam"}},
+                     {"adamw",
+                      OptimizerType::adamw,
+                      "Adam with decoupled weight decay",
+                      {"AdamW", "adamw_torch", "adamw_hf"}}}),
+                "How parameters are updated")
+                 .also_called({"name"}));
   fields.add(changes_numbers, of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_at_least(0.0), "Learning rate")
                                   .default_for("adam", "0.001")
                                   .default_for("adamw", "0.001")
-                                  .also_called({"learning_rate", "rate"}));
+                                  .also_called({"learning_rate", "rate", "max_lr", "base_lr"}));
   fields.add(changes_numbers, of(optimizer, &OptimizerConfig::momentum, "optimizer.momentum", number_below(0.0, 1.0),
                                  "Share of the last update kept in the next")
                                   .only({"sgd"}));
@@ -55,10 +58,16 @@ void add_schedule_fields(Fields& fields) {
   fields.add(changes_numbers,
              of(schedule, &ScheduleConfig::type, "schedule.type",
                 choice<ScheduleType>(
-                    {{"constant", ScheduleType::constant, "the same learning rate throughout"},
-                     {"step", ScheduleType::step, "times `gamma` every `every`"},
-                     {"cosine", ScheduleType::cosine, "half a cosine down to `final_factor`"},
-                     {"one_cycle", ScheduleType::one_cycle, "up from a small learning rate, and down to a smaller one"},
+                    {{"constant", ScheduleType::constant, "the same learning rate throughout", {"ConstantLR", "none"}},
+                     {"step", ScheduleType::step, "times `gamma` every `every`", {"StepLR", "step_lr"}},
+                     {"cosine",
+                      ScheduleType::cosine,
+                      "half a cosine down to `final_factor`",
+                      {"CosineAnnealingLR", "cosine_annealing", "cosine_decay"}},
+                     {"one_cycle",
+                      ScheduleType::one_cycle,
+                      "up from a small learning rate, and down to a smaller one",
+                      {"OneCycleLR", "onecycle", "fit_one_cycle"}},
                      // Any type but one_cycle may warm up, so the word is only another name.
                      {"warmup", ScheduleType::constant, "constant after `warmup_steps` of rise"}}),
                 "How the learning rate changes")
@@ -68,7 +77,7 @@ void add_schedule_fields(Fields& fields) {
                 "Steps in which the learning rate first rises in a line: from `optimizer.lr` / `warmup_steps` with "
                 "the first to `optimizer.lr` with the last of them")
                  .only({"constant", "step", "cosine", "warmup"})
-                 .also_called({"warmup"}));
+                 .also_called({"warmup", "warmup_epochs", "num_warmup_steps"}));
   fields.add(changes_numbers,
              steps_or_epochs(schedule, &ScheduleConfig::step_size, &ScheduleConfig::step_size_in_epochs,
                              "schedule.every", "Steps or epochs between decays")

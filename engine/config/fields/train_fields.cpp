@@ -136,10 +136,11 @@ void add_train_fields(Fields& fields) {
                 "weights that it begins with")
                  .defaults_to("as `epochs` says")
                  .also_called({"max_steps", "num_steps", "iterations", "max_iters"}));
-  fields.add(changes_numbers, of(train, &TrainConfig::accumulation_steps, "train.accumulation_steps", integer(1),
-                                 "Batches whose gradients make one update")
-                                  .technique(NumbersEffect::same_bits)
-                                  .also_called({"gradient_accumulation_steps", "accumulate", "grad_accum"}));
+  fields.add(changes_numbers,
+             of(train, &TrainConfig::accumulation_steps, "train.accumulation_steps", integer(1),
+                "Batches whose gradients make one update")
+                 .technique(NumbersEffect::same_bits)
+                 .also_called({"gradient_accumulation_steps", "accumulate_grad_batches", "accumulate", "grad_accum"}));
   fields.add(changes_numbers, of(train, &TrainConfig::clip_norm, "train.clip_norm", number_at_least(0.0),
                                  "Largest L2 norm of all gradients together; 0: no clipping")
                                   .also_called({"grad_clip", "max_grad_norm", "gradient_clip_val", "clip"}));

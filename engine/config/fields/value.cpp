@@ -167,7 +167,7 @@ class ValueReader {
     for (const Form& each : rule_.forms) {
       if (each.name == node.text) return wrong(node, "needs a value", "", fmt::format("{{{}: …}}", each.name));
     }
-    return wrong(node, "is not known", "", std::string(nearest(node.text, names)));
+    return wrong(node, "is not known", "", std::string(nearest_but_in_number(node.text, names)));
   }
 
   /// The choice that other programs call so; "" where there is none.

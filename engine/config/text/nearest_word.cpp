@@ -30,7 +30,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+std::string letters_of(std::string_view word, bool digits) {
+  std::string result;
+  for (const char letter : word)
+    if ((std::isdigit(static_cast<unsigned char>(letter)) != 0) == digits) result += lower(letter);
+  return result;
+}
+
 }  // namespace
+
+std::string_view nearest_but_in_number(std::string_view word, std::span<const std::string> candidates) {
+  const std::string_view found = nearest(word, candidates);
+  const bool differ_in_number = letters_of(found, false) == letters_of(word, false) &&
+                                letters_of(found, true).size() != letters_of(word, true).size() &&
+                                !letters_of(word, true).empty();
+  return differ_in_number ? std::string_view() : found;
+}
 
 std::string_view nearest(std::string_view word, std::span<const std::string> candidates) {
   if (word.empty() || word.size() > longest_word) return {};

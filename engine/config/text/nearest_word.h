@@ -11,4 +11,7 @@ namespace trainer {
 /// first.
 std::string_view nearest(std::string_view word, std::span<const std::string> candidates);
 
+/// The same, but nothing where only the digits in it are more or fewer: cifar100 is no misspelling of cifar10.
+std::string_view nearest_but_in_number(std::string_view word, std::span<const std::string> candidates);
+
 }  // namespace trainer

@@ -1,0 +1,44 @@
+#include "engine/config/text/absent_feature.h"
+
+#include <algorithm>
+#include <array>
+
+namespace trainer {
+namespace {
+
+struct AbsentFeature {
+  std::string_view words;  ///< each between two blanks
+  std::string_view instead;
+};
+
+constexpr std::array absent_features = {
+    AbsentFeature{" num_workers workers dataloader_num_workers pin_memory prefetch_factor persistent_workers ",
+                  "batches are read ahead without being asked for"},
+    AbsentFeature{" pretrained from_pretrained weights_url ",
+                  "no model comes with weights; run --weights FILE starts from a safetensors file"},
+    AbsentFeature{" ddp fsdp deepspeed strategy parallel distributed world_size devices gpus num_gpus ids device_ids "
+                  "num_nodes ",
+                  "trainer trains on one device; device.type=cuda:1 says which"},
+    AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
+    AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
+                  "a run writes its events to events.jsonl in its folder, and with --json to stdout"},
+    AbsentFeature{" ema ema_decay swa label_smoothing mixup cutmix augment augmentation transforms "
+                  "data_augmentation ",
+                  "trainer does not do this yet"},
+    AbsentFeature{" freeze unfreeze stages finetune ", "trainer does not do this yet; all parameters are trained"},
+};
+
+}  // namespace
+
+std::string_view absent_feature(std::string_view word) {
+  const auto is_named = [&](const AbsentFeature& feature) {
+    for (std::size_t at = feature.words.find(word); at != std::string_view::npos && !word.empty();
+         at = feature.words.find(word, at + 1))
+      if (feature.words[at - 1] == ' ' && feature.words[at + word.size()] == ' ') return true;
+    return false;
+  };
+  const auto* const found = std::find_if(absent_features.begin(), absent_features.end(), is_named);
+  return found != absent_features.end() ? found->instead : std::string_view();
+}
+
+}  // namespace trainer
