@@ -52,7 +52,12 @@ void FailureSink::tell(const OutOfMemoryEvent& event) {
 }
 
 void FailureSink::leave_report() const {
-  if (!report_.empty()) options_.directory.write_out_of_memory(report_);
+  if (report_.empty()) return;
+  try {
+    options_.directory.write_out_of_memory(report_);
+  } catch (const DataError& error) {  // what ended the run is told already, and its exit code says it
+    write_text(stderr, fmt::format("{} {}\n", paint(options_.style, Ink::yellow, "Warning:"), error.what()));
+  }
 }
 
 void FailureSink::tell(const AdaptEvent& event) const {

@@ -478,13 +478,13 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   std::optional<SafetensorsFile> weights;
   if (!options.initial_weights.empty()) weights.emplace(options.initial_weights);
   check_data(experiment, data);
-  if (!start.replaces_run) directory.remove_out_of_memory();
   const RunSurroundings surroundings = surroundings_of(data, device);
   RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)
                                           : RunExperiment{experiment, experiment, {}};
   const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
   CompiledExperiment compiled = compile_experiment(chosen.experiment, data.description, device, capacity);
   if (chosen.adapted.empty()) chosen.given = compiled.experiment;
+  if (!start.replaces_run) directory.remove_out_of_memory();
   return TrainingRun(start, weights ? &*weights : nullptr, surroundings, std::move(chosen), std::move(compiled),
                      experiment, capacity, data, device, options, interruption, events)
       .run();
