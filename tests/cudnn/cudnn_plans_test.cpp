@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/library/cudnn_convolution.h"
@@ -69,6 +71,17 @@ class ConvolutionRecorder final : public DeviceModel {
   bool tf32_;
   mutable int num_convolutions_ = 0;
 };
+
+/// Those that cuDNN can plan for.
+std::vector<std::string> shipped_gpus() {
+  constexpr std::string_view ending = ".cudnn.json";
+  std::vector<std::string> gpus;
+  for (const fs::directory_entry& entry : fs::directory_iterator(configs / "gpus"))
+    if (const std::string name = entry.path().filename().string(); name.ends_with(ending))
+      gpus.push_back(name.substr(0, name.size() - ending.size()));
+  REQUIRE(gpus.size() >= 18);
+  return gpus;
+}
 
 std::vector<fs::path> experiments() {
   std::vector<fs::path> files;
@@ -147,7 +160,7 @@ std::vector<ConvolutionCall> all_calls(bool tf32, DType type = DType::f32) {
 }
 
 TEST_CASE("cuDNN has plans for convolutions of all kinds on every shipped GPU") {
-  for (const std::string gpu : {"t4", "rtx3060-12gb", "rtx4090", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}) {
+  for (const std::string& gpu : shipped_gpus()) {
     const CudnnPlans plans(properties_of(gpu));
     for (const bool tf32 : {false, true}) {
       for (const ConvolutionCall& call : all_calls(tf32)) {
@@ -163,7 +176,7 @@ TEST_CASE("cuDNN has plans for convolutions of all kinds on every shipped GPU") 
 }
 
 TEST_CASE("cuDNN has plans for 16-bit convolutions of all kinds, of any number of channels, on every shipped GPU") {
-  for (const std::string gpu : {"t4", "rtx3060-12gb", "rtx4090", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}) {
+  for (const std::string& gpu : shipped_gpus()) {
     const CudnnPlans plans(properties_of(gpu));
     for (const DType type : {DType::f16, DType::bf16}) {
       if (gpu == "t4" && type == DType::bf16) continue;  // Turing has no bf16

@@ -66,7 +66,15 @@ TEST_CASE("every configuration that is shipped is planned for a GPU that is not 
 
 TEST_CASE("every profile that is shipped has a plan, under its own capacity") {
   std::int64_t last = 0;
-  for (const char* gpu : {"rtx3060-12gb", "t4", "rtx4090", "a100-40gb", "h100", "a100-80gb", "h200", "b200"}) {
+  const std::vector<std::string> gpus = {"rtx3080-10gb", "rtx4070",   "rtx3060-12gb", "t4",      "rtx4080",
+                                         "v100-16gb",    "a10",       "l4",           "rtx4090", "rtx3090",
+                                         "rtx5090",      "v100-32gb", "a100-40gb",    "l40s",    "a40",
+                                         "a6000",        "h100",      "a100-80gb",    "h200",    "b200"};
+  std::vector<std::string> shipped;
+  for (const std::string& path : files_below("configs/gpus"))
+    shipped.push_back(std::filesystem::path(path).stem().string());
+  CHECK_THAT(shipped, Catch::Matchers::UnorderedEquals(gpus));
+  for (const std::string& gpu : gpus) {
     const json plan = plan_of({"configs/quickstart.yaml", "--gpu", gpu});
     INFO(gpu);
     CHECK(plan["fits"] == true);
@@ -175,10 +183,10 @@ TEST_CASE("convolutions that were never timed are planned with the first choice,
 }
 
 TEST_CASE("an unknown GPU is answered with the nearest name and all names") {
-  const ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx4080"});
+  const ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx5080"});
   CHECK(result.exit_code == 2);
   CHECK(result.out.empty());
-  CHECK_THAT(result.err, Contains("unknown GPU profile 'rtx4080'; did you mean 'rtx4090'?"));
+  CHECK_THAT(result.err, Contains("unknown GPU profile 'rtx5080'; did you mean 'rtx4080'?"));
   for (const std::string& file : files_below("configs/gpus"))
     CHECK_THAT(result.err, Contains(std::filesystem::path(file).stem().string()));
   CHECK_THAT(run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx3060"}).err,
