@@ -8,6 +8,7 @@
 
 #include "cli/terminal/terminal.h"
 #include "engine/bytes.h"
+#include "engine/config/text/utf8_text.h"
 #include "engine/report/run/run_summary.h"
 #include "engine/report/text/shell_words.h"
 
@@ -50,6 +51,26 @@ std::string allocator_note(const StartEvent& event) {
   return fmt::format(", planned places from step {} on", format_count(event.first_placed_step));
 }
 
+/// "a, b, c and 7 more"
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i == 0 ? "" : ", ") + shortened(names[i], 24);
+  if (names.size() > most)
+    text += fmt::format(" and {} more", format_count(static_cast<std::int64_t>(names.size() - most)));
+  return text;
+}
+
+/// What only the data knows: numbers that it was standardised with, and its classes' names.
+std::string preprocessing_text(const Preprocessing& preprocessing) {
+  std::string text;
+  if (!preprocessing.mean.empty() && preprocessing.mean.size() == preprocessing.features.size())
+    text += fmt::format("features standardised: {}", some_of(preprocessing.features));
+  if (!preprocessing.classes.empty())
+    text += fmt::format("{}classes: {}", text.empty() ? "" : "; ", some_of(preprocessing.classes));
+  return text.empty() ? "" : text + " (with every checkpoint)";
+}
+
 }  // namespace
 
 std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines) {
@@ -74,6 +95,8 @@ void ProgressSink::show(const StartEvent& event) {
                  format_number_of(event.total_steps, "step"), format_bytes(event.capacity), allocator_note(event)),
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
+  if (const std::string text = preprocessing_text(event.preprocessing); !text.empty())
+    write(wrap(text, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (!event.skipped_checkpoint.empty())
     write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (options_.finds_batch_size && event.experiment != nullptr)
@@ -90,6 +113,7 @@ void ProgressSink::show(const StartEvent& event) {
 
 void ProgressSink::show(const StepEvent& event) {
   last_step_ = event;
+  losses_.add(event.step, event.loss);
   samples_ += event.samples;
   seconds_ += event.seconds;
   peak_allocated_ = std::max(peak_allocated_, event.memory.step.peak_allocated);
@@ -121,6 +145,9 @@ void ProgressSink::show(const EvalEvent& event) {
 
 void ProgressSink::show(const EndEvent& event) {
   leave_panel();
+  // What failed before its first step has said why, and there is nothing to sum up.
+  if (event.status == "failed" && last_step_.step == 0 && event.failed_events.empty()) return;
+  if (const std::string curve = losses_.text(options_.style); !curve.empty()) write('\n' + curve);
   write(run_summary(event, start_.experiment != nullptr ? start_.experiment->checkpoint.best : Metric::loss,
                     options_.event_file, options_.style));
   flush();

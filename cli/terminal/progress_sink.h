@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/report/run/loss_curve.h"
 #include "engine/report/text/style.h"
 #include "engine/train/training_run.h"
 
@@ -59,6 +60,7 @@ class ProgressSink final : public EventSink {
   bool is_closed_ = false;
   int panel_lines_ = 0;  ///< of the panel that stands above the cursor
   StepEvent last_step_;
+  LossCurve losses_;
   // Since the last line or drawing.
   std::int64_t samples_ = 0, peak_allocated_ = 0;
   double seconds_ = 0;

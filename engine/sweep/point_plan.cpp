@@ -31,6 +31,7 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
   row.peak_requested = plan.peak_requested;
   row.peak_allocated = plan.peak_allocated;
   row.peak_reserved = plan.peak_reserved;
+  row.by_category = plan.peak.live.by_category;
   if (compiled.schedule.total_steps() == 0) return;
   row.step_seconds = predict_step_time(compiled.program, compiled.schedule, target.rates).seconds;
   row.samples_per_second = static_cast<double>(compiled.schedule.step(1).num_samples) / *row.step_seconds;

@@ -15,14 +15,26 @@ namespace {
 
 constexpr double most_axis_steps = 6;
 
+/// From `first_step` steps on.
 template <class Label>
-HeightAxis axis_in_steps(double highest, double step, const Label& label) {
+HeightAxis axis_in_steps(double first_step, double highest, double step, const Label& label) {
   HeightAxis axis;
-  const double num_steps = std::max(1.0, std::ceil(highest / step - 1e-9));
-  axis.end = num_steps * step;
-  for (int i = 0; i <= static_cast<int>(num_steps); ++i) axis.ticks.push_back({i / num_steps, label(i * step)});
+  const double num_steps = std::max(1.0, std::ceil(highest / step - 1e-9) - first_step);
+  axis.begin = first_step * step;
+  axis.end = (first_step + num_steps) * step;
+  for (int i = 0; i <= static_cast<int>(num_steps); ++i)
+    axis.ticks.push_back({i / num_steps, label((first_step + i) * step)});
   return axis;
 }
+
+/// Of 1, 2 or 5 times a power of ten, so that few of them make `range`.
+double round_step(double range) {
+  double step = std::pow(10.0, std::floor(std::log10(range)) - 1);
+  for (int i = 0; range / step > most_axis_steps; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10
+  return step;
+}
+
+std::string number_label(double number) { return fmt::format("{:.6g}", number); }
 
 /// How unevenly points lie: the largest gap over the smallest.
 double unevenness(const std::vector<double>& points) {
@@ -40,14 +52,36 @@ double unevenness(const std::vector<double>& points) {
 HeightAxis bytes_axis(double highest) {
   double step = 1;
   while (highest / step > most_axis_steps) step *= 2;
-  return axis_in_steps(highest, step, [](double bytes) { return format_bytes(std::llround(bytes)); });
+  return axis_in_steps(0, highest, step, [](double bytes) { return format_bytes(std::llround(bytes)); });
 }
 
 HeightAxis number_axis(double highest) {
   if (!(highest > 0)) highest = 1;
-  double step = std::pow(10.0, std::floor(std::log10(highest)) - 1);
-  for (int i = 0; highest / step > most_axis_steps; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10
-  return axis_in_steps(highest, step, [](double number) { return fmt::format("{:.6g}", number); });
+  return axis_in_steps(0, highest, round_step(highest), number_label);
+}
+
+HeightAxis range_axis(double lowest, double highest) {
+  constexpr double wide = 100, near_zero = 0.5;
+  if (!(highest > lowest)) return number_axis(highest);
+  if (lowest > 0 && highest > wide * lowest) {
+    HeightAxis axis;
+    axis.is_logarithmic = true;
+    const double first = std::floor(std::log10(lowest)), last = std::ceil(std::log10(highest));
+    axis.begin = std::pow(10.0, first);
+    axis.end = std::pow(10.0, last);
+    const double apart = std::ceil((last - first) / most_axis_steps);
+    for (double power = first; power <= last; power += apart)
+      axis.ticks.push_back({(power - first) / (last - first), number_label(std::pow(10.0, power))});
+    return axis;
+  }
+  if (lowest >= 0 && lowest < near_zero * highest) return number_axis(highest);
+  const double step = round_step(highest - lowest);
+  return axis_in_steps(std::floor(lowest / step), highest, step, number_label);
+}
+
+double HeightAxis::at(double value) const {
+  if (is_logarithmic) return value > 0 ? std::log(value / begin) / std::log(end / begin) : 0;
+  return (value - begin) / (end - begin);
 }
 
 ValueAxis value_axis(const std::vector<std::string>& values) {

@@ -12,18 +12,23 @@ struct AxisTick {
   std::string label;
 };
 
-/// An axis from 0 on, for heights; its end is a round number.
+/// An axis for heights; its ends are round numbers.
 struct HeightAxis {
-  double end = 1;
-  std::vector<AxisTick> ticks;  ///< the first is 0
+  double begin = 0, end = 1;
+  bool is_logarithmic = false;  ///< of values above 0
+  std::vector<AxisTick> ticks;
 
-  double at(double value) const { return value / end; }
+  /// From 0, its beginning, to 1; beyond them for what lies outside.
+  double at(double value) const;
 };
 
 /// At least up to `highest`, in steps that are round in binary units: 0 B, 256.00 MiB, 512.00 MiB.
 HeightAxis bytes_axis(double highest);
-/// In steps of 1, 2 or 5 times a power of ten.
+/// In steps of 1, 2 or 5 times a power of ten, from 0.
 HeightAxis number_axis(double highest);
+/// The same from `lowest`, or from 0 where that is not much lower. Logarithmic, in powers of ten, where the highest is
+/// more than a hundred times the lowest.
+HeightAxis range_axis(double lowest, double highest);
 
 /// An axis of the values of a swept key, in the order given: numbers where they lie, on a linear or a logarithmic
 /// scale, whichever spreads them more evenly; texts side by side.

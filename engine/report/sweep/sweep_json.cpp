@@ -12,6 +12,7 @@
 #include "engine/config/text/json_input.h"
 #include "engine/config/text/json_output.h"
 #include "engine/errors.h"
+#include "engine/report/memory/memory_json.h"
 
 namespace trainer {
 namespace {
@@ -58,6 +59,41 @@ std::optional<T> number_at(const SweepJson& json, const char* key) {
     return number.number();
 }
 
+std::optional<CategoryBytes> categories_at(const SweepJson& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_object()) return std::nullopt;
+  CategoryBytes by_category{};
+  for (std::size_t i = 0; i < by_category.size(); ++i)
+    by_category[i] = number_at<std::int64_t>(*found, std::string(category_names[i]).c_str()).value_or(0);
+  return by_category;
+}
+
+SweepJson train_losses_json(const std::vector<CurvePoint>& points) {
+  SweepJson json = SweepJson::array();
+  for (const CurvePoint& point : points) json.push_back(SweepJson::array({point.step, point.value}));
+  return json;
+}
+
+SweepJson evaluations_json(const std::vector<EvaluatedPoint>& points) {
+  SweepJson json = SweepJson::array();
+  for (const EvaluatedPoint& point : points)
+    json.push_back(SweepJson::array({point.step, point.loss, number_or_null(point.accuracy)}));
+  return json;
+}
+
+/// The lists of numbers under a key; rows that were written before there were any lack it.
+std::vector<std::vector<JsonInput<SweepJson>>> lists_at(const JsonInput<SweepJson>& json, const char* key,
+                                                        std::size_t length) {
+  std::vector<std::vector<JsonInput<SweepJson>>> lists;
+  const auto found = json.find(key);
+  if (!found) return lists;
+  for (const JsonInput<SweepJson>& item : found->items()) {
+    lists.push_back(item.items());
+    if (lists.back().size() != length) throw DataError(fmt::format("{} holds lists of {} numbers", key, length));
+  }
+  return lists;
+}
+
 SweepJson config_without_output(const std::string& config_json) {
   std::optional<SweepJson> config = parse_json<SweepJson>(config_json);
   if (!config) return nullptr;
@@ -95,11 +131,17 @@ SweepRow sweep_row_of(const JsonInput<SweepJson>& json, const std::vector<std::s
   row.peak_allocated = number_at<std::int64_t>(numbers, "peak_allocated");
   row.peak_reserved = number_at<std::int64_t>(numbers, "peak_reserved");
   row.peak_used = number_at<std::int64_t>(numbers, "peak_used");
+  row.by_category = categories_at(numbers, "by_category");
   row.samples_per_second = number_at<double>(numbers, "samples_per_second");
   row.step_seconds = number_at<double>(numbers, "step_seconds");
   row.loss = number_at<double>(numbers, "loss");
   row.accuracy = number_at<double>(numbers, "accuracy");
   row.train_loss = number_at<double>(numbers, "train_loss");
+  for (const auto& point : lists_at(json, "train_losses", 2))
+    row.train_losses.push_back({point[0].integer(), point[1].number()});
+  for (const auto& point : lists_at(json, "evaluations", 3))
+    row.evaluations.push_back(
+        {point[0].integer(), point[1].number(), point[2].is_null() ? std::nullopt : std::optional(point[2].number())});
   row.steps = json.at("steps").integer();
   row.seconds = json.at("seconds").number(0);
   if (const auto error = json.find("error")) row.error = error->text();
@@ -153,11 +195,14 @@ std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow&
                     {"peak_allocated", number_or_null(row.peak_allocated)},
                     {"peak_reserved", number_or_null(row.peak_reserved)},
                     {"peak_used", number_or_null(row.peak_used)},
+                    {"by_category", row.by_category ? by_category_of(*row.by_category) : SweepJson(nullptr)},
                     {"samples_per_second", number_or_null(row.samples_per_second)},
                     {"step_seconds", number_or_null(row.step_seconds)},
                     {"loss", number_or_null(row.loss)},
                     {"accuracy", number_or_null(row.accuracy)},
                     {"train_loss", number_or_null(row.train_loss)},
+                    {"train_losses", train_losses_json(row.train_losses)},
+                    {"evaluations", evaluations_json(row.evaluations)},
                     {"steps", row.steps},
                     {"seconds", row.seconds}};
   if (!row.error.empty()) json["error"] = row.error;
@@ -234,6 +279,7 @@ void RunEventReader::read(std::string_view line) {
   } else if (event == "step") {
     ++row_.steps;
     row_.train_loss = number_at<double>(json, "loss");
+    if (row_.train_loss) train_losses_.add(json.value("step", row_.steps), *row_.train_loss);
     Timing& timing = row_.steps == 1 ? first_ : later_;
     ++timing.steps;
     timing.samples += json.value("samples", std::int64_t{0});
@@ -247,6 +293,9 @@ void RunEventReader::read(std::string_view line) {
       raise(row_.peak_reserved, "peak_reserved");
       raise(row_.peak_used, "device_used");
     }
+  } else if (event == "eval") {
+    const std::optional<double> loss = number_at<double>(json, "loss");
+    if (loss) add_evaluation({json.value("step", row_.steps), *loss, number_at<double>(json, "accuracy")});
   } else if (event == "end") {
     ended_ = true;
     row_.loss = number_at<double>(json, "loss");
@@ -254,6 +303,7 @@ void RunEventReader::read(std::string_view line) {
     row_.error = json.value("error", "");
     // A run that was refused by its plan held nothing.
     if (row_.steps == 0) return;
+    row_.by_category = categories_at(json, "peak_by_category");
     for (const auto& [peak, key] :
          {std::pair{&row_.peak_requested, "peak_requested"}, std::pair{&row_.peak_allocated, "peak_allocated"},
           std::pair{&row_.peak_reserved, "peak_reserved"}, std::pair{&row_.peak_used, "peak_used"}}) {
@@ -262,10 +312,24 @@ void RunEventReader::read(std::string_view line) {
   }
 }
 
+void RunEventReader::add_evaluation(const EvaluatedPoint& point) {
+  std::vector<EvaluatedPoint>& kept = row_.evaluations;
+  // The one before is only kept where it is on the grid; the last always is.
+  if (!kept.empty() && (evaluations_seen_ - 1) % evaluations_apart_ != 0) kept.pop_back();
+  kept.push_back(point);
+  ++evaluations_seen_;
+  if (kept.size() <= most_curve_points) return;
+  evaluations_apart_ *= 2;
+  std::size_t num_kept = 0;
+  for (std::size_t i = 0; i < kept.size(); i += 2) kept[num_kept++] = kept[i];
+  kept.resize(num_kept);
+}
+
 bool RunEventReader::fill(SweepRow& row) const {
   SweepRow filled = row_;
   filled.point = row.point;
   filled.values = row.values;
+  filled.train_losses = train_losses_.points(most_curve_points);
   const Timing& timing = later_.steps > 0 ? later_ : first_;
   if (timing.steps > 0 && timing.seconds > 0) {
     filled.samples_per_second = static_cast<double>(timing.samples) / timing.seconds;

@@ -78,7 +78,11 @@ class RunEventReader {
   std::optional<double> train_loss() const { return row_.train_loss; }
 
  private:
+  void add_evaluation(const EvaluatedPoint& point);
+
   SweepRow row_;
+  LossCurve train_losses_;
+  std::int64_t evaluations_seen_ = 0, evaluations_apart_ = 1;  ///< every so many of them are kept
   std::int64_t total_steps_ = 0;
   // Of the first step, and of all behind it.
   struct Timing {

@@ -18,7 +18,8 @@ namespace trainer {
 namespace {
 
 constexpr double plot_width = 860, left_edge = 104, right_edge = 836;
-constexpr double memory_height = 260, speed_height = 170, between_panels = 34;
+constexpr double memory_height = 260, speed_height = 170, curves_height = 200, between_panels = 34;
+constexpr std::size_t num_colours = 6;
 constexpr std::array<Marker, 4> series_markers = {Marker::circle, Marker::square, Marker::diamond, Marker::triangle};
 
 // Colours are written out and not named by variables, which not every renderer knows.
@@ -28,7 +29,7 @@ constexpr const char* plot_style_sheet = R"(text { font: 12px system-ui, sans-se
 .soft { fill: #57606a }
 .paper { fill: #ffffff }
 .axis { stroke: #8c959f } .grid { stroke: #eaeef2 }
-.line { fill: none; stroke-width: 2 } .thin { fill: none; stroke-width: 1.5; stroke-dasharray: 2 3 }
+.line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 6 4 } .thin { fill: none; stroke-width: 1.5; stroke-dasharray: 2 3 }
 .capacity { fill: none; stroke: #57606a; stroke-width: 1.5; stroke-dasharray: 8 4 }
 .cross { fill: none; stroke: #cf222e; stroke-width: 2.5 } .bad { fill: #cf222e }
 .hollow { fill: #ffffff; stroke-width: 1.5 } .pale { fill-opacity: 0.35 }
@@ -64,8 +65,24 @@ struct PlotPanel {
 
   double bottom() const { return top + height; }
   /// What is higher than the axis lies at its end.
-  double y(double value) const { return bottom() - height * std::min(axis.at(value), 1.0); }
+  double y(double value) const { return bottom() - height * std::clamp(axis.at(value), 0.0, 1.0); }
 };
+
+using Curve = std::vector<CurvePoint>;
+using CurveOf = std::function<Curve(const SweepRow&)>;
+
+Curve train_losses_of(const SweepRow& row) { return row.train_losses; }
+Curve evaluated_losses_of(const SweepRow& row) {
+  Curve curve;
+  for (const EvaluatedPoint& point : row.evaluations) curve.push_back({point.step, point.loss});
+  return curve;
+}
+Curve accuracies_of(const SweepRow& row) {
+  Curve curve;
+  for (const EvaluatedPoint& point : row.evaluations)
+    if (point.accuracy) curve.push_back({point.step, *point.accuracy});
+  return curve;
+}
 
 class SweepPlot {
  public:
@@ -92,7 +109,7 @@ class SweepPlot {
     draw_capacity();
     for (std::size_t i = 0; i < series_.size(); ++i) x_.is_continuous ? draw_lines(i) : draw_bars(i);
     for (std::size_t i = 0; i < series_.size(); ++i) draw_failures(i);
-    return drawing_.finish(speed_.bottom() + 56, title_, plot_style_sheet);
+    return drawing_.finish(draw_curves(speed_.bottom() + 56), title_, plot_style_sheet);
   }
 
  private:
@@ -119,10 +136,15 @@ class SweepPlot {
     return label;
   }
 
-  std::string tip_of(const SweepRow& row) const {
-    std::string tip;
+  std::string label_of(const SweepRow& row) const {
+    std::string label;
     for (std::size_t i = 0; i < keys_.size(); ++i)
-      tip += fmt::format("{}{}={}", i > 0 ? ", " : "", keys_[i].label, row.values[i]);
+      label += fmt::format("{}{}={}", i > 0 ? ", " : "", keys_[i].label, row.values[i]);
+    return label;
+  }
+
+  std::string tip_of(const SweepRow& row) const {
+    std::string tip = label_of(row);
     tip += fmt::format(": {}", name_of(row.status));
     if (row.peak_allocated) tip += fmt::format(", allocated {}", format_bytes(*row.peak_allocated));
     if (row.peak_reserved) tip += fmt::format(", reserved {}", format_bytes(*row.peak_reserved));
@@ -154,18 +176,23 @@ class SweepPlot {
     return std::max(1.1 * base, std::min(1.05 * needed, 1.6 * base));
   }
 
+  /// Behind the one that ended at (x, y), or in the next line.
+  void draw_entry(double& x, double& y, const std::string& text, const std::function<void(double)>& draw_sample) {
+    const double needed = 30 + text_width(text) + 18;
+    if (x > left_edge && x + needed > right_edge) {
+      x = left_edge;
+      y += 20;
+    }
+    draw_sample(x);
+    drawing_.text({x + 30, y + 4}, text, "");
+    x += needed;
+  }
+
   /// Entries from left to right, in as many lines as they need. Returns where the last line ends.
   double draw_legend(double y) {
     double x = left_edge;
     const auto entry = [&](const std::string& text, const std::function<void(double)>& draw_sample) {
-      const double needed = 30 + text_width(text) + 18;
-      if (x > left_edge && x + needed > right_edge) {
-        x = left_edge;
-        y += 20;
-      }
-      draw_sample(x);
-      drawing_.text({x + 30, y + 4}, text, "");
-      x += needed;
+      draw_entry(x, y, text, draw_sample);
     };
     const bool has_combinations = keys_.size() > 1;
     for (std::size_t i = 0; has_combinations && i < series_.size(); ++i) {
@@ -319,6 +346,88 @@ class SweepPlot {
     }
   }
 
+  /// Panels over the steps, one for each kind of curve that any point has. Returns where the picture ends.
+  double draw_curves(double top) {
+    for (const SweepSeries& series : series_)
+      for (const SweepRow* row : series.rows)
+        if (!row->train_losses.empty() || !row->evaluations.empty()) curve_rows_.push_back(row);
+    if (curve_rows_.empty()) return top;
+    const std::size_t num_cut = curve_rows_.size() - std::min(curve_rows_.size(), most_plotted_curves);
+    curve_rows_.resize(curve_rows_.size() - num_cut);
+    for (const SweepRow* row : curve_rows_) {
+      for (const CurvePoint& point : row->train_losses) last_step_ = std::max(last_step_, point.step);
+      for (const EvaluatedPoint& point : row->evaluations) last_step_ = std::max(last_step_, point.step);
+    }
+    double x = left_edge, y = top + 24;
+    for (std::size_t i = 0; i < curve_rows_.size(); ++i)
+      draw_entry(x, y, label_of(*curve_rows_[i]), [&](double at) {
+        drawing_.line({at, y}, {at + 24, y}, curve_classes(i));
+      });
+    if (num_cut > 0)
+      draw_entry(x, y,
+                 fmt::format("and {} in sweep.jsonl", format_number_of(static_cast<std::int64_t>(num_cut), "curve")),
+                 [](double) {});
+    double bottom = y - 10;
+    const auto add_panel = [&](const std::string& title, const CurveOf& curve_of) {
+      bottom = draw_curve_panel(bottom + between_panels, title, curve_of).value_or(bottom);
+    };
+    add_panel("training loss", train_losses_of);
+    add_panel("validation loss", evaluated_losses_of);
+    add_panel("accuracy", accuracies_of);
+    drawing_.text({(left_edge + right_edge) / 2, bottom + 42}, "step", "middle");
+    return bottom + 56;
+  }
+
+  static std::string curve_classes(std::size_t number) {
+    return fmt::format("line{} k{}", number / num_colours % 2 == 1 ? " dashed" : "", number % num_colours);
+  }
+
+  double x_of_step(std::int64_t step) const {
+    return left_edge + (right_edge - left_edge) * static_cast<double>(step) / static_cast<double>(last_step_);
+  }
+
+  /// Where it ends; nothing where no point has such a curve.
+  std::optional<double> draw_curve_panel(double top, const std::string& title, const CurveOf& curve_of) {
+    std::vector<Curve> curves;
+    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest, highest_start = -lowest;
+    for (const SweepRow* row : curve_rows_) {
+      curves.push_back(curve_of(*row));
+      if (curves.back().empty()) continue;
+      highest_start = std::max(highest_start, curves.back().front().value);
+      for (const CurvePoint& point : curves.back()) {
+        lowest = std::min(lowest, point.value);
+        highest = std::max(highest, point.value);
+      }
+    }
+    if (highest < lowest) return std::nullopt;
+    // Those that diverge leave the picture at its upper edge, and do not flatten the others.
+    constexpr double room_above_start = 2;
+    const bool is_loss = title != "accuracy";
+    if (is_loss && highest_start > 0) highest = std::min(highest, room_above_start * highest_start);
+    const PlotPanel panel{top, curves_height, range_axis(lowest, highest)};
+    draw_frame(panel, title + (panel.axis.is_logarithmic ? " (logarithmic)" : ""));
+    const HeightAxis steps = number_axis(static_cast<double>(last_step_));
+    for (const AxisTick& tick : steps.ticks) {
+      const double at = tick.at * steps.end / static_cast<double>(last_step_);
+      if (at > 1) continue;
+      const double x = left_edge + (right_edge - left_edge) * at;
+      drawing_.line({x, panel.bottom()}, {x, panel.bottom() + 5}, "axis");
+      drawing_.text({x, panel.bottom() + 20}, tick.label, "middle soft");
+    }
+    for (std::size_t i = 0; i < curves.size(); ++i) {
+      std::vector<SvgPoint> points;
+      for (const CurvePoint& point : curves[i]) points.push_back({x_of_step(point.step), panel.y(point.value)});
+      drawing_.polyline(points, curve_classes(i));
+      // Few points are marked, and one alone is only seen by its mark.
+      constexpr std::size_t most_marked = 24;
+      for (std::size_t j = 0; curves[i].size() <= most_marked && j < points.size(); ++j)
+        drawing_.marker(series_markers[i % series_markers.size()], points[j], fmt::format("f{}", i % num_colours),
+                        fmt::format("{}: {} {:.6g} at step {}", label_of(*curve_rows_[i]), title, curves[i][j].value,
+                                    curves[i][j].step));
+    }
+    return panel.bottom() + 4;
+  }
+
   const std::string& title_;
   const std::vector<SweptKey>& keys_;
   const std::vector<SweepRow>& rows_;
@@ -329,6 +438,8 @@ class SweepPlot {
   bool planned_ = false;
   SvgDrawing drawing_;
   PlotPanel memory_, speed_;
+  std::vector<const SweepRow*> curve_rows_;  ///< that have curves, and are drawn
+  std::int64_t last_step_ = 1;
 };
 
 }  // namespace

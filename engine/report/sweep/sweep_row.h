@@ -6,6 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/plan/live_buffers.h"
+#include "engine/report/run/loss_curve.h"
+
 namespace trainer {
 
 /// How a point of a sweep (engine/config/sweep/sweep_grid.h) ended.
@@ -29,6 +32,15 @@ bool has_result(PointStatus status);
 /// Whether the point needed more memory than there was.
 bool lacks_memory(PointStatus status);
 
+inline constexpr std::size_t most_curve_points = 128;
+
+/// What an evaluation of a point's run found.
+struct EvaluatedPoint {
+  std::int64_t step = 0;
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+
 /// What came of one point: of a run, or of a plan. Sizes in bytes, times in seconds; nothing where it is not known.
 struct SweepRow {
   std::string point;                ///< SweepPoint::name
@@ -40,10 +52,13 @@ struct SweepRow {
   /// Of the whole run. Of a plan that does not fit: without a bound.
   std::optional<std::int64_t> peak_requested, peak_allocated, peak_reserved;
   std::optional<std::int64_t> peak_used;     ///< the device's own count; never of a plan
+  std::optional<CategoryBytes> by_category;  ///< of peak_allocated
   std::optional<double> samples_per_second;  ///< without the first step, where there are more; predicted by a plan
   std::optional<double> step_seconds;        ///< the same of one step
   std::optional<double> loss, accuracy;      ///< of the last evaluation
   std::optional<double> train_loss;          ///< of the last step
+  std::vector<CurvePoint> train_losses;      ///< over the steps, at most `most_curve_points`
+  std::vector<EvaluatedPoint> evaluations;   ///< the last and, of very many, some of those before it
   std::int64_t steps = 0;                    ///< that were run
   double seconds = 0;                        ///< that the point took
   std::string error;                         ///< what it said where it did not end as it should

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "engine/bytes.h"
@@ -12,6 +13,9 @@ namespace {
 
 constexpr std::size_t column_gap = 2;
 constexpr std::size_t widest_value = 24;
+/// Those that a choice of settings changes most; the others are in sweep.csv.
+constexpr std::array<Category, 4> shown_categories = {Category::parameter, Category::gradient,
+                                                      Category::optimizer_state, Category::activation};
 
 std::string bytes_or_dash(const std::optional<std::int64_t>& num_bytes) {
   return num_bytes ? format_bytes(*num_bytes) : "-";
@@ -40,13 +44,23 @@ SweepTable::SweepTable(const std::vector<SweptKey>& keys, bool plan_only, const 
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::size_t width = display_width(keys[i].label);
     for (const std::string& value : keys[i].values) width = std::max(width, display_width(value));
-    columns_.push_back({What::value, keys[i].label, std::min(width, std::max(widest_value, keys[i].label.size())), i});
+    const std::size_t most = std::max(widest_value, keys[i].label.size());
+    columns_.push_back({.what = What::value, .title = keys[i].label, .width = std::min(width, most), .key = i});
   }
-  const auto add = [&](What what, const char* title, std::size_t width) { columns_.push_back({what, title, width}); };
+  const auto add = [&](What what, const char* title, std::size_t width) {
+    columns_.push_back({.what = what, .title = title, .width = width});
+  };
   add(What::status, "status",
       plan_only ? name_of(PointStatus::does_not_fit).size() : name_of(PointStatus::diverged).size());
   add(What::allocated, "allocated", 11);
   add(What::reserved, "reserved", 11);
+  for (const Category category : shown_categories) {
+    const std::string title(name_of(category));
+    columns_.push_back({.what = What::category,
+                        .title = title,
+                        .width = std::max<std::size_t>(title.size(), 11),
+                        .category = category});
+  }
   if (!plan_only) add(What::used, "used", 11);
   if (plan_only) add(What::step, "step time", 10);
   add(What::speed, "samples/s", 10);
@@ -59,7 +73,7 @@ SweepTable::SweepTable(const std::vector<SweptKey>& keys, bool plan_only, const 
     for (const Column& column : columns_) width += column.width + column_gap;
     return width - column_gap;
   };
-  for (const What least : {What::seconds, What::used, What::accuracy, What::loss}) {
+  for (const What least : {What::category, What::seconds, What::used, What::accuracy, What::loss}) {
     if (total() <= static_cast<std::size_t>(style.width)) break;
     std::erase_if(columns_, [&](const Column& column) {
       if (column.what != least) return false;
@@ -79,6 +93,9 @@ std::string SweepTable::cell(const Column& column, const SweepRow& row, bool kep
       return bytes_or_dash(row.peak_allocated);
     case What::reserved:
       return bytes_or_dash(row.peak_reserved);
+    case What::category:
+      if (!row.by_category) return "-";
+      return format_bytes((*row.by_category)[static_cast<std::size_t>(column.category)]);
     case What::used:
       return bytes_or_dash(row.peak_used);
     case What::speed:
@@ -134,16 +151,21 @@ std::string sweep_csv(const std::vector<std::string>& keys, const std::vector<Sw
   for (const std::string& key : keys) text += ',' + csv_field(key);
   text +=
       ",status,exit_code,signal,capacity,peak_requested,peak_allocated,peak_reserved,peak_used,samples_per_second,"
-      "step_seconds,loss,accuracy,train_loss,steps,seconds,error\n";
+      "step_seconds,loss,accuracy,train_loss,steps,seconds,error";
+  for (const std::string_view category : category_names) text += fmt::format(",{}", category);
+  text += '\n';
   for (const SweepRow& row : rows) {
     text += csv_field(row.point);
     for (const std::string& value : row.values) text += ',' + csv_field(value);
     text +=
-        fmt::format(",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name_of(row.status), row.exit_code,
-                    row.signal, csv_number(row.capacity), csv_number(row.peak_requested),
-                    csv_number(row.peak_allocated), csv_number(row.peak_reserved), csv_number(row.peak_used),
-                    csv_number(row.samples_per_second), csv_number(row.step_seconds), csv_number(row.loss),
-                    csv_number(row.accuracy), csv_number(row.train_loss), row.steps, row.seconds, csv_field(row.error));
+        fmt::format(",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", name_of(row.status), row.exit_code, row.signal,
+                    csv_number(row.capacity), csv_number(row.peak_requested), csv_number(row.peak_allocated),
+                    csv_number(row.peak_reserved), csv_number(row.peak_used), csv_number(row.samples_per_second),
+                    csv_number(row.step_seconds), csv_number(row.loss), csv_number(row.accuracy),
+                    csv_number(row.train_loss), row.steps, row.seconds, csv_field(row.error));
+    for (std::size_t i = 0; i < category_names.size(); ++i)
+      text += ',' + csv_number(row.by_category ? std::optional((*row.by_category)[i]) : std::nullopt);
+    text += '\n';
   }
   return text;
 }

@@ -29,6 +29,7 @@ class SweepTable {
     status,
     allocated,
     reserved,
+    category,
     used,
     speed,
     step,
@@ -39,9 +40,10 @@ class SweepTable {
   };
   struct Column {
     What what = What::value;
-    std::string title;
+    std::string title{};
     std::size_t width = 0;
     std::size_t key = 0;  ///< of a value
+    Category category = Category::parameter;
   };
   static std::string cell(const Column& column, const SweepRow& row, bool kept);
 

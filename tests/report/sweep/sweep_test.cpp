@@ -79,6 +79,7 @@ SweepRow measured(const Texts& values, std::int64_t allocated, double speed) {
   row.peak_allocated = allocated;
   row.peak_reserved = allocated + (2 << 20);
   row.peak_used = 2 * allocated;
+  row.by_category = {1, 2, 3, 4, 5, 6, 7, 8};
   row.samples_per_second = speed;
   row.step_seconds = 1 / speed;
   row.loss = 0.25;
@@ -268,6 +269,8 @@ TEST_CASE("a run's events become a row: peaks of the run, speed without the firs
       {R"({"event":"start","total_steps":3,"device":{"capacity":1000}})", "no event", "[1]", R"({"event":7})",
        R"({"event":"step","step":1,"loss":3,"samples":10,"step_seconds":9,"memory":{"peak_allocated":5,"peak_reserved":8,"device_used":70}})",
        R"({"event":"step","step":2,"loss":2,"samples":10,"step_seconds":0.5,"memory":{"peak_allocated":6,"peak_reserved":8,"device_used":71}})",
+       R"({"event":"eval","step":2,"loss":1.5,"accuracy":0.25})",
+       R"({"event":"eval","step":3,"loss":1.25,"accuracy":null})",
        R"({"event":"step","step":3,"loss":null,"samples":20,"step_seconds":1,"memory":{"peak_allocated":4,"peak_reserved":8,"device_used":60}})"})
     reader.read(line);
   SweepRow row;
@@ -275,18 +278,60 @@ TEST_CASE("a run's events become a row: peaks of the run, speed without the firs
   CHECK_FALSE(reader.fill(row));
   CHECK(row.peak_allocated == 6);
   CHECK(row.peak_used == 71);
-  reader.read(R"({"event":"end","status":"done","loss":0.5,"accuracy":0.75,"peak_allocated":7,"peak_used":80})");
+  reader.read(R"({"event":"end","status":"done","loss":0.5,"accuracy":0.75,"peak_allocated":7,"peak_used":80,)"
+              R"("peak_by_category":{"parameter":3,"activation":4}})");
   CHECK(reader.fill(row));
   CHECK(row.point == "p");
   CHECK(row.capacity == 1000);
   CHECK(row.peak_allocated == 7);  // the evaluation's
   CHECK(row.peak_reserved == 8);
   CHECK(row.peak_used == 80);
+  CHECK(row.by_category == CategoryBytes{3, 0, 0, 4, 0, 0, 0, 0});
   CHECK(*row.samples_per_second == Approx(20));
   CHECK(*row.step_seconds == Approx(0.75));
   CHECK(row.accuracy == 0.75);
   CHECK_FALSE(row.train_loss.has_value());
   CHECK(row.steps == 3);
+  // A loss that is not finite is no point of the curve.
+  REQUIRE(row.train_losses.size() == 2);
+  CHECK((row.train_losses[1].step == 2 && row.train_losses[1].value == 2));
+  REQUIRE(row.evaluations.size() == 2);
+  CHECK((row.evaluations[0].step == 2 && row.evaluations[0].loss == 1.5 && row.evaluations[0].accuracy == 0.25));
+  CHECK((row.evaluations[1].step == 3 && !row.evaluations[1].accuracy));
+}
+
+TEST_CASE("the curves of a long run stay short, end where it ends, and survive the sweep's log") {
+  RunEventReader reader;
+  for (int step = 1; step <= 10'000; ++step) {
+    reader.read(R"({"event":"step","step":)" + std::to_string(step) + R"(,"loss":)" + std::to_string(step % 2) + "}");
+    reader.read(R"({"event":"eval","step":)" + std::to_string(step) + R"(,"loss":1,"accuracy":0.5})");
+  }
+  SweepRow row = measured({"1"}, 1000, 4);
+  reader.fill(row);
+  CHECK(row.train_losses.size() <= most_curve_points);
+  CHECK(row.train_losses.size() >= most_curve_points / 4);
+  CHECK(row.train_losses.back().step == 10'000);
+  for (const CurvePoint& point : row.train_losses) CHECK(point.value == Approx(0.5).margin(0.1));
+  CHECK(row.evaluations.size() <= most_curve_points + 1);
+  CHECK(row.evaluations.size() >= most_curve_points / 4);
+  CHECK(row.evaluations.front().step == 1);
+  CHECK(row.evaluations.back().step == 10'000);
+  for (std::size_t i = 1; i < row.evaluations.size(); ++i) CHECK(row.evaluations[i].step > row.evaluations[i - 1].step);
+  SweepHeader header;
+  header.keys = {"seed"};
+  header.values = {"1"};
+  header.config_json = "{}";
+  const std::string text = sweep_header_json(header) + '\n';
+  const std::optional<SweepLog> log = read_sweep_log(text + sweep_row_json(header.keys, row) + '\n', "sweep.jsonl");
+  REQUIRE((log && log->rows.size() == 1));
+  CHECK(sweep_row_json(header.keys, log->rows[0]) == sweep_row_json(header.keys, row));
+  for (const char* wrong : {R"([[1]])", R"([[1,"x"]])", R"([[-1,2]])", R"([7])", R"({})"}) {
+    std::string line = sweep_row_json(header.keys, measured({"1"}, 1000, 4));
+    const std::string empty = R"("train_losses":[])";
+    REQUIRE(line.find(empty) != std::string::npos);
+    line.replace(line.find(empty) + empty.size() - 2, 2, wrong);
+    CHECK_THROWS_WITH(read_sweep_log(text + line + '\n', "sweep.jsonl"), Contains("sweep.jsonl:2: "));
+  }
 }
 
 TEST_CASE("a sweep as CSV has a field for each figure and quotes what CSV needs quoted") {
@@ -295,9 +340,10 @@ TEST_CASE("a sweep as CSV has a field for each figure and quotes what CSV needs 
   const std::string csv = sweep_csv({"optimizer.lr"}, {measured({"0.1"}, 1000, 4), failed});
   CHECK(csv ==
         "point,optimizer.lr,status,exit_code,signal,capacity,peak_requested,peak_allocated,peak_reserved,peak_used,"
-        "samples_per_second,step_seconds,loss,accuracy,train_loss,steps,seconds,error\n"
-        "0.1,0.1,done,0,0,67108864,900,1000,2098152,2000,4,0.25,0.25,,0.5,7,1.5,\n"
-        "\"a,\"\"b\"\"\",\"a,\"\"b\"\"\",oom,3,0,67108864,,,,,,,,,,0,0,\"two\nlines\"\n");
+        "samples_per_second,step_seconds,loss,accuracy,train_loss,steps,seconds,error,parameter,gradient,"
+        "optimizer_state,activation,input,workspace,temporary,communication\n"
+        "0.1,0.1,done,0,0,67108864,900,1000,2098152,2000,4,0.25,0.25,,0.5,7,1.5,,1,2,3,4,5,6,7,8\n"
+        "\"a,\"\"b\"\"\",\"a,\"\"b\"\"\",oom,3,0,67108864,,,,,,,,,,0,0,\"two\nlines\",,,,,,,,\n");
 }
 
 TEST_CASE("a sweep's table keeps its columns and its width") {
@@ -383,6 +429,59 @@ TEST_CASE("the plot of a sweep is XML that holds every point") {
   for (std::size_t at = svg.find(',', line); heights.size() < 3; at = svg.find(',', at + 1))
     heights.push_back(std::stod(svg.substr(at + 1)));
   CHECK(heights[1] - heights[2] == Approx(2 * (heights[0] - heights[1])).margin(0.3));
+}
+
+TEST_CASE("an axis of a range begins near its lowest, and is logarithmic where the range is wide") {
+  const HeightAxis near = range_axis(0.90, 0.99);
+  CHECK((near.begin <= 0.90 && near.begin >= 0.85 && near.end >= 0.99 && near.end <= 1.05));
+  CHECK(near.at(near.begin) == Approx(0).margin(1e-12));
+  CHECK(near.at(near.end) == Approx(1));
+  CHECK(range_axis(0.1, 2.3).begin == 0);
+  const HeightAxis wide = range_axis(0.003, 20);
+  CHECK(wide.is_logarithmic);
+  CHECK((wide.begin == Approx(0.001) && wide.end == Approx(100)));
+  CHECK(wide.at(0.1) == Approx(0.4));
+  CHECK(wide.at(0) == 0);
+  CHECK(range_axis(1e-30, 1e30).ticks.size() <= 8);
+  for (const double same : {0.0, 0.5}) CHECK(range_axis(same, same).ticks.size() >= 2);
+  const HeightAxis negative = range_axis(-3, -1);
+  CHECK((negative.begin == -3 && negative.end == Approx(-1)));
+}
+
+TEST_CASE("the plot of runs draws the loss of each over its steps, and what evaluations found") {
+  std::vector<SweepRow> rows = {measured({"0.01"}, 10 << 20, 500), measured({"1"}, 10 << 20, 500)};
+  rows[0].train_losses = {{10, 2.0}, {20, 1.0}, {30, 0.5}};
+  rows[1].train_losses = {{10, 2.0}, {20, 900.0}};  // it diverges
+  rows[0].evaluations = {{30, 0.75, 0.9}};
+  const std::vector<SweptKey> keys = SweepGrid({"optimizer.lr=0.01,1"}).keys();
+  const std::string svg = sweep_plot("lr", keys, rows);
+  CHECK(xml_mistake(svg) == "");
+  CHECK_THAT(svg, Contains(">training loss<") && Contains(">validation loss<") && Contains(">accuracy<") &&
+                      Contains(">lr=0.01<") && Contains(">lr=1<") && Contains(">step<") &&
+                      Contains("lr=0.01: validation loss 0.75 at step 30"));
+  // Equal steps are equal widths, and equal falls equal heights: 2, 1, 0.5.
+  std::size_t line = svg.find("lr=0.01: training loss 2 at step 10");
+  line = svg.rfind("<polyline", line);
+  std::vector<double> numbers;
+  std::size_t at = svg.find('"', line) + 1;
+  for (int i = 0; i < 6; ++i) {
+    std::size_t length = 0;
+    numbers.push_back(std::stod(svg.substr(at), &length));
+    at += length + 1;
+  }
+  CHECK(numbers[2] - numbers[0] == Approx(numbers[4] - numbers[2]).margin(0.2));
+  CHECK(numbers[3] - numbers[1] == Approx(2 * (numbers[5] - numbers[3])).margin(0.3));
+  // What diverges ends at the upper edge, and the others are not flattened.
+  CHECK(numbers[5] - numbers[1] > 60);
+
+  std::vector<SweepRow> many;
+  for (int i = 10; i < 30; ++i) {
+    many.push_back(measured({std::to_string(i)}, 10 << 20, 500));
+    many.back().train_losses = {{1, 2.0}, {2, 1.0}};
+  }
+  const std::string cut = sweep_plot("seeds", SweepGrid({"seed=10..29:+1"}).keys(), many);
+  CHECK_THAT(cut, Contains("and 8 curves in sweep.jsonl") && Contains(">seed=21<"));
+  CHECK(count_of(cut, ">seed=22<") == 0);
 }
 
 TEST_CASE("a sweep over texts is plotted as bars, many combinations as the first six, and failures by their name") {
