@@ -102,6 +102,8 @@ DatasetContents load_cifar10(const DataConfig& config, std::uint64_t /*seed*/) {
   contents.train = load_files(cifar10_train_files(config));
   const std::vector<std::string> validation = cifar10_validation_files(config);
   if (!validation.empty()) contents.validation = load_files(validation);
+  contents.preprocessing.classes = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                    "dog",      "frog",       "horse", "ship", "truck"};
   return contents;
 }
 

@@ -17,6 +17,7 @@
 #include "datasets/dataset_format.h"
 #include "datasets/memory_dataset.h"
 #include "datasets/split.h"
+#include "engine/config/text/utf8_text.h"
 
 // Tables: one sample a record, numbers in every column but the target's.
 //
@@ -94,6 +95,7 @@ class ClassTable {
     return found == class_of_text_.end() ? std::nullopt : std::optional(found->second);
   }
   std::int64_t size() const { return static_cast<std::int64_t>(names_.size()); }
+  const std::vector<std::string>& names() const { return names_; }
 
  private:
   bool numeric_ = false;
@@ -415,6 +417,23 @@ std::vector<std::uint32_t> training_rows(const DataConfig& config, std::int64_t 
   return split_samples(num_rows, num_aside, seed, num_train).train;
 }
 
+Preprocessing preprocessing_of(const Columns& columns, const Standard& standard, const ClassTable& classes) {
+  Preprocessing preprocessing;
+  for (std::size_t column = 0; column < columns.count; ++column) {
+    const bool has_name = column < columns.names.size();
+    std::string name = has_name ? escaped(columns.names[column]) : fmt::format("column {}", column);
+    if (column == columns.target)
+      preprocessing.target = std::move(name);
+    else
+      preprocessing.features.push_back(std::move(name));
+  }
+  for (std::size_t i = 0; i < standard.mean.size(); ++i)
+    preprocessing.mean.push_back(standard.origin[i] + standard.mean[i]);
+  preprocessing.std = standard.std;
+  for (const std::string& name : classes.names()) preprocessing.classes.push_back(escaped(name));
+  return preprocessing;
+}
+
 DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
   const std::vector<std::string> files = csv_files(config);
   const bool categorical = is_categorical(config);
@@ -460,6 +479,7 @@ DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
   const Standard standard =
       standard_of(train.features, table.columns().count - 1, training_rows(config, table.num_rows(), num_aside, seed));
   DatasetContents contents;
+  contents.preprocessing = preprocessing_of(table.columns(), standard, classes);
   contents.train = make_dataset(std::move(train), standard, categorical, files[0], table.columns());
   if (validation)
     contents.validation = make_dataset(std::move(*validation), standard, categorical, files[1], validation_columns);

@@ -282,6 +282,12 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
 
   DatasetContents contents = load_contents(format, config, seed, data.description);
   check_unchanged(header, contents);
+  data.preprocessing = std::move(contents.preprocessing);
+  const InputDescription& input = data.description.inputs.front();
+  if (!input.mean.empty()) {
+    data.preprocessing.mean.assign(input.mean.begin(), input.mean.end());
+    data.preprocessing.std.assign(input.std.begin(), input.std.end());
+  }
   const std::int64_t num_train = data.description.num_train;
   if (num_aside == 0) {
     data.train = part_of(std::move(contents.train), num_train, seed);

@@ -12,6 +12,7 @@
 #include "engine/config/experiment.h"
 #include "engine/errors.h"
 #include "engine/graph/data_description.h"
+#include "engine/graph/preprocessing.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -54,6 +55,7 @@ struct LoadedData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  ///< null: no evaluation
   DataDescription description;                ///< equals describe_data() of the same configuration
+  Preprocessing preprocessing;                ///< what the samples went through
 };
 
 /// What the configuration's data will look like, from declared keys, file headers and file sizes. A csv whose keys do

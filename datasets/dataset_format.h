@@ -30,6 +30,7 @@ inline TensorType target_of(const DatasetHeader& header) {
 struct DatasetContents {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
+  Preprocessing preprocessing;  ///< but for the normalisation of pixels, which the configuration says
 };
 
 /// One kind of dataset. A new one is a file that defines `<name>_format()` and a line in dataset_list.h.

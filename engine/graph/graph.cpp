@@ -54,9 +54,10 @@ const SourceLocation& last_layer_location(const Experiment& experiment) {
   return experiment.layers.empty() ? experiment.loss.location : experiment.layers.back().location;
 }
 
-/// Whether the classes of a table are rather numbers to predict: more of them than half of its rows.
-bool may_be_meant_as_numbers(const Experiment& experiment, const DataDescription& data) {
-  return experiment.data.type == DataType::csv && data.num_outputs > data.num_held / 2;
+/// Whether the classes of a table are rather numbers to predict: more of them than half of its rows, or for a model
+/// that gives one number.
+bool may_be_meant_as_numbers(const Experiment& experiment, const DataDescription& data, std::int64_t num_predicted) {
+  return experiment.data.type == DataType::csv && (data.num_outputs > data.num_held / 2 || num_predicted == 1);
 }
 
 Op loss_op(const Experiment& experiment, const DataDescription& data, const TensorType& prediction,
@@ -93,7 +94,7 @@ Op loss_op(const Experiment& experiment, const DataDescription& data, const Tens
                         fmt::format("the model's output is {} and the data has {} classes",
                                     prediction.shape.to_string(), data.num_outputs),
                         fmt::format("a last layer with {} outputs{}", data.num_outputs,
-                                    may_be_meant_as_numbers(experiment, data)
+                                    may_be_meant_as_numbers(experiment, data, prediction.shape[-1])
                                         ? "; or data.target_type: numeric where targets are numbers, not classes"
                                         : ""));
   }

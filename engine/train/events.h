@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/graph/preprocessing.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/change.h"
@@ -36,6 +37,7 @@ struct StartEvent {
   bool leaves_former_run = false;  ///< one that was to be replaced stays, since this one does not fit
   /// Overrides beside `experiment` that the run goes on with, since the one it resumes was adapted to them.
   std::vector<std::string> adapted{};
+  Preprocessing preprocessing{};                ///< of the data
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)

@@ -69,6 +69,7 @@ class TrainingRun {
     progress_.state.device = surroundings.device;
     progress_.config_yaml = resolved_yaml(given_);
     progress_.state.num_samples = data.train->size();
+    progress_.state.preprocessing = data.preprocessing;
     progress_.state.adapted = adapted_;
     progress_.state.given_config = adapted_.empty() ? "" : resolved_json(given_);
   }
@@ -153,6 +154,7 @@ class TrainingRun {
       start.resumption = {progress_.state.step, progress_.state.evaluated, can_train};
     }
     start.first_step = progress_.state.step + 1;
+    start.preprocessing = data_.preprocessing;
     start.outside_allocator = device_.outside_allocator();
     start.process = process_of_program();
     places_are_told_ = start.first_placed_step >= 0;

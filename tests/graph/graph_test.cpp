@@ -136,8 +136,10 @@ TEST_CASE("a shape mistake names the layer, the shapes and the line") {
                     Contains("test.yaml:5:") && Contains("10 classes"));
 }
 
-TEST_CASE("a wrong number of outputs for a table with more classes than half of its rows names data.target_type") {
-  Experiment experiment = experiment_of("    - linear: {out: 1}\n");
+TEST_CASE(
+    "a wrong number of outputs for a table with more classes than half of its rows, or one output, names "
+    "data.target_type") {
+  Experiment experiment = experiment_of("    - linear: {out: 2}\n");
   const auto mistake = [&](std::int64_t num_classes) -> std::string {
     DataDescription data = described_data({4}, num_classes, 600);
     data.num_held = 600;
@@ -152,6 +154,9 @@ TEST_CASE("a wrong number of outputs for a table with more classes than half of 
   CHECK_THAT(mistake(599), Contains("599 classes") &&
                                Contains("599 outputs; or data.target_type: numeric where targets are numbers"));
   CHECK_THAT(mistake(300), Contains("300 classes") && !Contains("data.target_type"));
+  experiment = experiment_of("    - linear: {out: 1}\n");
+  experiment.data.type = DataType::csv;
+  CHECK_THAT(mistake(7), Contains("7 outputs; or data.target_type: numeric where targets are numbers"));
   experiment.data.type = DataType::synthetic;
   CHECK_THAT(mistake(599), Contains("599 classes") && !Contains("data.target_type"));
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
+#include "engine/graph/preprocessing.h"
 #include "engine/train/files/safetensors.h"
 #include "engine/train/files/saved_tensors.h"
 
@@ -47,6 +48,7 @@ struct TrainingState {
   /// given before; both empty where it was not.
   std::vector<std::string> adapted{};
   std::string given_config{};
+  Preprocessing preprocessing{};  ///< of the data; empty in checkpoints of before it was saved
 };
 
 /// A checkpoint whose description was read and checked, and whose files have the sizes and checksums it states.

@@ -22,6 +22,24 @@ std::optional<std::uint32_t> read_checksum(const std::optional<JsonInput<nlohman
   return static_cast<std::uint32_t>(value->integer(0, std::numeric_limits<std::uint32_t>::max()));
 }
 
+nlohmann::json preprocessing_json(const Preprocessing& preprocessing) {
+  return {{"features", preprocessing.features},
+          {"mean", preprocessing.mean},
+          {"std", preprocessing.std},
+          {"target", preprocessing.target},
+          {"classes", preprocessing.classes}};
+}
+
+Preprocessing read_preprocessing(const JsonInput<nlohmann::json>& json) {
+  Preprocessing preprocessing;
+  for (const auto& name : json.at("features").items()) preprocessing.features.push_back(name.text());
+  for (const auto& mean : json.at("mean").items()) preprocessing.mean.push_back(mean.number());
+  for (const auto& std : json.at("std").items()) preprocessing.std.push_back(std.number(0));
+  preprocessing.target = json.at("target").text();
+  for (const auto& name : json.at("classes").items()) preprocessing.classes.push_back(name.text());
+  return preprocessing;
+}
+
 }  // namespace
 
 nlohmann::json training_state_json(const TrainingState& state) {
@@ -36,6 +54,7 @@ nlohmann::json training_state_json(const TrainingState& state) {
                            {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
   if (state.train_crc32) json["data"]["train_crc32"] = *state.train_crc32;
   if (state.validation_crc32) json["data"]["validation_crc32"] = *state.validation_crc32;
+  if (!state.preprocessing.is_empty()) json["data"]["preprocessing"] = preprocessing_json(state.preprocessing);
   if (!state.device.empty()) json["device"] = state.device;
   if (!state.adapted.empty())
     json["adapted"] = {{"set", state.adapted}, {"given", nlohmann::json::parse(state.given_config)}};
@@ -58,6 +77,8 @@ TrainingState read_training_state(const JsonInput<nlohmann::json>& json) {
   if (const auto data = json.find("data")) {
     state.train_crc32 = read_checksum(data->find("train_crc32"));
     state.validation_crc32 = read_checksum(data->find("validation_crc32"));
+    if (const auto preprocessing = data->find("preprocessing"))
+      state.preprocessing = read_preprocessing(*preprocessing);
   }
   if (const auto device = json.find("device")) state.device = device->text();
   if (const auto adapted = json.find("adapted")) {
