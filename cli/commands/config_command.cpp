@@ -9,6 +9,9 @@
 #include "cli/terminal/terminal.h"
 #include "engine/config/config_reference.h"
 #include "engine/config/load_experiment.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/errors.h"
+#include "engine/report/text/glossary.h"
 
 namespace trainer {
 namespace {
@@ -18,6 +21,23 @@ struct ConfigArguments {
   bool json = false;
   std::string key;
 };
+
+/// A key or value of configurations; else a word of the reports.
+std::string explain(const std::string& word) {
+  try {
+    return explain_key(word);
+  } catch (const ConfigError& error) {
+    const ReportWord* const entry = find_report_word(word);
+    if (entry == nullptr) {
+      const std::string message = error.what();
+      const std::vector<std::string> known = report_words();
+      const std::string_view near = nearest(word, known);
+      if (near.empty() || message.find("did you mean") != std::string::npos) throw;
+      throw ConfigError(fmt::format("{}\n  did you mean '{}'?", message, near));
+    }
+    return fmt::format("{} (a word of plans and reports)\n  {}.\n", entry->word, entry->meaning);
+  }
+}
 
 }  // namespace
 
@@ -40,13 +60,15 @@ void add_config_command(CLI::App& app, Action& action) {
     };
   });
 
-  CLI::App* explain = command->add_subcommand("explain", "Explain a key, a section or a layer");
-  explain->add_option("KEY", arguments->key, "train.batch_size, train, conv2d, conv2d.kernel; all sections without")
+  CLI::App* explained = command->add_subcommand("explain", "Explain a key, a section, a layer, a value or a word");
+  explained
+      ->add_option("WORD", arguments->key,
+                   "train.batch_size, train, conv2d, conv2d.kernel, one_cycle, reserved; all sections without")
       ->type_name("");
-  explain->footer(examples({"config explain optimizer.lr"}));
-  explain->callback([arguments, &action] {
+  explained->footer(examples({"config explain optimizer.lr", "config explain one_cycle"}));
+  explained->callback([arguments, &action] {
     action = [arguments] {
-      write_text(stdout, wrap_lines(explain_key(arguments->key), static_cast<std::size_t>(style_for(stdout).width)));
+      write_text(stdout, wrap_lines(explain(arguments->key), static_cast<std::size_t>(style_for(stdout).width)));
       return ExitCode::done;
     };
   });

@@ -151,13 +151,62 @@ std::vector<std::string> all_keys() {
   return keys;
 }
 
+/// What `value` means to the keys that take it as a word; "" where none does.
+std::string explain_value(std::string_view value) {
+  std::string text, example_key;
+  const auto add = [&](const std::string& key, const Rule& rule) {
+    const auto tell = [&](const std::string& help) {
+      text += fmt::format("  a value of {}{}{}\n", key, help.empty() ? "" : ": ", help);
+      example_key = key;
+    };
+    for (const Choice& choice : rule.choices)
+      if (choice.name == value) tell(choice.help);
+    for (const Form& form : rule.forms)
+      if (form.name == value) tell(fmt::format("{{{}: …}}, {}", form.name, form.help));
+    if (std::find(rule.words.begin(), rule.words.end(), value) != rule.words.end()) tell("");
+  };
+  for (const ExperimentField& field : experiment_fields()) add(field.key, field.rule);
+  for (const LayerKind& kind : layer_kinds())
+    for (const auto& field : kind.fields) add(fmt::format("{}.{}", kind.name, field.key), field.rule);
+  if (text.empty()) return "";
+  return fmt::format("{}\n{}\n  '{}' tells all its values.\n", value, text,
+                     trainer_command("config explain " + example_key));
+}
+
+/// The words that are values, for suggestions.
+std::vector<std::string> all_values() {
+  std::vector<std::string> values;
+  const auto add = [&](const Rule& rule) {
+    for (const Choice& choice : rule.choices) values.push_back(choice.name);
+    for (const Form& form : rule.forms) values.push_back(form.name);
+    values.insert(values.end(), rule.words.begin(), rule.words.end());
+  };
+  for (const ExperimentField& field : experiment_fields()) add(field.rule);
+  for (const LayerKind& kind : layer_kinds())
+    for (const auto& field : kind.fields) add(field.rule);
+  return values;
+}
+
+/// The key or value that other programs call so.
+std::string value_called(std::string_view word) {
+  for (const ExperimentField& field : experiment_fields())
+    for (const Choice& choice : field.rule.choices)
+      if (std::find(choice.synonyms.begin(), choice.synonyms.end(), word) != choice.synonyms.end()) return choice.name;
+  return "";
+}
+
 [[noreturn]] void refuse_key(std::string_view key) {
   std::string suggestion = key_called(key);
+  if (suggestion.empty()) suggestion = value_called(key);
   if (suggestion.empty()) suggestion = nearest(key, all_keys());
+  if (suggestion.empty()) suggestion = nearest(key, all_values());
   Diagnostic diagnostic;
   diagnostic.location.line = 0;
-  diagnostic.message = fmt::format("there is no key '{}'", shortened(key));
-  diagnostic.expectation = "a key such as train.batch_size, a section such as train, or a layer such as conv2d";
+  diagnostic.message = fmt::format("there is no key, value or word '{}'", shortened(key));
+  diagnostic.expectation =
+      "a key such as train.batch_size, a section such as train, a layer such as conv2d, a value such as one_cycle, or "
+      "a "
+      "word of the reports such as reserved";
   diagnostic.suggestion = suggestion;
   throw config_error({diagnostic});
 }
@@ -210,6 +259,7 @@ std::string explain_key(std::string_view key) {
   }
   if (const Section* section = find_section(key)) return explain_section(*section);
   if (const LayerKind* kind = find_layer_kind(key)) return explain_layer(*kind);
+  if (const std::string value = explain_value(key); !value.empty()) return value;
   const std::size_t dot = key.find('.');
   const LayerKind* kind = dot == std::string_view::npos ? nullptr : find_layer_kind(key.substr(0, dot));
   if (kind == nullptr) refuse_key(key);

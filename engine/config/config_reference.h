@@ -6,8 +6,9 @@
 namespace trainer {
 
 /// What `trainer config explain KEY` prints: type, default, range, meaning and an example of a key; the keys of a
-/// section ("train", or "" for all); a layer ("conv2d") or its key ("conv2d.kernel"). Ends with a newline.
-/// Throws ConfigError with the nearest key where there is no such key.
+/// section ("train", or "" for all); a layer ("conv2d") or its key ("conv2d.kernel"); a value that is a word, with the
+/// keys that take it ("one_cycle"). Ends with a newline. Throws ConfigError with the nearest key where it is none of
+/// them.
 std::string explain_key(std::string_view key);
 
 /// The key that is called so, here or by other programs, as a whole or by its last part: "train.batch_size" for "bs".

@@ -96,6 +96,14 @@ TEST_CASE("a configuration is shown, explained and described") {
   REQUIRE(shown.exit_code == 0);
   CHECK(nlohmann::json::parse(shown.out)["optimizer"]["lr"] == 0.25);
 
+  for (const char* word : {"fragmentation", "Largest free block", "optimizer_state", "segments"}) {
+    const ProcessResult told = run_trainer({"config", "explain", word});
+    CHECK(told.exit_code == 0);
+    CHECK_THAT(told.out, Contains("(a word of plans and reports)\n  "));
+  }
+  const ProcessResult misspelt = run_trainer({"config", "explain", "fragmentaton"});
+  CHECK(misspelt.exit_code == 2);
+  CHECK_THAT(misspelt.err, Contains("did you mean 'fragmentation'?"));
   const ProcessResult explained = run_trainer({"config", "explain", "train.batch_size"});
   CHECK(explained.exit_code == 0);
   CHECK_THAT(explained.out, Contains("batch_size"));
@@ -145,7 +153,7 @@ TEST_CASE("check tells what it validated, and every mistake with its place") {
   const ProcessResult wrong =
       run_trainer({"check", "configs/quickstart.yaml", "train.batch_sise=3", "optimizer.lr=fast"});
   CHECK(wrong.exit_code == 2);
-  CHECK_THAT(wrong.err, Contains("did you mean 'batch_size'?") && Contains("optimizer.lr=fast"));
+  CHECK_THAT(wrong.err, Contains("did you mean 'train.batch_size'?") && Contains("optimizer.lr=fast"));
 
   const ProcessResult missing = run_trainer({"check", "configs/quickstart.yaml", "data={type: idx, root: /nowhere}"});
   CHECK(missing.exit_code == 6);
@@ -287,7 +295,7 @@ TEST_CASE("words of other programs are told in words of this one") {
   CHECK_THAT(told({"run", "--config", config}), Contains("CONFIG is given without a flag"));
   CHECK_THAT(told({"run", config, "--resum"}), Contains("did you mean '--resume'?"));
   CHECK_THAT(told({"check", config, "train.accumulate_grad_batches=4"}),
-             Contains("did you mean 'accumulation_steps'?"));
+             Contains("did you mean 'train.accumulation_steps'?"));
   CHECK_THAT(told({"check", config, "schedule.type=CosineAnnealingLR"}), Contains("did you mean 'cosine'?"));
   CHECK_THAT(told({"check", config, "data.type=cifar100"}), !Contains("did you mean"));
   CHECK_THAT(told({"check", config, "data.type=cifar1"}), !Contains("did you mean"));

@@ -57,7 +57,7 @@ TEST_CASE("both types of mixed precision are read, and other programs' words are
   CHECK(error_of("train: {amp: half}\n").find("did you mean 'fp16'?") != std::string::npos);
   for (const char* key : {"mixed_precision", "half", "autocast", "precision"}) {
     INFO(key);
-    CHECK(error_of(std::string("train: {") + key + ": fp16}\n").find("did you mean 'amp'?") != std::string::npos);
+    CHECK(error_of(std::string("train: {") + key + ": fp16}\n").find("did you mean 'train.amp'?") != std::string::npos);
   }
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("what is wrong with checkpointing is told with its place and what woul
   CHECK(error_of("train: {checkpointing: 3}\n").find("{every: integer}") != std::string::npos);
   for (const char* key : {"gradient_checkpointing", "activation_checkpointing", "recompute"}) {
     INFO(key);
-    CHECK(error_of(std::string("train: {") + key + ": on}\n").find("did you mean 'checkpointing'?") !=
+    CHECK(error_of(std::string("train: {") + key + ": on}\n").find("did you mean 'train.checkpointing'?") !=
           std::string::npos);
   }
 }

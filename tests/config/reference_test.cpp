@@ -293,6 +293,20 @@ TEST_CASE("every key, section and layer is explained, with an example that loads
   CHECK(explain_key("optimizer.lr").find("default:  0.01; 0.001 for adam; 0.001 for adamw") != std::string::npos);
 }
 
+TEST_CASE("every word that is a value is explained by the keys that take it") {
+  for (const ExperimentField& field : experiment_fields()) {
+    for (const Choice& choice : field.rule.choices) {
+      INFO(field.key << ": " << choice.name);
+      const std::string text = explain_key(choice.name);
+      const bool is_also_more = find_field(choice.name) || find_section(choice.name) || find_layer_kind(choice.name);
+      CHECK((is_also_more || text.find("a value of " + field.key) != std::string::npos));
+      CHECK((is_also_more || text.find(choice.help) != std::string::npos));
+    }
+  }
+  CHECK(explain_key("one_cycle").find("a value of schedule.type: up from") != std::string::npos);
+  CHECK(explain_key("budget").find("a value of train.checkpointing: {budget: …}, ") != std::string::npos);
+}
+
 TEST_CASE("an unknown key to explain gets the nearest one") {
   const auto error = [](std::string_view key) -> std::string {
     try {
@@ -305,6 +319,8 @@ TEST_CASE("an unknown key to explain gets the nearest one") {
   CHECK(error("train.batchsize").find("did you mean 'train.batch_size'?") != std::string::npos);
   CHECK(error("learning_rate").find("did you mean 'optimizer.lr'?") != std::string::npos);
   CHECK(error("conv2d.kernle").find("did you mean 'conv2d.kernel'?") != std::string::npos);
+  CHECK(error("onecycle").find("did you mean 'one_cycle'?") != std::string::npos);
+  CHECK(error("CosineAnnealingLR").find("did you mean 'cosine'?") != std::string::npos);
   CHECK(error("xyzzy").find("did you mean") == std::string::npos);
 }
 

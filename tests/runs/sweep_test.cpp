@@ -233,7 +233,7 @@ TEST_CASE("a sweep is refused before its first run where any of its points is mi
   const std::string config = "tests/runs/digits_mlp.yaml";
   const std::vector<std::pair<Words, std::string>> mistakes = {
       {{config, "train.batch_size=16,0"}, "argument 'train.batch_size=0': error:"},
-      {{config, "train.batch_sise=16,32"}, "did you mean 'batch_size'?"},
+      {{config, "train.batch_sise=16,32"}, "did you mean 'train.batch_size'?"},
       {{config, "train.batch_size=16"}, "nothing is swept"},
       {{config, "train.batch_size=16..4:*2"}, "ends below its beginning"},
       {{config, "train.batch_size=1,2", "--gpu", "t4"}, "--plan-only"},

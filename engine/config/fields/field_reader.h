@@ -81,7 +81,7 @@ class FieldReader {
       if (section_of(field.key) == section) siblings.push_back(field);
     }
     std::string suggestion = suggest_key(entry.key, siblings, keys);
-    if (!section.empty() && section_of(suggestion) == section) suggestion.erase(0, section.size() + 1);
+    if (!suggestion.empty() && section_of(suggestion) != section) suggestion = join_key(section, suggestion);
     if (suggestion.empty()) suggestion = suggest_elsewhere(entry.key);
     sources_.report(entry.key_mark, fmt::format("unknown key '{}'{}", shortened(entry.key), where),
                     fmt::format("one of {}", fmt::join(keys, ", ")), suggestion);

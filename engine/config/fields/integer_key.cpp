@@ -47,8 +47,8 @@ IntegerRange range_in_layers(std::string_view key) {
   const std::string kind_name(last_of(parent)), name(last_of(key));
   const LayerKind* const kind = find_layer_kind(kind_name);
   if (kind == nullptr) {
-    if (is_number(name)) refuse(key, "is a layer");
-    if (is_number(kind_name)) refuse_unknown(key, fmt::format("{}.{}.out", parent, name));
+    if (kind_name == "layers") refuse(key, "is a layer");
+    if (last_of(section_of(parent)) == "layers") refuse_unknown(key, fmt::format("{}.{}.out", parent, name));
     const std::vector<std::string> kinds = layer_kind_names();
     const std::string near(nearest(kind_name, kinds));
     refuse_unknown(key, near.empty() ? "" : fmt::format("{}.{}.{}", section_of(parent), near, name));

@@ -14,7 +14,8 @@ void collect_numbers(std::vector<LayerSpec>& layers, const std::string& key, std
     LayerSpec& layer = layers[i];
     for (const Field<LayerSpec>& field : find_layer_kind(layer.kind)->fields) {
       if (!field.size_of && !field.layers) continue;
-      const std::string here = fmt::format("{}.{}.{}.{}", key, i, layer.kind, field.key);
+      const std::string place = layer.name.empty() ? fmt::format("{}", i) : layer.name;
+      const std::string here = fmt::format("{}.{}.{}.{}", key, place, layer.kind, field.key);
       if (field.size_of) numbers.push_back({here, &field.integer(layer), *field.size_of == SizeOf::width});
       if (field.layers) collect_numbers(field.layers(layer), here, numbers);
     }

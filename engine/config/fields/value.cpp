@@ -238,6 +238,7 @@ class ValueReader {
     const std::vector<std::string> names = rule_.choice_names();
     if (std::find(names.begin(), names.end(), node.text) != names.end()) return Value(node.text);
     if (const std::string prefix = names.back() + ":"; node.text.starts_with(prefix)) {
+      if (node.text.find(',') != std::string::npos) return wrong(node, "names several devices; trainer trains on one");
       const auto index = read_integer(std::string_view(node.text).substr(prefix.size()));
       const auto* number = std::get_if<std::int64_t>(&index);
       if (number != nullptr && *number >= 0 && *number < 1024) return Value(node.text);

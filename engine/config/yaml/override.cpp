@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/text/nearest_word.h"
 #include "engine/config/text/number_text.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/config/yaml/yaml_tree.h"
@@ -155,19 +156,35 @@ class Override {
     return &node.entries.back().value;
   }
 
+  /// The name that a layer in the list has been given; empty: none.
+  static std::string name_of_layer(const Node& layer) {
+    if (layer.kind != NodeKind::map || layer.entries.size() != 1) return "";
+    const Node& keys = layer.entries.front().value;
+    const Node* const name = keys.kind == NodeKind::map ? keys.find("name") : nullptr;
+    return name != nullptr && name->kind == NodeKind::scalar ? name->text : "";
+  }
+
   Node* element(Node& list, const Component& component, const std::string& path) {
     const auto index = read_integer(component.text);
     const auto* number = std::get_if<std::int64_t>(&index);
     const auto num_elements = static_cast<std::int64_t>(list.items.size());
-    if (number == nullptr || *number < 0 || *number >= num_elements) {
-      const std::string positions = num_elements == 0   ? ", which is empty"
-                                    : num_elements == 1 ? " of 1 element"
-                                                        : fmt::format(" of {} elements", num_elements);
-      report(component.mark, fmt::format("'{}' is a list{}", path, positions),
-             num_elements == 0 ? "" : fmt::format("a position from 0 to {}", num_elements - 1));
-      return nullptr;
+    if (number != nullptr && *number >= 0 && *number < num_elements)
+      return &list.items[static_cast<std::size_t>(*number)];
+    std::vector<std::string> names;
+    for (Node& item : list.items) {
+      std::string name = name_of_layer(item);
+      if (name == component.text) return &item;
+      if (!name.empty()) names.push_back(std::move(name));
     }
-    return &list.items[static_cast<std::size_t>(*number)];
+    const std::string positions = num_elements == 0   ? ", which is empty"
+                                  : num_elements == 1 ? " of 1 element"
+                                                      : fmt::format(" of {} elements", num_elements);
+    std::string expectation = num_elements == 0 ? "" : fmt::format("a position from 0 to {}", num_elements - 1);
+    if (!names.empty()) expectation += ", or a layer's name";
+    const std::string near(number == nullptr ? nearest(component.text, names) : "");
+    report(component.mark, fmt::format("'{}' is a list{}", path, positions), expectation,
+           near.empty() ? "" : path + "." + near + rest_after(component));
+    return nullptr;
   }
 
   const std::string& argument_;

@@ -108,6 +108,31 @@ TEST_CASE("an override that cannot be set says why") {
   CHECK(error_of_override({"name.first=a"}).find("'name' is 'base', which has no keys") != std::string::npos);
 }
 
+TEST_CASE("a layer is addressed by its name as by its position") {
+  const std::string text =
+      "model:\n  layers:\n    - flatten\n    - linear: {out: 4, name: hidden}\n    - residual:\n        name: block\n"
+      "        layers:\n          - linear: {out: 4, name: inner}\n    - linear: {out: 2}\n";
+  const auto out_of = [](const LayerSpec& layer) { return std::get<LinearSpec>(layer.spec).out; };
+  const Experiment changed = parse_experiment(
+      text, "base.yaml", {"model.layers.hidden.linear.out=9", "model.layers.block.residual.layers.inner.linear.out=7"});
+  CHECK(out_of(changed.layers[1]) == 9);
+  CHECK(changed.layers[1].name == "hidden");
+  CHECK(out_of(std::get<ResidualSpec>(changed.layers[2].spec).layers[0]) == 7);
+  const auto mistake = [&](const std::string& argument) -> std::string {
+    try {
+      parse_experiment(text, "base.yaml", {argument});
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK_THAT(mistake("model.layers.hiden.linear.out=9"),
+             Catch::Contains("'model.layers' is a list of 4 elements") &&
+                 Catch::Contains("a position from 0 to 3, or a layer's name") &&
+                 Catch::Contains("did you mean 'model.layers.hidden.linear.out'?"));
+  CHECK_THAT(mistake("model.layers.inner.linear.out=9"), Catch::Contains("or a layer's name"));
+}
+
 TEST_CASE("mistakes of the file and of several overrides are told together, arguments last") {
   const std::string message =
       error_of_override({"sed=1", "train.epochs=-1", "optimizer.nesterov=true", "optimizer.momentum=2"});
