@@ -25,7 +25,7 @@ namespace {
 struct FitArguments {
   ExperimentArguments experiment;
   std::string gpu, capacity, max, keep = "batch", write;
-  std::int64_t pick = 1;
+  std::int64_t pick = 0;  ///< 0: the fastest
   bool json = false, quiet = false, overwrite = false;
 };
 
@@ -80,12 +80,13 @@ ExitCode fit(const FitArguments& arguments) {
   if (!findings.found()) return ExitCode::does_not_fit;
   if (arguments.write.empty()) return ExitCode::done;
   if (findings.maximum) {
-    const std::vector<std::string> set = {fmt::format("{}={}", findings.maximum->key, *findings.maximum->found.value)};
+    const std::vector<std::string> set = {fmt::format("{}={}", findings.maximum->key, *findings.maximum->value())};
     std::vector<std::string> overrides = arguments.experiment.overrides;
     overrides.push_back(set.front());
     write_chosen(arguments, findings, load_experiment(arguments.experiment.config_path, overrides), set);
   } else {
-    const Change& choice = findings.choices[static_cast<std::size_t>(arguments.pick) - 1];
+    const std::size_t picked = arguments.pick > 0 ? static_cast<std::size_t>(arguments.pick) - 1 : findings.fastest();
+    const Change& choice = findings.choices[picked];
     write_chosen(arguments, findings, choice.experiment, choice.set);
   }
   return ExitCode::done;
@@ -116,7 +117,7 @@ void add_fit_command(CLI::App& app, Action& action) {
                            ->add_option("--write", arguments->write,
                                         "Save what was found as a configuration, the fastest settings unless --pick")
                            ->type_name("FILE");
-  command->add_option("--pick", arguments->pick, "With --write: which of the table instead of the first")
+  command->add_option("--pick", arguments->pick, "With --write: which of the table instead of the fastest")
       ->type_name("N")
       ->check(CLI::PositiveNumber)
       ->needs(write)

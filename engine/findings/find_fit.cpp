@@ -70,13 +70,24 @@ Maximum find_maximum_of(const FitRequest& request, const SearchedKey& searched, 
     }
   };
   std::optional<std::int64_t> highest = searched.highest;
-  if (!highest && searched.key == "train.batch_size") highest = data.num_train;
-  Maximum maximum = find_maximum(planner, with_value, lowest, highest, allowed.highest, capacity);
+  const bool is_batch = searched.key == "train.batch_size";
+  if (!highest && is_batch) highest = data.num_train;
+  std::optional<std::int64_t> own;
+  if (is_batch) own = load_experiment(request.config_path, request.overrides).train.batch_size.number();
+  Maximum maximum = find_maximum(
+      planner, with_value,
+      {.lowest = lowest, .highest = highest, .largest_allowed = allowed.highest, .capacity = capacity, .own = own});
   maximum.key = searched.key;
   return maximum;
 }
 
 }  // namespace
+
+std::size_t FitFindings::fastest() const {
+  const auto fastest = std::min_element(
+      choices.begin(), choices.end(), [](const Change& a, const Change& b) { return a.step_seconds < b.step_seconds; });
+  return static_cast<std::size_t>(fastest - choices.begin());
+}
 
 FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem) {
   const Experiment experiment = load_experiment(request.config_path, request.overrides);
@@ -94,6 +105,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.capacity = target.capacity.num_bytes;
   findings.capacity_origin = target.capacity.origin;
   findings.notes = target.notes;
+  findings.outside_allocator = target.device->outside_allocator();
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
   Planner planner(*target.device, target.rates, request.watch);
@@ -111,6 +123,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   ChoiceOptions options;
   if (request.keeps_result) options.keep = ChoiceOptions::Keep::same_result;
   findings.choices = find_choices(planner, experiment, data, findings.capacity, options);
+  std::stable_sort(findings.choices.begin(), findings.choices.end(), is_advised_before);
   return findings;
 }
 

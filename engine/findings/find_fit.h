@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/device.h"
 #include "engine/findings/device_source.h"
 #include "engine/findings/known_rates.h"
 #include "engine/plan/machine_rates.h"
@@ -32,17 +33,20 @@ struct FitFindings {
   std::string device_kind, device_name;
   std::string profile;  ///< the file that describes the device; empty: it is one of this machine
   std::int64_t capacity = 0;
-  std::string capacity_origin;       ///< as PlanFindings::capacity_origin
-  std::vector<std::string> notes;    ///< sentences about what was asked for and is not as it seems
-  std::optional<Maximum> maximum;    ///< where a key's largest value was asked for
-  std::vector<Change> choices;       ///< else: the fastest first
-  std::int64_t effective_batch = 0;  ///< samples of an update, which the choices keep
+  std::string capacity_origin;                ///< as PlanFindings::capacity_origin
+  std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
+  std::vector<std::string> notes;             ///< sentences about what was asked for and is not as it seems
+  std::optional<Maximum> maximum;             ///< where a key's largest value was asked for
+  std::vector<Change> choices;                ///< else: as they are advised (is_advised_before)
+  std::int64_t effective_batch = 0;           ///< samples of an update, which the choices keep
   bool as_is_fits = false;
   std::int64_t as_is_peak = 0;  ///< of the experiment as it is; 0: it cannot be planned
   MachineRates::Origin rates = MachineRates::Origin::assumed;
   std::string rates_source;  ///< MachineRates::source
 
-  bool found() const { return maximum ? maximum->found.value.has_value() : !choices.empty(); }
+  /// Where in `choices` the fastest is.
+  std::size_t fastest() const;
+  bool found() const { return maximum ? maximum->value().has_value() : !choices.empty(); }
 };
 
 /// Throws ConfigError, DataError, DeviceError, PlanningInterrupted.

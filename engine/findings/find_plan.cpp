@@ -6,6 +6,7 @@
 #include "engine/bytes.h"
 #include "engine/findings/gpu_profiles.h"
 #include "engine/findings/plan_target.h"
+#include "engine/plan/search/choice_space.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/evaluation_savings.h"
 #include "engine/plan/search/fixes.h"
@@ -61,21 +62,25 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   row.capacity = target.capacity.num_bytes;
   row.capacity_origin = target.capacity.origin;
   row.rates = target.rates.origin;
-  for (const std::string& note : target.notes) row.note += (row.note.empty() ? "" : " ") + note;
+  row.rates_source = target.rates.source;
+  row.notes = target.notes;
+  row.outside_allocator = target.device->outside_allocator();
   Planner planner(*target.device, target.rates, watch);
-  const Verdict verdict = planner.plan(experiment, data, row.capacity);
+  const Experiment settled = with_settled_batch(planner, experiment, data, row.capacity);
+  const Verdict verdict = planner.plan(settled, data, row.capacity);
   if (verdict.problem) {
     row.problem = verdict.problem->what();
     // No target can run a configuration that cannot be compiled.
     compile_experiment(experiment, data, *target.device, row.capacity);
     return row;
   }
+  row.batch_size = RunSchedule(settled, data).batch_size();
   row.fits = verdict.fits;
   row.peak_reserved = verdict.peak_reserved;
   row.step_seconds = verdict.time.seconds;
   row.samples_per_second = static_cast<double>(verdict.samples_per_step) / row.step_seconds;
   if (!row.fits)
-    row.batch_size_that_fits = largest_fitting_batch_size(planner, experiment, data, row.capacity, data.num_train);
+    row.batch_size_that_fits = find_largest_batch(planner, experiment, data, row.capacity).value.value_or(0);
   return row;
 }
 
@@ -145,8 +150,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     Advice advice =
         find_advice(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
     findings.fixes = std::move(advice.fixes);
-    findings.largest_batch_size = advice.largest_batch_size;
-    findings.one_sample_more_is_too_many = advice.one_sample_more_is_too_many;
+    findings.largest_batch = advice.largest_batch;
     findings.one_sample_is_too_many = advice.one_sample_is_too_many;
     findings.diagnosis = diagnose(device, asked, compiled.data, capacity, 0, std::move(advice.not_enough));
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/device.h"
 #include "engine/plan/machine_rates.h"
 
 namespace trainer {
@@ -23,10 +24,13 @@ struct PlannedTarget {
   std::string problem;          ///< why it cannot be planned there; empty: it can, and what follows holds
   bool fits = false;
   std::int64_t peak_reserved = 0;                    ///< without a bound where it does not fit
-  std::optional<std::int64_t> batch_size_that_fits;  ///< where it does not: one sample more does not; 0: none
+  std::optional<std::int64_t> batch_size_that_fits;  ///< where it does not: find_largest_batch; 0: none
   double step_seconds = 0, samples_per_second = 0;   ///< predicted
   MachineRates::Origin rates = MachineRates::Origin::assumed;
-  std::string note;  ///< a sentence about what was asked for and is not as it seems; may be empty
+  std::string rates_source;                   ///< MachineRates::source
+  std::int64_t batch_size = 0;                ///< of a micro-batch; train.batch_size: auto as a number
+  std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
+  std::vector<std::string> notes;             ///< sentences about what was asked for and is not as it seems
 };
 
 struct PlanComparison {

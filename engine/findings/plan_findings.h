@@ -12,6 +12,7 @@
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/diagnosis.h"
 #include "engine/plan/search/evaluation_savings.h"
+#include "engine/plan/search/largest_value.h"
 #include "engine/plan/step_flops.h"
 #include "engine/plan/step_ops.h"
 
@@ -50,8 +51,8 @@ struct PlanFindings {
   Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
   std::int64_t batch_size = 0;
   // Of Advice, where it does not fit.
-  std::int64_t largest_batch_size = 0;
-  bool one_sample_more_is_too_many = false, one_sample_is_too_many = false;
+  LargestValue largest_batch;
+  bool one_sample_is_too_many = false;
   std::int64_t total_steps = 0;
   std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
   ProcessMemory process;                      ///< what this process will hold beside the allocator

@@ -26,9 +26,7 @@ std::optional<Change> find_adaptation(Planner& planner, const Experiment& experi
   for (const Keep keep : {Keep::same_result, Keep::effective_batch}) {
     std::vector<Change> choices =
         find_choices(planner, experiment, data, capacity, {.keep = keep, .while_running = true});
-    // The fastest come first, and the first of those that keep the numbers best is taken.
-    const auto best = std::min_element(choices.begin(), choices.end(),
-                                       [](const Change& a, const Change& b) { return a.numbers < b.numbers; });
+    const auto best = std::min_element(choices.begin(), choices.end(), is_advised_before);
     if (best != choices.end()) return std::move(*best);
   }
   return std::nullopt;

@@ -100,7 +100,7 @@ TEST_CASE("the largest batch under memory.allocator: auto is the larger of both 
       const WithValue with_batch = [&](std::int64_t size) -> std::optional<Candidate> {
         return Candidate{of_allocator(allocator, 32, static_cast<int>(size)), data};
       };
-      return find_largest_value(planner, with_batch, 1, 500, capacity).value.value_or(0);
+      return find_largest_value(planner, with_batch, {.highest = 500, .capacity = capacity}).value.value_or(0);
     };
     const std::int64_t of_auto = largest(""), of_caching = largest("caching");
     CHECK(of_auto == std::max(of_caching, largest("planned")));

@@ -56,10 +56,10 @@ void check_advice(const ClaimedCase& the_case, const Advice& advice, ClaimCounts
   const Experiment as_it_is = the_case.with({});
   const RunSchedule schedule(as_it_is, the_case.data);
   const auto batch = [](std::int64_t size) { return "train.batch_size=" + std::to_string(size); };
-  if (advice.largest_batch_size > 0) {
-    CHECK(the_case.fits({batch(advice.largest_batch_size)}));
-    CHECK(advice.one_sample_more_is_too_many);
-    CHECK_FALSE(the_case.fits({batch(advice.largest_batch_size + 1)}));
+  if (advice.largest_batch.value) {
+    const std::int64_t largest = *advice.largest_batch.value;
+    for (std::int64_t size = 1; size <= largest; ++size) CHECK(the_case.fits({batch(size)}));
+    CHECK_FALSE(the_case.fits({batch(largest + 1)}));
     ++counts["one sample more does not"];
   }
   if (advice.one_sample_is_too_many) {
@@ -181,14 +181,17 @@ void check_maximum(const ClaimedCase& the_case, ClaimCounts& counts) {
     return Candidate{the_case.with({"train.batch_size=" + std::to_string(size)}), the_case.data};
   };
   const std::int64_t num_train = the_case.data.num_train;
-  const Maximum maximum = find_maximum(the_case.planner, with_batch, 1, std::nullopt, num_train, the_case.capacity);
+  const Maximum maximum =
+      find_maximum(the_case.planner, with_batch, {.largest_allowed = num_train, .capacity = the_case.capacity});
   const auto fits = [&](std::int64_t size) { return the_case.fits({"train.batch_size=" + std::to_string(size)}); };
-  REQUIRE(maximum.found.num_unknown == 0);
+  REQUIRE(maximum.isolated.num_unknown == 0);
   const std::int64_t largest = maximum.found.value.value_or(0);
-  for (std::int64_t size = largest + 1; size <= num_train; ++size) REQUIRE_FALSE(fits(size));
-  if (largest > 0) CHECK(fits(largest));
+  for (std::int64_t size = 1; size <= largest; ++size) CHECK(fits(size));
+  for (std::int64_t size = std::max(largest, maximum.isolated.value.value_or(0)) + 1; size <= num_train; ++size)
+    REQUIRE_FALSE(fits(size));
+  if (maximum.isolated.value) CHECK(fits(*maximum.isolated.value));
   ++counts["The largest that fits is"];
-  for (const std::int64_t size : maximum.found.smaller_that_fail) {
+  for (const std::int64_t size : maximum.isolated.smaller_that_fail) {
     CHECK_FALSE(fits(size));
     ++counts["memory does not always grow with the value"];
   }

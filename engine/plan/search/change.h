@@ -12,8 +12,7 @@ namespace trainer {
 
 /// What one setting of a change does.
 enum class Effect : std::uint8_t {
-  smaller_batch,
-  largest_batch,   ///< a smaller one; one sample more does not fit
+  largest_batch,   ///< a smaller one: find_largest_batch
   smallest_batch,  ///< of one sample
   smaller_eval_batch,
   largest_eval_batch,  ///< a smaller one, the largest that was found to fit
@@ -78,5 +77,13 @@ struct Change {
   bool same_result() const { return numbers != NumbersEffect::other; }
   bool raises_limit() const { return !parts.empty() && parts.front() == ChangePart(Effect::higher_limit); }
 };
+
+/// Times whose ratio is below this are as good as equal: the cost model is not more exact.
+inline constexpr double same_speed = 1.1;
+
+/// The order in which changes are advised everywhere, the best first: a higher memory.limit, which somebody has set for
+/// a reason, is the last; then what keeps the numbers better, then what is faster by more than the cost model can be
+/// wrong, then the fewer settings.
+bool is_advised_before(const Change& a, const Change& b);
 
 }  // namespace trainer

@@ -17,9 +17,6 @@ struct ChoiceOptions {
   bool while_running = false;
 };
 
-/// Times whose ratio is below this are as good as equal: the cost model is not more exact.
-inline constexpr double same_speed = 1.1;
-
 /// Combinations of batch size, accumulation, precision, checkpointing, allocator and optimizer memory that fit
 /// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. What another
 /// equals in speed (same_speed), in keeping the numbers and in how little it changes is left out. The experiment as it

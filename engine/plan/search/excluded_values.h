@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/plan/search/largest_value.h"
+#include "engine/plan/search/candidate.h"
 
 namespace trainer {
 

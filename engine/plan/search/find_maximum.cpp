@@ -74,16 +74,25 @@ std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::in
 
 }  // namespace
 
-Maximum find_maximum(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                     std::optional<std::int64_t> highest, std::int64_t largest_allowed, std::int64_t capacity) {
+Maximum find_maximum(Planner& planner, const WithValue& with_value, const MaximumSearch& search) {
   Maximum maximum;
-  maximum.lowest = lowest;
-  maximum.capacity = capacity;
-  const std::int64_t end = highest ? *highest : end_of_range(planner, with_value, lowest, largest_allowed, capacity);
-  maximum.found = find_largest_value(planner, with_value, lowest, end, capacity);
-  const std::int64_t next = maximum.found.value ? *maximum.found.value + 1 : lowest;
-  if (next > (highest ? *highest : largest_allowed)) return maximum;
-  TooLargeValue described = describe(planner, with_value, next, capacity);
+  maximum.lowest = search.lowest;
+  maximum.capacity = search.capacity;
+  maximum.highest = search.highest
+                        ? *search.highest
+                        : end_of_range(planner, with_value, search.lowest, search.largest_allowed, search.capacity);
+  maximum.found = find_largest_value(
+      planner, with_value,
+      {.lowest = search.lowest, .highest = maximum.highest, .capacity = search.capacity, .own = search.own});
+  std::optional<std::int64_t> next = maximum.found.next;
+  // The end of a range that nobody gave was chosen behind what fits.
+  const bool may_go_on = !search.highest && maximum.highest < search.largest_allowed;
+  if (!next && maximum.found.value && may_go_on) next = maximum.highest + 1;
+  if (!maximum.found.value) next = next.value_or(search.lowest);
+  if (!next) return maximum;
+  const std::int64_t first = maximum.found.value ? *next + 1 : search.lowest;
+  maximum.isolated = find_highest_value(planner, with_value, first, maximum.highest, search.capacity);
+  TooLargeValue described = describe(planner, with_value, *next, search.capacity);
   // Behind the end of a range that nobody gave it may fit again.
   if (!described.problem.empty() || described.failure) maximum.next = std::move(described);
   return maximum;

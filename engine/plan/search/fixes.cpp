@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "engine/config/override_text.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/choice_space.h"
-#include "engine/plan/search/largest_value.h"
 #include "engine/plan/search/lighter_optimizer.h"
 #include "engine/plan/search/minimal_change.h"
 #include "engine/plan/search/model_cuts.h"
@@ -70,11 +68,7 @@ class FixSearch {
     if (!has_enough()) try_model(experiment_);
     if (!has_enough()) try_smallest();
     try_limit();
-    const auto order = [](const Change& change) {
-      return std::make_tuple(change.raises_limit(), change.numbers, change.set.size());
-    };
-    std::stable_sort(advice_.fixes.begin(), advice_.fixes.end(),
-                     [&](const Change& a, const Change& b) { return order(a) < order(b); });
+    std::stable_sort(advice_.fixes.begin(), advice_.fixes.end(), is_advised_before);
     std::stable_sort(advice_.not_enough.begin(), advice_.not_enough.end(),
                      [&](const Change& a, const Change& b) { return a.peak_reserved < b.peak_reserved; });
     return std::move(advice_);
@@ -86,6 +80,9 @@ class FixSearch {
   bool fits(const Experiment& changed) const { return planner_.fits(changed, data_, capacity_); }
 
   bool has_enough() const { return advice_.fixes.size() >= 3; }
+
+  /// 0: a batch of one does not fit, or it is the experiment's own.
+  std::int64_t largest_batch() const { return advice_.largest_batch.value.value_or(0); }
 
   static Experiment with_batch(Experiment changed, std::int64_t batch_size) {
     changed.train.batch_size = batch_size;
@@ -244,17 +241,11 @@ class FixSearch {
   }
 
   void try_batch() {
-    if (batch_size_ > 1)
-      advice_.largest_batch_size = largest_fitting_batch_size(planner_, experiment_, data_, capacity_, batch_size_ - 1);
-    const std::int64_t largest = advice_.largest_batch_size;
+    if (batch_size_ > 1) advice_.largest_batch = find_largest_batch(planner_, experiment_, data_, capacity_);
+    const std::int64_t largest = largest_batch();
     if (largest > 0) {
-      const Verdict next =
-          largest + 1 < batch_size_ ? planner_.plan(with_batch(experiment_, largest + 1), data_, capacity_) : as_is_;
-      advice_.one_sample_more_is_too_many = !next.problem && !next.fits;
       const Experiment changed = with_batch(experiment_, largest);
-      propose(changed, {{override_of("train.batch_size", changed)},
-                        {advice_.one_sample_more_is_too_many ? Effect::largest_batch : Effect::smaller_batch},
-                        NumbersEffect::other});
+      propose(changed, {{override_of("train.batch_size", changed)}, {Effect::largest_batch}, NumbersEffect::other});
     } else if (batch_size_ > 1) {
       const Experiment smallest = with_batch(experiment_, 1);
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
@@ -262,14 +253,15 @@ class FixSearch {
       keep(smallest, verdict,
            {{override_of("train.batch_size", smallest)}, {Effect::smallest_batch}, NumbersEffect::other}, capacity_);
     }
-    try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
-    if (largest == 0) {
+    if (largest > 0)
+      try_accumulation([&](const BatchSplit& split) { return with_split(experiment_, split); }, largest);
+    else
       try_accumulation([&](const BatchSplit& split) { return lean(with_split(experiment_, split), short_type_); },
                        batch_size_);
-    }
   }
 
-  /// The same samples an update in more, smaller micro-batches of at most `largest`.
+  /// The same samples an update in more, smaller micro-batches: the largest that fit, which may be larger than
+  /// `largest`, up to which everything does.
   template <typename Apply>
   void try_accumulation(const Apply& apply, std::int64_t largest) {
     for (const BatchSplit& split : fix_splits(largest)) {
@@ -283,13 +275,15 @@ class FixSearch {
   /// Cuts that keep every update's samples; where there is none, or only into very many parts, one that nearly does.
   std::vector<BatchSplit> fix_splits(std::int64_t largest) const {
     std::vector<BatchSplit> splits = batch_splits(experiment_, data_);
-    std::erase_if(
-        splits, [&](const BatchSplit& split) { return split.batch_size >= batch_size_ || split.batch_size > largest; });
-    if (largest == 0) return {};
+    std::erase_if(splits, [&](const BatchSplit& split) { return split.batch_size >= batch_size_; });
     const std::int64_t parts = (batch_size_ + largest - 1) / largest;
     const BatchSplit uneven{(batch_size_ + parts - 1) / parts, experiment_.train.accumulation_steps * parts};
-    if (uneven.batch_size < batch_size_ && (splits.empty() || splits.front().batch_size * 3 < uneven.batch_size))
-      splits.insert(splits.begin(), uneven);
+    const bool cuts_well = std::any_of(splits.begin(), splits.end(), [&](const BatchSplit& split) {
+      return split.batch_size <= largest && split.batch_size * 3 >= uneven.batch_size;
+    });
+    if (uneven.batch_size >= batch_size_ || cuts_well) return splits;
+    const auto is_smaller = [&](const BatchSplit& split) { return split.batch_size < uneven.batch_size; };
+    splits.insert(std::find_if(splits.begin(), splits.end(), is_smaller), uneven);
     return splits;
   }
 
@@ -312,6 +306,11 @@ class FixSearch {
       if (num_changed == 0 || (num_changed > 1 && !is_last) || (num_changed > 1 && one_fits)) continue;
       one_fits = propose(variant) || one_fits;
     }
+    // What `fit` would find, too: fewer bits with what takes no time.
+    Experiment half = experiment_;
+    half.train.amp = half_type();
+    if (half.train.amp == experiment_.train.amp) return;
+    if (!fits(half)) propose_if_fits(with_all(half, savers_for(half, data_)));
   }
 
   Amp half_type() {
@@ -335,12 +334,12 @@ class FixSearch {
     if (propose_if_fits(savings_of(variant)) || propose_if_fits(lean(variant, short_type_)) || has_enough()) return;
     const Experiment saving = savings_of(variant);
     // One that fits, to a sixteenth of the batch near one that does not.
-    std::int64_t low = advice_.largest_batch_size, high = batch_size_;
+    std::int64_t low = largest_batch(), high = batch_size_;
     while (high - low > 1 + batch_size_ / 16) {
       const std::int64_t middle = low + (high - low) / 2;
       (fits(with_batch(saving, middle)) ? low : high) = middle;
     }
-    if (low > advice_.largest_batch_size) propose_if_fits(with_batch(saving, low));
+    if (low > largest_batch()) propose_if_fits(with_batch(saving, low));
     if (low == 0) propose_if_fits(with_batch(lean(variant, short_type_), 1));
   }
 
@@ -419,16 +418,6 @@ class FixSearch {
 Advice find_advice(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                    std::int64_t device_capacity) {
   return FixSearch(planner, experiment, data, capacity, device_capacity).find();
-}
-
-std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                                        std::int64_t capacity, std::int64_t limit) {
-  const WithValue with_batch = [&](std::int64_t batch_size) -> std::optional<Candidate> {
-    Candidate candidate{experiment, data};
-    candidate.experiment.train.batch_size = batch_size;
-    return candidate;
-  };
-  return find_value_by_bisection(planner, with_batch, 1, limit, capacity).value_or(0);
 }
 
 }  // namespace trainer

@@ -4,21 +4,19 @@
 #include <vector>
 
 #include "engine/plan/search/change.h"
+#include "engine/plan/search/largest_value.h"
 #include "engine/plan/search/planner.h"
 
 namespace trainer {
 
 /// What to do where an experiment does not fit.
 struct Advice {
-  /// Changes that fit, best first: same result, then least change; a higher memory.limit, which somebody has set for a
-  /// reason, is the last. None can do without any of its settings (Note [Minimal changes] in
-  /// engine/plan/search/minimal_change.h).
+  /// Changes that fit, the best first (is_advised_before). None can do without any of its settings (Note [Minimal
+  /// changes] in engine/plan/search/minimal_change.h).
   std::vector<Change> fixes;
   /// Changes that were planned and are not enough alone, with the peaks they reach without a bound.
   std::vector<Change> not_enough;
-  /// A micro-batch below the experiment's own that fits; 0: none was found.
-  std::int64_t largest_batch_size = 0;
-  bool one_sample_more_is_too_many = false;  ///< the sample more was planned, and does not fit
+  LargestValue largest_batch;           ///< find_largest_batch
   bool one_sample_is_too_many = false;  ///< a batch of one was planned in the place of a larger one, and does not fit
 };
 
@@ -26,10 +24,5 @@ struct Advice {
 /// give if the experiment's memory.limit were higher; 0: unknown, so that is not offered.
 Advice find_advice(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                    std::int64_t device_capacity = 0);
-
-/// A micro-batch size in [1, limit] that fits while one sample more does not; 0 where none was found
-/// (find_value_by_bisection in engine/plan/search/largest_value.h).
-std::int64_t largest_fitting_batch_size(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                                        std::int64_t capacity, std::int64_t limit);
 
 }  // namespace trainer

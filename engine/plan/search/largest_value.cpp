@@ -1,176 +1,140 @@
 #include "engine/plan/search/largest_value.h"
 
 #include <algorithm>
-
-#include "engine/plan/search/batch_family.h"
-#include "engine/plan/search/excluded_values.h"
+#include <map>
 
 namespace trainer {
 namespace {
 
-/// Of the planner's unit; one to three seconds.
-constexpr std::int64_t most_work = 8'000'000;
-/// What is spent on values below the largest, and how many of its neighbours are looked at in any case.
-constexpr std::int64_t most_work_below = 500'000;
-constexpr std::int64_t num_neighbours = 8;
-/// Families of batch sizes reach down by this part of the highest. Where not so many are alike, none is made.
-constexpr std::int64_t part_of_family = 8, least_family = 16;
-
-/// Families of the batch sizes in one range, for one batch size after another, mostly falling.
-class BatchFamilies {
- public:
-  BatchFamilies(const DeviceModel& device, const WithValue& with_value) : device_(device), with_value_(with_value) {}
-
-  /// One that `value`, which is in the range, belongs to; null where there is none.
-  BatchFamily* find(const ValueRange& range, std::int64_t value) {
-    if (!range.differ_in_batch_only) return nullptr;
-    if (value >= low_ && value <= high_) return family_.get();
-    if (family_) work_ += family_->work();
-    high_ = value;
-    low_ = std::max(range.first, value - std::max(value / part_of_family, least_family));
-    while (!(family_ = make()) && high_ - low_ > least_family) low_ = high_ - (high_ - low_) / 2;
-    return family_.get();
-  }
-
-  std::int64_t work() const { return work_ + (family_ ? family_->work() : 0); }
-
- private:
-  std::unique_ptr<BatchFamily> make() {
-    const std::optional<Candidate> low = with_value_(low_), high = with_value_(high_);
-    return low && high && low_ < high_ ? BatchFamily::make(*low, *high, device_) : nullptr;
-  }
-
-  const DeviceModel& device_;
-  const WithValue& with_value_;
-  std::int64_t low_ = 0, high_ = -1;
-  std::unique_ptr<BatchFamily> family_;  ///< of low_ to high_; null: there is none
-  std::int64_t work_ = 0;                ///< of those before it
-};
+/// Of Planner::work, for values below the one that bisection finds; some tenths of a second.
+constexpr std::int64_t most_work_of_smaller = 1'500'000;
+/// How many values in a row that cannot be are passed over in search of one that can.
+constexpr std::int64_t most_impossible = 256;
 
 class LargestValueSearch {
  public:
-  LargestValueSearch(Planner& planner, const WithValue& with_value, std::int64_t lowest, std::int64_t highest,
-                     std::int64_t capacity)
-      : planner_(planner),
-        with_value_(with_value),
-        lowest_(lowest),
-        capacity_(capacity),
-        families_(planner.device(), with_value) {
-    result_.highest = highest;
-  }
+  LargestValueSearch(Planner& planner, const WithValue& with_value, const ValueSearch& search)
+      : planner_(planner), with_value_(with_value), search_(search) {}
 
   LargestValue find() {
-    if (lowest_ > result_.highest) return result_;
-    ranges_ = exclude_values(planner_.device(), with_value_, lowest_, result_.highest, capacity_);
-    find_value();
-    if (!result_.value) return result_;
-    const std::optional<Candidate> candidate = with_value_(*result_.value);
-    result_.peak_reserved = planner_.plan(candidate->experiment, candidate->data, capacity_).peak_reserved;
-    look_below();
+    const std::optional<std::int64_t> first = next_possible(search_.lowest, search_.highest);
+    if (!first) return result_;
+    if (answer(*first) == FitAnswer::fits) {
+      bisect(*first, search_.highest + 1);
+      if (search_.own && *search_.own > *first && *search_.own < *result_.value) look_at(*search_.own);
+      look_below(*first);
+      result_.peak_reserved = peak_of(*result_.value);
+    } else {
+      result_.next = first;
+    }
+    for (const auto& [value, answer] : answers_) {
+      if (answer == FitAnswer::cannot_be) continue;
+      ++result_.num_planned;
+      if (result_.value && value < *result_.value) ++result_.num_smaller;
+    }
     return result_;
   }
 
  private:
-  std::int64_t work() const { return planner_.work() + families_.work(); }
-
-  bool fits(std::int64_t value) {
-    const bool result = is_fitting(value);
-    if (PlanningWatch* const watch = planner_.watch()) watch->planned(value, result);
-    return result;
-  }
-
-  bool is_fitting(std::int64_t value) {
+  FitAnswer answer(std::int64_t value) {
+    if (const auto known = answers_.find(value); known != answers_.end()) return known->second;
     const std::optional<Candidate> candidate = with_value_(value);
-    if (!candidate) return false;
-    ++result_.num_planned;
-    const auto range =
-        std::find_if(ranges_.begin(), ranges_.end(), [&](const ValueRange& r) { return value <= r.last; });
-    BatchFamily* const family = families_.find(*range, value);
-    if (family != nullptr && !family->may_fit(*candidate, capacity_)) return false;
-    return planner_.fits(candidate->experiment, candidate->data, capacity_);
+    const FitAnswer answer =
+        candidate ? planner_.answer(candidate->experiment, candidate->data, search_.capacity) : FitAnswer::cannot_be;
+    answers_.emplace(value, answer);
+    if (PlanningWatch* const watch = planner_.watch(); watch != nullptr && answer != FitAnswer::cannot_be)
+      watch->planned(value, answer == FitAnswer::fits);
+    return answer;
   }
 
-  void find_value() {
-    const std::int64_t work_before = work();
-    for (std::size_t r = ranges_.size(); r-- > 0;) {
-      const ValueRange& range = ranges_[r];
-      for (std::int64_t value = range.excluded_from - 1; value >= range.first; --value) {
-        if (work() - work_before > most_work) return bisect(value);
-        if (!fits(value)) continue;
-        result_.value = value;
-        return;
-      }
-    }
+  std::int64_t peak_of(std::int64_t value) {
+    const std::optional<Candidate> candidate = with_value_(value);
+    return planner_.plan(candidate->experiment, candidate->data, search_.capacity).peak_reserved;
   }
 
-  bool is_excluded(std::int64_t value) const {
-    return std::any_of(ranges_.begin(), ranges_.end(), [&](const ValueRange& range) {
-      return value >= range.first && value <= range.last && value >= range.excluded_from;
-    });
+  /// The first in [first, last] that can be, of the first few.
+  std::optional<std::int64_t> next_possible(std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = 0; i < most_impossible && first + i <= last; ++i)
+      if (answer(first + i) != FitAnswer::cannot_be) return first + i;
+    return std::nullopt;
   }
 
-  /// The largest of the values up to `highest`, if all that are smaller fit.
-  void bisect(std::int64_t highest) {
-    std::int64_t low = lowest_ - 1, high = highest + 1, num_failing = 0;
+  std::optional<std::int64_t> previous_possible(std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = 0; i < most_impossible && last - i >= first; ++i)
+      if (answer(last - i) != FitAnswer::cannot_be) return last - i;
+    return std::nullopt;
+  }
+
+  /// A value that fits while the next one that can be does not; `low` fits, `high` does not or is behind the range.
+  void bisect(std::int64_t low, std::int64_t high) {
+    result_.next = high <= search_.highest ? std::optional(high) : std::nullopt;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      const bool fits_so = fits(middle);
-      num_failing += fits_so || is_excluded(middle) ? 0 : 1;
-      (fits_so ? low : high) = middle;
+      std::optional<std::int64_t> possible = next_possible(middle, high - 1);
+      if (!possible) possible = previous_possible(low + 1, middle - 1);
+      if (!possible) break;
+      if (answer(*possible) == FitAnswer::fits) {
+        low = *possible;
+      } else {
+        high = *possible;
+        result_.next = high;
+      }
     }
-    if (low >= lowest_) result_.value = low;
-    for (const ValueRange& range : ranges_)
-      result_.num_unknown +=
-          std::max<std::int64_t>(std::min(range.excluded_from - 1, highest) - std::max(range.first, low + 1) + 1, 0);
-    result_.num_unknown -= num_failing;
+    result_.value = low;
   }
 
-  /// Whether memory grows with the value at all.
-  void look_below() {
-    const std::int64_t work_before = work();
-    const auto look_at = [&](std::int64_t value) {
-      const std::optional<Candidate> candidate = with_value_(value);
-      if (!candidate || fits(value)) return;
-      const Verdict verdict = planner_.plan(candidate->experiment, candidate->data, capacity_);
-      if (!verdict.problem) result_.smaller_that_fail.push_back(value);
-    };
-    std::int64_t value = *result_.value - 1;
-    for (; value >= lowest_; --value) {
-      const bool is_near = *result_.value - value <= num_neighbours && work() - work_before <= most_work;
-      if (!is_near && work() - work_before > most_work_below) break;
-      look_at(value);
+  /// False where `value`, which is below the result, does not fit: the result is below it then.
+  bool look_at(std::int64_t value) {
+    if (answer(value) != FitAnswer::does_not_fit) return true;
+    std::int64_t fitting = search_.lowest;
+    for (const auto& [other, answer] : answers_)
+      if (other < value && answer == FitAnswer::fits) fitting = other;
+    bisect(fitting, value);
+    return false;
+  }
+
+  void look_below(std::int64_t first) {
+    const std::int64_t work_before = planner_.work();
+    const auto has_time = [&] { return planner_.work() - work_before <= most_work_of_smaller; };
+    for (bool is_settled = false; !is_settled && has_time();) {
+      is_settled = true;
+      for (std::int64_t distance = 1; *result_.value - distance >= first && has_time() && is_settled; distance *= 2)
+        is_settled = look_at(*result_.value - distance);
+      result_.planned_from = *result_.value;
+      while (is_settled && result_.planned_from > first && has_time()) {
+        is_settled = look_at(result_.planned_from - 1);
+        --result_.planned_from;
+      }
     }
-    // Further down at growing distances.
-    for (std::int64_t distance = 2; value - distance >= lowest_; distance *= 2) look_at(value - distance);
-    std::reverse(result_.smaller_that_fail.begin(), result_.smaller_that_fail.end());
+    // What a search before the last one has planned counts.
+    result_.planned_from = *result_.value;
+    while (result_.planned_from > first && answers_.contains(result_.planned_from - 1)) --result_.planned_from;
+    if (result_.planned_from == first) result_.planned_from = search_.lowest;
   }
 
   Planner& planner_;
   const WithValue& with_value_;
-  const std::int64_t lowest_, capacity_;
-  BatchFamilies families_;
-  std::vector<ValueRange> ranges_;
+  const ValueSearch& search_;
+  std::map<std::int64_t, FitAnswer> answers_;
   LargestValue result_;
 };
 
 }  // namespace
 
-LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                std::int64_t highest, std::int64_t capacity) {
-  return LargestValueSearch(planner, with_value, lowest, highest, capacity).find();
+LargestValue find_largest_value(Planner& planner, const WithValue& with_value, const ValueSearch& search) {
+  return LargestValueSearch(planner, with_value, search).find();
 }
 
-std::optional<std::int64_t> find_value_by_bisection(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                                    std::int64_t highest, std::int64_t capacity) {
-  std::int64_t low = lowest - 1, high = highest + 1;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    const std::optional<Candidate> candidate = with_value(middle);
-    const bool fits = candidate && planner.fits(candidate->experiment, candidate->data, capacity);
-    (fits ? low : high) = middle;
-  }
-  if (low < lowest) return std::nullopt;
-  return low;
+LargestValue find_largest_batch(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                                std::int64_t capacity) {
+  const WithValue with_batch = [&](std::int64_t batch_size) -> std::optional<Candidate> {
+    Candidate candidate{experiment, data};
+    candidate.experiment.train.batch_size = batch_size;
+    return candidate;
+  };
+  return find_largest_value(
+      planner, with_batch,
+      {.highest = data.num_train, .capacity = capacity, .own = experiment.train.batch_size.number()});
 }
 
 }  // namespace trainer

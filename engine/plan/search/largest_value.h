@@ -1,56 +1,51 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <vector>
 
+#include "engine/plan/search/candidate.h"
 #include "engine/plan/search/planner.h"
 
 namespace trainer {
 
-/// An experiment and the data it would train on, which keys of `data` change too.
-struct Candidate {
-  Experiment experiment;
-  DataDescription data;
+/// Where the largest value that fits is sought.
+struct ValueSearch {
+  std::int64_t lowest = 1, highest = 1;
+  std::int64_t capacity = 0;
+  /// A value that is planned in any case: what the experiment has now. One answer for one question needs it, since
+  /// somebody may have seen that it does not fit.
+  std::optional<std::int64_t> own{};
 };
 
-/// The experiment with a value in the place that is searched; nothing where no such experiment is (a rule refuses it).
-/// Every key that differs between two values holds the value itself.
-using WithValue = std::function<std::optional<Candidate>(std::int64_t value)>;
-
-/// What a search for the largest value that fits found.
+/// The largest value with which, and with every smaller one, the experiment fits.
 struct LargestValue {
-  std::optional<std::int64_t> value;  ///< the largest in the range that fits; nothing: none does
+  std::optional<std::int64_t> value;  ///< nothing: the lowest does not fit
   std::int64_t peak_reserved = 0;     ///< its peak
-  std::int64_t highest = 0;           ///< the end of the range that was searched
-  /// Values below `value` that can be and were seen not to fit, rising: memory does not always grow with it. All of
-  /// them where there are few values, else of those directly below and of some further down.
-  std::vector<std::int64_t> smaller_that_fail;
-  std::int64_t num_planned = 0;  ///< those whose own sizes were walked, be it without compiling them
-  /// Values in (value, highest] that were neither planned nor proven not to fit, because they are too many: above 0,
-  /// `value` is only the largest that was found.
-  std::int64_t num_unknown = 0;
+  /// The smallest value above it that was seen not to fit; nothing: `value` is the highest there is.
+  std::optional<std::int64_t> next;
+  std::int64_t planned_from = 0;  ///< every value from here to `value` was planned
+  std::int64_t num_smaller = 0;   ///< values below `value` that were planned; all of them fit
+  std::int64_t num_planned = 0;   ///< values that were planned
 };
 
 // Note [The largest value]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
-// Bisection alone would be wrong: above a value that does not fit there may be one that does (segments are rounded, the
-// odd last batch goes, a kernel takes another algorithm). So values are first excluded from above by a bound that is
-// monotone (Note [Least memory] in engine/plan/search/least_memory.h), and what is left is planned one by one, from the
-// highest down, until one fits. For a batch size that is a few percent of the values, and most of those are refused
-// without being compiled (Note [Neighbouring batch sizes] in engine/plan/search/batch_family.h). Where nothing can be
-// excluded, as for a stride, all are planned. There is a most of work for that; beyond it the rest is bisected, and the
-// result says how many values were left out.
+// Memory mostly grows with a value, but not always: segments are rounded, the odd last batch goes, a kernel takes
+// another algorithm. Somebody who hears that 3,026 is the largest batch that fits takes 3,000, and must not fail there.
+// So the answer everywhere (plan, plan for several devices, fit, the report of an out-of-memory, auto) is the largest
+// value up to which everything fits: what bisection over the whole range finds, then values below it, from it downwards
+// and at growing distances, until there are none or a most of work is spent; where one does not fit the search goes on
+// below that. What the work did not reach is told. A higher value that fits for itself is another question
+// (engine/plan/search/highest_value.h).
+//
+// Values that cannot be (a rule refuses them, shapes do not divide) are neither fitting nor failing; but one of which
+// already a part does not fit fails, whether the rest of it can be or not.
 
-/// The largest value in [lowest, highest] whose experiment fits, exactly that of planning every one of them, also where
-/// smaller values do not fit; see Note [The largest value].
-LargestValue find_largest_value(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                std::int64_t highest, std::int64_t capacity);
+/// The same for the same experiment, device and search, whoever asks. Throws PlanningInterrupted.
+LargestValue find_largest_value(Planner& planner, const WithValue& with_value, const ValueSearch& search);
 
-/// A value that fits while the next one does not (or is above `highest`), after no more plans than bisection takes: the
-/// largest wherever memory grows with the value. Nothing where it found none, which may miss one.
-std::optional<std::int64_t> find_value_by_bisection(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                                                    std::int64_t highest, std::int64_t capacity);
+/// Of train.batch_size, up to the training set; the experiment's own is looked at, be it `auto` or a number.
+LargestValue find_largest_batch(Planner& planner, const Experiment& experiment, const DataDescription& data,
+                                std::int64_t capacity);
 
 }  // namespace trainer

@@ -55,11 +55,13 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   return planned.fits || planned.peak_reserved < caching.peak_reserved ? planned : caching;
 }
 
-bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   heed_watch();
-  if (!chooses_allocator(experiment)) return fits(experiment, data, capacity, PlacedLayouts::where_needed);
-  return fits(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never) ||
-         fits(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+  if (!chooses_allocator(experiment)) return answer(experiment, data, capacity, PlacedLayouts::where_needed);
+  const FitAnswer caching =
+      answer(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
+  if (caching != FitAnswer::does_not_fit) return caching;
+  return answer(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
 }
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
@@ -83,8 +85,8 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   return verdict;
 }
 
-bool Planner::fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
-                   PlacedLayouts placed) {
+FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                          PlacedLayouts placed) {
   bool is_fitting = false;
   num_instructions_ += work_of_plan;
   const std::optional<ConfigError> problem = problem_in([&] {
@@ -92,7 +94,8 @@ bool Planner::fits(const Experiment& experiment, const DataDescription& data, st
     const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
     is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed);
   });
-  return !problem && is_fitting;
+  if (problem) return FitAnswer::cannot_be;
+  return is_fitting ? FitAnswer::fits : FitAnswer::does_not_fit;
 }
 
 std::int64_t Planner::work() const {

@@ -26,6 +26,12 @@ struct Verdict {
   std::int64_t samples_per_step = 0;
 };
 
+enum class FitAnswer : std::uint8_t {
+  fits,
+  does_not_fit,
+  cannot_be,  ///< Verdict::problem tells why
+};
+
 /// Plans experiments for one device, many of them: what searches for what fits ask. What `train.batch_size: auto` and
 /// `train.checkpointing: auto` stand for is settled for the capacity first. Answers are those of make_memory_plan, to
 /// the byte. What plans have in common (searches for what to compute again, scratch of convolutions) is asked once.
@@ -40,7 +46,10 @@ class Planner {
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
   /// plan().fits, sooner: false as soon as it is known. As plan() it throws PlanningInterrupted where the watch wants
   /// it.
-  bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
+  bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+    return answer(experiment, data, capacity) == FitAnswer::fits;
+  }
+  FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
 
   /// What planning has cost so far, the same on every machine: about the number of instructions that were compiled and
   /// walked.
@@ -53,7 +62,8 @@ class Planner {
  private:
   void heed_watch() const;
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
-  bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+  FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+                   PlacedLayouts placed);
 
   const RememberedWorkspaces device_;
   const MachineRates& rates_;

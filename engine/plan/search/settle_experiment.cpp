@@ -15,13 +15,7 @@ void settle_batch_size(Experiment& experiment, const DataDescription& data, cons
                        std::int64_t capacity) {
   const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
   Planner planner(device, rates);
-  const WithValue with_batch_size = [&](std::int64_t batch_size) {
-    Candidate candidate{experiment, data};
-    candidate.experiment.train.batch_size = batch_size;
-    return candidate;
-  };
-  experiment.train.batch_size =
-      find_largest_value(planner, with_batch_size, 1, data.num_train, capacity).value.value_or(1);
+  experiment.train.batch_size = find_largest_batch(planner, experiment, data, capacity).value.value_or(1);
 }
 
 void settle_checkpointing(Experiment& experiment, const DataDescription& data, const DeviceModel& device,

@@ -10,8 +10,9 @@ namespace trainer {
 
 /// What `auto` stands for under a capacity, found by planning; other experiments are returned as they are.
 ///
-/// train.batch_size: the largest with which the whole run fits, up to the training set, as find_largest_value
-/// (engine/plan/search/largest_value.h) finds it; 1 where none fits, so that its plan or run tells why.
+/// train.batch_size: the largest up to which the whole run fits with every one, up to the training set, as
+/// find_largest_batch (engine/plan/search/largest_value.h) finds it; 1 where 1 does not fit, so that its plan or run
+/// tells why.
 ///
 /// train.checkpointing: the largest budget under which the whole run fits, so that the least is computed again; without
 /// a budget where it fits as with `off`, and with the smallest there is where none fits.

@@ -42,7 +42,7 @@ std::string sentences(const PlanComparison& comparison, const Style& style) {
   const auto add = [&](const std::string& sentence) { text += "  " + wrap(sentence, width - 2, "  ") + '\n'; };
   for (const PlannedTarget& target : comparison.targets) {
     if (!target.problem.empty()) add(fmt::format("{}: {}", target.target(), target.problem));
-    if (!target.note.empty()) add(fmt::format("{}: {}", target.target(), target.note));
+    for (const std::string& note : target.notes) add(fmt::format("{}: {}", target.target(), note));
   }
   const auto& targets = comparison.targets;
   if (std::any_of(targets.begin(), targets.end(), [](const PlannedTarget& target) { return !target.fits; }))

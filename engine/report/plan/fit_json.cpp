@@ -31,15 +31,23 @@ Json next_of(const Maximum& maximum) {
 
 Json maximum_of(const Maximum& maximum) {
   const LargestValue& found = maximum.found;
+  const HighestValue& isolated = maximum.isolated;
+  const std::optional<std::int64_t> value = maximum.value();
+  Json higher = nullptr;
+  if (isolated.value) higher = {{"value", *isolated.value}, {"peak_reserved", isolated.peak_reserved}};
   return {{"key", maximum.key},
-          {"value", found.value ? Json(*found.value) : Json(nullptr)},
-          {"peak_reserved", found.value ? Json(found.peak_reserved) : Json(nullptr)},
+          {"value", value ? Json(*value) : Json(nullptr)},
+          {"peak_reserved", value ? Json(maximum.peak_reserved()) : Json(nullptr)},
           {"lowest", maximum.lowest},
-          {"highest", found.highest},
-          {"smaller_that_fail", found.smaller_that_fail},
+          {"highest", maximum.highest},
+          {"all_smaller_fit", found.value.has_value()},
+          {"all_planned_from", found.value ? Json(found.planned_from) : Json(nullptr)},
+          {"num_smaller_planned", found.num_smaller},
           {"next", next_of(maximum)},
-          {"num_planned", found.num_planned},
-          {"num_unknown", found.num_unknown}};
+          {"isolated", std::move(higher)},
+          {"smaller_that_fail", isolated.smaller_that_fail},
+          {"num_planned", found.num_planned + isolated.num_planned},
+          {"num_unknown", isolated.num_unknown}};
 }
 
 Json choices_of(const std::vector<Change>& choices) {
@@ -60,6 +68,7 @@ Json choices_of(const std::vector<Change>& choices) {
 
 std::string fit_json(const FitFindings& findings) {
   Json json = {{"event", "fit"},
+               {"schema", event_schema_version},
                {"name", findings.experiment_name},
                {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
                {"profile", findings.profile.empty() ? Json(nullptr) : Json(findings.profile)},

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/bytes.h"
+#include "engine/report/memory/outside_allocator.h"
 #include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
@@ -43,7 +44,9 @@ std::string place_of(const OutOfMemoryContext& failure) {
 
 std::string too_large_text(const TooLargeValue& next) {
   const std::string value = format_count(next.value);
-  if (!next.problem.empty()) return fmt::format("{} cannot be: {}", value, next.problem);
+  // The lines behind the first quote the file.
+  if (!next.problem.empty())
+    return fmt::format("{} cannot be: {}", value, next.problem.substr(0, next.problem.find('\n')));
   std::string text = fmt::format("{} would take {} reserved", value, format_bytes(next.peak_reserved));
   if (next.failure) text += fmt::format(", and fail {}", place_of(*next.failure));
   return text + '.';
@@ -58,50 +61,67 @@ std::string list_of(const std::vector<std::int64_t>& values) {
   return values.size() <= most ? text : fmt::format("{} and {} others", text, values.size() - most);
 }
 
+/// Which smaller values stand behind "everything up to it fits".
+std::string smaller_values_text(const Maximum& maximum) {
+  const LargestValue& found = maximum.found;
+  if (found.num_smaller == 0) return "";
+  if (found.planned_from <= maximum.lowest)
+    return fmt::format("{} planned, and fit{} too.",
+                       found.num_smaller == 1
+                           ? "The one smaller value was"
+                           : fmt::format("All {} smaller values were", format_count(found.num_smaller)),
+                       found.num_smaller == 1 ? "s" : "");
+  return fmt::format("{} of the smaller values {} planned, all from {} up among them; {}.",
+                     format_count(found.num_smaller), found.num_smaller == 1 ? "was" : "were",
+                     format_count(found.planned_from), found.num_smaller == 1 ? "it fits" : "each fits");
+}
+
+/// A value above the first that does not fit.
+std::string isolated_text(const Maximum& maximum) {
+  const HighestValue& isolated = maximum.isolated;
+  if (!isolated.value || !maximum.next) return "";
+  std::string text = fmt::format("{} fits for itself, though {} does not", format_count(*isolated.value),
+                                 format_count(maximum.next->value));
+  std::vector<std::int64_t> others = isolated.smaller_that_fail;
+  std::erase(others, maximum.next->value);
+  if (!others.empty()) text += fmt::format(", nor {}", list_of(others));
+  return text + ": memory does not always grow with the value.";
+}
+
 std::string maximum_report(const FitFindings& findings, const Style& style) {
   const Maximum& maximum = *findings.maximum;
   const LargestValue& found = maximum.found;
   std::string text;
-  if (!found.value) {
-    text += paint(style, Ink::red,
-                  wrap(fmt::format("No {} from {} to {} {} {}.", maximum.key, format_count(maximum.lowest),
-                                   format_count(found.highest), found.num_unknown > 0 ? "was found to fit" : "fits",
-                                   capacity_text(findings)),
-                       width_of(style))) +
-            '\n';
-    if (maximum.next) text += fit_paragraph(too_large_text(*maximum.next), style);
+  const auto add = [&](const std::string& paragraph) {
+    if (!paragraph.empty()) text += fit_paragraph(paragraph, style);
+  };
+  const auto add_painted = [&](Ink ink, const std::string& paragraph) {
+    text += paint(style, ink, wrap(paragraph, width_of(style))) + '\n';
+  };
+  const std::string range = fmt::format("from {} to {}", format_count(maximum.lowest), format_count(maximum.highest));
+  if (!maximum.value()) {
+    add_painted(Ink::red,
+                fmt::format("No {} {} {} {}.", maximum.key, range,
+                            maximum.isolated.num_unknown > 0 ? "was found to fit" : "fits", capacity_text(findings)));
+    if (maximum.next) add(too_large_text(*maximum.next));
     return text;
   }
-  text += paint(style, Ink::green,
-                wrap(fmt::format("The largest {} that {} is {}.", maximum.key,
-                                 found.num_unknown > 0 ? "was found to fit" : "fits", format_count(*found.value)),
-                     width_of(style))) +
-          '\n';
-  text += fit_paragraph(fmt::format("It reserves {} of {}: {} to spare.", format_bytes(found.peak_reserved),
-                                    capacity_text(findings), format_bytes(findings.capacity - found.peak_reserved)),
-                        style);
-  if (maximum.next) {
-    text += fit_paragraph(too_large_text(*maximum.next), style);
-  } else {
-    text += fit_paragraph(
-        fmt::format("It is the end of the range that was searched, {} to {}: memory does not bound it there.",
-                    format_count(maximum.lowest), format_count(found.highest)),
-        style);
-  }
-  if (!found.smaller_that_fail.empty()) {
-    text += fit_paragraph(
-        fmt::format("Below it, {} {} not fit: memory does not always grow with the value.",
-                    list_of(found.smaller_that_fail), found.smaller_that_fail.size() == 1 ? "does" : "do"),
-        style);
-  }
-  if (found.num_unknown > 0) {
-    text +=
-        fit_paragraph(fmt::format("Larger values may fit too: {} up to {} were too many to plan each; give a narrower "
-                                  "range, --max {}=LOWEST..HIGHEST.",
-                                  format_count(found.num_unknown), format_count(found.highest), maximum.key),
-                      style);
-  }
-  text += "\nPaste:\n" + pasted_line(findings, {fmt::format("{}={}", maximum.key, *found.value)}, style);
+  if (found.value)
+    add_painted(Ink::green, fmt::format("The largest {} that fits is {}.", maximum.key, format_count(*found.value)));
+  else
+    add_painted(Ink::green, fmt::format("{} {} fits, though smaller values do not.", maximum.key,
+                                        format_count(*maximum.isolated.value)));
+  add(fmt::format("It reserves {} of {}: {} to spare.", format_bytes(maximum.peak_reserved()), capacity_text(findings),
+                  format_bytes(findings.capacity - maximum.peak_reserved())));
+  if (findings.device_kind != "cpu" && !findings.outside_allocator.empty())
+    add(fmt::format("Outside the allocator, not counted in that: {}.", named_bytes_text(findings.outside_allocator)));
+  if (found.value) add(smaller_values_text(maximum));
+  if (maximum.next)
+    add(too_large_text(*maximum.next));
+  else
+    add(fmt::format("It is the end of the range that was searched, {}: memory does not bound it there.", range));
+  if (found.value) add(isolated_text(maximum));
+  text += "\nPaste:\n" + pasted_line(findings, {fmt::format("{}={}", maximum.key, *maximum.value())}, style);
   return text;
 }
 
@@ -154,7 +174,7 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
                                 style);
   }
   text += paint(style, Ink::green,
-                wrap(fmt::format("{} that keep{} {} an update fit{} {}; the fastest first.",
+                wrap(fmt::format("{} that keep{} {} an update fit{} {}; what keeps the result first.",
                                  format_number_of(static_cast<std::int64_t>(findings.choices.size()), "way"),
                                  findings.choices.size() == 1 ? "s" : "", batch,
                                  findings.choices.size() == 1 ? "s" : "", capacity_text(findings)),
@@ -174,7 +194,9 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
     text += fit_paragraph(change_text(choice), style, indent);
   }
   text += '\n' + fit_paragraph(time_origin(findings), style);
-  text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices.front().set, style);
+  const std::size_t fastest = findings.fastest();
+  if (fastest > 0) text += "\nPaste the first:\n" + pasted_line(findings, findings.choices.front().set, style);
+  text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices[fastest].set, style);
   return text;
 }
 

@@ -1,5 +1,8 @@
 #include "engine/report/plan/plan_json.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "engine/config/text/json_output.h"
@@ -78,6 +81,7 @@ std::string plan_json(const PlanFindings& findings) {
   }
   Json json = {
       {"event", "plan"},
+      {"schema", event_schema_version},
       {"name", findings.experiment_name},
       {"device", {{"kind", findings.device_kind}, {"name", findings.device_name}}},
       {"profile", findings.is_described() ? Json(findings.profile) : Json(nullptr)},
@@ -124,7 +128,7 @@ std::string plan_json(const PlanFindings& findings) {
     json["smaller_evaluation"] = {{"eval_batch_size", cut->eval_batch_size}, {"peak_reserved", cut->peak_reserved}};
   if (!findings.plan.fits) {
     if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
-    json["largest_batch_size"] = findings.largest_batch_size;
+    json["largest_batch_size"] = findings.largest_batch.value.value_or(0);
     json["fixes"] = fixes_of(findings.fixes);
     json["diagnosis"] = diagnosis_json(findings.diagnosis);
   }
@@ -136,25 +140,32 @@ std::string comparison_json(const PlanComparison& comparison) {
   Json targets = Json::array();
   for (const PlannedTarget& target : comparison.targets) {
     Json entry = {{"target", target.target()},
+                  {"name", comparison.experiment_name},
                   {"device", {{"kind", target.device_kind}, {"name", target.device_name}}},
                   {"profile", target.profile.empty() ? Json(nullptr) : Json(target.profile)},
                   {"fits", target.fits},
                   {"capacity", target.capacity},
                   {"capacity_from", target.capacity_origin},
-                  {"note", target.note}};
-    if (target.problem.empty())
-      entry.update(
-          {{"peak_reserved", target.peak_reserved},
-           {"spare", target.capacity - target.peak_reserved},
-           {"batch_size_that_fits", target.batch_size_that_fits ? Json(*target.batch_size_that_fits) : Json(nullptr)},
-           {"step_seconds", target.step_seconds},
-           {"samples_per_second", target.samples_per_second},
-           {"rates", name_of(target.rates)}});
-    else
+                  {"notes", target.notes},
+                  {"note", fmt::format("{}", fmt::join(target.notes, " "))}};
+    if (target.problem.empty()) {
+      const std::optional<std::int64_t>& batch_size = target.batch_size_that_fits;
+      entry.update({{"batch_size", target.batch_size},
+                    {"peak_reserved", target.peak_reserved},
+                    {"spare", target.capacity - target.peak_reserved},
+                    {"batch_size_that_fits", batch_size ? Json(*batch_size) : Json(nullptr)},
+                    {"step_seconds", target.step_seconds},
+                    {"samples_per_second", target.samples_per_second},
+                    {"rates", rates_of(target.rates, target.rates_source)},
+                    {"outside_allocator", outside_allocator_of(target.outside_allocator)}});
+      if (batch_size) entry["largest_batch_size"] = *batch_size;
+    } else {
       entry["problem"] = target.problem;
+    }
     targets.push_back(std::move(entry));
   }
   return json_text({{"event", "plans"},
+                    {"schema", event_schema_version},
                     {"name", comparison.experiment_name},
                     {"fits", comparison.fits_all()},
                     {"batch_size", comparison.batch_size},

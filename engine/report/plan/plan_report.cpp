@@ -136,10 +136,12 @@ std::string ending(const PlanFindings& findings, const Style& style, bool full) 
   std::string text = '\n' + paint(style, Ink::red, wrap(headline(findings), width)) + '\n';
   if (const std::string missing = missing_memory_text(findings.diagnosis); !missing.empty())
     text += wrap(missing, width) + '\n';
-  if (findings.largest_batch_size > 0) {
-    text += fmt::format("A batch of {} fits{} (now {}).\n", format_count(findings.largest_batch_size),
-                        findings.one_sample_more_is_too_many ? ", and one sample more does not" : "",
-                        format_count(findings.batch_size));
+  if (const LargestValue& batch = findings.largest_batch; batch.value) {
+    text += wrap(fmt::format("The largest batch that fits is {} (now {}): it leaves {} of the capacity.",
+                             format_count(*batch.value), format_count(findings.batch_size),
+                             format_bytes(findings.capacity - batch.peak_reserved)),
+                 width) +
+            '\n';
   } else if (findings.one_sample_is_too_many) {
     text += "A batch of 1 does not fit either.\n";
   }

@@ -7,8 +7,6 @@ namespace {
 
 std::string part_text(Effect effect) {
   switch (effect) {
-    case Effect::smaller_batch:
-      return "a smaller batch";
     case Effect::largest_batch:
       return "a smaller batch; one sample more does not fit";
     case Effect::smallest_batch:

@@ -39,10 +39,10 @@ std::vector<Change> find_fixes_of(const DeviceModel& device, const Experiment& e
 }
 
 std::int64_t largest_batch_of(const DeviceModel& device, const Experiment& experiment, const DataDescription& data,
-                              std::int64_t capacity, std::int64_t limit) {
+                              std::int64_t capacity) {
   const MachineRates rates = assumed_cpu_rates(1);
   Planner planner(device, rates);
-  return largest_fitting_batch_size(planner, experiment, data, capacity, limit);
+  return find_largest_batch(planner, experiment, data, capacity).value.value_or(0);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ TEST_CASE("the smaller batch that is offered is the largest that fits") {
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml");
   const std::int64_t capacity = 48 * 1024 * 1024;
-  const std::int64_t largest = largest_batch_of(DescribedDevice(), experiment, data, capacity, 512);
+  const std::int64_t largest = largest_batch_of(DescribedDevice(), experiment, data, capacity);
   REQUIRE(largest >= 1);
   REQUIRE(largest < 512);
   Experiment changed = experiment;
@@ -197,9 +197,9 @@ TEST_CASE("a change that the device has no kernel for is no fix, and does not en
   const Experiment experiment = parse_experiment(network, "test.yaml", {"data.drop_last=true"});
   const std::int64_t capacity = 48 * 1024 * 1024;
   const DeviceForBatches device(5);
-  const std::int64_t largest = largest_batch_of(DescribedDevice(), experiment, data, capacity, 127);
+  const std::int64_t largest = largest_batch_of(DescribedDevice(), experiment, data, capacity);
   REQUIRE(largest >= 5);
-  CHECK(largest_batch_of(device, experiment, data, capacity, 127) == largest);
+  CHECK(largest_batch_of(device, experiment, data, capacity) == largest);
   const std::vector<Change> fixes = find_fixes_of(device, experiment, data, capacity);
   CHECK(std::any_of(fixes.begin(), fixes.end(), [&](const Change& fix) {
     return fix.fits && fix.set == std::vector<std::string>{"train.batch_size=" + std::to_string(largest)};
@@ -234,6 +234,6 @@ TEST_CASE("an experiment that the device has no kernel for is still searched for
   const DataDescription data = described_data({16, 16, 3}, 10, 512);
   const Experiment experiment = parse_experiment(network, "test.yaml", {"memory.limit=48MiB"});
   const std::int64_t capacity = 48 * 1024 * 1024;
-  CHECK(largest_batch_of(DeviceForBatches(1000), experiment, data, capacity, 512) == 0);
+  CHECK(largest_batch_of(DeviceForBatches(1000), experiment, data, capacity) == 0);
   CHECK(find_fixes_of(DeviceForBatches(1000), experiment, data, capacity, capacity * 10).empty());
 }

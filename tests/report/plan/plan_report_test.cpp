@@ -93,9 +93,8 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   findings.plan.fits = false;
   findings.plan.failure = sample_context();
   findings.fixes = sample_fixes();
-  findings.largest_batch_size = 16;
-  CHECK(tells(plan_report(findings, {}), "A batch of 16 fits (now 32).\n"));
-  findings.one_sample_more_is_too_many = true;
+  findings.largest_batch.value = 16;
+  findings.largest_batch.peak_reserved = 7 << 20;
   const std::string report = plan_report(findings, {});
   CHECK(tells(report,
               "Does not fit the capacity of 8.00 MiB (memory.limit). Without a bound it would reserve 9.00 MiB."));
@@ -105,9 +104,9 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK_THAT(
       plan_report(chosen, {false, 1000}),
       Catch::Contains(" Without a bound it would reserve 9.00 MiB, or 8.50 MiB with memory.allocator: planned."));
-  CHECK(tells(report, "A batch of 16 fits, and one sample more does not (now 32).\n"));
+  CHECK(tells(report, "The largest batch that fits is 16 (now 32): it leaves 1.00 MiB of the capacity.\n"));
   CHECK(tells(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
-  findings.largest_batch_size = 0;
+  findings.largest_batch = {};
   findings.one_sample_is_too_many = true;
   CHECK(tells(plan_report(findings, {}), "A batch of 1 does not fit either."));
 }

@@ -1,4 +1,4 @@
-#include "engine/plan/search/largest_value.h"
+#include "engine/plan/search/highest_value.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -12,6 +12,7 @@
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/batch_family.h"
+#include "engine/plan/search/largest_value.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/plan/search/sized_program.h"
 #include "engine/program/compile.h"
@@ -151,6 +152,7 @@ std::vector<std::optional<Candidate>> candidates_of(const SearchedNetwork& netwo
 }
 
 struct Oracle {
+  bool can_be = false;
   bool fits = false;
   std::int64_t peak_reserved = 0;
 };
@@ -174,7 +176,7 @@ Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int6
     const MemoryPlan plan = make_memory_plan(compile(candidate.experiment, candidate.data, device),
                                              RunSchedule(candidate.experiment, candidate.data), capacity,
                                              allocator_options(candidate.experiment, placed));
-    return {plan.fits, plan.peak_reserved};
+    return {true, plan.fits, plan.peak_reserved};
   } catch (const ConfigError&) {
   } catch (const DeviceError&) {
   }
@@ -183,14 +185,40 @@ Oracle plan_one(const DeviceModel& device, const Candidate& candidate, std::int6
 
 }  // namespace
 
-TEST_CASE("the largest value is that of planning every one of them", "[exhaustive]") {
+namespace {
+
+/// Against what every value says for itself. One that cannot be may be told as failing, where what was planned of it
+/// does not fit.
+void check_largest(const LargestValue& found, const WithValue& with_value, const std::vector<bool>& fits,
+                   const std::vector<bool>& can_be, std::int64_t first_failing) {
+  const auto highest = static_cast<std::int64_t>(fits.size()) - 1;
+  if (found.next && !can_be[static_cast<std::size_t>(*found.next)])
+    first_failing = std::min(first_failing, *found.next);
+  std::optional<std::int64_t> largest;
+  for (std::int64_t value = 1; value < first_failing; ++value)
+    if (fits[static_cast<std::size_t>(value)]) largest = value;
+  // The ranges are small enough for all of them to be planned.
+  CHECK(found.value == largest);
+  CHECK(found.next.value_or(highest + 1) == first_failing);
+  if (!found.value) return;
+  CHECK(found.planned_from <= 1);
+  const auto is_smaller = [&](std::int64_t value) { return value < *found.value && with_value(value); };
+  std::int64_t num_smaller = 0;
+  for (std::int64_t value = 1; value <= highest; ++value)
+    num_smaller += is_smaller(value) && fits[static_cast<std::size_t>(value)] ? 1 : 0;
+  CHECK(found.num_smaller == num_smaller);
+}
+
+}  // namespace
+
+TEST_CASE("the highest and the largest value are those of planning every one of them", "[exhaustive]") {
   std::vector<std::unique_ptr<DeviceModel>> devices;
   devices.push_back(std::make_unique<DescribedDevice>());
   devices.push_back(std::make_unique<JumpingDevice>());
   devices.push_back(std::make_unique<MultiplesDevice>());
   const MachineRates rates = assumed_cpu_rates(1);
   std::mt19937 random(20240611);
-  int num_searches = 0, num_in_range = 0, num_not_monotone = 0, num_planned = 0, num_values = 0;
+  int num_searches = 0, num_in_range = 0, num_not_monotone = 0, num_isolated = 0, num_planned = 0, num_values = 0;
   for (int round = 0; round < 5; ++round)
     for (const SearchedNetwork& network : searched_networks) {
       const bool is_many_classes = std::string(network.name).find("many") != std::string::npos;
@@ -209,22 +237,27 @@ TEST_CASE("the largest value is that of planning every one of them", "[exhaustiv
         INFO(network.name << "," << words << ", capacity " << capacity << ", device " << device->name());
 
         std::optional<std::int64_t> largest;
+        std::vector<bool> fits(static_cast<std::size_t>(network.highest) + 1), can_be(fits.size());
+        std::int64_t first_failing = network.highest + 1;
         std::vector<std::int64_t> failing_below;
         std::int64_t largest_peak = 0;
         for (std::int64_t value = network.highest; value >= 1; --value) {
           if (!with_value(value)) continue;
           ++num_values;
           const Oracle oracle = plan_one(*device, *with_value(value), capacity);
+          fits[static_cast<std::size_t>(value)] = oracle.fits;
+          can_be[static_cast<std::size_t>(value)] = oracle.can_be;
+          if (!oracle.fits && oracle.can_be) first_failing = value;
           if (oracle.fits && !largest) {
             largest = value;
             largest_peak = oracle.peak_reserved;
-          } else if (!oracle.fits && largest && oracle.peak_reserved > 0) {  // what cannot be has no peak
+          } else if (!oracle.fits && largest && oracle.can_be) {
             failing_below.insert(failing_below.begin(), value);
           }
         }
 
         Planner planner(*device, rates);
-        const LargestValue found = find_largest_value(planner, with_value, 1, network.highest, capacity);
+        const HighestValue found = find_highest_value(planner, with_value, 1, network.highest, capacity);
         CHECK(found.value == largest);
         CHECK(found.num_unknown == 0);
         CHECK(found.peak_reserved == largest_peak);
@@ -234,6 +267,10 @@ TEST_CASE("the largest value is that of planning every one of them", "[exhaustiv
         // Its neighbours are looked at in any case.
         if (!failing_below.empty() && failing_below.back() >= *largest - 8)
           CHECK(found.smaller_that_fail.back() == failing_below.back());
+        const LargestValue all_below =
+            find_largest_value(planner, with_value, {.highest = network.highest, .capacity = capacity});
+        check_largest(all_below, with_value, fits, can_be, first_failing);
+        num_isolated += all_below.value < found.value ? 1 : 0;
         ++num_searches;
         num_in_range += largest && *largest < network.highest ? 1 : 0;
         num_not_monotone += failing_below.empty() ? 0 : 1;
@@ -245,6 +282,7 @@ TEST_CASE("the largest value is that of planning every one of them", "[exhaustiv
   CHECK(num_searches >= 100);
   CHECK(num_in_range >= 50);
   CHECK(num_not_monotone >= 10);
+  CHECK(num_isolated >= 10);
 }
 
 namespace {
@@ -387,14 +425,14 @@ TEST_CASE("where nothing is proven and the values are too many, the result says 
   const MachineRates rates = assumed_cpu_rates(1);
   Planner planner(device, rates);
   const std::int64_t capacity = std::int64_t{256} << 20;
-  const LargestValue found = find_largest_value(planner, with_value, 1, 1000000000, capacity);
+  const HighestValue found = find_highest_value(planner, with_value, 1, 1000000000, capacity);
   REQUIRE(found.value);
   CHECK(planner.fits(with_value(*found.value)->experiment, data, capacity));
   CHECK_FALSE(planner.fits(with_value(*found.value + 1)->experiment, data, capacity));
   CHECK(found.num_unknown > 0);
 }
 
-TEST_CASE("train.batch_size: auto is the largest batch that fits, and 1 where none does") {
+TEST_CASE("train.batch_size: auto is the largest batch up to which every one fits, and 1 where 1 does not") {
   const DescribedDevice device;
   const DataDescription data = described_data({5000}, 10, 61, 31);
   for (const std::string further : {"", "memory.allocator=planned", "train.accumulation_steps=2"}) {
@@ -411,7 +449,8 @@ TEST_CASE("train.batch_size: auto is the largest batch that fits, and 1 where no
       for (std::int64_t batch_size = 1; batch_size <= data.num_train; ++batch_size) {
         Candidate candidate{experiment, data};
         candidate.experiment.train.batch_size = batch_size;
-        if (plan_one(device, candidate, capacity).fits) largest = batch_size;
+        if (!plan_one(device, candidate, capacity).fits) break;
+        largest = batch_size;
       }
       const Experiment settled = settle_experiment(experiment, data, device, capacity);
       CHECK(settled.train.batch_size == largest);
@@ -466,7 +505,7 @@ TEST_CASE("values below the largest that cannot be are not told as values that d
   REQUIRE(plan(120).problem.has_value());
   const std::int64_t capacity = plan(8).peak_reserved;
   REQUIRE(capacity < plan(4).peak_reserved);
-  const LargestValue found = find_largest_value(planner, with_groups, 1, 720, capacity);
+  const HighestValue found = find_highest_value(planner, with_groups, 1, 720, capacity);
   CHECK(found.value == 144);
   CHECK_FALSE(found.smaller_that_fail.empty());
   for (const std::int64_t value : found.smaller_that_fail) {
@@ -474,6 +513,28 @@ TEST_CASE("values below the largest that cannot be are not told as values that d
     CHECK_FALSE(plan(value).problem.has_value());
     CHECK(plan(value).peak_reserved > capacity);
   }
+}
+
+TEST_CASE("a value that is known not to fit, and what lies below it, is never told as fitting") {
+  // Of a thousand batches one fails, far below the largest: only who planned it knows.
+  class OneBatchDevice final : public DescribedDevice {
+   public:
+    std::int64_t workspace_bytes(const Op& op) const override {
+      const bool is_matmul = std::holds_alternative<LinearAttributes>(op.attributes);
+      return is_matmul && op.outputs.front().shape[0] == 37 ? std::int64_t{1} << 30 : 0;
+    }
+  };
+  const OneBatchDevice device;
+  const MachineRates rates = assumed_cpu_rates(1);
+  Planner planner(device, rates);
+  const DataDescription data = described_data({100}, 10, 2000);
+  const Experiment experiment = parse_experiment(
+      "data: {type: synthetic, shape: [100], classes: 10, samples: 2000}\n"
+      "model: {layers: [{linear: {out: 200}}, relu, {linear: {out: 10}}]}\ntrain: {batch_size: 37}\n",
+      "test.yaml");
+  const LargestValue found = find_largest_batch(planner, experiment, data, std::int64_t{64} << 20);
+  CHECK(found.value == 36);
+  CHECK(found.next == 37);
 }
 
 }  // namespace trainer
