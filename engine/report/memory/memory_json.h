@@ -11,6 +11,10 @@
 
 namespace trainer {
 
+/// Of configs/events.schema.json, which describes every event: counted up where a field is renamed, removed or means
+/// something else.
+inline constexpr int event_schema_version = 1;
+
 // The parts that events about memory and time have in common: Note [Machine interface] in
 // engine/report/run/event_json.h.
 

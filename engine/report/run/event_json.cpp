@@ -29,6 +29,14 @@ Json memory_of(const DeviceMemory& memory) {
           {"alloc_retries", memory.num_alloc_retries}};
 }
 
+Json preprocessing_of(const Preprocessing& preprocessing) {
+  return {{"features", preprocessing.features},
+          {"mean", preprocessing.mean},
+          {"std", preprocessing.std},
+          {"target", preprocessing.target},
+          {"classes", preprocessing.classes}};
+}
+
 Json processes_of(const std::vector<DeviceProcess>& processes) {
   Json json = Json::array();
   for (const DeviceProcess& process : processes)
@@ -57,6 +65,7 @@ Json json_of(const StartEvent& event) {
   Json config = nullptr;
   if (event.experiment != nullptr) config = Json::parse(resolved_json(*event.experiment), nullptr, false);
   return {{"event", "start"},
+          {"schema", event_schema_version},
           {"config", config.is_discarded() ? Json(nullptr) : config},
           {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
           {"allocator", allocator_name(event.allocator)},
@@ -67,6 +76,7 @@ Json json_of(const StartEvent& event) {
           {"steps_per_epoch", event.steps_per_epoch},
           {"first_step", event.first_step},
           {"adapted", event.adapted},
+          {"preprocessing", preprocessing_of(event.preprocessing)},
           {"outside_allocator", outside_allocator_of(event.outside_allocator)},
           {"process", process_memory_json(event.process, event.planned_touched)}};
 }

@@ -238,7 +238,7 @@ TEST_CASE("a plan event tells the steps, the peak and who holds it; a misfit tel
   findings.plan.fits = false;
   findings.plan.failure = sample_context();
   findings.fixes = sample_fixes();
-  findings.largest_batch_size = 16;
+  findings.largest_batch.value = 16;
   event = json::parse(plan_json(findings));
   CHECK(event["fits"] == false);
   CHECK(event["failure"]["requested"] == 19'999'000);

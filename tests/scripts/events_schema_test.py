@@ -1,0 +1,147 @@
+"""Everything that trainer prints for programs is as configs/events.schema.json says, and all that it says is printed."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import jsonschema
+except ImportError:  # Debian's package is the system interpreter's
+    if sys.executable == "/usr/bin/python3":
+        raise
+    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+TRAINER = pathlib.Path(os.environ["TRAINER"]).resolve()
+SCHEMA = json.loads((REPOSITORY / "configs/events.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+EVENTS = {name.removeprefix("event_") for name in SCHEMA["$defs"] if name.startswith("event_")}
+
+# What no run on a CPU can show.
+UNSEEN = {
+    ("oom", "other_processes", "[]"), ("oom", "other_processes", "[]", "pid"),
+    ("oom", "other_processes", "[]", "name"), ("oom", "other_processes", "[]", "bytes"),
+}
+
+
+def of_event(event):
+    return jsonschema.Draft202012Validator({**SCHEMA["$defs"]["event_" + event["event"]], "$defs": SCHEMA["$defs"]})
+
+
+def resolved(schema):
+    while "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    for choice in schema.get("anyOf", []):
+        if choice.get("type") != "null":
+            return resolved(choice)
+    return schema
+
+
+def described(schema, path):
+    """The paths of all fields that the schema names."""
+    schema = resolved(schema)
+    for key, value in schema.get("properties", {}).items():
+        yield (*path, key)
+        yield from described(value, (*path, key))
+    if "items" in schema:
+        yield from described(schema["items"], (*path, "[]"))
+
+
+def shown(value, path):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key)
+            yield from shown(inner, (*path, key))
+    if isinstance(value, list):
+        for inner in value:
+            yield from shown(inner, (*path, "[]"))
+
+
+class EventsSchema(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer-schema-"))
+        (cls.folder / "configs").symlink_to(REPOSITORY / "configs")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def events_of(self, words, exit_code, largest_file=resource.RLIM_INFINITY):
+        done = subprocess.run([TRAINER, *words.split(), "--json"], cwd=self.folder, capture_output=True, text=True,
+                              timeout=300,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, ) * 2))
+        self.assertEqual(done.returncode, exit_code, f"{words}\n{done.stdout[-2000:]}{done.stderr}")
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertTrue(events)
+        for event in events:
+            problems = [f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
+                        for error in of_event(event).iter_errors(event)]
+            self.assertEqual(problems, [], f"{words}: {json.dumps(event)[:2000]}")
+            VALIDATOR.validate(event)
+        return events
+
+    def test_it_is_a_schema(self):
+        jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+    def test_a_field_that_is_not_described_or_of_another_type_is_found(self):
+        event = self.events_of("run configs/quickstart.yaml train.steps=1 output=runs/one", 0)[0]
+        self.assertTrue(VALIDATOR.is_valid(event))
+        self.assertFalse(VALIDATOR.is_valid({**event, "surplus": 1}))
+        self.assertFalse(VALIDATOR.is_valid({**event, "parameters": "many"}))
+        self.assertFalse(VALIDATOR.is_valid({key: event[key] for key in event if key != "device"}))
+
+    def test_all_that_is_printed_is_described_and_all_that_is_described_is_printed(self):
+        quick = "configs/quickstart.yaml"
+        events = []
+        for words, exit_code in [
+            (f"run {quick} train.epochs=2 output=runs/done", 0),
+            (f"run {quick} train.amp=fp16 train.steps=3 output=runs/half", 0),
+            (f"run {quick} memory.limit=3MiB train.batch_size=512 output=runs/oom", 3),
+            (f"run {quick} memory.limit=6MiB train.batch_size=128 memory.on_oom=adapt train.steps=4 "
+             "output=runs/adapt", 0),
+            (f"run {quick} optimizer.lr=1e30 output=runs/diverged", 5),
+            (f"plan {quick} --verify", 0),
+            (f"plan {quick} --capacity 4MiB train.batch_size=256", 4),
+            (f"plan {quick} train.eval_batch_size=1000 train.batch_size=16", 0),
+            (f"plan {quick} --gpu t4,rtx4090 --capacity 4MiB,1GiB train.batch_size=128", 4),
+            (f"plan {quick} --gpu all train.amp=bf16", 4),
+            (f"plan {quick} memory.offload=[conv2d] train.batch_size=256", 0),
+            (f"plan {quick} train.checkpointing=sqrt train.batch_size=256", 0),
+            (f"fit {quick} --capacity 5MiB", 0),
+            (f"fit {quick} --capacity 8MiB --max train.batch_size", 0),
+            (f"fit {quick} --capacity 8MiB --max train.batch_size=1..4", 0),
+            (f"fit {quick} --capacity 4MiB --max model.layers.0.conv2d.stride=1..3", 0),
+            (f"fit {quick} --capacity 1GiB --max model.layers.0.conv2d.kernel", 0),
+            (f"fit {quick} --capacity 1KiB --max train.batch_size=1..4", 4),
+        ]:
+            events += self.events_of(words, exit_code)
+        # A disk on which the checkpoint has no room.
+        events += self.events_of(f"run {quick} train.steps=2 output=runs/failed", 6, largest_file=64 << 10)
+        self.assertEqual({event["event"] for event in events} | {"checkpoint", "warning"}, EVENTS)
+        seen = set()
+        for event in events:
+            seen |= set(shown(event, (event["event"],)))
+        described_fields = set()
+        for name in {event["event"] for event in events}:
+            described_fields |= set(described(SCHEMA["$defs"]["event_" + name], (name,)))
+        missing = sorted(".".join(path) for path in described_fields - seen - UNSEEN)
+        self.assertEqual(missing, [])
+
+    def test_every_plan_has_the_fields_of_a_plan(self):
+        plan = self.events_of("plan configs/quickstart.yaml --gpu t4", 0)[0]
+        target = self.events_of("plan configs/quickstart.yaml --gpu t4,h100", 0)[0]["targets"][0]
+        own = {"target", "spare", "note", "batch_size_that_fits"}
+        for key in target.keys() - own:
+            self.assertEqual(target[key], plan[key], key)
+        self.assertGreaterEqual(len(target.keys() - own), 12)
+
+
+if __name__ == "__main__":
+    unittest.main()
