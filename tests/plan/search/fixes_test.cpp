@@ -108,7 +108,7 @@ TEST_CASE("accumulation promises the same result only where the cut of the batch
         ", {conv2d: {out: 64, kernel: 3}}, relu, flatten, {linear: {out: 30}}, relu, {linear: {out: 10}}]}\n"
         "train: {batch_size: 128}\noptimizer: {type: adam}\n";
     const Experiment experiment = parse_experiment(text, "test.yaml");
-    for (const Change& fix : find_fixes_of(DescribedDevice(), experiment, described, 56 * 1024 * 1024)) {
+    for (const Change& fix : find_fixes_of(DescribedDevice(), experiment, described, 20 * 1024 * 1024)) {
       if (fix.set.size() == 2 && fix.set[1].rfind("train.accumulation_steps=", 0) == 0) return fix.same_result();
     }
     FAIL("no accumulation was offered");
