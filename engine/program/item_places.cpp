@@ -1,6 +1,7 @@
 #include "engine/program/item_places.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <random>
 
@@ -13,12 +14,14 @@ using Order = WindowPacking::Order;
 using Fit = WindowPacking::Fit;
 using Packing = WindowPacking::Result;
 
-/// Pairs of items that the search in one window may look at: for the usual orders; for changes; and for changes where
-/// more than a hundredth above the goal is still taken.
-constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000, pairs_while_poor = 30'000'000;
+/// Pairs of items that the search in one window may look at: for the usual orders; for one search of changes; and for
+/// one while more than a hundredth above the goal is taken, of which there are so many then.
+constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000, pairs_while_poor = 25'000'000;
+constexpr int num_searches = 3;
 constexpr std::int64_t most_changes = 30'000;
-/// What is large has at least this part of the peak.
-constexpr std::int64_t parts_of_large = 50;
+/// Of the peak: what is at least the first part of it gets its order first, then what is at least the second, and so
+/// on.
+constexpr std::array<std::int64_t, 6> parts_of_large = {30, 60, 120, 240, 480, 960};
 
 /// The sum of sizes that live from a time on, until the next one.
 struct LiveBytes {
@@ -136,21 +139,31 @@ class WindowSearch {
     try_order([&](std::int32_t a, std::int32_t b) { return birth(a) < birth(b); });
   }
 
-  /// Changes first the order of what is large, then that of all.
+  /// Changes the order of what is large, then that with what is smaller behind it, and so on: where few things move at
+  /// a time, the few changes that help are found.
   void try_changes() {
-    Order large, small;
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      const bool is_large = i < num_fixed_ || size(order_[i]) >= goal_bytes_ / parts_of_large;
-      (is_large ? large : small).push_back(order_[i]);
-    }
-    if (large.size() > num_fixed_ && !small.empty()) {
-      Order order = improved(large);
-      std::stable_sort(small.begin(), small.end(), [&](std::int32_t a, std::int32_t b) { return size(a) > size(b); });
-      order.insert(order.end(), small.begin(), small.end());
-      try_packing(order, fit_);
-    }
-    if (is_good_enough()) return;
-    try_packing(improved(order_), fit_);
+    for (int i = 0; i < num_searches && (i == 0 || !is_within(best_, 100)); ++i) search_changes();
+  }
+
+  void search_changes() {
+    pairs_looked_at_ = 0;
+    const auto num_fixed = static_cast<std::ptrdiff_t>(num_fixed_);
+    Order order(order_.begin(), order_.begin() + num_fixed), rest(order_.begin() + num_fixed, order_.end());
+    const auto take = [&](std::int64_t least_bytes) {
+      const bool is_first = order.size() == num_fixed_;
+      const auto taken =
+          std::stable_partition(rest.begin(), rest.end(), [&](std::int32_t m) { return size(m) >= least_bytes; });
+      // The first keep the order that was best; the others stand behind.
+      if (!is_first)
+        std::stable_sort(rest.begin(), taken, [&](std::int32_t a, std::int32_t b) { return size(a) > size(b); });
+      if (taken == rest.begin()) return;
+      order.insert(order.end(), rest.begin(), taken);
+      rest.erase(rest.begin(), taken);
+      order = improved(order);
+    };
+    for (const std::int64_t parts : parts_of_large) take(goal_bytes_ / parts);
+    take(0);
+    try_packing(order, fit_);
   }
 
   /// Keeps a packing that is the best so far.
@@ -169,7 +182,8 @@ class WindowSearch {
     Order best_order = order;
     const std::int64_t pairs = packing_.num_pairs(order.size()) + static_cast<std::int64_t>(8 * order.size());
     for (std::int64_t i = 1; i <= most_changes && !is_within(best, 1000); ++i) {
-      if (i * pairs > (is_within(best, 100) ? pairs_of_changes : pairs_while_poor)) break;
+      pairs_looked_at_ += pairs;
+      if (pairs_looked_at_ > (is_within(best, 100) ? pairs_of_changes : pairs_while_poor)) break;
       Order changed = order;
       if (!change(changed)) continue;
       Packing packing = packing_.pack(changed, fit_, goal_bytes_);
@@ -230,6 +244,7 @@ class WindowSearch {
   Order order_;
   Fit fit_ = Fit::lowest;
   std::vector<std::size_t> sticking_out_, in_the_way_;
+  std::int64_t pairs_looked_at_ = 0;  ///< in changes
   std::mt19937_64 generator_;
 };
 
