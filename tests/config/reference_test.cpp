@@ -14,6 +14,7 @@
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/load_experiment.h"
+#include "engine/config/text/absent_feature.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/number_text.h"
 #include "engine/config/yaml/templates.h"
@@ -291,6 +292,14 @@ TEST_CASE("every key, section and layer is explained, with an example that loads
     }
   }
   CHECK(explain_key("optimizer.lr").find("default:  0.01; 0.001 for adam; 0.001 for adamw") != std::string::npos);
+}
+
+TEST_CASE("no key that there is is told to be absent") {
+  for (const ExperimentField& field : experiment_fields()) {
+    INFO(field.key);
+    CHECK(absent_feature(last_of(field.key)).empty());
+    for (const std::string& synonym : field.synonyms) CHECK(absent_feature(synonym).empty());
+  }
 }
 
 TEST_CASE("every word that is a value is explained by the keys that take it") {

@@ -22,7 +22,7 @@ constexpr std::array absent_features = {
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
     AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
                   "a run writes its events to events.jsonl in its folder, and with --json to stdout"},
-    AbsentFeature{" ema ema_decay swa label_smoothing mixup cutmix augment augmentation transforms "
+    AbsentFeature{" ema ema_decay swa mixup cutmix augment augmentation transforms "
                   "data_augmentation ",
                   "trainer does not do this yet"},
     AbsentFeature{" freeze unfreeze stages finetune ", "trainer does not do this yet; all parameters are trained"},

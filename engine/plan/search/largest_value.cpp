@@ -7,7 +7,7 @@ namespace trainer {
 namespace {
 
 /// Of Planner::work, for values below the one that bisection finds; some tenths of a second.
-constexpr std::int64_t most_work_of_smaller = 1'500'000;
+constexpr std::int64_t most_work_of_smaller = 800'000;
 /// How many values in a row that cannot be are passed over in search of one that can.
 constexpr std::int64_t most_impossible = 256;
 
