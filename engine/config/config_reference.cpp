@@ -259,7 +259,7 @@ std::string explain_key(std::string_view key) {
   }
   if (const Section* section = find_section(key)) return explain_section(*section);
   if (const LayerKind* kind = find_layer_kind(key)) return explain_layer(*kind);
-  if (const std::string value = explain_value(key); !value.empty()) return value;
+  if (std::string value = explain_value(key); !value.empty()) return value;
   const std::size_t dot = key.find('.');
   const LayerKind* kind = dot == std::string_view::npos ? nullptr : find_layer_kind(key.substr(0, dot));
   if (kind == nullptr) refuse_key(key);

@@ -85,15 +85,15 @@ std::vector<CurvePoint> LossCurve::points(std::size_t most) const {
 std::string LossCurve::text(const Style& style) const {
   if (stretches_.size() < least_points) return "";
   const std::int64_t first_step = stretches_.front().first_step, last_step = stretches_.back().last_step;
-  constexpr std::size_t label_columns = 9, indent = 2;
-  const std::size_t room = static_cast<std::size_t>(std::max(style.width, 40)) - label_columns - indent - 3;
+  constexpr std::size_t number_columns = 9, indent = 2;
+  const std::size_t room = static_cast<std::size_t>(std::max(style.width, 40)) - number_columns - indent - 3;
   const std::size_t columns = std::min({room, curve_columns, (stretches_.size() + 1) / dots_across});
   // The mean of what falls into a column of dots.
   std::vector<Stretch> points(columns * dots_across);
   for (const Stretch& stretch : stretches_) {
     const double share = static_cast<double>(stretch.first_step - first_step) /
                          static_cast<double>(std::max<std::int64_t>(last_step - first_step, 1));
-    Stretch& point = points[static_cast<std::size_t>(share * static_cast<double>(points.size() - 1) + 0.5)];
+    Stretch& point = points[static_cast<std::size_t>(std::lround(share * static_cast<double>(points.size() - 1)))];
     point.sum += stretch.sum;
     point.count += stretch.count;
   }
@@ -121,11 +121,11 @@ std::string LossCurve::text(const Style& style) const {
     const std::string label = row == 0                ? fmt::format("{:.4g}", highest)
                               : row == curve_rows - 1 ? fmt::format("{:.4g}", lowest)
                                                       : "";
-    text += fmt::format("{:>{}} │{}\n", label, indent + label_columns, paint(style, Ink::cyan, canvas.row(row)));
+    text += fmt::format("{:>{}} │{}\n", label, indent + number_columns, paint(style, Ink::cyan, canvas.row(row)));
   }
   const std::string steps = fmt::format("steps {} to {}", first_step, last_step);
   const std::string title = "training loss, " + steps;
-  return text + std::string(indent + label_columns + 1, ' ') + "└ " + (title.size() <= room ? title : steps) + '\n';
+  return text + std::string(indent + number_columns + 1, ' ') + "└ " + (title.size() <= room ? title : steps) + '\n';
 }
 
 }  // namespace trainer

@@ -67,6 +67,7 @@ const ReportWord* find_report_word(std::string_view word) {
 
 std::vector<std::string> report_words() {
   std::vector<std::string> words;
+  words.reserve(counter_words.size() + other_words.size());
   for (const ReportWord& entry : counter_words) words.emplace_back(entry.word);
   for (const ReportWord& entry : other_words) words.emplace_back(entry.word);
   return words;
