@@ -241,6 +241,7 @@ std::string how_to_fetch(const DataConfig& config) {
     if (last.find("mnist") != std::string::npos) name = "mnist";
     if (last.find("fashion") != std::string::npos) name = "fashion-mnist";
   }
+  if (name.empty() && !config.train.empty()) return ", which data.train names";
   const std::string target = folder.empty() ? "." : folder.string();
   if (name.empty() || target.find('\'') != std::string::npos) return "";
   return fmt::format("; scripts/get_data.sh {} '{}' fetches it", name, target);

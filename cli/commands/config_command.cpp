@@ -22,20 +22,24 @@ struct ConfigArguments {
   std::string key;
 };
 
-/// A key or value of configurations; else a word of the reports.
+/// A key or value of configurations, or a word of the reports; of what is both, both.
 std::string explain(const std::string& word) {
+  const ReportWord* const entry = find_report_word(word);
+  const std::string meaning =
+      entry == nullptr ? "" : fmt::format("{} (a word of plans and reports)\n  {}.\n", entry->word, entry->meaning);
   try {
-    return explain_key(word);
+    return explain_key(word) + (meaning.empty() ? "" : '\n' + meaning);
   } catch (const ConfigError& error) {
-    const ReportWord* const entry = find_report_word(word);
     if (entry == nullptr) {
       const std::string message = error.what();
       const std::vector<std::string> known = report_words();
       const std::string_view near = nearest(word, known);
       if (near.empty() || message.find("did you mean") != std::string::npos) throw;
-      throw ConfigError(fmt::format("{}\n  did you mean '{}'?", message, near));
+      constexpr std::string_view prefix = "error: ";
+      throw ConfigError(fmt::format("{}\n  did you mean '{}'?",
+                                    message.substr(message.starts_with(prefix) ? prefix.size() : 0), near));
     }
-    return fmt::format("{} (a word of plans and reports)\n  {}.\n", entry->word, entry->meaning);
+    return meaning;
   }
 }
 

@@ -14,11 +14,20 @@
 namespace trainer {
 namespace {
 
-/// A list of devices is none: trainer trains on one.
-bool has_several_values(const std::string& override_text) {
-  if (override_text.starts_with("device.type=")) return false;
+/// Whether it is a sweep over values that can be.
+bool has_several_values(const std::string& config_path, const std::vector<std::string>& overrides,
+                        const std::string& override_text) {
+  constexpr std::size_t most_points = 64;
   try {
-    return SweepGrid({override_text}).points().size() > 1;
+    const SweepGrid grid({override_text});
+    const std::vector<std::string>& values = grid.keys().front().values;
+    if (values.size() < 2 || values.size() > most_points) return false;
+    for (const std::string& value : values) {
+      std::vector<std::string> one = overrides;
+      std::replace(one.begin(), one.end(), override_text, grid.keys().front().key + "=" + value);
+      load_experiment(config_path, one);
+    }
+    return true;
   } catch (const ConfigError&) {
     return false;
   }
@@ -36,7 +45,8 @@ Experiment ExperimentArguments::load() const try {
 } catch (const ConfigError& error) {
   const std::string message = error.what();
   const auto is_refused_list = [&](const std::string& word) {
-    return message.find(fmt::format("argument '{}'", word)) != std::string::npos && has_several_values(word);
+    return message.find(fmt::format("argument '{}'", word)) != std::string::npos &&
+           has_several_values(config_path, overrides, word);
   };
   if (std::none_of(overrides.begin(), overrides.end(), is_refused_list)) throw;
   std::vector<std::string> sweep = words("sweep");

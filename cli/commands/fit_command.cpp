@@ -56,6 +56,7 @@ FitRequest request_of(const FitArguments& arguments, PlanningWatch& watch) {
 }
 
 FitFindings find(const FitArguments& arguments) {
+  arguments.experiment.load();  // tells what is wrong in it, and what several values are
   PlanningProgress progress(!arguments.quiet && !arguments.json);
   try {
     return find_fit(request_of(arguments, progress), MachineDevices(),

@@ -8,6 +8,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/text/absent_feature.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/trainer_command.h"
@@ -169,8 +170,24 @@ std::string explain_value(std::string_view value) {
   for (const LayerKind& kind : layer_kinds())
     for (const auto& field : kind.fields) add(fmt::format("{}.{}", kind.name, field.key), field.rule);
   if (text.empty()) return "";
+  std::vector<std::string> keys_with_it;
+  for (const ExperimentField& field : experiment_fields())
+    if (std::find(field.only_for.begin(), field.only_for.end(), value) != field.only_for.end())
+      keys_with_it.push_back(field.key);
+  if (!keys_with_it.empty()) text += fmt::format("  keys with it: {}\n", fmt::join(keys_with_it, ", "));
   return fmt::format("{}\n{}\n  '{}' tells all its values.\n", value, text,
                      trainer_command("config explain " + example_key));
+}
+
+/// The one key whose last part is `word`; "" where there is none or more.
+std::string key_ending_in(std::string_view word) {
+  std::string found;
+  for (const ExperimentField& field : experiment_fields()) {
+    if (last_of(field.key) != word) continue;
+    if (!found.empty()) return "";
+    found = field.key;
+  }
+  return found;
 }
 
 /// The words that are values, for suggestions.
@@ -196,6 +213,8 @@ std::string value_called(std::string_view word) {
 }
 
 [[noreturn]] void refuse_key(std::string_view key) {
+  if (const std::string_view instead = absent_feature(last_of(key)); !instead.empty())
+    throw ConfigError(fmt::format("there is no key '{}': {}", shortened(key), instead));
   std::string suggestion = key_called(key);
   if (suggestion.empty()) suggestion = value_called(key);
   if (suggestion.empty()) suggestion = nearest(key, all_keys());
@@ -260,6 +279,7 @@ std::string explain_key(std::string_view key) {
   if (const Section* section = find_section(key)) return explain_section(*section);
   if (const LayerKind* kind = find_layer_kind(key)) return explain_layer(*kind);
   if (std::string value = explain_value(key); !value.empty()) return value;
+  if (const std::string whole = key_ending_in(key); !whole.empty() && whole != key) return explain_key(whole);
   const std::size_t dot = key.find('.');
   const LayerKind* kind = dot == std::string_view::npos ? nullptr : find_layer_kind(key.substr(0, dot));
   if (kind == nullptr) refuse_key(key);

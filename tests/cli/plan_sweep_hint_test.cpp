@@ -12,6 +12,11 @@ TEST_CASE("several values where one command takes one are answered with the swee
                                 "train.batch_size=16,32 seed=2 --plan-only'; without --plan-only it runs them"));
   CHECK_THAT(run_trainer({"run", "configs/quickstart.yaml", "optimizer.lr=0.1..0.4:*2"}).err,
              Contains("several values are a sweep"));
+  CHECK_THAT(run_trainer({"fit", "configs/quickstart.yaml", "train.batch_size=16,32"}).err,
+             Contains("several values are a sweep"));
+  // Values that cannot be are no sweep.
+  for (const char* word : {"optimizer.lr=1,x", "device.type=cuda:0,1", "train.batch_size=1,0"})
+    CHECK_THAT(run_trainer({"plan", "configs/quickstart.yaml", word}).err, !Contains("sweep"));
   // What is wrong for another reason has another answer.
   CHECK_THAT(run_trainer({"plan", "configs/quickstart.yaml", "train.batch_size=x"}).err, !Contains("sweep"));
   CHECK_THAT(run_trainer({"plan", "configs/quickstart.yaml", "data.shape=[1,2]", "train.batch_size=x"}).err,

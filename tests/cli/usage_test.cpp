@@ -103,7 +103,12 @@ TEST_CASE("a configuration is shown, explained and described") {
   }
   const ProcessResult misspelt = run_trainer({"config", "explain", "fragmentaton"});
   CHECK(misspelt.exit_code == 2);
-  CHECK_THAT(misspelt.err, Contains("did you mean 'fragmentation'?"));
+  CHECK_THAT(misspelt.err, Contains("did you mean 'fragmentation'?") && !Contains("error: error:"));
+  CHECK_THAT(run_trainer({"config", "explain", "checkpoint"}).out,
+             Contains("checkpoint.best") && Contains("checkpoint (a word of plans and reports)"));
+  CHECK_THAT(run_trainer({"config", "explain", "lr"}).out, Contains("optimizer.lr\n"));
+  CHECK_THAT(run_trainer({"config", "explain", "one_cycle"}).out, Contains("schedule.start_divisor"));
+  CHECK_THAT(run_trainer({"config", "explain", "freeze"}).err, Contains("all parameters are trained"));
   const ProcessResult explained = run_trainer({"config", "explain", "train.batch_size"});
   CHECK(explained.exit_code == 0);
   CHECK_THAT(explained.out, Contains("batch_size"));

@@ -48,6 +48,10 @@ IntegerRange range_in_layers(std::string_view key) {
   const LayerKind* const kind = find_layer_kind(kind_name);
   if (kind == nullptr) {
     if (kind_name == "layers") refuse(key, "is a layer");
+    const auto has_key = [&](const LayerKind& each) { return find_field(each.fields, name) != nullptr; };
+    const auto with_key = std::find_if(layer_kinds().begin(), layer_kinds().end(), has_key);
+    if (last_of(section_of(parent)) == "layers" && find_layer_kind(name) == nullptr)
+      refuse_unknown(key, with_key == layer_kinds().end() ? "" : fmt::format("{}.{}.{}", parent, with_key->name, name));
     if (last_of(section_of(parent)) == "layers") refuse_unknown(key, fmt::format("{}.{}.out", parent, name));
     const std::vector<std::string> kinds = layer_kind_names();
     const std::string near(nearest(kind_name, kinds));

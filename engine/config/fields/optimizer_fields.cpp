@@ -19,7 +19,7 @@ void add_optimizer_fields(Fields& fields) {
   fields.add(changes_numbers, of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_at_least(0.0), "Learning rate")
                                   .default_for("adam", "0.001")
                                   .default_for("adamw", "0.001")
-                                  .also_called({"learning_rate", "rate", "max_lr", "base_lr"}));
+                                  .also_called({"learning_rate", "rate", "max_lr", "lr_max", "base_lr"}));
   fields.add(changes_numbers, of(optimizer, &OptimizerConfig::momentum, "optimizer.momentum", number_below(0.0, 1.0),
                                  "Share of the last update kept in the next")
                                   .only({"sgd"}));

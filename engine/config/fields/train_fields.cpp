@@ -13,7 +13,7 @@ void add_precision_fields(Fields& fields) {
                       {"bf16", Amp::bf16, "f32's range, with fewer digits", {"bfloat16"}}}),
          "Mixed precision: products and stored activations in 16 bit, weights and sums in f32")
           .technique(NumbersEffect::other)
-          .also_called({"mixed_precision", "half", "autocast", "precision", "fp16", "bf16"}));
+          .also_called({"mixed_precision", "half", "autocast", "precision", "fp16", "bf16", "to_fp16", "to_bf16"}));
   const auto scale = [](auto member) {
     return [member](auto& experiment) -> auto& { return experiment.train.loss_scale.*member; };
   };
@@ -140,7 +140,8 @@ void add_train_fields(Fields& fields) {
              of(train, &TrainConfig::accumulation_steps, "train.accumulation_steps", integer(1),
                 "Batches whose gradients make one update")
                  .technique(NumbersEffect::same_bits)
-                 .also_called({"gradient_accumulation_steps", "accumulate_grad_batches", "accumulate", "grad_accum"}));
+                 .also_called({"gradient_accumulation_steps", "gradient_accumulation", "accumulate_grad_batches",
+                               "accumulate", "accumulation", "grad_accum"}));
   fields.add(changes_numbers, of(train, &TrainConfig::clip_norm, "train.clip_norm", number_at_least(0.0),
                                  "Largest L2 norm of all gradients together; 0: no clipping")
                                   .also_called({"grad_clip", "max_grad_norm", "gradient_clip_val", "clip"}));

@@ -82,8 +82,8 @@ struct Change {
 inline constexpr double same_speed = 1.1;
 
 /// The order in which changes are advised everywhere, the best first: a higher memory.limit, which somebody has set for
-/// a reason, is the last; then what keeps the numbers better, then what is faster by more than the cost model can be
-/// wrong, then the fewer settings.
+/// a reason, is the last; then what keeps the numbers better, then what keeps the model, and the optimizer; then what
+/// is faster by more than the cost model can be wrong, about; then the fewer settings.
 bool is_advised_before(const Change& a, const Change& b);
 
 }  // namespace trainer

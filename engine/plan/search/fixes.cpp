@@ -82,6 +82,10 @@ class FixSearch {
   bool has_enough() const { return advice_.fixes.size() >= 3; }
 
   /// 0: a batch of one does not fit, or it is the experiment's own.
+  /// That can be, where none fits: a rule may refuse one sample.
+  std::int64_t smallest_batch() const {
+    return advice_.largest_batch.value ? 1 : advice_.largest_batch.next.value_or(1);
+  }
   std::int64_t largest_batch() const { return advice_.largest_batch.value.value_or(0); }
 
   static Experiment with_batch(Experiment changed, std::int64_t batch_size) {
@@ -246,10 +250,10 @@ class FixSearch {
     if (largest > 0) {
       const Experiment changed = with_batch(experiment_, largest);
       propose(changed, {{override_of("train.batch_size", changed)}, {Effect::largest_batch}, NumbersEffect::other});
-    } else if (batch_size_ > 1) {
-      const Experiment smallest = with_batch(experiment_, 1);
+    } else if (batch_size_ > smallest_batch()) {
+      const Experiment smallest = with_batch(experiment_, smallest_batch());
       const Verdict verdict = planner_.plan(smallest, data_, capacity_);
-      advice_.one_sample_is_too_many = !verdict.problem && !verdict.fits;
+      advice_.one_sample_is_too_many = smallest_batch() == 1 && !verdict.problem && !verdict.fits;
       keep(smallest, verdict,
            {{override_of("train.batch_size", smallest)}, {Effect::smallest_batch}, NumbersEffect::other}, capacity_);
     }
@@ -340,7 +344,7 @@ class FixSearch {
       (fits(with_batch(saving, middle)) ? low : high) = middle;
     }
     if (low > largest_batch()) propose_if_fits(with_batch(saving, low));
-    if (low == 0) propose_if_fits(with_batch(lean(variant, short_type_), 1));
+    if (low == 0) propose_if_fits(with_batch(lean(variant, short_type_), smallest_batch()));
   }
 
   /// All that holds less and takes no search, not even one for places.
@@ -365,10 +369,10 @@ class FixSearch {
 
   /// Where single changes are not enough: the smallest batch and the lightest optimizer, and then the model.
   void try_smallest() {
-    Experiment base = with_batch(experiment_, 1);
+    Experiment base = with_batch(experiment_, smallest_batch());
     const std::optional<Experiment> lighter = with_lighter_optimizer(base);
     if (lighter) base = *lighter;
-    if (batch_size_ == 1 && !lighter) return;  // the model alone was tried
+    if (batch_size_ <= smallest_batch() && !lighter) return;  // the model alone was tried
     if (!propose(base) && !has_enough()) try_model(base);
   }
 

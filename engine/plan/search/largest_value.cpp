@@ -8,8 +8,8 @@ namespace {
 
 /// Of Planner::work, for values below the one that bisection finds; some tenths of a second.
 constexpr std::int64_t most_work_of_smaller = 800'000;
-/// How many values in a row that cannot be are passed over in search of one that can.
-constexpr std::int64_t most_impossible = 256;
+/// How many values that cannot be are looked at in search of those that can.
+constexpr std::int64_t most_impossible = 100'000;
 
 class LargestValueSearch {
  public:
@@ -52,26 +52,35 @@ class LargestValueSearch {
     return planner_.plan(candidate->experiment, candidate->data, search_.capacity).peak_reserved;
   }
 
-  /// The first in [first, last] that can be, of the first few.
+  /// Counts those that cannot be, however often they are asked for.
+  bool is_possible(std::int64_t value) {
+    if (answer(value) != FitAnswer::cannot_be) return true;
+    ++num_impossible_;
+    return false;
+  }
+
+  /// The first in [first, last] that can be.
   std::optional<std::int64_t> next_possible(std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = 0; i < most_impossible && first + i <= last; ++i)
-      if (answer(first + i) != FitAnswer::cannot_be) return first + i;
+    for (std::int64_t value = first; value <= last && num_impossible_ < most_impossible; ++value)
+      if (is_possible(value)) return value;
     return std::nullopt;
   }
 
   std::optional<std::int64_t> previous_possible(std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = 0; i < most_impossible && last - i >= first; ++i)
-      if (answer(last - i) != FitAnswer::cannot_be) return last - i;
+    for (std::int64_t value = last; value >= first && num_impossible_ < most_impossible; --value)
+      if (is_possible(value)) return value;
     return std::nullopt;
   }
 
   /// A value that fits while the next one that can be does not; `low` fits, `high` does not or is behind the range.
   void bisect(std::int64_t low, std::int64_t high) {
     result_.next = high <= search_.highest ? std::optional(high) : std::nullopt;
+    result_.num_unknown = 0;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
       std::optional<std::int64_t> possible = next_possible(middle, high - 1);
       if (!possible) possible = previous_possible(low + 1, middle - 1);
+      if (!possible && num_impossible_ >= most_impossible) result_.num_unknown = high - low - 1;
       if (!possible) break;
       if (answer(*possible) == FitAnswer::fits) {
         low = *possible;
@@ -116,6 +125,7 @@ class LargestValueSearch {
   const WithValue& with_value_;
   const ValueSearch& search_;
   std::map<std::int64_t, FitAnswer> answers_;
+  std::int64_t num_impossible_ = 0;
   LargestValue result_;
 };
 

@@ -12,8 +12,8 @@ namespace trainer {
 struct ValueSearch {
   std::int64_t lowest = 1, highest = 1;
   std::int64_t capacity = 0;
-  /// A value that is planned in any case: what the experiment has now. One answer for one question needs it, since
-  /// somebody may have seen that it does not fit.
+  /// A value that is planned where it is below the one that is found: what the experiment has now. One answer for one
+  /// question needs it, since somebody may have seen that it does not fit.
   std::optional<std::int64_t> own{};
 };
 
@@ -26,6 +26,7 @@ struct LargestValue {
   std::int64_t planned_from = 0;  ///< every value from here to `value` was planned
   std::int64_t num_smaller = 0;   ///< values below `value` that were planned; all of them fit
   std::int64_t num_planned = 0;   ///< values that were planned
+  std::int64_t num_unknown = 0;   ///< between `value` and `next`: too many cannot be for all to be looked at
 };
 
 // Note [The largest value]
@@ -41,7 +42,8 @@ struct LargestValue {
 // Values that cannot be (a rule refuses them, shapes do not divide) are neither fitting nor failing; but one of which
 // already a part does not fit fails, whether the rest of it can be or not.
 
-/// The same for the same experiment, device and search, whoever asks. Throws PlanningInterrupted.
+/// The same for the same experiment, device and search, whoever asks, but for what a planner that was asked much before
+/// has time to look at below. Throws PlanningInterrupted.
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, const ValueSearch& search);
 
 /// Of train.batch_size, up to the training set; the experiment's own is looked at, be it `auto` or a number.

@@ -50,9 +50,10 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   heed_watch();
   if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);
   Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
-  if (caching.fits || caching.problem) return caching;
+  if ((caching.fits && !caching.has_budget) || caching.problem) return caching;
   Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
-  return planned.fits || planned.peak_reserved < caching.peak_reserved ? planned : caching;
+  if (planned.fits || caching.fits) return planned.fits ? planned : caching;
+  return planned.peak_reserved < caching.peak_reserved ? planned : caching;
 }
 
 FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
@@ -81,6 +82,8 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
     verdict.time = predict_step_time(program, schedule, rates_);
     verdict.samples_per_step = schedule.step(1).num_samples;
     verdict.fits = peak.fits;
+    const CheckpointingConfig& checkpointing = settled.train.checkpointing;
+    verdict.has_budget = checkpointing.type == CheckpointingConfig::Type::automatic && checkpointing.budget > 0;
   });
   return verdict;
 }

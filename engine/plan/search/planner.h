@@ -24,6 +24,7 @@ struct Verdict {
   std::int64_t peak_reserved = 0;
   StepTime time;
   std::int64_t samples_per_step = 0;
+  bool has_budget = false;  ///< train.checkpointing: auto computes again what must be
 };
 
 enum class FitAnswer : std::uint8_t {

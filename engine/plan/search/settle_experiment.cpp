@@ -15,7 +15,8 @@ void settle_batch_size(Experiment& experiment, const DataDescription& data, cons
                        std::int64_t capacity) {
   const MachineRates rates = assumed_cpu_rates(1);  // nobody asks for times
   Planner planner(device, rates);
-  experiment.train.batch_size = find_largest_batch(planner, experiment, data, capacity).value.value_or(1);
+  const LargestValue found = find_largest_batch(planner, experiment, data, capacity);
+  experiment.train.batch_size = found.value ? *found.value : found.next.value_or(1);
 }
 
 void settle_checkpointing(Experiment& experiment, const DataDescription& data, const DeviceModel& device,
@@ -53,8 +54,13 @@ bool searches_budget(const Experiment& experiment) {
   return experiment.train.checkpointing.type == CheckpointingConfig::Type::automatic;
 }
 
+bool has_budget(const Experiment& settled) {
+  return searches_budget(settled) && settled.train.checkpointing.budget > 0;
+}
+
 /// Caching where the run fits with it and no layout has to be placed, or with neither; with the budget of
-/// checkpointing: auto for that allocator.
+/// checkpointing: auto for that allocator. Where caching only fits with a budget, planned if it fits: it has the least
+/// to compute again.
 Experiment with_settled_allocator(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                                   std::int64_t capacity, RecomputeSearches* searches_of_all) {
   RecomputeFronts fronts{.by_batch_size = {}, .searches = searches_of_all};
@@ -64,8 +70,10 @@ Experiment with_settled_allocator(const Experiment& experiment, const DataDescri
     Experiment settled = with_allocator(experiment, kind);
     if (searches_budget(settled))
       settle_checkpointing(settled, data, device, capacity, searches_of_all, PlacedLayouts::never);
+    const bool may_be_bettered = kind == AllocatorKind::caching && has_budget(settled);
     fronts.by_batch_size.clear();
-    if (run_fits(settled, data, device, capacity, &fronts, num_instructions, PlacedLayouts::never)) return settled;
+    if (!may_be_bettered && run_fits(settled, data, device, capacity, &fronts, num_instructions, PlacedLayouts::never))
+      return settled;
     if (kind == AllocatorKind::caching) caching = std::move(settled);
   }
   return caching;

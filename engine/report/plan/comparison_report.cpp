@@ -46,7 +46,8 @@ std::string sentences(const PlanComparison& comparison, const Style& style) {
   }
   const auto& targets = comparison.targets;
   if (std::any_of(targets.begin(), targets.end(), [](const PlannedTarget& target) { return !target.fits; }))
-    add("What does not fit is reserved without a bound; what is missing has a minus.");
+    add("What does not fit is reserved without a bound, by the allocator that needs less; what is missing has a "
+        "minus.");
   const auto described =
       std::find_if(targets.begin(), targets.end(), [](const PlannedTarget& target) { return !target.profile.empty(); });
   if (described != targets.end())

@@ -65,12 +65,11 @@ std::string list_of(const std::vector<std::int64_t>& values) {
 std::string smaller_values_text(const Maximum& maximum) {
   const LargestValue& found = maximum.found;
   if (found.num_smaller == 0) return "";
+  const char* const can_be = found.num_smaller < *found.value - maximum.lowest ? " that can be" : "";
+  if (found.planned_from <= maximum.lowest && found.num_smaller == 1)
+    return fmt::format("The one smaller value{} was planned, and fits too.", can_be);
   if (found.planned_from <= maximum.lowest)
-    return fmt::format("{} planned, and fit{} too.",
-                       found.num_smaller == 1
-                           ? "The one smaller value was"
-                           : fmt::format("All {} smaller values were", format_count(found.num_smaller)),
-                       found.num_smaller == 1 ? "s" : "");
+    return fmt::format("All {} smaller values{} were planned, and fit too.", format_count(found.num_smaller), can_be);
   return fmt::format("{} of the smaller values {} planned, all from {} up among them; {}.",
                      format_count(found.num_smaller), found.num_smaller == 1 ? "was" : "were",
                      format_count(found.planned_from), found.num_smaller == 1 ? "it fits" : "each fits");
@@ -107,16 +106,24 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
     return text;
   }
   if (found.value)
-    add_painted(Ink::green, fmt::format("The largest {} that fits is {}.", maximum.key, format_count(*found.value)));
+    add_painted(Ink::green, fmt::format("Every {}{} up to {} fits.", maximum.key,
+                                        found.planned_from > maximum.lowest ? " that was planned" : "",
+                                        format_count(*found.value)));
   else
     add_painted(Ink::green, fmt::format("{} {} fits, though smaller values do not.", maximum.key,
                                         format_count(*maximum.isolated.value)));
-  add(fmt::format("It reserves {} of {}: {} to spare.", format_bytes(maximum.peak_reserved()), capacity_text(findings),
+  add(fmt::format("{} reserves {} of {}: {} to spare.", format_count(*maximum.value()),
+                  format_bytes(maximum.peak_reserved()), capacity_text(findings),
                   format_bytes(findings.capacity - maximum.peak_reserved())));
   if (findings.device_kind != "cpu" && !findings.outside_allocator.empty())
     add(fmt::format("Outside the allocator, not counted in that: {}.", named_bytes_text(findings.outside_allocator)));
   if (found.value) add(smaller_values_text(maximum));
-  if (maximum.next)
+  if (found.num_unknown > 0)
+    add(fmt::format(
+        "Too few of the {} values above it can be: not all of them were looked at. A narrower range, {}=A..B, "
+        "is searched whole.",
+        format_count(found.num_unknown), maximum.key));
+  else if (maximum.next)
     add(too_large_text(*maximum.next));
   else
     add(fmt::format("It is the end of the range that was searched, {}: memory does not bound it there.", range));
@@ -174,10 +181,11 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
                                 style);
   }
   text += paint(style, Ink::green,
-                wrap(fmt::format("{} that keep{} {} an update fit{} {}; what keeps the result first.",
+                wrap(fmt::format("{} that keep{} {} an update fit{} {}{}.",
                                  format_number_of(static_cast<std::int64_t>(findings.choices.size()), "way"),
                                  findings.choices.size() == 1 ? "s" : "", batch,
-                                 findings.choices.size() == 1 ? "s" : "", capacity_text(findings)),
+                                 findings.choices.size() == 1 ? "s" : "", capacity_text(findings),
+                                 findings.choices.size() == 1 ? "" : "; what keeps the result first"),
                      width_of(style))) +
           '\n';
   text += fit_paragraph(as_is, style) + '\n' + choice_table(findings, style) + '\n';
@@ -193,7 +201,11 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
             '\n';
     text += fit_paragraph(change_text(choice), style, indent);
   }
-  text += '\n' + fit_paragraph(time_origin(findings), style);
+  text += '\n' +
+          fit_paragraph(fmt::format("{} Left out: what is beaten in time and memory by one that changes the result no "
+                                    "more, and other optimizers, which '{}' names where it does not fit.",
+                                    time_origin(findings), trainer_command("plan")),
+                        style);
   const std::size_t fastest = findings.fastest();
   if (fastest > 0) text += "\nPaste the first:\n" + pasted_line(findings, findings.choices.front().set, style);
   text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices[fastest].set, style);

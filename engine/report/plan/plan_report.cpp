@@ -137,11 +137,16 @@ std::string ending(const PlanFindings& findings, const Style& style, bool full) 
   if (const std::string missing = missing_memory_text(findings.diagnosis); !missing.empty())
     text += wrap(missing, width) + '\n';
   if (const LargestValue& batch = findings.largest_batch; batch.value) {
-    text += wrap(fmt::format("The largest batch that fits is {} (now {}): it leaves {} of the capacity.",
-                             format_count(*batch.value), format_count(findings.batch_size),
-                             format_bytes(findings.capacity - batch.peak_reserved)),
-                 width) +
-            '\n';
+    const std::string largest = format_count(*batch.value);
+    text +=
+        wrap(fmt::format("Every batch{} up to {} fits (now {}); {} leaves {} of the capacity{}.",
+                         batch.planned_from > 1 ? " that was planned" : "", largest, format_count(findings.batch_size),
+                         largest, format_bytes(findings.capacity - batch.peak_reserved),
+                         findings.is_described() && !findings.outside_allocator.empty()
+                             ? ", and what lies outside the allocator is an estimate"
+                             : ""),
+             width) +
+        '\n';
   } else if (findings.one_sample_is_too_many) {
     text += "A batch of 1 does not fit either.\n";
   }

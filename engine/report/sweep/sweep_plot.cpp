@@ -362,6 +362,7 @@ class SweepPlot {
     for (std::size_t i = 0; i < curve_rows_.size(); ++i)
       draw_entry(x, y, label_of(*curve_rows_[i]), [&](double at) {
         drawing_.line({at, y}, {at + 24, y}, curve_classes(i));
+        drawing_.marker(series_markers[i % series_markers.size()], {at + 12, y}, fmt::format("f{}", i % num_colours));
       });
     if (num_cut > 0)
       draw_entry(x, y,
@@ -389,11 +390,12 @@ class SweepPlot {
   /// Where it ends; nothing where no point has such a curve.
   std::optional<double> draw_curve_panel(double top, const std::string& title, const CurveOf& curve_of) {
     std::vector<Curve> curves;
-    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest, highest_start = -lowest;
+    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+    std::vector<double> starts;
     for (const SweepRow* row : curve_rows_) {
       curves.push_back(curve_of(*row));
       if (curves.back().empty()) continue;
-      highest_start = std::max(highest_start, curves.back().front().value);
+      starts.push_back(curves.back().front().value);
       for (const CurvePoint& point : curves.back()) {
         lowest = std::min(lowest, point.value);
         highest = std::max(highest, point.value);
@@ -403,13 +405,15 @@ class SweepPlot {
     // Those that diverge leave the picture at its upper edge, and do not flatten the others.
     constexpr double room_above_start = 2;
     const bool is_loss = title != "accuracy";
-    if (is_loss && highest_start > 0) highest = std::min(highest, room_above_start * highest_start);
+    std::sort(starts.begin(), starts.end());
+    const double usual_start = starts[(starts.size() - 1) / 2];
+    if (is_loss && usual_start > lowest) highest = std::min(highest, room_above_start * usual_start);
     const PlotPanel panel{top, curves_height, range_axis(lowest, highest)};
     draw_frame(panel, title + (panel.axis.is_logarithmic ? " (logarithmic)" : ""));
     const HeightAxis steps = number_axis(static_cast<double>(last_step_));
     for (const AxisTick& tick : steps.ticks) {
       const double at = tick.at * steps.end / static_cast<double>(last_step_);
-      if (at > 1) continue;
+      if (at > 1 || tick.label.find('.') != std::string::npos) continue;  // there is no half a step
       const double x = left_edge + (right_edge - left_edge) * at;
       drawing_.line({x, panel.bottom()}, {x, panel.bottom() + 5}, "axis");
       drawing_.text({x, panel.bottom() + 20}, tick.label, "middle soft");

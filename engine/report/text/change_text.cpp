@@ -8,7 +8,7 @@ namespace {
 std::string part_text(Effect effect) {
   switch (effect) {
     case Effect::largest_batch:
-      return "a smaller batch; one sample more does not fit";
+      return "a smaller batch";
     case Effect::smallest_batch:
       return "the smallest batch";
     case Effect::smaller_eval_batch:

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// What a change does, for people: "a smaller batch; one sample more does not fit"; "as it is" where it sets nothing.
+/// What a change does, for people: "a smaller batch"; "as it is" where it sets nothing.
 std::string change_text(const Change& change);
 
 }  // namespace trainer

@@ -20,7 +20,7 @@ constexpr std::array<ReportWord, 9> counter_words = {{
 }};
 
 // Categories, phases and what else a report names.
-constexpr std::array<ReportWord, 17> other_words = {{
+constexpr std::array<ReportWord, 24> other_words = {{
     {"parameter", "the category of weights, biases and running statistics"},
     {"gradient", "the category of the gradients of parameters; those of activations are temporary"},
     {"optimizer state", "the category of what the optimizer keeps a parameter: momentum, moments"},
@@ -30,6 +30,15 @@ constexpr std::array<ReportWord, 17> other_words = {{
     {"temporary", "the category of gradients of activations, loss statistics and norms"},
     {"communication", "the category of buffers that devices exchange"},
     {"peak", "the moment of a step at which most is allocated, or reserved; a run's is that of its highest step"},
+    {"checkpoint", "a folder of a run that it can be resumed from: parameters, optimizer and position in the data"},
+    {"to spare",
+     "capacity − reserved: what is left where a run fits, what is missing (with a minus) where it does not"},
+    {"retries", "how often the cache was given back because the device had no more, and the device asked again"},
+    {"resident peak", "the most memory that the operating system counted for the whole process"},
+    {"samples/s", "training samples a second, in the steps since the line before"},
+    {"epoch", "once through the training samples; the last batch of one may be smaller (data.drop_last leaves it out)"},
+    {"step", "one batch through the network, forward and backward"},
+    {"top-5", "the share of samples whose class is among the five that the model finds most likely"},
     {"segment", "a piece of memory that the allocator has from the device, and cuts into blocks"},
     {"block", "a part of a segment: one buffer, rounded up to a multiple of 512 B, or free"},
     {"outside the allocator",
@@ -39,7 +48,6 @@ constexpr std::array<ReportWord, 17> other_words = {{
     {"backward", "the phase of a step that computes gradients"},
     {"recompute", "the phase of a step that computes dropped activations again, for train.checkpointing"},
     {"update", "the phase of a step in which the optimizer changes the parameters"},
-    {"checkpoint", "a folder of a run that it can be resumed from: parameters, optimizer and position in the data"},
 }};
 
 bool is_same_word(std::string_view a, std::string_view b) {

@@ -237,3 +237,23 @@ TEST_CASE("an experiment that the device has no kernel for is still searched for
   CHECK(largest_batch_of(DeviceForBatches(1000), experiment, data, capacity) == 0);
   CHECK(find_fixes_of(DeviceForBatches(1000), experiment, data, capacity, capacity * 10).empty());
 }
+
+TEST_CASE("a change of the model is advised behind those that keep it, however fast it is") {
+  const auto change_of = [](ChangePart part, double time) {
+    Change change;
+    change.parts = {part};
+    change.set = {"a=1"};
+    change.relative_step_time = time;
+    return change;
+  };
+  const Change batch = change_of(Effect::largest_batch, 1.0), cut = change_of(Effect::narrower_layer, 0.3),
+               cuts = change_of(NarrowerLayers{3, 2}, 0.3), sgd = change_of(Effect::no_moments, 0.9),
+               half = change_of(Effect::half_operands, 0.5), limit = change_of(Effect::higher_limit, 0.3);
+  const std::vector<const Change*> order = {&half, &batch, &sgd, &cut, &limit};
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    CHECK(is_advised_before(*order[i - 1], *order[i]));
+    CHECK_FALSE(is_advised_before(*order[i], *order[i - 1]));
+  }
+  CHECK_FALSE(is_advised_before(cut, cuts));
+  CHECK_FALSE(is_advised_before(cuts, cut));
+}

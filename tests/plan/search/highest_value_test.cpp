@@ -515,6 +515,38 @@ TEST_CASE("values below the largest that cannot be are not told as values that d
   }
 }
 
+TEST_CASE("values that cannot be, however many in a row, do not end the search for the largest") {
+  const DescribedDevice device;
+  const MachineRates rates = assumed_cpu_rates(1);
+  Planner planner(device, rates);
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  const Experiment experiment = parse_experiment(
+      "data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 64}\n"
+      "model: {layers: [{linear: {out: 8}}, flatten, {linear: {out: 10}}]}\ntrain: {batch_size: 8}\n",
+      "test.yaml");
+  // Divisors of 2048, as groups would be.
+  const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
+    if (2048 % value != 0) return std::nullopt;
+    return Candidate{experiment, data};
+  };
+  for (const std::int64_t highest : {1500, 2047, 2048, 2500, 3000, 4000}) {
+    INFO(highest);
+    const LargestValue found =
+        find_largest_value(planner, with_value, {.highest = highest, .capacity = unlimited_capacity});
+    CHECK(found.value == (highest >= 2048 ? 2048 : 1024));
+    CHECK_FALSE(found.next.has_value());
+    CHECK(found.num_unknown == 0);
+  }
+  // Too far apart to be found.
+  const WithValue two = [&](std::int64_t value) -> std::optional<Candidate> {
+    if (value != 1 && value != 1'000'000) return std::nullopt;
+    return Candidate{experiment, data};
+  };
+  const LargestValue found = find_largest_value(planner, two, {.highest = 2'000'000, .capacity = unlimited_capacity});
+  CHECK(found.value == 1);
+  CHECK(found.num_unknown > 0);
+}
+
 TEST_CASE("a value that is known not to fit, and what lies below it, is never told as fitting") {
   // Of a thousand batches one fails, far below the largest: only who planned it knows.
   class OneBatchDevice final : public DescribedDevice {

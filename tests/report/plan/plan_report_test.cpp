@@ -104,7 +104,7 @@ TEST_CASE("a plan that does not fit tells where it fails, what it would take, an
   CHECK_THAT(
       plan_report(chosen, {false, 1000}),
       Catch::Contains(" Without a bound it would reserve 9.00 MiB, or 8.50 MiB with memory.allocator: planned."));
-  CHECK(tells(report, "The largest batch that fits is 16 (now 32): it leaves 1.00 MiB of the capacity.\n"));
+  CHECK(tells(report, "Every batch up to 16 fits (now 32); 16 leaves 1.00 MiB of the capacity.\n"));
   CHECK(tells(report, "  1. train.batch_size=16 train.accumulation_steps=4\n"));
   findings.largest_batch = {};
   findings.one_sample_is_too_many = true;
