@@ -117,7 +117,9 @@ std::string explain_layer(const LayerKind& kind) {
     text += fmt::format("  {:<20} {}; {}\n", field.key, type_name(field.rule), default_text(field, initial));
     text += fmt::format("  {:<20} {}\n", "", field.help);
   }
-  return text + fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
+  text += fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
+  return text + fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several ? "list of texts" : "text",
+                            kind.takes_several ? "required" : "none", "", from_help(kind));
 }
 
 std::string explain_layer_list() {
@@ -289,7 +291,7 @@ std::string explain_key(std::string_view key) {
     initial.spec = kind->initial;
     return explain(field, fmt::format("{} of the layer {}", field.key, kind->name), initial, kind->example);
   }
-  if (key.substr(dot + 1) == "name") return explain_layer(*kind);
+  if (key.substr(dot + 1) == "name" || key.substr(dot + 1) == "from") return explain_layer(*kind);
   refuse_key(key);
 }
 
@@ -313,7 +315,10 @@ std::string config_reference_markdown() {
   text +=
       "### Layers\n\nA layer of `model.layers` is a name (`relu`) or a name with keys (`linear: {out: 10}`). Any layer "
       "takes "
-      "`name`: letters, digits, `_` and `-`, unlike its neighbours'.\n\n";
+      "`name`: letters, digits, `_` and `-`, unlike its neighbours', and `from`: the name of a layer before it, whose "
+      "output it takes instead of that of the layer right before it. A name is sought among the layers of the same "
+      "list, "
+      "then of the list around it; `block.conv` is a layer in another one, `input` the model's input.\n\n";
   for (const LayerKind& kind : layer_kinds()) {
     text += fmt::format("#### `{}`\n\n{}. Example: `{}`\n\n", kind.name, kind.help, kind.example);
     if (kind.fields.empty()) continue;

@@ -179,7 +179,12 @@ Json layer_schema(const LayerKind& kind) {
   properties["name"] = {{"description", "What the layer is called, unlike its neighbours"},
                         {"type", "string"},
                         {"pattern", "^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$"}};
-  Json keys{{"type", kind.has_required_field() ? Json("object") : Json{"object", "null"}},
+  const Json layer_name{{"type", "string"}, {"pattern", "^[A-Za-z0-9_.-]+$"}};
+  const Json several{{"type", "array"}, {"items", layer_name}, {"minItems", 2}, {"uniqueItems", true}};
+  properties["from"] = kind.takes_several ? several : layer_name;
+  properties["from"]["description"] = from_help(kind);
+  if (kind.takes_several) required.push_back("from");
+  Json keys{{"type", kind.has_required_key() ? Json("object") : Json{"object", "null"}},
             {"properties", properties},
             {"additionalProperties", false}};
   if (!required.empty()) keys["required"] = required;
@@ -198,7 +203,7 @@ std::string config_json_schema() {
   Json words = Json::array();
   Json layer_forms = Json::array();
   for (const LayerKind& kind : layer_kinds()) {
-    if (!kind.has_required_field()) words.push_back(kind.name);
+    if (!kind.has_required_key()) words.push_back(kind.name);
     layer_forms.push_back({{"$ref", "#/$defs/" + kind.name}});
   }
   layer_forms.insert(layer_forms.begin(), Json{{"enum", words}});

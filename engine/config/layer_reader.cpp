@@ -16,6 +16,8 @@
 namespace trainer {
 namespace {
 
+constexpr std::size_t longest_path = 1024;
+
 bool is_layer_name(std::string_view name) {
   const bool has_valid_letters = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return (c < 0x80 && std::isalnum(c) != 0) || c == '_' || c == '-';
@@ -151,6 +153,10 @@ class LayerReader {
         holds = read_name(entry, layer) && holds;
         continue;
       }
+      if (entry.key == "from") {
+        holds = read_from(kind, entry, layer) && holds;
+        continue;
+      }
       const auto field =
           std::find_if(kind.fields.begin(), kind.fields.end(), [&](const auto& each) { return each.key == entry.key; });
       if (field == kind.fields.end()) {
@@ -190,6 +196,35 @@ class LayerReader {
     return true;
   }
 
+  bool read_from(const LayerKind& kind, const MapEntry& entry, LayerSpec& layer) {
+    const Node& value = entry.value;
+    const auto refuse = [&](const Mark& mark, const std::string& what) {
+      sources_.report(mark, what, kind.takes_several ? "at least two layers: from: [a, b]" : "a layer: from: a");
+      return false;
+    };
+    const auto is_path = [](const Node& node) {
+      return node.kind == NodeKind::scalar && !node.text.empty() && node.text.size() <= longest_path &&
+             std::all_of(node.text.begin(), node.text.end(), [](unsigned char c) {
+               return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
+             });
+    };
+    layer.from_location = sources_.location(value.mark);
+    if (!kind.takes_several) {
+      if (!is_path(value)) return refuse(value.mark, "'from' names no layer");
+      layer.from = {value.text};
+      return true;
+    }
+    if (value.kind != NodeKind::sequence || value.items.size() < 2)
+      return refuse(value.mark, fmt::format("'{}' takes several layers", kind.name));
+    for (const Node& item : value.items) {
+      if (!is_path(item)) return refuse(item.mark, "'from' names no layer");
+      if (std::find(layer.from.begin(), layer.from.end(), item.text) != layer.from.end())
+        return refuse(item.mark, fmt::format("'from' names '{}' twice", shortened(item.text)));
+      layer.from.push_back(item.text);
+    }
+    return true;
+  }
+
   void report_unknown(const LayerKind& kind, const MapEntry& entry) {
     sources_.report(entry.key_mark, fmt::format("unknown key '{}' in '{}'", shortened(entry.key), kind.name),
                     fmt::format("one of {}", fmt::join(kind.keys(), ", ")),
@@ -199,6 +234,10 @@ class LayerReader {
   bool check_required(const LayerSpec& layer, const Mark& mark, const std::set<std::string>& given) {
     const LayerKind& kind = *find_layer_kind(layer.kind);
     bool holds = true;
+    if (kind.takes_several && !given.contains("from")) {
+      sources_.report(mark, fmt::format("'{}' needs 'from'", kind.name), kind.example);
+      holds = false;
+    }
     for (const auto& field : kind.fields) {
       if (!field.is_required || given.contains(field.key)) continue;
       sources_.report(mark, fmt::format("'{}' needs '{}'", kind.name, field.key), kind.example);
@@ -254,6 +293,14 @@ Node scalar(std::string text) {
   return node;
 }
 
+Node node_of_from(const std::vector<std::string>& from, bool takes_several) {
+  if (!takes_several) return scalar(from.front());
+  Node list;
+  list.kind = NodeKind::sequence;
+  for (const std::string& name : from) list.items.push_back(scalar(name));
+  return list;
+}
+
 Node node_of_layer(const LayerSpec& layer) {
   const LayerKind* kind = find_layer_kind(layer.kind);
   Node keys;
@@ -269,6 +316,7 @@ Node node_of_layer(const LayerSpec& layer) {
     if (value.kind != NodeKind::null) keys.entries.push_back({field.key, {}, std::move(value)});
   }
   if (!layer.name.empty()) keys.entries.push_back({"name", {}, scalar(layer.name)});
+  if (!layer.from.empty()) keys.entries.push_back({"from", {}, node_of_from(layer.from, kind->takes_several)});
   if (keys.entries.empty()) return scalar(layer.kind);
   Node node;
   node.kind = NodeKind::map;

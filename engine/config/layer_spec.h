@@ -74,6 +74,9 @@ struct DropoutSpec {
   double p = 0.5;
 };
 
+/// The sum of what `from:` names.
+struct AddSpec {};
+
 struct LayerSpec;
 /// y = layers(x) + shortcut(x); the identity where there is no shortcut.
 struct ResidualSpec {
@@ -91,14 +94,18 @@ struct RepeatSpec {
 
 using LayerVariant =
     std::variant<LinearSpec, Conv2dSpec, BatchNorm2dSpec, LayerNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
-                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, AddSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {
   std::string kind;  ///< the key: "conv2d", "relu"
   std::string name;  ///< of `name:`; empty where not given
+  /// Of `from:`, the layers whose outputs it takes, by name or path; empty where not given: the layer before it. At
+  /// least two for a kind that takes several, else one.
+  std::vector<std::string> from;
   LayerVariant spec;
   SourceLocation location;
+  SourceLocation from_location;  ///< where `from` is given
 };
 
 }  // namespace trainer

@@ -133,9 +133,12 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   graph.batch_size = batch_size;
   GraphBuilder builder(graph, experiment.init, experiment.memory.workspace_limit);
   const std::vector<ValueId> inputs = add_inputs(builder, graph, data, experiment.data.location);
+  builder.add_input("input", inputs.front());
+  for (std::size_t i = 1; i < inputs.size(); ++i) builder.add_input(data.inputs[i].name, inputs[i]);
   graph.prediction = build_layers(builder, experiment.layers, "", inputs.front());
   add_loss(builder, graph, experiment, data);
   check_inputs_are_read(graph, inputs, data, experiment.data.location);
+  builder.check_outputs_are_read();
   graph.parameter_copies.assign(graph.parameters.size(), -1);
   graph.parameter_gradients.assign(graph.parameters.size(), -1);
   return graph;

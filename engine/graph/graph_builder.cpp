@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "engine/config/diagnostic.h"
+#include "engine/config/text/nearest_word.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
@@ -26,6 +28,44 @@ void GraphBuilder::begin_layer(std::string path, std::string kind, const SourceL
 void GraphBuilder::end_layer(ValueId output) {
   if (output >= 0) graph_.layers[layer_].output = type(output);
   layer_ = no_layer;
+}
+
+void GraphBuilder::add_output(const std::string& path, const SourceLocation& location, ValueId output) {
+  outputs_.push_back({path, location, output});
+  output_at_[path] = output;
+}
+
+ValueId GraphBuilder::find_output(const std::string& prefix, const std::string& name,
+                                  const SourceLocation& location) const {
+  std::vector<std::string> known;
+  for (std::string scope = prefix;;) {
+    const auto found = output_at_.find(scope.empty() ? name : scope + "." + name);
+    if (found != output_at_.end()) return found->second;
+    for (const LayerOutput& output : outputs_)
+      if (scope.empty() || output.path.starts_with(scope + "."))
+        known.push_back(output.path.substr(scope.empty() ? 0 : scope.size() + 1));
+    if (scope.empty()) break;
+    const std::size_t dot = scope.rfind('.');
+    scope.erase(dot == std::string::npos ? 0 : dot);
+  }
+  const std::string_view near = nearest(name, known);
+  throw located_error(location, fmt::format("no layer before this one is called '{}'", name),
+                      near.empty() ? "the name of a layer before it, of this list or of one around it"
+                                   : fmt::format("the name of a layer before it, such as {}", near));
+}
+
+void GraphBuilder::check_outputs_are_read() const {
+  std::vector<char> is_read(graph_.values.size(), 0);
+  const auto read = [&](ValueId value) {
+    for (; value >= 0; value = graph_.values[value].view_of) is_read[value] = 1;
+  };
+  for (const GraphNode& node : graph_.nodes)
+    for (const ValueId input : node.inputs) read(input);
+  read(graph_.prediction);
+  for (const LayerOutput& output : outputs_)
+    if (is_read[output.value] == 0)
+      throw located_error(output.location, fmt::format("no layer reads the output of layer '{}'", output.path),
+                          "a layer behind it that takes it by 'from', or the layer left out");
 }
 
 double checked_bytes(const TensorType& type) {
@@ -72,10 +112,10 @@ ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) 
 }
 
 std::vector<ValueId> GraphBuilder::apply(Op op, std::vector<ValueId> inputs,
-                                         const std::vector<std::string_view>& more_roles) {
+                                         const std::vector<std::string_view>& more_roles, std::string_view first_role) {
   std::vector<ValueId> outputs;
   for (std::size_t i = 0; i < op.outputs.size(); ++i)
-    outputs.push_back(add_value(op.outputs[i], i == 0 ? "output" : more_roles.at(i - 1), Category::activation));
+    outputs.push_back(add_value(op.outputs[i], i == 0 ? first_role : more_roles.at(i - 1), Category::activation));
   graph_.layers[layer_].forward_flops += definition_of(op.kind).flops(op);
   graph_.nodes.push_back({std::move(op), std::move(inputs), outputs, layer_, Phase::forward});
   return outputs;

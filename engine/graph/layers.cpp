@@ -131,7 +131,8 @@ struct LeafTranslation {
     return builder.apply(dropout_op(builder.type(x), {.p = spec.p, .stream = stream}), {x})[0];
   }
 
-  // Composites are expanded by build_layer.
+  // What takes several inputs and composites are expanded by build_layer.
+  ValueId operator()(const AddSpec&) const { return x; }
   ValueId operator()(const ResidualSpec&) const { return x; }
   ValueId operator()(const SequentialSpec&) const { return x; }
   ValueId operator()(const RepeatSpec&) const { return x; }
@@ -158,7 +159,31 @@ ValueId build_residual(GraphBuilder& builder, const LayerSpec& layer, const Resi
   return output;
 }
 
-ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::string& path, ValueId input) {
+/// The sum of `terms`, two or more.
+ValueId build_add(GraphBuilder& builder, const LayerSpec& layer, const std::string& path,
+                  const std::vector<ValueId>& terms) {
+  const TensorType& type = builder.type(terms.front());
+  for (std::size_t i = 1; i < terms.size(); ++i)
+    if (builder.type(terms[i]) != type)
+      throw located_error(layer.from_location,
+                          fmt::format("layer '{}' cannot add {} of '{}' and {} of '{}'", path, type.shape.to_string(),
+                                      layer.from[0], builder.type(terms[i]).shape.to_string(), layer.from[i]),
+                          "outputs of one shape");
+  builder.begin_layer(path, layer.kind, layer.location, terms.front());
+  ValueId sum = terms.front();
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const bool is_last = i + 1 == terms.size();
+    sum =
+        builder.apply(add_op(builder.type(sum)), {sum, terms[i]}, {}, is_last ? "output" : fmt::format("sum.{}", i))[0];
+  }
+  builder.end_layer(sum);
+  return sum;
+}
+
+ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::string& path,
+                    const std::vector<ValueId>& inputs) {
+  const ValueId input = inputs.front();
+  if (std::holds_alternative<AddSpec>(layer.spec)) return build_add(builder, layer, path, inputs);
   if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec))
     return build_residual(builder, layer, *residual, path, input);
   if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
@@ -191,7 +216,12 @@ ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers
     std::string path = prefix;
     if (!path.empty()) path += '.';
     path += layers[i].name.empty() ? std::to_string(i) : layers[i].name;
-    value = build_layer(builder, layers[i], path, value);
+    std::vector<ValueId> inputs;
+    for (const std::string& name : layers[i].from)
+      inputs.push_back(builder.find_output(prefix, name, layers[i].from_location));
+    if (inputs.empty()) inputs.push_back(value);
+    value = build_layer(builder, layers[i], path, inputs);
+    builder.add_output(path, layers[i].location, value);
   }
   return value;
 }

@@ -65,12 +65,32 @@ class NetworkDraw {
     return one_of({"relu", "relu", "gelu", "{gelu: {approximate: tanh}}", "silu", "tanh", "sigmoid"});
   }
 
+  /// Layers with names that meet again; `layer` makes one that keeps the shape, with further keys.
+  template <typename Layer>
+  std::string branches(const Layer& layer) {
+    const std::string n = std::to_string(++num_branches_);
+    const std::string first = layer(", name: a" + n) + ", " + activation() + ", ";
+    switch (random_() % 3) {
+      case 0:
+        return first + layer(", name: b" + n) + ", {add: {from: [a" + n + ", b" + n + "]}}";
+      case 1:  // one value read three times, and a sum of three
+        return first + layer(", name: b" + n) + ", " + layer(", name: c" + n + ", from: a" + n) + ", {add: {from: [b" +
+               n + ", c" + n + ", a" + n + "]}}, relu";
+      default:  // from inside a block to what stands before it
+        return first + "{sequential: {name: s" + n + ", layers: [" + layer(", name: in") + ", {add: {from: [in, a" + n +
+               "], name: sum}}]}}, {tanh: {name: t" + n + "}}, {add: {from: [t" + n + ", s" + n + ".in, s" + n +
+               ".sum]}}, " + activation();
+    }
+  }
+
   /// Layers that leave features as many as they were.
   std::string even_feature_layers(const std::string& width) {
     const std::string linear = "{linear: {out: " + width + one_of({"", ", bias: false"}) + "}}";
-    switch (random_() % 5) {
+    switch (random_() % 6) {
       case 0:
         return activation();
+      case 5:
+        return branches([&](const std::string& keys) { return "{linear: {out: " + width + keys + "}}"; });
       case 1:
         return "{dropout: {p: 0.25}}";
       case 2:
@@ -99,9 +119,12 @@ class NetworkDraw {
     std::string text = convolution(width) + ", " + one_of({"batchnorm2d, ", ""}) + activation() + ", ";
     for (unsigned count = random_() % 3; count > 0; --count) {
       const std::string block = convolution(width) + ", batchnorm2d, relu, " + convolution(width) + ", batchnorm2d";
-      switch (random_() % 5) {
+      switch (random_() % 6) {
         case 0:
           text += "{residual: {layers: [" + block + "]}}, relu, ";
+          break;
+        case 5:
+          text += branches([&](const std::string& keys) { return convolution(width, keys); }) + ", ";
           break;
         case 1:
           text += "{residual: {layers: [" + convolution(width, ", stride: 2") +
@@ -143,6 +166,7 @@ class NetworkDraw {
 
  private:
   std::mt19937& random_;
+  int num_branches_ = 0;
 };
 
 /// A tiny experiment of 6 steps, as YAML, of any kind of layer, loss and technique that changes numbers. A run of it

@@ -204,6 +204,12 @@ std::vector<LayerKind> make_layer_kinds() {
                    {}});
   kinds.push_back({"flatten", "Joins all dimensions of a sample into one", "flatten", FlattenSpec{}, {}});
   kinds.push_back(dropout());
+  kinds.push_back({.name = "add",
+                   .help = "Sum of the outputs of several layers, of one shape",
+                   .example = "add: {from: [left, right]}",
+                   .initial = AddSpec{},
+                   .fields = {},
+                   .takes_several = true});
   kinds.push_back(residual());
   kinds.push_back(sequential());
   kinds.push_back(repeat());
@@ -212,15 +218,21 @@ std::vector<LayerKind> make_layer_kinds() {
 
 }  // namespace
 
-bool LayerKind::has_required_field() const {
-  return std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
+bool LayerKind::has_required_key() const {
+  return takes_several || std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
 }
 
 std::vector<std::string> LayerKind::keys() const {
   std::vector<std::string> result;
   for (const auto& each : fields) result.push_back(each.key);
   result.emplace_back("name");
+  result.emplace_back("from");
   return result;
+}
+
+std::string from_help(const LayerKind& kind) {
+  return kind.takes_several ? "The layers whose outputs it takes, by name or path"
+                            : "The layer whose output it takes, by name or path; the one before it where not given";
 }
 
 const std::vector<LayerKind>& layer_kinds() {

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// One kind of layer and its keys. `name`, which every layer takes, is not among them.
+/// One kind of layer and its keys. `name` and `from`, which every layer takes, are not among them.
 struct LayerKind {
   std::string name;
   std::string help;
@@ -19,15 +19,19 @@ struct LayerKind {
   std::vector<Field<LayerSpec>> fields;
   /// Whether a sample's result depends on how the batch is cut; null: no layer's of this kind does.
   bool (*depends_on_batch)(const LayerVariant&) = nullptr;
+  bool takes_several = false;  ///< inputs, so that it needs `from`
 
-  bool has_required_field() const;
-  std::vector<std::string> keys() const;  ///< of the fields, and `name`
+  bool has_required_key() const;
+  std::vector<std::string> keys() const;  ///< of the fields, `name` and `from`
 };
 
 /// All kinds, in the order of the reference page.
 const std::vector<LayerKind>& layer_kinds();
 const LayerKind* find_layer_kind(std::string_view name);
 std::vector<std::string> layer_kind_names();
+
+/// What `from` is to a layer of the kind.
+std::string from_help(const LayerKind& kind);
 
 /// Of `model.init` and of a layer's `init`.
 EnumRule<Initialization> initialization_choices();

@@ -201,11 +201,11 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
             '\n';
     text += fit_paragraph(change_text(choice), style, indent);
   }
-  text += '\n' +
-          fit_paragraph(fmt::format("{} Left out: what is beaten in time and memory by one that changes the result no "
-                                    "more, and other optimizers, which '{}' names where it does not fit.",
-                                    time_origin(findings), trainer_command("plan")),
-                        style);
+  text +=
+      '\n' + fit_paragraph(time_origin(findings) +
+                               " Left out: what is beaten in time and memory by one that changes the result no more, "
+                               "and other optimizers.",
+                           style);
   const std::size_t fastest = findings.fastest();
   if (fastest > 0) text += "\nPaste the first:\n" + pasted_line(findings, findings.choices.front().set, style);
   text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices[fastest].set, style);

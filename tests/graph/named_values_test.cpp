@@ -1,0 +1,106 @@
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include "engine/config/load_experiment.h"
+#include "engine/graph/graph.h"
+#include "tests/device/described_device.h"
+
+using namespace trainer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string two_last_layers = "    - flatten\n    - linear: {out: 10}\n";
+
+Experiment network_of(const std::string& layers) {
+  return parse_experiment(
+      "data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 64}\nmodel:\n  layers:\n" + layers, "test.yaml");
+}
+
+std::string mistake_in(const std::string& layers) {
+  try {
+    build_graph(network_of(layers), described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("named values make the graph that residuals make") {
+  const std::string body = "{conv2d: {out: 3, kernel: 3, padding: 1}}, relu, {conv2d: {out: 3, kernel: 1";
+  const Experiment residual = network_of("    - relu\n    - residual: {layers: [" + body + "}}]}\n" + two_last_layers);
+  const Experiment named =
+      network_of("    - relu: {name: x}\n    - sequential: {layers: [" + body +
+                 ", name: last}}], name: branch}\n    - add: {from: [branch.last, x]}\n" + two_last_layers);
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  Graph a = build_graph(residual, data, 2, GraphMode::training), b = build_graph(named, data, 2, GraphMode::training);
+  differentiate(a);
+  differentiate(b);
+  REQUIRE(a.nodes.size() == b.nodes.size());
+  for (std::size_t i = 0; i < a.nodes.size(); ++i) {
+    CHECK(a.nodes[i].op.kind == b.nodes[i].op.kind);
+    CHECK(a.nodes[i].inputs == b.nodes[i].inputs);
+    CHECK(a.nodes[i].outputs == b.nodes[i].outputs);
+  }
+}
+
+TEST_CASE("a name is sought in its list, then in those around it, and inside a block by its path") {
+  // The inner x hides the outer one; each round of a repetition has its own.
+  const Experiment experiment = network_of(
+      "    - relu: {name: x}\n"
+      "    - repeat: {times: 2, name: r, layers: [{tanh: {name: x}}, {add: {from: [x, input]}}]}\n"
+      "    - add: {from: [r.1.1, r.0.x, x]}\n" +
+      two_last_layers);
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  std::vector<const GraphNode*> sums;
+  for (const GraphNode& node : graph.nodes)
+    if (node.op.kind == OpKind::add) sums.push_back(&node);
+  REQUIRE(sums.size() == 4);
+  const auto path_of = [&](ValueId value) { return graph.layers[graph.values[value].layer].path; };
+  CHECK(path_of(sums[0]->inputs[0]) == "r.0.x");
+  CHECK(path_of(sums[0]->inputs[1]) == "input");
+  CHECK(path_of(sums[1]->inputs[0]) == "r.1.x");
+  CHECK(path_of(sums[2]->inputs[0]) == "r.1.1");
+  CHECK(path_of(sums[2]->inputs[1]) == "r.0.x");
+  CHECK(path_of(sums[3]->inputs[1]) == "x");
+}
+
+TEST_CASE("names that are not there, outputs that nobody reads and shapes that differ are told with their place") {
+  CHECK_THAT(mistake_in("    - relu: {name: left}\n    - tanh\n    - add: {from: [lft, left]}\n" + two_last_layers),
+             Contains("test.yaml:6:19: error: no layer before this one is called 'lft'") && Contains("such as left"));
+  CHECK_THAT(mistake_in("    - relu: {from: later}\n    - tanh: {name: later}\n" + two_last_layers),
+             Contains("test.yaml:4:20: error: no layer before this one is called 'later'"));
+  CHECK_THAT(mistake_in("    - relu: {name: a}\n    - tanh: {name: b}\n    - sigmoid: {from: a}\n" + two_last_layers),
+             Contains("test.yaml:5:7: error: no layer reads the output of layer 'b'"));
+  CHECK_THAT(mistake_in("    - relu: {name: a}\n    - maxpool2d: {kernel: 2, name: b}\n    - add: {from: [a, b]}\n" +
+                        two_last_layers),
+             Contains("test.yaml:6:19: error: layer '2' cannot add 2×8×8×3 of 'a' and 2×4×4×3 of 'b'"));
+  // What is named inside a block is not seen from outside but by its path.
+  CHECK_THAT(mistake_in("    - sequential: {layers: [{relu: {name: in}}, tanh]}\n    - sigmoid: {from: in}\n" +
+                        two_last_layers),
+             Contains("no layer before this one is called 'in'"));
+}
+
+TEST_CASE("what from takes is told where it is wrong, and is written as it was read") {
+  const std::string two = "    - relu: {name: a}\n    - tanh: {name: b}\n    - ";
+  CHECK_THAT(mistake_in(two + "add\n"), Contains("'add' needs 'from'") && Contains("add: {from: [left, right]}"));
+  CHECK_THAT(mistake_in(two + "add: {name: c}\n"), Contains("'add' needs 'from'"));
+  CHECK_THAT(mistake_in(two + "add: {from: a}\n"), Contains("'add' takes several layers"));
+  CHECK_THAT(mistake_in(two + "add: {from: [a]}\n"), Contains("'add' takes several layers"));
+  CHECK_THAT(mistake_in(two + "add: {from: [a, a]}\n"), Contains("'from' names 'a' twice"));
+  CHECK_THAT(mistake_in(two + "add: {from: [a, {b: 1}]}\n"), Contains("'from' names no layer"));
+  CHECK_THAT(mistake_in(two + "relu: {from: [a, b]}\n"), Contains("'from' names no layer"));
+  CHECK_THAT(mistake_in(two + "relu: {from: 'a b'}\n"), Contains("'from' names no layer"));
+  CHECK_THAT(mistake_in(two + "relu: {form: a}\n"), Contains("did you mean 'from'?"));
+  const Experiment experiment = network_of(
+      "    - relu: {name: a}\n    - tanh: {name: b, from: a}\n    - add: {from: [a, b]}\n" + two_last_layers);
+  const std::string text = resolved_yaml(experiment);
+  const Experiment again = parse_experiment(text, "again.yaml");
+  CHECK(resolved_yaml(again) == text);
+  CHECK(again.layers[1].from == std::vector<std::string>{"a"});
+  CHECK(again.layers[2].from == std::vector<std::string>{"a", "b"});
+}
