@@ -46,6 +46,14 @@ TEST_CASE("the largest value that fit names is planned to fit, and the next one 
   }
 }
 
+TEST_CASE("where no larger value can be, fit says so and not that memory bounds nothing") {
+  const ProcessResult result =
+      run_trainer({"fit", config, "--capacity", "1GiB", "--max", "model.layers.11.linear.out=10..40"});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("up to 10 fits") && Contains("None of the larger values, up to 40, can be.") &&
+                             !Contains("memory does not bound it"));
+}
+
 TEST_CASE("where no value or combination fits, fit exits with 4 and says so") {
   const ProcessResult none = run_trainer({"fit", config, "--capacity", "1KiB", "--max", "train.batch_size=1..9"});
   CHECK(none.exit_code == 4);
