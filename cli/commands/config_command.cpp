@@ -25,7 +25,7 @@ struct ConfigArguments {
 /// A key or value of configurations, or a word of the reports; of what is both, both.
 std::string explain(const std::string& word) {
   const ReportWord* const entry = find_report_word(word);
-  const std::string meaning =
+  std::string meaning =
       entry == nullptr ? "" : fmt::format("{} (a word of plans and reports)\n  {}.\n", entry->word, entry->meaning);
   try {
     return explain_key(word) + (meaning.empty() ? "" : '\n' + meaning);
