@@ -51,10 +51,15 @@ std::int64_t last_not_excluded(const Planner& planner, const WithValue& with_val
   return is_proven ? last : value;
 }
 
+struct RangeEnd {
+  std::int64_t last = 0;
+  std::optional<std::int64_t> failing;  ///< that was seen not to fit on the way
+};
+
 /// Where the search ends: behind the first of lowest, 2 lowest, … that does not fit, or that cannot be where smaller
 /// ones fit; else `largest_allowed`.
-std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::int64_t lowest,
-                          std::int64_t largest_allowed, std::int64_t capacity) {
+RangeEnd end_of_range(Planner& planner, const WithValue& with_value, std::int64_t lowest, std::int64_t largest_allowed,
+                      std::int64_t capacity) {
   bool one_fits = false;
   for (std::int64_t value = std::max<std::int64_t>(lowest, 1); value < largest_allowed;) {
     const std::optional<Candidate> candidate = with_value(value);
@@ -64,12 +69,12 @@ std::int64_t end_of_range(Planner& planner, const WithValue& with_value, std::in
       one_fits = true;
     } else {
       const bool can_be = candidate && !planner.plan(candidate->experiment, candidate->data, capacity).problem;
-      if (can_be) return last_not_excluded(planner, with_value, value, largest_allowed, capacity);
-      if (one_fits) return value;
+      if (can_be) return {last_not_excluded(planner, with_value, value, largest_allowed, capacity), value};
+      if (one_fits) return {value, std::nullopt};
     }
     value = value > largest_allowed / 2 ? largest_allowed : value * 2;
   }
-  return std::max(largest_allowed, lowest);
+  return {std::max(largest_allowed, lowest), std::nullopt};
 }
 
 }  // namespace
@@ -78,12 +83,15 @@ Maximum find_maximum(Planner& planner, const WithValue& with_value, const Maximu
   Maximum maximum;
   maximum.lowest = search.lowest;
   maximum.capacity = search.capacity;
-  maximum.highest = search.highest
-                        ? *search.highest
-                        : end_of_range(planner, with_value, search.lowest, search.largest_allowed, search.capacity);
-  maximum.found = find_largest_value(
-      planner, with_value,
-      {.lowest = search.lowest, .highest = maximum.highest, .capacity = search.capacity, .own = search.own});
+  const RangeEnd end = search.highest
+                           ? RangeEnd{*search.highest, std::nullopt}
+                           : end_of_range(planner, with_value, search.lowest, search.largest_allowed, search.capacity);
+  maximum.highest = end.last;
+  maximum.found = find_largest_value(planner, with_value,
+                                     {.lowest = search.lowest,
+                                      .highest = end.last,
+                                      .capacity = search.capacity,
+                                      .own = search.own ? search.own : end.failing});
   std::optional<std::int64_t> next = maximum.found.next;
   // The end of a range that nobody gave was chosen behind what fits.
   const bool may_go_on = !search.highest && maximum.highest < search.largest_allowed;

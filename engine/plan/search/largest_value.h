@@ -46,7 +46,7 @@ struct LargestValue {
 /// has time to look at below. Throws PlanningInterrupted.
 LargestValue find_largest_value(Planner& planner, const WithValue& with_value, const ValueSearch& search);
 
-/// Of train.batch_size, up to the training set; the experiment's own is looked at, be it `auto` or a number.
+/// Of train.batch_size, up to the training set; ValueSearch::own is the experiment's, where it is a number.
 LargestValue find_largest_batch(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                 std::int64_t capacity);
 

@@ -47,7 +47,7 @@ Json maximum_of(const Maximum& maximum) {
           {"isolated", std::move(higher)},
           {"smaller_that_fail", isolated.smaller_that_fail},
           {"num_planned", found.num_planned + isolated.num_planned},
-          {"num_unknown", isolated.num_unknown}};
+          {"num_unknown", found.num_unknown + isolated.num_unknown}};
 }
 
 Json choices_of(const std::vector<Change>& choices) {
