@@ -118,8 +118,8 @@ std::string explain_layer(const LayerKind& kind) {
     text += fmt::format("  {:<20} {}\n", "", field.help);
   }
   text += fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
-  return text + fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several ? "list of texts" : "text",
-                            kind.takes_several ? "required" : "none", "", from_help(kind));
+  return text + fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several() ? "list of texts" : "text",
+                            kind.takes_several() ? "required" : "none", "", from_help(kind));
 }
 
 std::string explain_layer_list() {

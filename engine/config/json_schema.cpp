@@ -180,10 +180,11 @@ Json layer_schema(const LayerKind& kind) {
                         {"type", "string"},
                         {"pattern", "^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$"}};
   const Json layer_name{{"type", "string"}, {"pattern", "^[A-Za-z0-9_.-]+$"}};
-  const Json several{{"type", "array"}, {"items", layer_name}, {"minItems", 2}, {"uniqueItems", true}};
-  properties["from"] = kind.takes_several ? several : layer_name;
+  Json several{{"type", "array"}, {"items", layer_name}, {"minItems", kind.min_inputs}, {"uniqueItems", true}};
+  if (kind.max_inputs != any_number) several["maxItems"] = kind.max_inputs;
+  properties["from"] = kind.takes_several() ? several : layer_name;
   properties["from"]["description"] = from_help(kind);
-  if (kind.takes_several) required.push_back("from");
+  if (kind.takes_several()) required.push_back("from");
   Json keys{{"type", kind.has_required_key() ? Json("object") : Json{"object", "null"}},
             {"properties", properties},
             {"additionalProperties", false}};

@@ -18,6 +18,15 @@ namespace {
 
 constexpr std::size_t longest_path = 1024;
 
+std::string inputs_expected(const LayerKind& kind) {
+  if (!kind.takes_several()) return "a layer: from: a";
+  const std::string number = kind.max_inputs == any_number ? fmt::format("at least {}", kind.min_inputs)
+                             : kind.min_inputs == kind.max_inputs
+                                 ? fmt::format("{}", kind.min_inputs)
+                                 : fmt::format("{} to {}", kind.min_inputs, kind.max_inputs);
+  return number + " layers: from: [a, b]";
+}
+
 bool is_layer_name(std::string_view name) {
   const bool has_valid_letters = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return (c < 0x80 && std::isalnum(c) != 0) || c == '_' || c == '-';
@@ -199,7 +208,7 @@ class LayerReader {
   bool read_from(const LayerKind& kind, const MapEntry& entry, LayerSpec& layer) {
     const Node& value = entry.value;
     const auto refuse = [&](const Mark& mark, const std::string& what) {
-      sources_.report(mark, what, kind.takes_several ? "at least two layers: from: [a, b]" : "a layer: from: a");
+      sources_.report(mark, what, inputs_expected(kind));
       return false;
     };
     const auto is_path = [](const Node& node) {
@@ -209,12 +218,13 @@ class LayerReader {
              });
     };
     layer.from_location = sources_.location(value.mark);
-    if (!kind.takes_several) {
+    if (!kind.takes_several()) {
       if (!is_path(value)) return refuse(value.mark, "'from' names no layer");
       layer.from = {value.text};
       return true;
     }
-    if (value.kind != NodeKind::sequence || value.items.size() < 2)
+    const auto num_inputs = static_cast<std::int64_t>(value.items.size());
+    if (value.kind != NodeKind::sequence || num_inputs < kind.min_inputs || num_inputs > kind.max_inputs)
       return refuse(value.mark, fmt::format("'{}' takes several layers", kind.name));
     for (const Node& item : value.items) {
       if (!is_path(item)) return refuse(item.mark, "'from' names no layer");
@@ -234,7 +244,7 @@ class LayerReader {
   bool check_required(const LayerSpec& layer, const Mark& mark, const std::set<std::string>& given) {
     const LayerKind& kind = *find_layer_kind(layer.kind);
     bool holds = true;
-    if (kind.takes_several && !given.contains("from")) {
+    if (kind.takes_several() && !given.contains("from")) {
       sources_.report(mark, fmt::format("'{}' needs 'from'", kind.name), kind.example);
       holds = false;
     }
@@ -316,7 +326,7 @@ Node node_of_layer(const LayerSpec& layer) {
     if (value.kind != NodeKind::null) keys.entries.push_back({field.key, {}, std::move(value)});
   }
   if (!layer.name.empty()) keys.entries.push_back({"name", {}, scalar(layer.name)});
-  if (!layer.from.empty()) keys.entries.push_back({"from", {}, node_of_from(layer.from, kind->takes_several)});
+  if (!layer.from.empty()) keys.entries.push_back({"from", {}, node_of_from(layer.from, kind->takes_several())});
   if (keys.entries.empty()) return scalar(layer.kind);
   Node node;
   node.kind = NodeKind::map;

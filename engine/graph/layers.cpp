@@ -49,10 +49,14 @@ void add_scale_and_shift(GraphBuilder& builder, const TensorType& type, std::vec
   inputs.push_back(builder.add_parameter("bias", constant_parameter(type, Parameter::Start::zeros, true)));
 }
 
-/// One overload a kind of leaf layer: input value → output value. Throws ShapeError.
+/// One overload a kind of leaf layer: the values of its inputs, as many as its LayerKind says → its output. Throws
+/// ShapeError, and where inputs do not fit each other a ConfigError that points at `from`.
 struct LeafTranslation {
   GraphBuilder& builder;
-  ValueId x;
+  const LayerSpec& layer;
+  const std::string& path;
+  const std::vector<ValueId>& inputs;
+  ValueId x = inputs.front();
 
   ValueId operator()(const LinearSpec& spec) const {
     Op op = linear_op(builder.type(x), {.out = spec.out, .bias = spec.bias});
@@ -91,15 +95,15 @@ struct LeafTranslation {
     std::vector<ValueId> statistics = {
         builder.add_parameter("running_mean", constant_parameter(channels, Parameter::Start::zeros, false)),
         builder.add_parameter("running_var", constant_parameter(channels, Parameter::Start::ones, false))};
-    std::vector<ValueId> inputs = {x, statistics[0], statistics[1]};
-    if (spec.affine) add_scale_and_shift(builder, channels, inputs);
-    return builder.apply(std::move(op), std::move(inputs), {"mean", "rstd"})[0];
+    std::vector<ValueId> operands = {x, statistics[0], statistics[1]};
+    if (spec.affine) add_scale_and_shift(builder, channels, operands);
+    return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
   }
   ValueId operator()(const LayerNormSpec& spec) const {
     Op op = layernorm_op(builder.type(x), {.eps = spec.eps, .affine = spec.affine});
-    std::vector<ValueId> inputs = {x};
-    if (spec.affine) add_scale_and_shift(builder, op.inputs[1], inputs);
-    return builder.apply(std::move(op), std::move(inputs), {"mean", "rstd"})[0];
+    std::vector<ValueId> operands = {x};
+    if (spec.affine) add_scale_and_shift(builder, op.inputs[1], operands);
+    return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
   }
   ValueId operator()(const ActivationSpec& spec) const {
     return builder.apply(activation_op(builder.type(x), {.function = spec.function, .approximate = spec.approximate}),
@@ -131,11 +135,42 @@ struct LeafTranslation {
     return builder.apply(dropout_op(builder.type(x), {.p = spec.p, .stream = stream}), {x})[0];
   }
 
-  // What takes several inputs and composites are expanded by build_layer.
-  ValueId operator()(const AddSpec&) const { return x; }
+  ValueId operator()(const AddSpec&) const {
+    for (std::size_t i = 1; i < inputs.size(); ++i)
+      if (builder.type(inputs[i]) != builder.type(x)) throw unlike_inputs("add", i, "outputs of one shape");
+    return fold("sum", [&](ValueId sum, ValueId term) {
+      return std::pair{add_op(builder.type(sum)), std::vector{sum, term}};
+    });
+  }
+
+  // Composites are expanded by build_layer.
   ValueId operator()(const ResidualSpec&) const { return x; }
   ValueId operator()(const SequentialSpec&) const { return x; }
   ValueId operator()(const RepeatSpec&) const { return x; }
+
+ private:
+  /// `verb` does not go with the first input and that at `position`.
+  ConfigError unlike_inputs(std::string_view verb, std::size_t position, const std::string& expected) const {
+    return located_error(
+        layer.from_location,
+        fmt::format("layer '{}' cannot {} {} of '{}' and {} of '{}'", path, verb, builder.type(x).shape.to_string(),
+                    layer.from[0], builder.type(inputs[position]).shape.to_string(), layer.from[position]),
+        expected);
+  }
+
+  /// Takes one input after another into a result of two of them: `combine` tells the op and its operands. What comes
+  /// before the last is called `partial`.1 and so on.
+  template <typename Combine>
+  ValueId fold(std::string_view partial, const Combine& combine) const {
+    ValueId result = x;
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      const bool is_last = i + 1 == inputs.size();
+      auto [op, operands] = combine(result, inputs[i]);
+      const std::string role = is_last ? "output" : fmt::format("{}.{}", partial, i);
+      result = builder.apply(std::move(op), std::move(operands), {}, role)[0];
+    }
+    return result;
+  }
 };
 
 ValueId build_residual(GraphBuilder& builder, const LayerSpec& layer, const ResidualSpec& spec, const std::string& path,
@@ -159,31 +194,9 @@ ValueId build_residual(GraphBuilder& builder, const LayerSpec& layer, const Resi
   return output;
 }
 
-/// The sum of `terms`, two or more.
-ValueId build_add(GraphBuilder& builder, const LayerSpec& layer, const std::string& path,
-                  const std::vector<ValueId>& terms) {
-  const TensorType& type = builder.type(terms.front());
-  for (std::size_t i = 1; i < terms.size(); ++i)
-    if (builder.type(terms[i]) != type)
-      throw located_error(layer.from_location,
-                          fmt::format("layer '{}' cannot add {} of '{}' and {} of '{}'", path, type.shape.to_string(),
-                                      layer.from[0], builder.type(terms[i]).shape.to_string(), layer.from[i]),
-                          "outputs of one shape");
-  builder.begin_layer(path, layer.kind, layer.location, terms.front());
-  ValueId sum = terms.front();
-  for (std::size_t i = 1; i < terms.size(); ++i) {
-    const bool is_last = i + 1 == terms.size();
-    sum =
-        builder.apply(add_op(builder.type(sum)), {sum, terms[i]}, {}, is_last ? "output" : fmt::format("sum.{}", i))[0];
-  }
-  builder.end_layer(sum);
-  return sum;
-}
-
 ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::string& path,
                     const std::vector<ValueId>& inputs) {
   const ValueId input = inputs.front();
-  if (std::holds_alternative<AddSpec>(layer.spec)) return build_add(builder, layer, path, inputs);
   if (const auto* residual = std::get_if<ResidualSpec>(&layer.spec))
     return build_residual(builder, layer, *residual, path, input);
   if (const auto* sequential = std::get_if<SequentialSpec>(&layer.spec))
@@ -197,9 +210,10 @@ ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::st
   builder.begin_layer(path, layer.kind, layer.location, input);
   ValueId output = -1;
   try {
-    if (const TensorType& type = builder.type(input); type.dtype == DType::i32)
-      throw ShapeError(fmt::format("{} takes numbers; its input are the indices {}", layer.kind, type.to_string()));
-    output = std::visit(LeafTranslation{builder, input}, layer.spec);
+    for (const ValueId each : inputs)
+      if (const TensorType& type = builder.type(each); type.dtype == DType::i32)
+        throw ShapeError(fmt::format("{} takes numbers; its input are the indices {}", layer.kind, type.to_string()));
+    output = std::visit(LeafTranslation{builder, layer, path, inputs}, layer.spec);
   } catch (const ShapeError& error) {
     throw located_error(layer.location, fmt::format("layer '{}': {}", path, error.what()));
   }

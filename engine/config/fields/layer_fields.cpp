@@ -150,6 +150,17 @@ LayerKind dropout() {
           [](const LayerVariant& spec) { return std::get<DropoutSpec>(spec).p > 0; }};
 }
 
+/// A kind of two inputs or more, without keys of its own.
+LayerKind several(std::string name, std::string help, std::string example, LayerVariant initial) {
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .example = std::move(example),
+          .initial = std::move(initial),
+          .fields = {},
+          .min_inputs = 2,
+          .max_inputs = any_number};
+}
+
 LayerKind residual() {
   return {"residual",
           "layers(x) + shortcut(x)",
@@ -204,12 +215,8 @@ std::vector<LayerKind> make_layer_kinds() {
                    {}});
   kinds.push_back({"flatten", "Joins all dimensions of a sample into one", "flatten", FlattenSpec{}, {}});
   kinds.push_back(dropout());
-  kinds.push_back({.name = "add",
-                   .help = "Sum of the outputs of several layers, of one shape",
-                   .example = "add: {from: [left, right]}",
-                   .initial = AddSpec{},
-                   .fields = {},
-                   .takes_several = true});
+  kinds.push_back(
+      several("add", "Sum of the outputs of several layers, of one shape", "add: {from: [left, right]}", AddSpec{}));
   kinds.push_back(residual());
   kinds.push_back(sequential());
   kinds.push_back(repeat());
@@ -219,7 +226,8 @@ std::vector<LayerKind> make_layer_kinds() {
 }  // namespace
 
 bool LayerKind::has_required_key() const {
-  return takes_several || std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
+  return takes_several() ||
+         std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
 }
 
 std::vector<std::string> LayerKind::keys() const {
@@ -231,8 +239,8 @@ std::vector<std::string> LayerKind::keys() const {
 }
 
 std::string from_help(const LayerKind& kind) {
-  return kind.takes_several ? "The layers whose outputs it takes, by name or path"
-                            : "The layer whose output it takes, by name or path; the one before it where not given";
+  return kind.takes_several() ? "The layers whose outputs it takes, by name or path"
+                              : "The layer whose output it takes, by name or path; the one before it where not given";
 }
 
 const std::vector<LayerKind>& layer_kinds() {

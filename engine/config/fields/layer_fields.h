@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@
 
 namespace trainer {
 
+/// Of LayerKind::max_inputs: as many as are named.
+inline constexpr int any_number = std::numeric_limits<int>::max();
+
 /// One kind of layer and its keys. `name` and `from`, which every layer takes, are not among them.
 struct LayerKind {
   std::string name;
@@ -19,8 +23,10 @@ struct LayerKind {
   std::vector<Field<LayerSpec>> fields;
   /// Whether a sample's result depends on how the batch is cut; null: no layer's of this kind does.
   bool (*depends_on_batch)(const LayerVariant&) = nullptr;
-  bool takes_several = false;  ///< inputs, so that it needs `from`
+  int min_inputs = 1, max_inputs = 1;
 
+  /// Inputs, so that it needs `from`.
+  bool takes_several() const { return max_inputs > 1; }
   bool has_required_key() const;
   std::vector<std::string> keys() const;  ///< of the fields, `name` and `from`
 };
