@@ -9,6 +9,7 @@
 #include "cuda/library/convolution_loader.h"
 #include "cuda/library/cudnn_planner.h"
 #include "cuda/library/cudnn_timing.h"
+#include "cuda/library/known_scratch.h"
 #include "engine/errors.h"
 #include "engine/trainer_command.h"
 
@@ -89,7 +90,13 @@ CudnnPlanner make_planner(CudnnPlans plans, const CudaOptions& options, PlanTime
 }  // namespace
 
 std::unique_ptr<ConvolutionPlanner> make_cudnn_planner(const std::string& properties_json, const CudaOptions& options) {
-  return std::make_unique<CudnnPlanner>(make_planner(CudnnPlans(properties_json), options, {}));
+  auto planner = std::make_unique<CudnnPlanner>(make_planner(CudnnPlans(properties_json), options, {}));
+  if (options.autotune) return planner;
+  const std::string identity = CudnnPlans::identity(properties_json);
+  const std::string path = known_scratch_path(device_name_in(properties_json), CudnnPlans::cudnn_version(), identity);
+  if (path.empty()) return planner;
+  return std::make_unique<KnownScratchPlanner>(std::move(planner), KnownScratch(path, identity),
+                                               [] { return CudnnPlans::has_nvrtc() ? "" : " without nvrtc"; });
 }
 
 struct CudnnConvolutions::Parts {

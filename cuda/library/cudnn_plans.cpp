@@ -127,6 +127,11 @@ void add_operations(fe::graph::Graph& graph, const ConvolutionCall& call) {
 //   - filter tiles so large that digits are lost (WINOGRAD_TILE_13x13);
 //   - are compiled when they are built: that needs a driver, so a plan made without one would choose another.
 // A tensor core takes f32 only as TF32: without it, convolutions of f32 use none (TENSOR_CORE).
+//
+// Whoever changes these rules, or how CudnnPlans::find describes and chooses, raises version_of_rules: answers are kept
+// (Note [Answers that are kept] in cuda/library/known_scratch.h).
+constexpr int version_of_rules = 1;
+
 void deselect_engines(fe::graph::Graph& graph, const ConvolutionCall& call) {
   std::vector<fe::NumericalNote_t> notes = {
       fe::NumericalNote_t::NONDETERMINISTIC, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
@@ -227,6 +232,7 @@ class HeldNvrtc {
   }
   HeldNvrtc(const HeldNvrtc&) = delete;
   HeldNvrtc& operator=(const HeldNvrtc&) = delete;
+  bool is_held() const { return library_ != nullptr; }
 
  private:
   void* library_;
@@ -254,6 +260,16 @@ CudnnPlans& CudnnPlans::operator=(CudnnPlans&&) noexcept = default;
 
 const std::string& CudnnPlans::device_name() const { return device_->name; }
 std::int64_t CudnnPlans::cudnn_version() { return static_cast<std::int64_t>(cudnnGetVersion()); }
+
+std::string CudnnPlans::identity(const std::string& properties_json) {
+  return fmt::format("cuDNN {}, frontend {}, rules {}, {}", cudnn_version(), CUDNN_FRONTEND_VERSION, version_of_rules,
+                     properties_json);
+}
+
+bool CudnnPlans::has_nvrtc() {
+  static const bool is_found = HeldNvrtc().is_held();
+  return is_found;
+}
 
 std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t max_plans) const {
   if (call.statistics && !device_->nvrtc) device_->nvrtc.emplace();

@@ -36,6 +36,10 @@ class CudnnPlans {
   /// "NVIDIA H200", from the properties; and the library's version, 91900.
   const std::string& device_name() const;
   static std::int64_t cudnn_version();
+  /// All that the answers of find() for a device depend on, but for the call and has_nvrtc().
+  static std::string identity(const std::string& properties_json);
+  /// Whether libnvrtc is found, without which cuDNN serves fewer calls with statistics.
+  static bool has_nvrtc();
 
  private:
   struct Device;

@@ -182,6 +182,19 @@ TEST_CASE("convolutions that were never timed are planned with the first choice,
   CHECK_FALSE(std::filesystem::exists(folder));
 }
 
+TEST_CASE("a plan is the same whether cuDNN is asked or what it answered before is read") {
+  const ScratchFolder cache;
+  const ProcessOptions kept{.environment = {{"XDG_CACHE_HOME", cache.path()}, {"TRAINER_SCRATCH_CACHE", ""}}};
+  for (const std::string& precision : {std::string("bf16"), std::string("fp16")}) {
+    const std::vector<std::string> words = {"plan",         "configs/bench/resnet50.yaml", "--gpu",
+                                            "h100,rtx4090", "train.batch_size=9",          "train.amp=" + precision,
+                                            "--json"};
+    const json asked = json::parse(run_trainer(words).out);
+    CHECK(json::parse(run_trainer(words, kept).out) == asked);
+    CHECK(json::parse(run_trainer(words, kept).out) == asked);
+  }
+}
+
 TEST_CASE("an unknown GPU is answered with the nearest name and all names") {
   const ProcessResult result = run_trainer({"plan", "configs/quickstart.yaml", "--gpu", "rtx5080"});
   CHECK(result.exit_code == 2);
