@@ -44,6 +44,12 @@ def make_layer(kind, arguments, shape):
         return nn.Conv2d(shape[1], arguments["out"], pair(arguments["kernel"]), pair(arguments["stride"]),
                          pair(arguments["padding"]), pair(arguments["dilation"]), arguments["groups"],
                          bias=arguments["bias"])
+    if kind == "batchnorm1d":
+        return nn.BatchNorm1d(shape[1], eps=arguments["eps"], affine=arguments["affine"])
+    if kind == "groupnorm":
+        return nn.GroupNorm(arguments["groups"], shape[1], eps=arguments["eps"], affine=arguments["affine"])
+    if kind == "instancenorm2d":
+        return nn.InstanceNorm2d(shape[1], eps=arguments["eps"], affine=arguments["affine"])
     if kind == "batchnorm2d":
         return nn.BatchNorm2d(shape[1], eps=arguments["eps"], affine=arguments["affine"])
     if kind == "layernorm":

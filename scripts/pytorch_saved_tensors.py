@@ -69,6 +69,10 @@ RULES = {
     # input, weight, bias: native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, …);
     # result1 and result2 are the batch's mean and 1 / standard deviation. cuDNN's adds a reserve, which is left out here
     "batchnorm2d": Rule("native_batch_norm", ("input", "weight", "running_mean", "running_var", "result1", "result2")),
+    # input, weight, bias: native_group_norm_backward_symint(grad, input, result1, result2, weight, …)
+    "groupnorm": Rule("native_group_norm", ("input", "weight", "result1", "result2")),
+    # A batch norm over a batch of one, whose channels are those of all samples; its weight is repeated for each.
+    "instancenorm2d": Rule("native_batch_norm", ("input", "weight", "result1", "result2")),
     # input, weight, bias: native_layer_norm_backward_symint(grad, input, normalized_shape, result1, result2, weight, bias, …)
     "layernorm": Rule("native_layer_norm", ("input", "result1", "result2", "weight", "bias")),
     # self: threshold_backward(grad, result, 0)
@@ -170,7 +174,7 @@ def conv2d(tape, path, arguments, x):
     return y
 
 
-def batchnorm2d(tape, path, arguments, x):
+def batchnorm(tape, path, arguments, x):
     needs_gradient = x.needs_gradient or arguments["affine"]
     y = tape.value(x.shape, needs_gradient, made_from=[x])
     if needs_gradient:
@@ -178,6 +182,27 @@ def batchnorm2d(tape, path, arguments, x):
         tape.record(path, "batchnorm2d", input=x, weight=weight, running_mean=HELD_ANYWAY, running_var=HELD_ANYWAY,
                     result1=tape.value(x.shape[1:2], False, made_from=[x]),
                     result2=tape.value(x.shape[1:2], False, made_from=[x]))
+    return y
+
+
+def groupnorm(tape, path, arguments, x):
+    needs_gradient = x.needs_gradient or arguments["affine"]
+    y = tape.value(x.shape, needs_gradient, made_from=[x])
+    if needs_gradient:
+        statistics = [tape.value((x.shape[0], arguments["groups"]), False, made_from=[x]) for _ in range(2)]
+        tape.record(path, "groupnorm", input=x, weight=HELD_ANYWAY if arguments["affine"] else ABSENT,
+                    result1=statistics[0], result2=statistics[1])
+    return y
+
+
+def instancenorm2d(tape, path, arguments, x):
+    needs_gradient = x.needs_gradient or arguments["affine"]
+    y = tape.value(x.shape, needs_gradient, made_from=[x])
+    if needs_gradient:
+        repeated = (x.shape[0] * x.shape[1],)
+        weight = tape.value(repeated, False, made_from=[]) if arguments["affine"] else ABSENT
+        tape.record(path, "instancenorm2d", input=x, weight=weight, result1=tape.value(repeated, False, made_from=[x]),
+                    result2=tape.value(repeated, False, made_from=[x]))
     return y
 
 
@@ -255,7 +280,8 @@ def repeat(tape, path, arguments, x):
     return x
 
 
-LAYERS = {"linear": linear, "conv2d": conv2d, "batchnorm2d": batchnorm2d, "layernorm": layernorm,
+LAYERS = {"linear": linear, "conv2d": conv2d, "batchnorm2d": batchnorm, "batchnorm1d": batchnorm,
+          "groupnorm": groupnorm, "instancenorm2d": instancenorm2d, "layernorm": layernorm,
           **{name: activation(name) for name in ("relu", "gelu", "silu", "tanh", "sigmoid")},
           "dropout": dropout, "maxpool2d": maxpool2d, "avgpool2d": avgpool2d, "global_avgpool": global_avgpool,
           "flatten": flatten, "residual": residual, "sequential": sequential, "repeat": repeat}

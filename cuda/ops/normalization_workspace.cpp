@@ -23,9 +23,18 @@ std::int64_t layernorm_workspace_bytes(const Op& op, const WorkspaceModel&) {
   return layernorm_gradient_workspace_bytes(layernorm_shape(op));
 }
 
+constexpr std::array groupnorm_kinds = {OpKind::groupnorm, OpKind::groupnorm_normalize, OpKind::groupnorm_backward};
+
+std::int64_t groupnorm_workspace_bytes(const Op& op, const WorkspaceModel&) {
+  if (op.kind == OpKind::groupnorm) return groupnorm_forward_workspace_bytes(groupnorm_shape(op));
+  if (op.kind == OpKind::groupnorm_normalize) return 0;
+  return groupnorm_backward_workspace_bytes(groupnorm_shape(op), attributes_of<GroupNormAttributes>(op).affine);
+}
+
 }  // namespace
 
 const ScratchRule batchnorm2d_scratch = {batchnorm2d_kinds, batchnorm2d_workspace_bytes};
 const ScratchRule layernorm_scratch = {layernorm_kinds, layernorm_workspace_bytes};
+const ScratchRule groupnorm_scratch = {groupnorm_kinds, groupnorm_workspace_bytes};
 
 }  // namespace trainer::cuda

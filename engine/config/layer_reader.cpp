@@ -51,7 +51,9 @@ class LayerReader {
     std::set<std::string> names;
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       LayerSpec layer;
-      if (!read_layer(node.items[i], fmt::format("{}.{}", key, i), layer)) continue;
+      const bool read = read_layer(node.items[i], fmt::format("{}.{}", key, i), layer);
+      follow_rank(layer.kind);
+      if (!read) continue;
       if (!layer.name.empty() && !names.insert(layer.name).second) {
         sources_.report(name_mark_, fmt::format("two layers of this list are called '{}'", layer.name),
                         "a name of its own");
@@ -101,18 +103,25 @@ class LayerReader {
     return true;
   }
 
-  static std::string layer_suggestion(const std::string& name) {
+  /// What the layers read so far tell of the input of the next.
+  void follow_rank(std::string_view kind) {
+    if (kind == "linear" || kind == "flatten" || kind == "global_avgpool" || kind == "batchnorm1d") of_features_ = true;
+    if (kind == "conv2d" || kind == "batchnorm2d" || kind == "maxpool2d" || kind == "avgpool2d") of_features_ = false;
+  }
+
+  std::string layer_suggestion(const std::string& name) const {
     std::string lower = name;
     std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
     std::erase(lower, '_');
     constexpr std::pair<std::string_view, std::string_view> synonyms[] = {{"dense", "linear"},
                                                                           {"fc", "linear"},
                                                                           {"conv", "conv2d"},
-                                                                          {"bn", "batchnorm2d"},
-                                                                          {"batchnorm", "batchnorm2d"},
                                                                           {"swish", "silu"},
                                                                           {"maxpool", "maxpool2d"},
                                                                           {"ln", "layernorm"},
+                                                                          {"gn", "groupnorm"},
+                                                                          {"groupnormalization", "groupnorm"},
+                                                                          {"instancenorm", "instancenorm2d"},
                                                                           {"maxpooling2d", "maxpool2d"},
                                                                           {"avgpool", "avgpool2d"},
                                                                           {"avgpooling2d", "avgpool2d"},
@@ -120,6 +129,7 @@ class LayerReader {
                                                                           {"globalavgpool2d", "global_avgpool"},
                                                                           {"adaptiveavgpool2d", "global_avgpool"},
                                                                           {"globalavgpool", "global_avgpool"}};
+    if (lower == "bn" || lower == "batchnorm") return of_features_ ? "batchnorm1d" : "batchnorm2d";
     for (const auto& [word, kind] : synonyms) {
       if (lower == word) return std::string(kind);
     }
@@ -293,6 +303,7 @@ class LayerReader {
 
   SourceSet& sources_;
   Mark name_mark_;
+  bool of_features_ = false;
 };
 
 Node scalar(std::string text) {

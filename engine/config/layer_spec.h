@@ -44,12 +44,21 @@ struct Conv2dSpec {
   bool bias = true;
   std::optional<Initialization> init;
 };
-struct BatchNorm2dSpec {
+/// batchnorm2d and batchnorm1d.
+struct BatchNormSpec {
+  bool of_images = true;
   double eps = 1e-5;
   double momentum = 0.1;
   bool affine = true;
 };
 struct LayerNormSpec {
+  double eps = 1e-5;
+  bool affine = true;
+};
+/// groupnorm, and instancenorm2d, each of whose channels is a group.
+struct GroupNormSpec {
+  bool by_channel = false;
+  std::int64_t groups = 1;  ///< not where by_channel
   double eps = 1e-5;
   bool affine = true;
 };
@@ -92,9 +101,9 @@ struct RepeatSpec {
   std::vector<LayerSpec> layers;
 };
 
-using LayerVariant =
-    std::variant<LinearSpec, Conv2dSpec, BatchNorm2dSpec, LayerNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
-                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, AddSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+using LayerVariant = std::variant<LinearSpec, Conv2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec, ActivationSpec,
+                                  MaxPool2dSpec, AvgPool2dSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, AddSpec,
+                                  ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

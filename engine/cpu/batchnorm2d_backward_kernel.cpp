@@ -9,85 +9,6 @@ namespace trainer {
 
 namespace {
 
-/// What both passes over the rows read. g is dy, or dy where the line of x is above 0 if there is a line: where y was.
-/// Where there was an addend, dy is g already, which is the addend's gradient.
-struct GradientRows {
-  const float *dy, *x;          // (rows, channels)
-  const float *scale, *offset;  // (channels); null without ReLU
-  std::int64_t channels;
-};
-
-/// Adds to first[c] the sum of g, to second[c] that of g · (x − mean), over some rows.
-TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::int64_t rows, double* first,
-                                double* second) {
-  const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
-  const std::int64_t channels = of.channels;
-  for (std::int64_t row = 0; row < rows; row += rows_per_f32_sum) {
-    const std::int64_t last = row + rows_per_f32_sum < rows ? row + rows_per_f32_sum : rows;
-    for (std::int64_t c = 0; c < channels; c += tile_channels) {
-      float sum[tile_channels] = {};
-      float product[tile_channels] = {};
-      if (c + tile_channels <= channels && scale != nullptr) {
-        for (std::int64_t r = row; r < last; ++r) {
-          const std::int64_t at = r * channels + c;
-#pragma omp simd
-          for (std::int64_t i = 0; i < tile_channels; ++i) {
-            const float g = normalized(x[at + i], scale[c + i], offset[c + i]) > 0 ? dy[at + i] : 0;
-            sum[i] += g;
-            product[i] += g * (x[at + i] - mean[c + i]);
-          }
-        }
-      } else if (c + tile_channels <= channels) {
-        for (std::int64_t r = row; r < last; ++r) {
-          const std::int64_t at = r * channels + c;
-#pragma omp simd
-          for (std::int64_t i = 0; i < tile_channels; ++i) {
-            sum[i] += dy[at + i];
-            product[i] += dy[at + i] * (x[at + i] - mean[c + i]);
-          }
-        }
-      } else {
-        for (std::int64_t r = row; r < last; ++r) {
-          const std::int64_t at = r * channels + c;
-#pragma omp simd
-          for (std::int64_t i = 0; i < channels - c; ++i) {
-            const bool passes = scale == nullptr || normalized(x[at + i], scale[c + i], offset[c + i]) > 0;
-            const float g = passes ? dy[at + i] : 0;
-            sum[i] += g;
-            product[i] += g * (x[at + i] - mean[c + i]);
-          }
-        }
-      }
-      const std::int64_t width = channels - c < tile_channels ? channels - c : tile_channels;
-#pragma omp simd
-      for (std::int64_t i = 0; i < width; ++i) {
-        first[c + i] += static_cast<double>(sum[i]);
-        second[c + i] += static_cast<double>(product[i]);
-      }
-    }
-  }
-}
-
-// dx = g · a[c] + x · b[c] + d[c]
-TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const float* b, const float* d, float* dx,
-                               std::int64_t rows) {
-  const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
-  const std::int64_t channels = of.channels;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t at = row * channels;
-    if (scale != nullptr) {
-#pragma omp simd
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const float g = normalized(x[at + c], scale[c], offset[c]) > 0 ? dy[at + c] : 0;
-        dx[at + c] = g * a[c] + (x[at + c] * b[c] + d[c]);
-      }
-    } else {
-#pragma omp simd
-      for (std::int64_t c = 0; c < channels; ++c) dx[at + c] = dy[at + c] * a[c] + (x[at + c] * b[c] + d[c]);
-    }
-  }
-}
-
 /// g = dy where y is above 0, by the arithmetic of activation_backward; g may be dy.
 TRAINER_SIMD void stop_loop(const float* dy, const float* y, float* g, std::int64_t count) {
 #pragma omp simd
@@ -135,6 +56,7 @@ class BatchNorm2dBackwardKernel final : public AnyBatchNorm2dKernel {
     const RowPieces pieces(type_, channels, 2, a + 5 * channels);
     if (has_line) normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
     const auto read = [&](std::int64_t begin, std::int64_t end) {
+      // Where there was an addend, dy is g already, which is the addend's gradient.
       return GradientRows{pieces.read(dy, 0, begin, end), pieces.read(addresses.inputs[1], 1, begin, end), scale,
                           offset, channels};
     };

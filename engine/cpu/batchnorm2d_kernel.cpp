@@ -13,78 +13,6 @@ namespace trainer {
 
 namespace {
 
-/// Adds to first[c] the sum of x − shift, to second[c] that of its square, over some rows. Centring on a value of the
-/// data keeps the difference of the two exact enough where the mean is large against the deviation.
-TRAINER_SIMD void sum_moments(const float* x, const float* shift, std::int64_t rows, std::int64_t channels,
-                              double* first, double* second) {
-  for (std::int64_t row = 0; row < rows; row += rows_per_f32_sum) {
-    const std::int64_t last = row + rows_per_f32_sum < rows ? row + rows_per_f32_sum : rows;
-    std::int64_t c = 0;
-    for (; c + tile_channels <= channels; c += tile_channels) {
-      float sum[tile_channels] = {};
-      float square[tile_channels] = {};
-      for (std::int64_t r = row; r < last; ++r) {
-        const float* const values = x + r * channels + c;
-#pragma omp simd
-        for (std::int64_t i = 0; i < tile_channels; ++i) {
-          const float centred = values[i] - shift[c + i];
-          sum[i] += centred;
-          square[i] += centred * centred;
-        }
-      }
-#pragma omp simd
-      for (std::int64_t i = 0; i < tile_channels; ++i) {
-        first[c + i] += static_cast<double>(sum[i]);
-        second[c + i] += static_cast<double>(square[i]);
-      }
-    }
-    if (c == channels) continue;
-    float sum[tile_channels] = {};
-    float square[tile_channels] = {};
-    for (std::int64_t r = row; r < last; ++r) {
-      const float* const values = x + r * channels + c;
-#pragma omp simd
-      for (std::int64_t i = 0; i < channels - c; ++i) {
-        const float centred = values[i] - shift[c + i];
-        sum[i] += centred;
-        square[i] += centred * centred;
-      }
-    }
-    for (std::int64_t i = 0; i < channels - c; ++i) {
-      first[c + i] += static_cast<double>(sum[i]);
-      second[c + i] += static_cast<double>(square[i]);
-    }
-  }
-}
-
-/// To a sum of all parts.
-TRAINER_SIMD void add_part(double* sums, const double* part, std::int64_t count) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) sums[i] += part[i];
-}
-
-TRAINER_SIMD void scale_rows(const float* x, const float* scale, const float* offset, float* y, std::int64_t rows,
-                             std::int64_t channels) {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* const from = x + row * channels;
-    float* const to = y + row * channels;
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c) to[c] = normalized(from[c], scale[c], offset[c]);
-  }
-}
-TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const float* offset, float* y, std::int64_t rows,
-                                  std::int64_t channels) {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* const from = x + row * channels;
-    float* const to = y + row * channels;
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const float value = normalized(from[c], scale[c], offset[c]);
-      to[c] = value < 0 ? 0 : value;
-    }
-  }
-}
-
 /// Before the ReLU, if there is one, the addend.
 TRAINER_SIMD void scale_rows_add(const float* x, const float* scale, const float* offset, const float* addend,
                                  bool relu, float* y, std::int64_t rows, std::int64_t channels) {
@@ -136,12 +64,12 @@ void scale_all_rows(const CpuContext& context, const ImageRows& shape, DType typ
       float* const to = pieces.write(of.y, 0, begin);
       const std::int64_t first = begin * channels;
       if (of.addend == nullptr) {
-        (of.relu ? scale_rows_relu : scale_rows)(from, scale, offset, to, end - begin, channels);
+        scale_rows(from, scale, offset, of.relu, to, end - begin, channels);
       } else if (type == DType::f32) {
         scale_rows_add(from, scale, offset, static_cast<const float*>(of.addend) + first, of.relu, to, end - begin,
                        channels);
       } else {
-        scale_rows(from, scale, offset, to, end - begin, channels);
+        scale_rows(from, scale, offset, false, to, end - begin, channels);
         add_16_bit(type, of.addend, first, of.relu, to, (end - begin) * channels);
       }
       pieces.written(of.y, 0, begin, end);
@@ -238,21 +166,6 @@ class BatchNorm2dInferenceKernel final : public AnyBatchNorm2dKernel {
 };
 
 }  // namespace
-
-void add_parts(double* sums, std::int64_t num_parts, std::int64_t count) {
-  for (std::int64_t part = 1; part < num_parts; ++part) add_part(sums, sums + part * count, count);
-}
-
-void normalization_lines(const float* mean, const float* rstd, const float* weight, const float* bias,
-                         std::int64_t channels, float* scale, float* offset) {
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const auto reciprocal = static_cast<double>(rstd[c]);
-    const double slope = weight != nullptr ? static_cast<double>(weight[c]) * reciprocal : reciprocal;
-    scale[c] = static_cast<float>(slope);
-    offset[c] = static_cast<float>((bias != nullptr ? static_cast<double>(bias[c]) : 0.0) -
-                                   static_cast<double>(mean[c]) * slope);
-  }
-}
 
 // Sums, where there are any, then f32 vectors over the channels, two lines and backward three more, then pieces of
 // 16-bit rows.

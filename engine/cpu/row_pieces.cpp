@@ -9,7 +9,7 @@
 namespace trainer {
 
 float* RowPieces::scratch(int place) const {
-  return scratch_ + (std::int64_t{omp_get_thread_num()} * num_tensors_ + place) * piece_rows * columns_;
+  return scratch_ + (std::int64_t{omp_get_thread_num()} * num_tensors_ + place) * piece_rows(columns_) * columns_;
 }
 
 const float* RowPieces::read(const void* tensor, int place, std::int64_t begin, std::int64_t end) const {

@@ -4,6 +4,7 @@
 
 #include "engine/config/diagnostic.h"
 #include "engine/graph/graph_builder.h"
+#include "engine/ops/elementwise.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
@@ -80,10 +81,22 @@ struct LeafTranslation {
     return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
                           spec.init.value_or(builder.default_init()), FileOrder::channels_second);
   }
-  ValueId operator()(const BatchNorm2dSpec& spec) const {
+  ValueId operator()(const BatchNormSpec& spec) const {
     const BatchNorm2dAttributes attributes{.eps = spec.eps, .momentum = spec.momentum, .affine = spec.affine};
     const TensorType& type = builder.type(x);
-    if (builder.training() && type.shape.rank() == 4 && type.shape.num_elements() == type.shape[3]) {
+    if (spec.of_images) {
+      if (type.shape.rank() == 2)
+        throw ShapeError(
+            fmt::format("batchnorm2d takes images of shape (batch, height, width, channels); its input is "
+                        "{}. batchnorm1d is for features",
+                        type.shape.to_string()));
+      require_image(type, "batchnorm2d");
+    } else if (type.shape.rank() != 2 && type.shape.rank() != 3) {
+      throw ShapeError(fmt::format("batchnorm1d takes (batch, features) or (batch, rows, features); its input is {}{}",
+                                   type.shape.to_string(),
+                                   type.shape.rank() == 4 ? ". batchnorm2d is for images" : ""));
+    }
+    if (builder.training() && type.shape.num_elements() == type.shape[-1]) {
       throw ShapeError(
           fmt::format("batch normalization of {} in training: one value a channel has no variance, and all of them "
                       "would become 0. A batch must hold more than one sample here, also an odd last one "
@@ -101,6 +114,20 @@ struct LeafTranslation {
   }
   ValueId operator()(const LayerNormSpec& spec) const {
     Op op = layernorm_op(builder.type(x), {.eps = spec.eps, .affine = spec.affine});
+    std::vector<ValueId> operands = {x};
+    if (spec.affine) add_scale_and_shift(builder, op.inputs[1], operands);
+    return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
+  }
+  ValueId operator()(const GroupNormSpec& spec) const {
+    const TensorType& type = builder.type(x);
+    if (spec.by_channel) require_image(type, "instancenorm2d");
+    const std::int64_t groups = spec.by_channel ? type.shape[-1] : spec.groups;
+    Op op = groupnorm_op(type, {.groups = groups, .eps = spec.eps, .affine = spec.affine});
+    if (builder.training() && op.outputs[1].num_elements() == type.num_elements())
+      throw ShapeError(
+          fmt::format("normalization of {} in {} in training: one value a group has no variance, and all "
+                      "of them would become 0",
+                      type.shape.to_string(), spec.by_channel ? "channels" : fmt::format("{} groups", groups)));
     std::vector<ValueId> operands = {x};
     if (spec.affine) add_scale_and_shift(builder, op.inputs[1], operands);
     return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];

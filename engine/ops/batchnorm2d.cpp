@@ -7,8 +7,8 @@
 namespace trainer {
 
 Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes) {
-  require_image(x, "batchnorm2d");
-  const TensorType channels{DType::f32, {x.shape[3]}};
+  if (x.shape.rank() < 2) throw ShapeError("batch normalization takes at least (batch, channels)");
+  const TensorType channels{DType::f32, {x.shape[-1]}};
   Op op{OpKind::batchnorm2d, attributes, {x, channels, channels}, {x, channels, channels}};
   if (attributes.affine) op.inputs.insert(op.inputs.end(), {channels, channels});
   if (attributes.adds) op.inputs.push_back(x);

@@ -6,8 +6,9 @@ namespace trainer {
 
 struct Op;
 
-/// Batch normalisation over N, H, W for each channel (Ioffe and Szegedy, 2015), as PyTorch's BatchNorm2d: biased
-/// variance normalises, unbiased variance enters the running one. Then the sum with an addend of x's type where `adds`,
+/// Batch normalisation over all dimensions but the last, the channels (Ioffe and Szegedy, 2015), as PyTorch's
+/// BatchNorm2d of images (N, H, W, C) and BatchNorm1d of (N, C): biased variance normalises, unbiased variance enters
+/// the running one. Then the sum with an addend of x's type where `adds`,
 /// then ReLU where `relu` (set by the fusion passes).
 struct BatchNorm2dAttributes {
   double eps = 1e-5;
@@ -25,7 +26,7 @@ constexpr int sums_position(const BatchNorm2dAttributes& attributes) {
   return addend_position(attributes) + (attributes.adds ? 1 : 0);
 }
 
-/// Training. inputs: x (N, H, W, C), running_mean (C), running_var (C) [both modified][, weight (C), bias (C)][,
+/// Training. inputs: x (…, C), running_mean (C), running_var (C) [both modified][, weight (C), bias (C)][,
 /// addend][, Σx (C), Σx² (C)]; outputs: y, mean (C), reciprocal standard deviation (C). y may be stored over the
 /// addend, and over x where no gradient reads x. Given sums stand for those over x, which a device may take instead
 /// where they are as good: Note [Given sums] in engine/program/statistics_fusion.h.

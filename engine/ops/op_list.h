@@ -15,6 +15,7 @@
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
 #include "engine/ops/gradient_factor.h"
+#include "engine/ops/groupnorm.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/linear_cross_entropy.h"
@@ -44,6 +45,9 @@
   X(batchnorm2d_backward, BatchNorm2dAttributes)                      \
   X(layernorm, LayerNormAttributes)                                   \
   X(layernorm_backward, LayerNormAttributes)                          \
+  X(groupnorm, GroupNormAttributes)                                   \
+  X(groupnorm_normalize, GroupNormAttributes)                         \
+  X(groupnorm_backward, GroupNormAttributes)                          \
   X(activation, ActivationAttributes)                                 \
   X(activation_backward, ActivationAttributes)                        \
   X(maxpool2d, Pool2dAttributes)                                      \
@@ -78,9 +82,9 @@
 namespace trainer {
 
 using OpAttributes = std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes,
-                                  BatchNorm2dAttributes, LayerNormAttributes, ActivationAttributes, Pool2dAttributes,
-                                  DropoutAttributes, AddAttributes, LossStatisticsAttributes, CrossEntropyAttributes,
-                                  LinearCrossEntropyAttributes, GradientFactorAttributes, SgdUpdateAttributes,
-                                  AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
+                                  BatchNorm2dAttributes, LayerNormAttributes, GroupNormAttributes, ActivationAttributes,
+                                  Pool2dAttributes, DropoutAttributes, AddAttributes, LossStatisticsAttributes,
+                                  CrossEntropyAttributes, LinearCrossEntropyAttributes, GradientFactorAttributes,
+                                  SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

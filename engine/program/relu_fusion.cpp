@@ -22,6 +22,8 @@ bool* relu_switch(Op& op) {
     case OpKind::batchnorm2d:
     case OpKind::batchnorm2d_inference:
       return &std::get<BatchNorm2dAttributes>(op.attributes).relu;
+    case OpKind::groupnorm:
+      return &std::get<GroupNormAttributes>(op.attributes).relu;
     case OpKind::add:
       return &std::get<AddAttributes>(op.attributes).relu;
     case OpKind::maxpool2d: {

@@ -84,6 +84,23 @@ NETWORKS = {
         "optimizer": {"type": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
         "train": {"batch_size": 7},
     },
+    "group_norms": {
+        "data": {"shape": [9, 7, 3], "classes": 4, "samples": 26,
+                 "normalize": {"mean": [0.45, 0.5, 0.4], "std": [0.25, 0.3, 0.2]}},
+        "layers": [
+            ("conv2d", {"out": 8, "kernel": 3, "padding": 1, "bias": False}), ("groupnorm", {"groups": 4}), "relu",
+            ("conv2d", {"out": 10, "kernel": 3, "stride": 2}), ("instancenorm2d", {"eps": 0.01}), "silu",
+            ("conv2d", {"out": 6, "kernel": 1}), ("instancenorm2d", {"affine": True, "eps": 0.001}), "gelu",
+            ("groupnorm", {"groups": 3, "affine": False}),
+            "flatten",
+            ("linear", {"out": 12}), ("batchnorm1d", {"momentum": 0.3}), "silu",
+            ("linear", {"out": 10}), ("groupnorm", {"groups": 2, "eps": 0.01}), "tanh",
+            ("linear", {"out": 4}),
+        ],
+        "loss": {"type": "cross_entropy"},
+        "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9, "weight_decay": 0.01},
+        "train": {"batch_size": 7},
+    },
     "residual_layernorm": {
         "data": {"shape": [10], "classes": 4, "samples": 33},
         "layers": [

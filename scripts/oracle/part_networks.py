@@ -247,7 +247,7 @@ def run(case):
     section["drop_last"] = train.pop("drop_last", False)
     updates = training.updates_of(data["samples"], data["batch"], train.get("accumulation_steps", 1), section["drop_last"])
     for attempt in range(MOST_NETWORKS):
-        maker = NetworkMaker(random)
+        maker = NetworkMaker(random, smallest_batch=min(end - begin for update in updates for begin, end in update))
         layers = maker.network(data["shape"], data["outputs"])
         twin = twin_without_kinks(case.number + attempt, layers, data, loss, sets, updates, MOST_DRAWS)
         if twin:

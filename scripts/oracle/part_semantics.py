@@ -279,9 +279,18 @@ def drop_last_leaves_something(case):
 
 def batch_norm_over_one_value_is_not_silent(case):
     """PyTorch refuses to train with one value a channel: the output would be the shift, whatever the input."""
-    layers = [{"conv2d": {"out": 3, "kernel": 4}}, "batchnorm2d", "flatten", {"linear": {"out": 3}}]
+    first = {"conv2d": {"out": 3, "kernel": 4}}
+    for norms in (["batchnorm2d"], ["instancenorm2d"], ["flatten", "batchnorm1d"]):
+        layers = [first, *norms, "flatten", {"linear": {"out": 3}}]
+        _, section, _, _, _ = table(case, layers, form="idx", shape=[4, 4, 1])
+        told(case, {"data": section, "model": {"layers": layers}, "train": {"batch_size": 1}})
+
+
+def group_norm_over_one_value_is_not_silent(case):
+    """PyTorch computes 0 of every value, whatever the batch size: the network would learn nothing before it."""
+    layers = [{"conv2d": {"out": 4, "kernel": 4}}, {"groupnorm": {"groups": 4}}, "flatten", {"linear": {"out": 3}}]
     _, section, _, _, _ = table(case, layers, form="idx", shape=[4, 4, 1])
-    told(case, {"data": section, "model": {"layers": layers}, "train": {"batch_size": 1}})
+    told(case, {"data": section, "model": {"layers": layers}, "train": {"batch_size": 4}})
 
 
 def targets_of_bce_are_probabilities(case):
@@ -352,7 +361,7 @@ CLAIMS = [
     batch_norm_sees_micro_batches, loss_of_a_step_is_before_its_update, dropout_masks_are_trainers_own, files_are_pytorchs,
     one_cycle_leaves_momentum, ties_go_to_the_lower_class, accuracy_of_bce_counts_numbers, not_finite_ends_the_run,
     skipped_steps_are_steps_of_the_schedule, same_seed_same_bits, drop_last_leaves_something,
-    batch_norm_over_one_value_is_not_silent, targets_of_bce_are_probabilities, a_batch_without_class_weight_is_not_silent,
+    batch_norm_over_one_value_is_not_silent, group_norm_over_one_value_is_not_silent, targets_of_bce_are_probabilities, a_batch_without_class_weight_is_not_silent,
     linear_takes_the_last_dimension, layernorm_takes_the_last_dimension]
 
 

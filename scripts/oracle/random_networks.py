@@ -20,11 +20,13 @@ def maybe_pair(random, low, high):
 
 
 class NetworkMaker:
-    """Draws layers; `seen` collects the kinds and options that were drawn. `smooth`: none with a kink (relu, maxpool2d)."""
+    """Draws layers; `seen` collects the kinds and options that were drawn. `smooth`: none with a kink (relu, maxpool2d).
+    `smallest_batch`: that training meets; of two rows, the gradient of a batch norm is what rounding leaves of 0."""
 
-    def __init__(self, random, smooth=False):
+    def __init__(self, random, smooth=False, smallest_batch=1):
         self.random = random
         self.smooth = smooth
+        self.norms_features = smallest_batch >= 4
         self.seen = set()
 
     def note(self, *what):
@@ -98,17 +100,34 @@ class NetworkMaker:
             return {kind: arguments}, [*sizes, shape[2]]
         return {kind: {"kernel": 1}}, list(shape)
 
+    def groupnorm(self, shape):
+        """Over groups of two values or more."""
+        rows = 1
+        for size in shape[:-1]:
+            rows *= size
+        groups = [g for g in range(1, shape[-1] + 1) if shape[-1] % g == 0 and rows * shape[-1] // g >= 3]
+        if not groups:
+            return self.activation()
+        if len(shape) == 3 and groups[-1] == shape[-1] and self.random.random() < 0.4:
+            layer = self.norm("instancenorm2d")
+            if self.random.random() < 0.5:
+                self.note("instancenorm2d with affine")
+                layer = {"instancenorm2d": {**(layer if isinstance(layer, dict) else {}).get("instancenorm2d", {}), "affine": True}}
+            return layer
+        layer = self.norm("groupnorm")
+        return {"groupnorm": {"groups": self.random.choice(groups), **(layer if isinstance(layer, dict) else {}).get("groupnorm", {})}}
+
     def norm(self, kind):
         arguments = {}
         if self.random.random() < 0.4:
             arguments["eps"] = self.random.choice([1e-3, 1e-4, 1e-5])
             self.note(f"{kind} eps")
-        if self.random.random() < 0.25:
+        if kind != "instancenorm2d" and self.random.random() < 0.25:
             arguments["affine"] = False
             self.note(f"{kind} without affine")
-        if kind == "batchnorm2d" and self.random.random() < 0.4:
+        if kind in ("batchnorm1d", "batchnorm2d") and self.random.random() < 0.4:
             arguments["momentum"] = self.random.choice([0.05, 0.2, 0.5, 1.0])
-            self.note("batchnorm2d momentum")
+            self.note(f"{kind} momentum")
         self.note(kind)
         return {kind: arguments} if arguments else kind
 
@@ -126,6 +145,8 @@ class NetworkMaker:
         random = self.random
         if len(shape) == 1:
             layers = [self.norm("layernorm")] if random.random() < 0.4 and shape[0] > 1 else []
+            if self.norms_features and not layers and random.random() < 0.2:
+                layers = [self.norm("batchnorm1d")]
             if random.random() < 0.6:
                 hidden = random.randint(2, 12)
                 layers += [self.linear(hidden), self.activation()]
@@ -159,7 +180,7 @@ class NetworkMaker:
 
     def image_layer(self, shape):
         random = self.random
-        kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "activation", "activation", "maxpool2d",
+        kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "groupnorm", "activation", "activation", "maxpool2d",
                               "avgpool2d", "dropout", "residual", "sequential", "repeat"])
         if kind == "conv2d":
             return self.conv2d(shape)
@@ -172,7 +193,9 @@ class NetworkMaker:
             # Of one number it is constant: every gradient behind it is 0, and what a device finds instead is the
             # rounding of its own order alone.
             kind = "activation"
-        if kind in ("batchnorm2d", "layernorm"):
+        if kind == "groupnorm":
+            return self.groupnorm(shape), shape
+        if kind in ("batchnorm1d", "batchnorm2d", "layernorm"):
             if kind == "layernorm" and len(shape) == 3:
                 self.note("layernorm of images")
             return self.norm(kind), shape
@@ -196,8 +219,10 @@ class NetworkMaker:
         return {"residual": {"layers": self.branch(shape, shape)}}, shape
 
     def vector_layer(self, shape):
-        kind = self.random.choice(["linear", "linear", "layernorm", "activation", "activation", "dropout", "residual",
-                                   "sequential", "repeat"])
+        kind = self.random.choice(["linear", "linear", "layernorm", "batchnorm1d", "groupnorm", "activation", "activation", "dropout",
+                                   "residual", "sequential", "repeat"])
+        if kind == "batchnorm1d" and not self.norms_features:
+            kind = "activation"
         if kind == "linear":
             out = self.random.randint(2, 16)
             return self.linear(out), [out]
@@ -250,7 +275,8 @@ def kinds_in(layers):
 EVERYTHING = {
     "conv2d", "conv2d stride", "conv2d padding", "conv2d dilation", "conv2d groups", "conv2d without bias",
     "maxpool2d", "maxpool2d stride", "maxpool2d padding", "avgpool2d", "avgpool2d stride", "avgpool2d padding",
-    "avgpool2d count_include_pad", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
-    "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images", "relu", "gelu", "gelu approximate",
+    "avgpool2d count_include_pad", "batchnorm1d", "batchnorm1d momentum", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
+    "groupnorm", "groupnorm eps", "groupnorm without affine", "instancenorm2d", "instancenorm2d eps",
+    "instancenorm2d with affine", "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images", "relu", "gelu", "gelu approximate",
     "silu", "tanh", "sigmoid", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
     "linear without bias", "global_avgpool", "flatten"}

@@ -57,13 +57,13 @@ class Noise:
 
     def attach(self, model):
         for module in model.modules():
-            if isinstance(module, nn.BatchNorm2d):
+            if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
                 module.register_forward_pre_hook(lambda _module, inputs: (_ChannelNoise.apply(inputs[0], self),))
             if not isinstance(module, nn.Sequential):
                 module.register_forward_hook(lambda _module, _inputs, out: _Noise.apply(out, self))
 
     def of_channels(self, x):
-        mean = x.abs().mean(dim=(0, 2, 3), keepdim=True)
+        mean = x.abs().mean(dim=[axis for axis in range(x.dim()) if axis != 1], keepdim=True)
         return x + self.unit * mean * self.uniform(mean)
 
     def of_input(self, x):

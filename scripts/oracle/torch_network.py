@@ -72,8 +72,12 @@ def make_layer(kind, arguments, shape):
         module = (ChannelLayerNorm if is_image else nn.LayerNorm)(shape[0], **options)
     elif kind == "conv2d":
         module = nn.Conv2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)
-    elif kind == "batchnorm2d":
-        module = nn.BatchNorm2d(shape[0], **arguments)
+    elif kind in ("batchnorm1d", "batchnorm2d"):
+        module = (nn.BatchNorm1d if kind == "batchnorm1d" else nn.BatchNorm2d)(shape[0], **arguments)
+    elif kind == "groupnorm":
+        module = nn.GroupNorm(arguments.pop("groups"), shape[0], **arguments)
+    elif kind == "instancenorm2d":
+        module = nn.InstanceNorm2d(shape[0], **arguments)
     elif kind == "maxpool2d":
         module = nn.MaxPool2d(arguments.pop("kernel", 2), **arguments)
     elif kind == "avgpool2d":

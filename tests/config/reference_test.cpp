@@ -44,6 +44,9 @@ model:
     - batchnorm2d: {eps: 1e-3, momentum: 0.5, affine: false}
     - gelu: {approximate: tanh}
     - relu: {name: "on"}
+    - batchnorm1d: {eps: 1e-2, momentum: 0.25, affine: false}
+    - groupnorm: {groups: 4, eps: 1e-4, affine: false}
+    - instancenorm2d: {eps: 1e-3, affine: true}
     - maxpool2d: {kernel: 3, stride: 2, padding: 1}
     - avgpool2d: {kernel: 3, count_include_pad: false}
     - residual: {layers: [silu, tanh], shortcut: [sigmoid], name: b}

@@ -219,6 +219,69 @@ TEST_CASE("batch normalization over one value a channel is refused in training, 
   CHECK_NOTHROW(build_graph(experiment, pixels, 2, GraphMode::training));
   CHECK_NOTHROW(build_graph(experiment, pixels, 1, GraphMode::evaluation));
   CHECK_NOTHROW(build_graph(experiment, described_data({1, 2, 3}, 10, 64), 1, GraphMode::training));
+  const Experiment of_features = experiment_of("    - batchnorm1d: {name: norm}\n    - linear: {out: 10}\n");
+  const DataDescription features = described_data({3}, 10, 64);
+  CHECK_THROWS_WITH(
+      build_graph(of_features, features, 1, GraphMode::training),
+      Contains("test.yaml:4:7: error: layer 'norm'") && Contains("1×3") && Contains("one value a channel"));
+  CHECK_NOTHROW(build_graph(of_features, features, 2, GraphMode::training));
+  CHECK_NOTHROW(build_graph(of_features, features, 1, GraphMode::evaluation));
+}
+
+TEST_CASE("batchnorm1d normalises the last dimension of features and of rows of them, batchnorm2d images") {
+  const Experiment experiment =
+      experiment_of("    - batchnorm1d: {name: norm}\n    - flatten\n    - linear: {out: 10}\n");
+  for (const Shape& sample : {Shape{6}, Shape{5, 6}}) {
+    const Graph graph = build_graph(experiment, described_data(sample, 10, 64), 2, GraphMode::training);
+    CHECK(count(graph, OpKind::batchnorm2d) == 1);
+    CHECK(parameter_names(graph) == std::vector<std::string>{"norm.running_mean", "norm.running_var", "norm.weight",
+                                                             "norm.bias", "2.weight", "2.bias"});
+    for (const Parameter& parameter : graph.parameters) {
+      if (parameter.name.find("norm") != 0) continue;
+      CHECK(parameter.type.shape == Shape{6});
+      CHECK_FALSE(parameter.decays);
+    }
+  }
+  CHECK_THROWS_WITH(build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training),
+                    Contains("test.yaml:4:") && Contains("2×8×8×3") && Contains("batchnorm2d is for images"));
+  CHECK_THROWS_WITH(build_graph(experiment_of("    - batchnorm2d\n    - linear: {out: 10}\n"),
+                                described_data({6}, 10, 64), 2, GraphMode::training),
+                    Contains("test.yaml:4:") && Contains("2×6") && Contains("batchnorm1d is for features"));
+}
+
+TEST_CASE("group norm learns a scale and a shift a channel, instance norm where it is told to, and neither decays") {
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  const Graph graph =
+      build_graph(experiment_of("    - conv2d: {out: 6, kernel: 3, bias: false}\n    - groupnorm: {groups: 3}\n"
+                                "    - groupnorm: {groups: 2, affine: false}\n    - instancenorm2d\n"
+                                "    - instancenorm2d: {affine: true}\n    - flatten\n    - groupnorm: {groups: 4}\n"
+                                "    - linear: {out: 10, bias: false}\n"),
+                  data, 2, GraphMode::training);
+  CHECK(parameter_names(graph) == std::vector<std::string>{"0.weight", "1.weight", "1.bias", "4.weight", "4.bias",
+                                                           "6.weight", "6.bias", "7.weight"});
+  for (const Parameter& parameter : graph.parameters)
+    CHECK(parameter.decays == (parameter.name == "0.weight" || parameter.name == "7.weight"));
+  std::vector<Shape> statistics;
+  for (const GraphNode& node : graph.nodes)
+    if (node.op.kind == OpKind::groupnorm) statistics.push_back(node.op.outputs[1].shape);
+  CHECK(statistics == std::vector<Shape>{{2, 3}, {2, 2}, {2, 6}, {2, 6}, {2, 4}});
+}
+
+TEST_CASE("groups that do not divide the channels, or hold one value in training, are refused at the layer's place") {
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  const std::string end = "    - flatten\n    - linear: {out: 10}\n";
+  CHECK_THROWS_WITH(
+      build_graph(experiment_of("    - groupnorm: {groups: 2, name: norm}\n" + end), data, 2, GraphMode::training),
+      Contains("test.yaml:4:7: error: layer 'norm'") && Contains("2 groups do not divide 3 channels"));
+  const Experiment flat = experiment_of("    - flatten\n    - groupnorm: {groups: 192}\n    - linear: {out: 10}\n");
+  CHECK_THROWS_WITH(build_graph(flat, data, 2, GraphMode::training),
+                    Contains("test.yaml:5:7:") && Contains("2×192") && Contains("one value a group"));
+  CHECK_NOTHROW(build_graph(flat, data, 2, GraphMode::evaluation));
+  const Experiment instance = experiment_of("    - instancenorm2d\n" + end);
+  CHECK_THROWS_WITH(build_graph(instance, described_data({1, 1, 3}, 10, 64), 2, GraphMode::training),
+                    Contains("one value a group") && Contains("in channels"));
+  CHECK_THROWS_WITH(build_graph(instance, described_data({6}, 10, 64), 2, GraphMode::training),
+                    Contains("instancenorm2d takes images") && Contains("2×6"));
 }
 
 TEST_CASE("a loss of numbers over classes is refused at the loss, with the target_type that makes them numbers") {

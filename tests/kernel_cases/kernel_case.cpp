@@ -41,6 +41,7 @@ std::vector<KernelCase> kernel_cases() {
   KernelCases cases;
   add_elementwise_cases(cases);
   add_normalization_cases(cases);
+  add_groupnorm_cases(cases);
   add_pool_cases(cases);
   add_layout_cases(cases);
   add_loss_cases(cases);

@@ -81,6 +81,7 @@ std::vector<KernelCase> kernel_cases();
 using KernelCases = std::vector<KernelCase>;
 void add_elementwise_cases(KernelCases& cases);
 void add_normalization_cases(KernelCases& cases);
+void add_groupnorm_cases(KernelCases& cases);
 void add_pool_cases(KernelCases& cases);
 void add_layout_cases(KernelCases& cases);
 void add_loss_cases(KernelCases& cases);

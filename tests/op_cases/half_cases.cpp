@@ -50,6 +50,9 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::batchnorm2d_backward:
     case OpKind::layernorm:
     case OpKind::layernorm_backward:
+    case OpKind::groupnorm:
+    case OpKind::groupnorm_normalize:
+    case OpKind::groupnorm_backward:
       return Narrowed::activations;
     // Of f32 alone, or with cases of their own for 16 bit.
     case OpKind::cast:

@@ -68,6 +68,20 @@ void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
   }
 }
 
+void append_groupnorms(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t channels = x.shape[-1];
+  for (const std::int64_t groups : {std::int64_t{1}, channels % 4 == 0 ? std::int64_t{4} : channels}) {
+    if (groups * x.shape[0] == x.num_elements()) continue;
+    for (const bool relu : {false, true}) {
+      const Op forward = groupnorm_op(x, {.groups = groups, .relu = relu});
+      const Values positive = random_values(x.shape[0] * groups, 8, 0.5, 2);
+      cases.push_back(drawn(forward));
+      cases.push_back(drawn(groupnorm_normalize_op(forward), {{2, positive}}));
+      cases.push_back(drawn(groupnorm_backward_op(forward), {{3, positive}}));
+    }
+  }
+}
+
 void append_pools(std::vector<OpCase>& cases, const TensorType& x) {
   if (x.shape[1] < 3 || x.shape[2] < 3) return;
   const Pool2dAttributes halves;
@@ -106,6 +120,7 @@ void append_images(std::vector<OpCase>& cases) {
     cases.push_back(drawn(normalize_pixels_op(
         {DType::u8, shape}, {std::vector<float>(channels, 0.01F), std::vector<float>(channels, -0.5F)})));
     append_batchnorms(cases, x);
+    append_groupnorms(cases, x);
     append_pools(cases, x);
     append_convolutions(cases, x);
     cases.push_back(drawn(global_avgpool_op(x)));
@@ -156,6 +171,7 @@ void append_rows(std::vector<OpCase>& cases) {
       cases.push_back(drawn(linear_backward_input_op(linear)));
       cases.push_back(drawn(linear_backward_weight_op(linear)));
     }
+    append_groupnorms(cases, x);
     append_losses(cases, x);
   }
 }

@@ -39,6 +39,11 @@ std::vector<BatchNormCase> batchnorm_cases() {
       {"67 channels", {f32, {2, 2, 2, 67}}, {.relu = true}},
       {"many rows", {f32, {5, 29, 17, 2}}, {}},
       {"mean large against the deviation", {f32, {4, 5, 5, 2}}, {}, 1000},
+      {"two rows of one", {f32, {2, 1}}, {}},
+      {"rows of features, relu", {f32, {7, 67}}, {.relu = true}},
+      {"rows of features, no weight", {f32, {9, 5}}, {.affine = false}},
+      {"rows of features, addend", {f32, {5, 19}}, {.relu = true, .adds = true}},
+      {"three dimensions", {f32, {3, 5, 11}}, {.eps = 1e-3, .momentum = 0.3}},
       {"addend, two numbers", {f32, {2, 1, 1, 1}}, {.adds = true}},
       {"addend, odd", {f32, {3, 5, 7, 3}}, {.adds = true}},
       {"addend, odd, relu", {f32, {3, 5, 7, 3}}, {.relu = true, .adds = true}},
@@ -68,7 +73,7 @@ Op forward_op(const BatchNormCase& c) { return batchnorm2d_op(c.x, c.attributes)
 /// Of each channel, f(x), as f32.
 template <typename Function>
 Values sums_of(const TensorType& type, const Values& x, Function&& f) {
-  Values sums(at(type.shape[3]));
+  Values sums(at(type.shape[-1]));
   for (std::size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += f(x[i]);
   for (double& sum : sums) sum = static_cast<double>(static_cast<float>(sum));
   return sums;
@@ -78,11 +83,11 @@ Values sums_of(const TensorType& type, const Values& x, Function&& f) {
 std::vector<Values> inputs_of(const BatchNormCase& c) {
   std::vector<Values> inputs = {random_values(c.x, 1)};
   for (double& value : inputs[0]) value = static_cast<double>(static_cast<float>(value + c.offset));
-  inputs.push_back(random_values(c.x.shape[3], 2));
-  inputs.push_back(random_values(c.x.shape[3], 3, 0.5, 2));
+  inputs.push_back(random_values(c.x.shape[-1], 2));
+  inputs.push_back(random_values(c.x.shape[-1], 3, 0.5, 2));
   if (c.attributes.affine) {
-    inputs.push_back(random_values(c.x.shape[3], 4, 0.5, 1.5));
-    inputs.push_back(random_values(c.x.shape[3], 5));
+    inputs.push_back(random_values(c.x.shape[-1], 4, 0.5, 1.5));
+    inputs.push_back(random_values(c.x.shape[-1], 5));
   }
   if (c.attributes.adds) inputs.push_back(random_values(c.x, 6));
   if (c.attributes.given_sums) {
@@ -92,11 +97,11 @@ std::vector<Values> inputs_of(const BatchNormCase& c) {
   return inputs;
 }
 
-std::int64_t rows_of(const BatchNormCase& c) { return c.x.num_elements() / c.x.shape[3]; }
+std::int64_t rows_of(const BatchNormCase& c) { return c.x.num_elements() / c.x.shape[-1]; }
 
 Values apply_batchnorm(const BatchNormCase& c, const std::vector<Values>& inputs, const std::vector<Moments>& moments) {
   Values y;
-  const std::int64_t channels = c.x.shape[3];
+  const std::int64_t channels = c.x.shape[-1];
   for (std::size_t i = 0; i < inputs[0].size(); ++i) {
     const std::size_t channel = i % at(channels);
     double value = (inputs[0][i] - moments[channel].mean) / std::sqrt(moments[channel].variance + c.attributes.eps);
@@ -109,8 +114,8 @@ Values apply_batchnorm(const BatchNormCase& c, const std::vector<Values>& inputs
 
 std::vector<Moments> batch_moments(const BatchNormCase& c, const Values& x) {
   std::vector<Moments> moments;
-  for (std::int64_t channel = 0; channel < c.x.shape[3]; ++channel)
-    moments.push_back(moments_of(x, channel, c.x.shape[3], rows_of(c)));
+  for (std::int64_t channel = 0; channel < c.x.shape[-1]; ++channel)
+    moments.push_back(moments_of(x, channel, c.x.shape[-1], rows_of(c)));
   return moments;
 }
 

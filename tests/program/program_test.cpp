@@ -104,6 +104,31 @@ TEST_CASE(
   CHECK(num_of_evaluation == 1);
 }
 
+TEST_CASE("what a group norm with ReLU made is computed again from its input and two numbers a group") {
+  for (const std::string norm : {"groupnorm: {groups: 4}", "instancenorm2d: {affine: true}", "instancenorm2d"}) {
+    INFO(norm);
+    const std::string conv = "    - conv2d: {out: 8, kernel: 3, padding: 1}\n";
+    const Experiment experiment =
+        image_experiment(conv + "    - " + norm + "\n    - relu\n" + conv + "    - flatten\n    - linear: {out: 10}\n",
+                         "train: {batch_size: 8}\n");
+    const Program program = compile(experiment, described_data({8, 8, 3}, 10, 64, 8), DescribedDevice());
+    int num_first = 0, num_again = 0, num_gradients = 0;
+    for (const OpCall& call : program.calls) {
+      CHECK(call.op.kind != OpKind::activation);
+      CHECK(call.op.kind != OpKind::activation_backward);
+      const auto* const attributes = std::get_if<GroupNormAttributes>(&call.op.attributes);
+      if (attributes == nullptr) continue;
+      CHECK(attributes->relu);
+      num_first += call.op.kind == OpKind::groupnorm ? 1 : 0;
+      num_again += call.op.kind == OpKind::groupnorm_normalize && call.phase == Phase::recompute ? 1 : 0;
+      num_gradients += call.op.kind == OpKind::groupnorm_backward ? 1 : 0;
+    }
+    CHECK(num_first == 2);  // training and evaluation
+    CHECK(num_again == 1);
+    CHECK(num_gradients == 1);
+  }
+}
+
 TEST_CASE("every update reads the loss first") {
   const Experiment experiment =
       image_experiment(residual_network, "train: {batch_size: 8, clip_norm: 1.0}\noptimizer: {type: adamw}\n");

@@ -106,6 +106,15 @@ TEST_CASE("the sum and the ReLU behind a batch norm are part of it, and so is th
   CHECK(evaluation_counts(layers) == ResidualCounts{.inferences = 1});
 }
 
+TEST_CASE("the batch norms of features take ReLU, the sum behind them and their gradients as those of images do") {
+  const std::string plain = "{linear: {out: 12}}, batchnorm1d";
+  const std::string layers = plain + ", relu, " + residual(plain + ", relu, " + plain) + ", relu, {linear: {out: 10}}";
+  CHECK(training_counts(layers, "recompute_cheap: false", {6}) ==
+        ResidualCounts{.batchnorms = 1, .batchnorm_gradients = 1, .sums = 1});
+  CHECK(training_counts(layers, "recompute_cheap: true", {6}).again == 1);
+  CHECK(evaluation_counts(layers, {6}) == ResidualCounts{.inferences = 1});
+}
+
 TEST_CASE("of two batch norms that end in one sum the shortcut's takes it") {
   const std::string layers = plain_bn + ", relu, " + down + ", relu, " + plain_conv + end_of_images;
   const Program program = program_of(layers, "train: {batch_size: 16}\n");

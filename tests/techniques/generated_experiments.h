@@ -94,7 +94,7 @@ class NetworkDraw {
       case 1:
         return "{dropout: {p: 0.25}}";
       case 2:
-        return one_of({"layernorm", "{layernorm: {affine: false}}"});
+        return one_of({"layernorm", "{layernorm: {affine: false}}", "batchnorm1d", "{groupnorm: {groups: 1}}"});
       case 3:
         return "{residual: {layers: [layernorm, " + linear + ", " + activation() + ", " + linear + "]}}";
       default:
@@ -114,9 +114,14 @@ class NetworkDraw {
   std::string convolution(const std::string& out, const std::string& further = "") {
     return "{conv2d: {out: " + out + ", kernel: 3, padding: 1" + further + one_of({"", ", bias: false"}) + "}}";
   }
+  /// Behind a convolution, with the comma, or nothing.
+  std::string norm(const std::string& width) {
+    return one_of({"batchnorm2d, ", "", "{groupnorm: {groups: 2}}, ", "{groupnorm: {groups: " + width + "}}, ",
+                   "{instancenorm2d: {affine: true}}, ", "instancenorm2d, "});
+  }
   std::string image_layers() {
     const std::string width = one_of({"4", "6", "8"});
-    std::string text = convolution(width) + ", " + one_of({"batchnorm2d, ", ""}) + activation() + ", ";
+    std::string text = convolution(width) + ", " + norm(width) + activation() + ", ";
     for (unsigned count = random_() % 3; count > 0; --count) {
       const std::string block = convolution(width) + ", batchnorm2d, relu, " + convolution(width) + ", batchnorm2d";
       switch (random_() % 6) {
@@ -134,7 +139,7 @@ class NetworkDraw {
           text += "{dropout: {p: 0.25}}, ";
           break;
         case 3:
-          text += convolution(width, ", groups: 2") + ", relu, ";
+          text += convolution(width, ", groups: 2") + ", " + norm(width) + "relu, ";
           break;
         default:
           text += "{avgpool2d: {kernel: 2, stride: 1}}, ";
@@ -144,10 +149,11 @@ class NetworkDraw {
   }
 
   /// Techniques that change numbers. 16 bits and what goes with them, storage, the cut of a batch.
-  std::string numbers(bool is_classifier) {
+  std::string numbers(bool is_classifier, bool needs_two_samples) {
     const std::string amp = one_of({"off", "off", "fp16", "bf16"});
     const bool is_adam = one_in(2);
-    std::string train = "train: {steps: 6, batch_size: " + one_of({"1", "4", "5", "7", "22"}) + ", amp: " + amp;
+    const std::string batch_size = needs_two_samples ? one_of({"4", "5", "22"}) : one_of({"1", "4", "5", "7", "22"});
+    std::string train = "train: {steps: 6, batch_size: " + batch_size + ", amp: " + amp;
     if (one_in(4)) train += ", accumulation_steps: " + number(2, 3);
     if (one_in(5)) train += ", clip_norm: 0.5";
     if (one_in(4)) train += ", eval_batch_size: 4";
@@ -186,7 +192,8 @@ inline std::string generated_network(std::mt19937& random) {
   if (!is_classifier) text += draw.one_of({"loss: mse\n", "loss: bce_with_logits\n"});
   text += "model: {layers: [" + (has_images ? draw.image_layers() : draw.feature_layers());
   text += "{linear: {out: " + (is_classifier ? classes : "1") + "}}]}\n";
-  return text + draw.numbers(is_classifier);
+  // Of one sample, also of an odd last batch, features have no variance.
+  return text + draw.numbers(is_classifier, text.find("batchnorm1d") != std::string::npos);
 }
 
 }  // namespace trainer

@@ -60,6 +60,25 @@ model:
     - global_avgpool
     - linear: {out: 4}
 )"},
+      {"group-norms", R"(
+data: {type: synthetic, shape: [8, 8, 3], classes: 4, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - conv2d: {out: 8, kernel: 3, padding: 1, bias: false}
+    - groupnorm: {groups: 4}
+    - relu
+    - residual: {layers: [conv2d: {out: 8, kernel: 3, padding: 1}, instancenorm2d: {affine: true}, relu, conv2d: {out: 8, kernel: 3, padding: 1}, groupnorm: {groups: 2, affine: false}]}
+    - relu
+    - maxpool2d: {kernel: 2}
+    - flatten
+    - linear: {out: 24}
+    - groupnorm: {groups: 4}
+    - relu
+    - linear: {out: 12}
+    - groupnorm: {groups: 3, affine: false}
+    - silu
+    - linear: {out: 4}
+)"},
       {"regression", R"(
 data: {type: synthetic, shape: [9], target_type: numeric, samples: 22, validation_samples: 6}
 model: {layers: [linear: {out: 20}, silu, linear: {out: 20}, sigmoid, linear: {out: 1}]}

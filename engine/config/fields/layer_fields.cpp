@@ -76,12 +76,14 @@ LayerKind conv2d() {
           }};
 }
 
-LayerKind batchnorm2d() {
-  using Spec = BatchNorm2dSpec;
-  return {"batchnorm2d",
-          "Batch normalization per channel, with running statistics for evaluation",
-          "batchnorm2d: {momentum: 0.1}",
-          Spec{},
+LayerKind batchnorm(bool of_images) {
+  using Spec = BatchNormSpec;
+  const std::string name = of_images ? "batchnorm2d" : "batchnorm1d";
+  return {name,
+          of_images ? "Batch normalization of images per channel, with running statistics for evaluation"
+                    : "Batch normalization over the last dimension of features (C) or of rows of them (L, C)",
+          name + ": {momentum: 0.1}",
+          Spec{.of_images = of_images},
           {
               eps_field<Spec>(),
               of(&Spec::momentum, "momentum", fraction(), "Share of the new statistics in the running ones"),
@@ -97,6 +99,27 @@ LayerKind layernorm() {
           "Layer normalization over the last dimension",
           "layernorm: {eps: 1e-5}",
           Spec{},
+          {eps_field<Spec>(), affine_field<Spec>()}};
+}
+
+LayerKind groupnorm() {
+  using Spec = GroupNormSpec;
+  return {"groupnorm",
+          "Normalization of each sample over groups of channels and all dimensions before them",
+          "groupnorm: {groups: 32}",
+          Spec{},
+          {of(&Spec::groups, "groups", integer(1), "How many groups; divides the channels")
+               .required()
+               .also_called({"num_groups"}),
+           eps_field<Spec>(), affine_field<Spec>()}};
+}
+
+LayerKind instancenorm2d() {
+  using Spec = GroupNormSpec;
+  return {"instancenorm2d",
+          "Normalization of each sample and channel of images over height and width",
+          "instancenorm2d: {affine: true}",
+          Spec{.by_channel = true, .affine = false},
           {eps_field<Spec>(), affine_field<Spec>()}};
 }
 
@@ -199,8 +222,11 @@ std::vector<LayerKind> make_layer_kinds() {
   std::vector<LayerKind> kinds;
   kinds.push_back(linear());
   kinds.push_back(conv2d());
-  kinds.push_back(batchnorm2d());
+  kinds.push_back(batchnorm(true));
+  kinds.push_back(batchnorm(false));
   kinds.push_back(layernorm());
+  kinds.push_back(groupnorm());
+  kinds.push_back(instancenorm2d());
   kinds.push_back(activation(Activation::relu, "relu", "max(x, 0)"));
   kinds.push_back(activation(Activation::gelu, "gelu", "x Φ(x)"));
   kinds.push_back(activation(Activation::silu, "silu", "x sigmoid(x)"));

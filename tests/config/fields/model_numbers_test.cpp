@@ -32,9 +32,10 @@ TEST_CASE("the numbers of a model are its layers' widths and repeats, in order, 
 }
 
 TEST_CASE("samples depend on the batch through batch norm and through dropout that drops, wherever they stand") {
-  CHECK_FALSE(list_depends_on_batch("[linear: {out: 4}, layernorm, relu, dropout: {p: 0}]"));
+  CHECK_FALSE(list_depends_on_batch("[linear: {out: 4}, layernorm, relu, groupnorm: {groups: 2}, dropout: {p: 0}]"));
   CHECK(list_depends_on_batch("[linear: {out: 4}, dropout]"));
   CHECK(list_depends_on_batch("[repeat: {times: 2, layers: [sequential: {layers: [batchnorm2d]}]}]"));
+  CHECK(list_depends_on_batch("[linear: {out: 4}, batchnorm1d]"));
   CHECK(list_depends_on_batch("[residual: {layers: [relu], shortcut: [dropout: {p: 0.1}]}]"));
   CHECK_FALSE(list_depends_on_batch("[residual: {layers: [relu], shortcut: [tanh]}]"));
 }
