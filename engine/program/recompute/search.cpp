@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/program/recompute/chain.h"
+#include "engine/program/recompute/descent.h"
 #include "engine/program/recompute/front.h"
 #include "engine/program/recompute/keep_sets.h"
 #include "engine/program/recompute/refine.h"
@@ -15,6 +16,7 @@ std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const
   add_chain(problem, front);
   add_segments(problem, front);
   add_keep_sets(problem, front);
+  add_descents(problem, front, 4'000'000);
   constexpr std::int64_t max_visits = 2'000'000;
   refine_orders(problem, front, max_visits);
   return front.orders();

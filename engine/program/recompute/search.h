@@ -68,8 +68,9 @@ std::vector<std::int32_t> order_of_kept(const RecomputeProblem& problem, const s
 /// recomputation included, up to a rounding of sizes to 1/1000 of the range, for some 120 nodes; longer chains are
 /// merged to so many blocks for that, and searched node by node for orders that compute nothing more than twice. Other
 /// graphs are cut into chains of blocks (Note [Chains of blocks] in blocks.h); up to 14 values, every set of
-/// kept values is tried. What has been found is then refined step by step. 2,500 nodes take seconds. Always the same
-/// orders for the same problem.
+/// kept values is tried; where several values meet, sets near the best ones too, and orders are brought down to some
+/// budgets (Note [Down to a budget] in descent.h). What has been found is then refined step by step. 2,500 nodes take
+/// seconds. Always the same orders for the same problem.
 std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const std::vector<std::int32_t>& start);
 
 /// The fastest of `orders` whose peak is at most `budget`; null where there is none. Never slower for a larger budget.

@@ -249,4 +249,103 @@ RecomputeProblem transformer(int num_blocks) {
   return builder.finish(x);
 }
 
+namespace {
+
+/// A convolution that keeps the image's size, and its norm where there is one.
+std::int32_t convolution_of(ProblemBuilder& builder, const UNet& net, std::int32_t input, std::int64_t num_bytes,
+                            double time) {
+  ProblemBuilder::Layer convolution;
+  convolution.time = time;
+  convolution.num_bytes = num_bytes;
+  std::int32_t last = builder.layer(convolution, {input});
+  if (!net.norms) return last;
+  ProblemBuilder::Layer norm;
+  norm.time = 1;
+  norm.num_bytes = num_bytes;
+  norm.pinned_bytes = 1;
+  norm.in_place = true;
+  return builder.layer(norm, {last});
+}
+
+/// What reads neither what it read nor what it wrote when its gradient is computed.
+ProblemBuilder::Layer moving_layer(std::int64_t num_bytes, double time) {
+  ProblemBuilder::Layer layer;
+  layer.time = time;
+  layer.num_bytes = num_bytes;
+  layer.needs_input = false;
+  return layer;
+}
+
+}  // namespace
+
+RecomputeProblem u_net(const UNet& net) {
+  constexpr double convolution_time = 20;
+  ProblemBuilder builder;
+  std::int64_t bytes = net.image;
+  std::int32_t last = builder.source(std::max<std::int64_t>(1, net.image / 4));
+  std::vector<std::int32_t> skips;
+  for (int stage = 0; stage < net.depth; ++stage) {
+    for (int c = 0; c < net.convolutions; ++c) last = convolution_of(builder, net, last, bytes, convolution_time);
+    skips.push_back(last);
+    bytes = std::max<std::int64_t>(1, bytes / 2);
+    last = builder.layer(moving_layer(bytes, 1), {last});
+  }
+  for (int c = 0; c < net.convolutions; ++c) last = convolution_of(builder, net, last, bytes, convolution_time);
+  for (int stage = net.depth - 1; stage >= 0; --stage) {
+    bytes = std::max<std::int64_t>(1, net.image >> stage);
+    last = builder.layer(moving_layer(bytes, 1), {last});
+    last = builder.layer(moving_layer(net.concatenates ? 2 * bytes : bytes, 1), {skips[stage], last});
+    for (int c = 0; c < net.convolutions; ++c)
+      last = convolution_of(builder, net, last, bytes,
+                            net.concatenates && c == 0 ? 2 * convolution_time : convolution_time);
+  }
+  ProblemBuilder::Layer head;
+  head.num_bytes = std::max<std::int64_t>(1, net.image / 4);
+  return builder.finish(builder.layer(head, {last}));
+}
+
+RecomputeProblem squeeze_and_excite(int num_blocks) {
+  constexpr std::int64_t image = 16;
+  ProblemBuilder builder;
+  std::int32_t x = builder.source(image);
+  for (int n = 0; n < num_blocks; ++n) {
+    ProblemBuilder::Layer convolution;
+    convolution.time = 20;
+    convolution.num_bytes = image;
+    const std::int32_t features = builder.layer(convolution, {x});
+    const std::int32_t squeezed = builder.layer(moving_layer(1, 1), {features});
+    ProblemBuilder::Layer linear;
+    linear.time = 0.1;
+    const std::int32_t wide = builder.layer(linear, {squeezed});
+    ProblemBuilder::Layer gate;
+    gate.time = 0.1;
+    gate.needs_input = false;
+    gate.needs_output = true;
+    const std::int32_t gates = builder.layer(gate, {wide});
+    ProblemBuilder::Layer multiply;
+    multiply.time = 1;
+    multiply.num_bytes = image;
+    x = builder.layer(multiply, {features, gates});
+  }
+  return builder.finish(x);
+}
+
+RecomputeProblem dense_block(int num_layers) {
+  constexpr std::int64_t growth = 2;
+  ProblemBuilder builder;
+  std::int32_t x = builder.source(growth);
+  ProblemBuilder::Layer stem;
+  stem.time = 20;
+  stem.num_bytes = growth;
+  x = builder.layer(stem, {x});
+  for (int n = 1; n <= num_layers; ++n) {
+    ProblemBuilder::Layer convolution;
+    convolution.time = 10 * n;
+    convolution.num_bytes = growth;
+    const std::int32_t made = builder.layer(convolution, {x});
+    x = builder.layer(moving_layer(growth * (n + 1), 1), {x, made});
+  }
+  return builder.finish(x);
+}
+
 }  // namespace trainer::recompute_problems

@@ -61,4 +61,19 @@ RecomputeProblem convolutions(int num_pairs);
 /// [norm, linear C -> 4C, gelu, linear 4C -> C, add] blocks.
 RecomputeProblem transformer(int num_blocks);
 
+/// A U-Net of `depth` halvings: on the way down `convolutions` to a stage and pooling, on the way up a doubling, its
+/// concatenation with what the stage of that size made, and convolutions again. With `norms` each convolution has a
+/// norm with ReLU behind it. The image is `image` bytes at the first stage, half of it at each further one.
+struct UNet {
+  int depth = 2, convolutions = 1;
+  bool norms = false;
+  std::int64_t image = 8;
+  bool concatenates = true;  ///< else the two are added up
+};
+RecomputeProblem u_net(const UNet& net);
+/// Blocks of [convolution, squeeze, linear, gate, multiply with what the convolution made].
+RecomputeProblem squeeze_and_excite(int num_blocks);
+/// Layers that read the concatenation of all before them in the block.
+RecomputeProblem dense_block(int num_layers);
+
 }  // namespace trainer::recompute_problems

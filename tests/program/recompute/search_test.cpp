@@ -134,6 +134,37 @@ TEST_CASE("On a few blocks of networks no set of kept values is faster by more t
   }
 }
 
+TEST_CASE("On small graphs whose branches meet no order within any budget is faster") {
+  // Between two orders of a front, the largest budget is that at which a faster one would be missed most.
+  for (const RecomputeProblem& problem :
+       {u_net({.depth = 2}), u_net({.depth = 2, .concatenates = false}), u_net({.depth = 1, .convolutions = 2}),
+        u_net({.depth = 1, .norms = true}), squeeze_and_excite(2), dense_block(5)}) {
+    CAPTURE(problem.nodes.size());
+    const std::vector<RecomputeOrder> orders = search(problem);
+    require_front(problem, orders);
+    REQUIRE(orders.size() > 3);
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      const double least = least_recompute_time(problem, orders[i].peak_bytes - 1);
+      const double found = i + 1 < orders.size() ? orders[i + 1].recompute_time : no_order;
+      CAPTURE(orders[i].peak_bytes);
+      REQUIRE(found >= least);
+      REQUIRE((found == least || found <= 1.01 * least));
+    }
+  }
+}
+
+TEST_CASE("A U-Net halves its memory for a quarter of its forward pass, and a dense block for its copies alone") {
+  const RecomputeProblem net = u_net({.depth = 4, .convolutions = 2, .norms = true, .image = 1 << 20});
+  const std::vector<RecomputeOrder> orders = search(net);
+  require_front(net, orders);
+  REQUIRE(time_within(orders, orders[0].peak_bytes / 2) < 0.25 * forward_time(net));
+  REQUIRE(time_within(orders, orders[0].peak_bytes * 2 / 5) < 0.5 * forward_time(net));
+  const RecomputeProblem block = dense_block(16);
+  const std::vector<RecomputeOrder> of_block = search(block);
+  require_front(block, of_block);
+  REQUIRE(time_within(of_block, of_block[0].peak_bytes * 2 / 5) < 0.1 * forward_time(block));
+}
+
 TEST_CASE("A chain of equal layers is recomputed as the known optimum says") {
   // One checkpoint every ten layers, everything once more save the last segment: the least that a hand-made schedule
   // does.
@@ -223,6 +254,9 @@ TEST_CASE("Benchmark: whole fronts of large graphs", "[.benchmark]") {
   print("100 equal layers", equal_chain(100));
   print("50 [convolution, norm]", convolutions(50));
   print("24 transformer blocks", transformer(24));
+  print("U-Net of 4 halvings", u_net({.depth = 4, .convolutions = 2, .norms = true, .image = 1 << 20}));
+  print("16 blocks of squeeze and excite", squeeze_and_excite(16));
+  print("dense block of 16 layers", dense_block(16));
   print("random graph", random_graph(random, 90, 1000));
   print("1,250 equal layers", equal_chain(1250));
   print("625 [convolution, norm]", convolutions(625));

@@ -1,0 +1,62 @@
+#include "engine/program/recompute/reruns.h"
+
+#include <algorithm>
+
+namespace trainer {
+
+Reruns::Reruns(const RecomputeProblem& problem) : problem_(problem), producer_(problem.values.size(), -1) {
+  for (std::int32_t n = 0; n < problem.num_forward; ++n) {
+    for (std::int32_t output : problem.nodes[n].outputs) {
+      const RecomputeProblem::Value& value = problem.values[output];
+      if (problem.nodes[n].can_rerun && !value.is_given && !value.is_pinned && !value.is_result) producer_[output] = n;
+    }
+  }
+}
+
+void Reruns::look_at(const std::vector<std::int32_t>& order, std::size_t place) {
+  place_ = place;
+  last_event_.assign(problem_.values.size(), -1);
+  next_read_.assign(problem_.values.size(), -1);
+  num_runs_.assign(problem_.nodes.size(), 0);
+  std::vector<bool> is_made_again(problem_.values.size(), false);
+  for (std::size_t p = 0; p < order.size(); ++p) {
+    const bool is_rerun = num_runs_[order[p]]++ > 0;
+    for (std::int32_t input : reads_of(order[p], is_rerun)) {
+      if (p <= place)
+        last_event_[input] = static_cast<std::int64_t>(p);
+      else if (!is_made_again[input] && next_read_[input] < 0)
+        next_read_[input] = static_cast<std::int64_t>(p);
+    }
+    for (std::int32_t output : problem_.nodes[order[p]].outputs) {
+      if (is_rerun && problem_.values[output].is_pinned) continue;
+      if (p <= place)
+        last_event_[output] = static_cast<std::int64_t>(p);
+      else
+        is_made_again[output] = true;
+    }
+  }
+}
+
+std::vector<std::int32_t> Reruns::with_runs(const std::vector<std::int32_t>& order, std::int32_t value,
+                                            bool all) const {
+  const auto read = static_cast<std::size_t>(next_read_[value]);
+  std::vector<std::int32_t> runs = {producer_[value]};
+  if (all) {
+    std::vector<bool> is_made_since(problem_.values.size(), false);
+    for (std::size_t p = place_ + 1; p < read; ++p)
+      for (std::int32_t output : problem_.nodes[order[p]].outputs) is_made_since[output] = true;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      for (std::int32_t input : reads_of(runs[r], true)) {
+        if (producer_[input] < 0 || is_made_since[input] || next_read_[input] >= 0) continue;
+        if (std::find(runs.begin(), runs.end(), producer_[input]) == runs.end()) runs.push_back(producer_[input]);
+      }
+    }
+    if (runs.size() == 1) return {};
+    std::sort(runs.begin(), runs.end());
+  }
+  std::vector<std::int32_t> longer = order;
+  longer.insert(longer.begin() + static_cast<std::ptrdiff_t>(read), runs.begin(), runs.end());
+  return longer;
+}
+
+}  // namespace trainer
