@@ -21,6 +21,7 @@ NO_BOUND = ["--capacity", "1TiB"]
 # At default settings: the most that trainer may keep, as a share of what PyTorch keeps.
 ACTIVATION_GOAL = 0.6
 MODELS = {"ResNet-18": ("configs/cifar10_resnet18.yaml", ACTIVATION_GOAL),
+          "ResNet-50": ("configs/memory/resnet50.yaml", 0.55),
           "MLP of 12, ReLU": ("configs/memory/mlp.yaml", ACTIVATION_GOAL),
           "MLP of 12, GELU and layer norm": ("configs/memory/mlp_gelu.yaml", ACTIVATION_GOAL),
           "CNN": ("configs/memory/cnn.yaml", None)}

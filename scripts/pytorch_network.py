@@ -4,8 +4,10 @@
 For each JSON object on stdin, one a line (layers, loss, optimizer, input_shape), it prints one: the bytes that autograd
 saves on the CPU, and on a GPU the peak of the second training step.
 """
+import functools
 import itertools
 import json
+import operator
 import sys
 
 import torch
@@ -63,32 +65,105 @@ def make_layer(kind, arguments, shape):
     if kind == "avgpool2d":
         return nn.AvgPool2d(pair(arguments["kernel"]), pair(arguments["stride"]), pair(arguments["padding"]),
                             count_include_pad=arguments["count_include_pad"])
+    if kind == "conv_transpose2d":
+        return nn.ConvTranspose2d(shape[1], arguments["out"], pair(arguments["kernel"]), pair(arguments.get("stride", 1)),
+                                  pair(arguments.get("padding", 0)), pair(arguments.get("output_padding", 0)),
+                                  arguments.get("groups", 1), arguments.get("bias", True), pair(arguments.get("dilation", 1)))
+    if kind == "upsample":
+        aligned = arguments.get("align_corners", False) if arguments.get("mode") == "bilinear" else None
+        size, scale = arguments.get("size"), arguments.get("scale")
+        return nn.Upsample(pair(size) if size else None, None if size else pair(scale), arguments.get("mode", "nearest"),
+                           aligned)
+    if kind == "adaptive_avgpool2d":
+        return nn.AdaptiveAvgPool2d(pair(arguments["size"]))
+    if kind == "leaky_relu":
+        return nn.LeakyReLU(arguments.get("slope", 0.01))
+    if kind == "prelu":
+        return nn.PReLU(arguments.get("num", 1), arguments.get("init", 0.25))
     if kind == "global_avgpool":
         return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    plain = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "flatten": nn.Flatten}
+    plain = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "relu6": nn.ReLU6,
+             "hardswish": nn.Hardswish, "hardsigmoid": nn.Hardsigmoid, "flatten": nn.Flatten}
     if kind not in plain:
         raise SystemExit(f"no PyTorch module is known for layer '{kind}'")
     return plain[kind]()
 
 
-def make_sequence(layers, shape):
-    """(the modules one after the other, the shape of their output)."""
-    modules = nn.Sequential()
-    for layer in layers:
+class Several(nn.Module):
+    """What `from` names, put together."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(inputs)
+
+
+SEVERAL = {"add": lambda inputs: functools.reduce(operator.add, inputs), "concat": lambda inputs: torch.cat(inputs, 1),
+           "multiply": lambda inputs: functools.reduce(operator.mul, inputs)}
+
+
+class Layers(nn.Module):
+    """A list of layers; what each makes is there for those behind it to name, in `outputs` by path."""
+
+    def __init__(self, prefix, outputs):
+        super().__init__()
+        self.prefix, self.outputs = prefix, outputs
+        self.paths, self.sources, self.children_ = [], [], nn.ModuleList()
+
+    def find(self, name):
+        """The innermost layer of that name."""
+        scope = self.prefix.removesuffix(".")
+        while (f"{scope}.{name}" if scope else name) not in self.outputs:
+            if not scope:
+                raise SystemExit(f"no layer before this one is called '{name}'")
+            scope = scope.rpartition(".")[0]
+        return self.outputs[f"{scope}.{name}" if scope else name]
+
+    def step(self, path, sources, module, x):
+        y = module(*([self.find(name) for name in sources] or [x]))
+        self.outputs[path] = y
+        return y
+
+    def append(self, path, sources, module):
+        self.paths.append(path)
+        self.sources.append(sources)
+        self.children_.append(module)
+
+    def forward(self, x):
+        for path, sources, module in zip(self.paths, self.sources, self.children_):
+            x = self.step(path, sources, module, x)
+        return x
+
+
+def make_sequence(layers, x, prefix="", outputs=None):
+    """(the module of a list of layers, its output for x)."""
+    outputs = {} if outputs is None else outputs
+    result = Layers(prefix, outputs)
+    for index, layer in enumerate(layers):
         kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
+        path = f"{prefix}{arguments.get('name', index)}"
+        sources = arguments.get("from") or []
+        sources = [sources] if isinstance(sources, str) else sources
+        given = result.find(sources[0]) if sources else x
         if kind == "residual":
-            main, out = make_sequence(arguments["layers"], shape)
-            module, shape = Residual(main, make_sequence(arguments.get("shortcut") or [], shape)[0]), out
+            main, _ = make_sequence(arguments["layers"], given, f"{path}.layers.", outputs)
+            shortcut, _ = make_sequence(arguments.get("shortcut") or [], given, f"{path}.shortcut.", outputs)
+            module = Residual(main, shortcut)
         elif kind == "sequential":
-            module, shape = make_sequence(arguments["layers"], shape)
+            module, _ = make_sequence(arguments["layers"], given, f"{path}.", outputs)
         elif kind == "repeat":
-            module, shape = make_sequence(arguments["layers"] * arguments["times"], shape)
+            copies = [{"sequential": {"layers": arguments["layers"]}} for _ in range(arguments["times"])]
+            module, _ = make_sequence(copies, given, f"{path}.", outputs)
+        elif kind in SEVERAL:
+            module = Several(SEVERAL[kind])
         else:
-            module = make_layer(kind, arguments, shape)
-            with torch.no_grad():
-                shape = module(torch.zeros(2, *shape[1:])).shape
-        modules.append(module)
-    return modules, shape
+            module = make_layer(kind, arguments, given.shape)
+        with torch.no_grad():
+            x = result.step(path, sources, module, x)
+        result.append(path, sources, module)
+    return result, x
 
 
 def make_target(loss, logits_shape):
@@ -140,12 +215,12 @@ def gpu_peak(model, criterion, optimizer_options, x, target):
 
 def answer(description):
     torch.manual_seed(1)
-    model, shape = make_sequence(description["layers"], tuple(description["input_shape"]))
+    model, y = make_sequence(description["layers"], torch.zeros(2, *description["input_shape"][1:]))
     model.train()
     loss = description["loss"]["type"]
     criterion = LOSSES[loss]()
     x = torch.randn(*description["input_shape"])
-    target = make_target(loss, (x.shape[0], *shape[1:]))
+    target = make_target(loss, (x.shape[0], *y.shape[1:]))
     saved = saved_storages(model, criterion, x, target)
     return {"torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
             "saved_bytes": sum(saved.values()), "num_saved": len(saved),

@@ -72,7 +72,7 @@ RULES = {
     # input, weight, bias: native_group_norm_backward_symint(grad, input, result1, result2, weight, …)
     "groupnorm": Rule("native_group_norm", ("input", "weight", "result1", "result2")),
     # A batch norm over a batch of one, whose channels are those of all samples; its weight is repeated for each.
-    "instancenorm2d": Rule("native_batch_norm", ("input", "weight", "result1", "result2")),
+    "instancenorm2d": Rule("native_batch_norm", ("input", "weight", "running_mean", "running_var", "result1", "result2")),
     # input, weight, bias: native_layer_norm_backward_symint(grad, input, normalized_shape, result1, result2, weight, bias, …)
     "layernorm": Rule("native_layer_norm", ("input", "result1", "result2", "weight", "bias")),
     # self: threshold_backward(grad, result, 0)
@@ -83,6 +83,14 @@ RULES = {
     "silu": Rule("silu", ("self",)),
     # self: tanh_backward(grad, result)
     "tanh": Rule("tanh", ("result",)),
+    # self: hardtanh_backward(grad, self, 0, 6), also of the copy that an in-place one makes of its input
+    "relu6": Rule("hardtanh", ("self",)),
+    # self: hardswish_backward(grad, self); the others alike
+    "hardswish": Rule("hardswish", ("self",)),
+    "hardsigmoid": Rule("hardsigmoid", ("self",)),
+    "leaky_relu": Rule("leaky_relu", ("self",)),
+    # self, weight: _prelu_kernel_backward(grad, self, weight)
+    "prelu": Rule("_prelu_kernel", ("self", "weight")),
     # self: sigmoid_backward(grad, result)
     "sigmoid": Rule("sigmoid", ("result",)),
     # input: native_dropout_backward(grad, result1, …); result1 is the mask, one byte an element. (The CPU's dropout
@@ -94,6 +102,17 @@ RULES = {
     "avgpool2d": Rule("avg_pool2d", ("self",)),
     # self: mean_backward(grad, self.sym_sizes(), …): adaptive_avg_pool2d to 1×1 runs as a mean, which keeps sizes only
     "global_avgpool": Rule("mean.dim", ()),
+    # self: _adaptive_avg_pool2d_backward(grad, self)
+    "adaptive_avgpool2d": Rule("_adaptive_avg_pool2d", ("self",)),
+    # The same formula as convolutions have: input and weight.
+    "conv_transpose2d": Rule("convolution", ("input", "weight")),
+    # Of sizes alone: upsample_…_backward(grad, …, self.sym_sizes(), …), cat_tensors_backward(grad, to_args_sizes(…), …),
+    # constant_pad_nd_backward(grad, pad)
+    "upsample": Rule("upsample_nearest2d", ()),
+    "concat": Rule("cat", ()),
+    "pad": Rule("constant_pad_nd", ()),
+    # self: mul_tensor_backward(grad, other, …), other: mul_tensor_backward(grad, self, …)
+    "multiply": Rule("mul.Tensor", ("self", "other")),
     # self, other: grad
     "residual": Rule("add.Tensor", ()),
     # self: _log_softmax_backward_data(grad, result, …)
@@ -112,6 +131,7 @@ class Tape:
 
     def __init__(self):
         self.saved = {}  # by storage
+        self.outputs = {}  # of layers, by path
         self.sources = []  # by storage: what it is made from without a product; None: from a product, or it is data
 
     def value(self, shape, needs_gradient, element_bytes=4, made_from=None):
@@ -201,7 +221,8 @@ def instancenorm2d(tape, path, arguments, x):
     if needs_gradient:
         repeated = (x.shape[0] * x.shape[1],)
         weight = tape.value(repeated, False, made_from=[]) if arguments["affine"] else ABSENT
-        tape.record(path, "instancenorm2d", input=x, weight=weight, result1=tape.value(repeated, False, made_from=[x]),
+        tape.record(path, "instancenorm2d", input=x, weight=weight, running_mean=ABSENT, running_var=ABSENT,
+                    result1=tape.value(repeated, False, made_from=[x]),
                     result2=tape.value(repeated, False, made_from=[x]))
     return y
 
@@ -270,6 +291,65 @@ def residual(tape, path, arguments, x):
     return tape.value(y.shape, y.needs_gradient or shortcut.needs_gradient, made_from=[y, shortcut])
 
 
+def conv_transpose2d(tape, path, arguments, x):
+    kernel, stride, padding, extra, dilation = (
+        pair(arguments.get(name, default)) for name, default in
+        (("kernel", 1), ("stride", 1), ("padding", 0), ("output_padding", 0), ("dilation", 1)))
+    size = [(x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + extra[i] + 1 for i in (0, 1)]
+    y = tape.value((x.shape[0], arguments["out"], *size), True)
+    tape.record(path, "conv_transpose2d", input=x, weight=HELD_ANYWAY)
+    return y
+
+
+def upsample(tape, path, arguments, x):
+    scale = pair(arguments.get("scale") or 1)
+    size = pair(arguments["size"]) if arguments.get("size") else [x.shape[2 + i] * scale[i] for i in (0, 1)]
+    tape.record(path, "upsample")
+    return tape.value((*x.shape[:2], *size), x.needs_gradient, made_from=[x])
+
+
+def adaptive_avgpool2d(tape, path, arguments, x):
+    size = pair(arguments["size"])
+    y = tape.value((*x.shape[:2], *size), x.needs_gradient, made_from=[x])
+    if size == (1, 1):
+        tape.record(path, "global_avgpool")  # the same mean
+    elif x.needs_gradient:
+        tape.record(path, "adaptive_avgpool2d", self=x)
+    return y
+
+
+def prelu(tape, path, _, x):
+    y = tape.value(x.shape, True, made_from=[x])
+    tape.record(path, "prelu", self=x, weight=HELD_ANYWAY)
+    return y
+
+
+# Layers that read several: (tape, path, arguments, inputs) → the output.
+
+
+def add(tape, path, _, inputs):
+    tape.record(path, "residual")
+    shape = max((value.shape for value in inputs), key=math.prod)
+    return tape.value(shape, any(value.needs_gradient for value in inputs), made_from=inputs)
+
+
+def multiply(tape, path, _, inputs):
+    y = inputs[0]
+    for value in inputs[1:]:
+        tape.record(path, "multiply", self=y if value.needs_gradient else ABSENT,
+                    other=value if y.needs_gradient else ABSENT)
+        y = tape.value(max(y.shape, value.shape, key=math.prod), y.needs_gradient or value.needs_gradient,
+                       made_from=[y, value])
+    return y
+
+
+def concat(tape, path, _, inputs):
+    channels = sum(value.shape[1] for value in inputs)
+    tape.record(path, "concat")
+    return tape.value((inputs[0].shape[0], channels, *inputs[0].shape[2:]),
+                      any(value.needs_gradient for value in inputs), made_from=inputs)
+
+
 def sequential(tape, path, arguments, x):
     return sequence(tape, f"{path}.", arguments["layers"], x)
 
@@ -282,9 +362,11 @@ def repeat(tape, path, arguments, x):
 
 LAYERS = {"linear": linear, "conv2d": conv2d, "batchnorm2d": batchnorm, "batchnorm1d": batchnorm,
           "groupnorm": groupnorm, "instancenorm2d": instancenorm2d, "layernorm": layernorm,
-          **{name: activation(name) for name in ("relu", "gelu", "silu", "tanh", "sigmoid")},
+          **{name: activation(name) for name in ("relu", "gelu", "silu", "tanh", "sigmoid", "relu6", "hardswish", "hardsigmoid", "leaky_relu")},
           "dropout": dropout, "maxpool2d": maxpool2d, "avgpool2d": avgpool2d, "global_avgpool": global_avgpool,
-          "flatten": flatten, "residual": residual, "sequential": sequential, "repeat": repeat}
+          "flatten": flatten, "residual": residual, "sequential": sequential, "repeat": repeat, "prelu": prelu,
+          "conv_transpose2d": conv_transpose2d, "upsample": upsample, "adaptive_avgpool2d": adaptive_avgpool2d}
+LAYERS_OF_SEVERAL = {"add": add, "multiply": multiply, "concat": concat}
 
 
 def kind_and_arguments(layer):
@@ -295,12 +377,31 @@ def kind_and_arguments(layer):
     return kind, arguments
 
 
+def find_output(tape, prefix, name):
+    """What `from: name` means in the list of layers whose paths begin with `prefix`: the innermost of that name."""
+    scope = prefix.removesuffix(".")
+    while True:
+        path = f"{scope}.{name}" if scope else name
+        if path in tape.outputs:
+            return tape.outputs[path]
+        if not scope:
+            raise NotWrittenDown(f"the layer '{name}', which none before it is called")
+        scope = scope.rpartition(".")[0]
+
+
 def sequence(tape, prefix, layers, x):
     for index, layer in enumerate(layers):
         kind, arguments = kind_and_arguments(layer)
-        if kind not in LAYERS:
+        path = f"{prefix}{arguments.get('name', index)}"
+        named = arguments.get("from") or []
+        inputs = [find_output(tape, prefix, name) for name in ([named] if isinstance(named, str) else named)] or [x]
+        if kind in LAYERS_OF_SEVERAL:
+            x = LAYERS_OF_SEVERAL[kind](tape, path, arguments, inputs)
+        elif kind in LAYERS:
+            x = LAYERS[kind](tape, path, arguments, inputs[0])
+        else:
             raise NotWrittenDown(f"layer '{kind}'")
-        x = LAYERS[kind](tape, f"{prefix}{arguments.get('name', index)}", arguments, x)
+        tape.outputs[path] = x
     return x
 
 

@@ -149,6 +149,21 @@ NETWORKS = {
         {"dropout": {"p": 0.5}}, layer_norm(), dense(17), layer_norm(affine=False), {"gelu": {"approximate": "none"}},
         {"residual": {"layers": [layer_norm(), dense(31, bias=False), "relu", dense(17)]}}, "relu", {"dropout": {"p": 0}},
         dense(3)], (7, 13), "cross_entropy"),
+    "group norms": ([
+        conv(6), {"groupnorm": {"groups": 3, "eps": 1e-5, "affine": True}}, "relu", conv(8),
+        {"instancenorm2d": {"eps": 1e-5, "affine": True}}, "silu", {"instancenorm2d": {"eps": 1e-5, "affine": False}},
+        conv(4), {"groupnorm": {"groups": 2, "eps": 1e-5, "affine": False}}, "flatten", dense(12),
+        {"batchnorm1d": {"eps": 1e-5, "momentum": 0.1, "affine": True}}, "relu", dense(3)], (5, 3, 7, 5), "cross_entropy"),
+    "named values": ([
+        {"conv2d": {**conv(6)["conv2d"], "name": "stem"}}, "relu6",
+        {"sequential": {"name": "down", "layers": [
+            {"maxpool2d": {"kernel": 2, "stride": 2, "padding": 0}}, {"conv2d": {**conv(6)["conv2d"], "name": "deep"}},
+            "hardswish", {"upsample": {"scale": 2, "mode": "bilinear", "align_corners": False, "name": "up"}}]}},
+        {"concat": {"from": ["down.up", "stem"], "name": "both"}}, conv(8), {"leaky_relu": {"slope": 0.1}},
+        {"conv_transpose2d": {"out": 6, "kernel": 2, "stride": 2, "name": "large"}}, {"prelu": {"num": 6, "init": 0.25}},
+        {"adaptive_avgpool2d": {"size": 1}}, conv(6, kernel=1, padding=0), {"hardsigmoid": {"name": "gate"}},
+        {"multiply": {"from": ["large", "gate"], "name": "gated"}}, {"add": {"from": ["gated", "large"]}},
+        {"adaptive_avgpool2d": {"size": [3, 2]}}, "flatten", dense(3)], (2, 3, 8, 6), "cross_entropy"),
     "flatten first": (["flatten", dense(5), "sigmoid", dense(2)], (1, 1, 3, 3), "mse"),
     "norm first": ([batch_norm(), {"avgpool2d": {"kernel": 2, "stride": 2, "padding": 0, "count_include_pad": True}},
                     "flatten", dense(1)], (2, 3, 4, 4), "bce_with_logits"),
