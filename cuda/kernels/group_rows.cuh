@@ -8,6 +8,10 @@
 
 namespace trainer::cuda {
 
+/// Blocks that stand on an SM together at least: a thread has a mean and a slope for each of its channels, of which
+/// no two need be of one group, so that it takes up to 128 registers.
+inline constexpr int group_blocks_at_once = 2;
+
 /// Statistics and scales as every kernel reads them.
 struct GroupLines {
   const float* mean;    ///< (samples, groups)

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
+__global__ void __launch_bounds__(tile_threads, group_blocks_at_once)
     groupnorm_moments_kernel(const T* x, SumPair* pairs, RowParts parts, GroupNormShape shape, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
   const TilePosition at = tile_position<n>(num_tiles, shape.channels);

@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
+__global__ void __launch_bounds__(tile_threads, group_blocks_at_once)
     groupnorm_gradient_sums_kernel(GroupGradientOperands<T> operands, SumPair* pairs, RowParts parts,
                                    GroupNormShape shape, std::int64_t num_tiles) {
   wait_for_earlier_kernels();
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
 }
 
 template <typename T, int n>
-__global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
+__global__ void __launch_bounds__(tile_threads, group_blocks_at_once)
     groupnorm_combine_kernel(GroupGradientOperands<T> operands, const SumPair* settled, GroupNormShape shape,
                              PassOverSamples pass) {
   wait_for_earlier_kernels();

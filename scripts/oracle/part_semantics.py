@@ -279,18 +279,18 @@ def drop_last_leaves_something(case):
 
 def batch_norm_over_one_value_is_not_silent(case):
     """PyTorch refuses to train with one value a channel: the output would be the shift, whatever the input."""
-    first = {"conv2d": {"out": 3, "kernel": 4}}
+    first, last = {"conv2d": {"out": 3, "kernel": 4}}, ["flatten", {"linear": {"out": 3}}]
+    _, section, _, _, _ = table(case, [first, *last], form="idx", shape=[4, 4, 1])
     for norms in (["batchnorm2d"], ["instancenorm2d"], ["flatten", "batchnorm1d"]):
-        layers = [first, *norms, "flatten", {"linear": {"out": 3}}]
-        _, section, _, _, _ = table(case, layers, form="idx", shape=[4, 4, 1])
+        layers = [first, *norms, *last]
         told(case, {"data": section, "model": {"layers": layers}, "train": {"batch_size": 1}})
 
 
 def group_norm_over_one_value_is_not_silent(case):
-    """PyTorch computes 0 of every value, whatever the batch size: the network would learn nothing before it."""
-    layers = [{"conv2d": {"out": 4, "kernel": 4}}, {"groupnorm": {"groups": 4}}, "flatten", {"linear": {"out": 3}}]
-    _, section, _, _, _ = table(case, layers, form="idx", shape=[4, 4, 1])
-    told(case, {"data": section, "model": {"layers": layers}, "train": {"batch_size": 4}})
+    """PyTorch refuses it for one sample, and computes 0 of every value for several: what is before it learns nothing."""
+    first, last = {"conv2d": {"out": 4, "kernel": 4}}, ["flatten", {"linear": {"out": 3}}]
+    _, section, _, _, _ = table(case, [first, *last], form="idx", shape=[4, 4, 1])
+    told(case, {"data": section, "model": {"layers": [first, {"groupnorm": {"groups": 4}}, *last]}, "train": {"batch_size": 4}})
 
 
 def targets_of_bce_are_probabilities(case):

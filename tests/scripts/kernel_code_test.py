@@ -68,9 +68,8 @@ PACKED = [
     (r"batchnorm2d_(normalize|inference)_kernel", 64),
     (r"batchnorm2d_(moments|gradient_sums|combine)_kernel", 80),
     (r"batchnorm2d_(forward|backward)_at_once_kernel", 128),
-    (r"groupnorm_normalize_kernel", 64),
-    (r"groupnorm_(moments|gradient_sums|combine)_kernel", 80),
-    (r"groupnorm_(forward|backward)_at_once_kernel", 128),
+    (r"groupnorm_normalize_kernel", 80),
+    (r"groupnorm_(moments|gradient_sums|combine|forward_at_once|backward_at_once)_kernel", 128),
     (r"layernorm_forward_kernel", 80),
     (r"layernorm_(backward|backward_at_once|gradient_sums)_kernel", 128),
     (r"global_avgpool_(forward|backward)_kernel", 64),
@@ -95,6 +94,7 @@ SINGLE_STORES = r"at_once|layernorm_forward|layernorm_gradient_sums|maxpool2d_fo
 LOCAL = [
     (r"batchnorm2d_moments_kernel<\w+, 8>", 8, "addresses, before and after the loop over 16 rows"),
     (r"batchnorm2d_gradient_sums_kernel<\w+, 8>", 2, "one number of 80 registers' worth and one more"),
+    (r"groupnorm_forward_at_once_kernel<float, 4>", 4, "around the square root's subroutine, once a group"),
     (r"batchnorm2d_statistics_kernel", 2, "around the square root's subroutine, once a channel"),
     (r"avgpool2d_backward_kernel<\w+, 8>", 40, "around the subroutine for the reciprocal of a window's size"),
 ]

@@ -25,6 +25,11 @@ model:
     - relu
     - residual: {layers: [{conv2d: {out: 12, kernel: 3, padding: 1}}, batchnorm2d]}
     - relu
+    - conv2d: {out: 12, kernel: 1}
+    - groupnorm: {groups: 4}
+    - relu
+    - conv2d: {out: 12, kernel: 1}
+    - instancenorm2d: {affine: true}
     - maxpool2d: {kernel: 2}
     - avgpool2d: {kernel: 2, stride: 1}
     - dropout: {p: 0.2}
@@ -36,6 +41,7 @@ model:
     - linear: {out: 10}
     - gelu: {approximate: tanh}
     - linear: {out: 9}
+    - batchnorm1d
     - relu
     - linear: {out: 8}
     - tanh
