@@ -72,7 +72,9 @@ struct NormalizedRows {
   const T* x;
   const T* addend;  ///< null: none
   T* y;
+  std::int64_t y_channels;  ///< from row to row
   bool relu;
+  float ceiling;
 };
 
 /// For n channels from `channel` on, of rows begin + threadIdx.y, then every blockDim.y-th, below end.
@@ -80,7 +82,25 @@ template <typename T, int n>
 __device__ __forceinline__ void normalize_rows(const NormalizedRows<T>& of, const Normalization<n>& by,
                                                std::int64_t channel, std::int64_t channels, std::int64_t begin,
                                                std::int64_t end) {
-  const auto finished = [&](float value) { return of.relu && value < 0 ? 0.0f : value; };
+  const auto finished = [&](float value) {
+    if (!of.relu) return value;
+    const float above = value < 0 ? 0.0f : value;
+    return above > of.ceiling ? of.ceiling : above;
+  };
+  if (of.y_channels != channels) {
+    for (std::int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
+      const Pack<T, n> x = load_pack<n>(of.x + row * channels + channel);
+      Pack<float, n> y;
+      for (int i = 0; i < n; ++i) y.values[i] = by(to_float(x.values[i]), i);
+      if (of.addend != nullptr) {
+        const Pack<T, n> addend = load_pack<n>(of.addend + row * channels + channel);
+        for (int i = 0; i < n; ++i) y.values[i] += to_float(addend.values[i]);
+      }
+      for (int i = 0; i < n; ++i) y.values[i] = finished(y.values[i]);
+      store_floats(of.y + row * of.y_channels + channel, y);
+    }
+    return;
+  }
   if (of.addend == nullptr) {
     visit_rows<4>(begin, end, channel, channels, [&](std::int64_t at, std::int64_t step, auto rows) {
       constexpr int num_rows = decltype(rows)::value;
@@ -217,18 +237,29 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   normalize_rows(of, by, at.channel, channels, begin, end);
 }
 
+/// From row to row of y.
+template <typename Operands>
+std::int64_t y_channels_of(const Operands& operands, std::int64_t channels) {
+  return operands.y_channels == 0 ? channels : operands.y_channels;
+}
+
 template <typename T, typename Operands>
-NormalizedRows<T> rows_of(const Operands& operands) {
-  return {static_cast<const T*>(operands.x), static_cast<const T*>(operands.addend), static_cast<T*>(operands.y),
-          operands.relu};
+NormalizedRows<T> rows_of(const Operands& operands, std::int64_t channels) {
+  return {static_cast<const T*>(operands.x),
+          static_cast<const T*>(operands.addend),
+          static_cast<T*>(operands.y),
+          y_channels_of(operands, channels),
+          operands.relu,
+          operands.ceiling};
 }
 
 /// Calls function(std::integral_constant<int, n>{}) with the width in which everything can be read and written.
 template <typename T, typename Operands, typename Function>
 void with_operand_width(const Operands& operands, const float* mean, const float* scale, std::int64_t channels,
                         Function&& function) {
-  with_pack_width<T>(channels, {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale},
-                     function);
+  // Packs fit where they fit the rows of x and those of y.
+  with_pack_width<T>(channels | y_channels_of(operands, channels),
+                     {operands.x, operands.y, operands.addend, operands.weight, operands.bias, mean, scale}, function);
 }
 
 template <typename T, int n>
@@ -236,8 +267,8 @@ void launch_normalize(const BatchNorm2dNormalize& operands, const BatchNorm2dSha
   const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
   const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
   launch(batchnorm2d_normalize_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(), stream,
-         rows_of<T>(operands), operands.mean, operands.rstd, operands.weight, operands.bias, rows_per_block, shape.rows,
-         shape.channels, tiles.num_tiles);
+         rows_of<T>(operands, shape.channels), operands.mean, operands.rstd, operands.weight, operands.bias,
+         rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
 }
 
 }  // namespace
@@ -253,8 +284,9 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
       constexpr int n = decltype(width)::value;
       if (batchnorm2d_is_one_launch(shape)) {
         const ChannelTiles tiles = channel_tiles(shape.channels / n, n == 1 ? warp_size : lanes_of_one_launch);
-        launch(batchnorm2d_forward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream, rows_of<T>(operands),
-               out, operands.weight, operands.bias, shape.rows, shape.channels, tiles.num_tiles);
+        launch(batchnorm2d_forward_at_once_kernel<T, n>, tiles.grid(1), tiles.block(), stream,
+               rows_of<T>(operands, shape.channels), out, operands.weight, operands.bias, shape.rows, shape.channels,
+               tiles.num_tiles);
         return;
       }
       const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
@@ -266,15 +298,17 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
              pairs, parts, out, shape.rows, shape.channels);
       launch_normalize<T, n>({.x = operands.x,
                               .y = operands.y,
+                              .y_channels = operands.y_channels,
                               .addend = operands.addend,
                               .mean = operands.mean,
                               .rstd = operands.rstd,
                               .weight = operands.weight,
                               .bias = operands.bias,
-                              .relu = operands.relu},
+                              .relu = operands.relu,
+                              .ceiling = operands.ceiling},
                              shape, stream);
     };
-    with_pack_width<T>(shape.channels,
+    with_pack_width<T>(shape.channels | y_channels_of(operands, shape.channels),
                        {operands.x, operands.y, operands.addend, operands.weight, operands.bias, operands.sums,
                         operands.square_sums, operands.mean, operands.rstd, operands.workspace},
                        run);
@@ -299,8 +333,9 @@ void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, con
       const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
       const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
       launch(batchnorm2d_inference_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)), tiles.block(),
-             stream, rows_of<T>(operands), operands.running_mean, operands.running_var, operands.weight, operands.bias,
-             static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels, tiles.num_tiles);
+             stream, rows_of<T>(operands, shape.channels), operands.running_mean, operands.running_var, operands.weight,
+             operands.bias, static_cast<float>(operands.eps), rows_per_block, shape.rows, shape.channels,
+             tiles.num_tiles);
     });
   });
 }

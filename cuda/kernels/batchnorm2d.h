@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "cuda/kernels/row_parts.h"
 #include "cuda/launch/stream.h"
@@ -12,6 +13,9 @@ namespace trainer::cuda {
 struct BatchNorm2dShape {
   std::int64_t rows = 0, channels = 0;
 };
+
+/// NaN, than which nothing is greater.
+inline constexpr float no_ceiling = std::numeric_limits<float>::quiet_NaN();
 
 /// Up to here one launch does everything, each block for some channels; above it three do: sums over parts of the rows,
 /// their combination for each channel, and the pass over the elements.
@@ -30,6 +34,7 @@ constexpr std::int64_t batchnorm2d_backward_workspace_bytes(const BatchNorm2dSha
 struct BatchNorm2dForward {
   const void* x = nullptr;
   void* y = nullptr;             ///< may be x
+  std::int64_t y_channels = 0;   ///< of y's rows, of which `channels` are written; 0: no others
   const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
   float* running_mean = nullptr;
   float* running_var = nullptr;
@@ -42,6 +47,7 @@ struct BatchNorm2dForward {
   void* workspace = nullptr;
   double eps = 0, momentum = 0;
   bool relu = false;
+  float ceiling = no_ceiling;  ///< with relu: what y is at most
 };
 
 /// mean and biased variance over the rows; y = (x − mean) · rstd · weight + bias + addend, then ReLU; the running
@@ -56,12 +62,14 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
 struct BatchNorm2dNormalize {
   const void* x = nullptr;
   void* y = nullptr;             ///< may be x
+  std::int64_t y_channels = 0;   ///< of y's rows, of which `channels` are written; 0: no others
   const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
   const float* mean = nullptr;
   const float* rstd = nullptr;
   const float* weight = nullptr;  ///< null: 1
   const float* bias = nullptr;    ///< null: 0
   bool relu = false;
+  float ceiling = no_ceiling;  ///< with relu: what y is at most
 };
 
 /// y once more, bit for bit, from the mean and rstd that the forward pass wrote: Note [Normalised again] in
@@ -72,6 +80,7 @@ void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, con
 struct BatchNorm2dInference {
   const void* x = nullptr;
   void* y = nullptr;             ///< may be x
+  std::int64_t y_channels = 0;   ///< of y's rows, of which `channels` are written; 0: no others
   const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
   const float* running_mean = nullptr;
   const float* running_var = nullptr;
@@ -79,6 +88,7 @@ struct BatchNorm2dInference {
   const float* bias = nullptr;    ///< null: 0
   double eps = 0;
   bool relu = false;
+  float ceiling = no_ceiling;  ///< with relu: what y is at most
 };
 
 /// The same with the running statistics. Bytes: x, y and the addend once. FLOPs: 3 an element, 4 with an addend.
@@ -99,6 +109,7 @@ struct BatchNorm2dBackward {
   float* dbias = nullptr;         ///< null: not wanted
   void* workspace = nullptr;
   bool relu = false;  ///< dy counts where y was above 0, as stored or, where it is null, in f32; else everywhere
+  float ceiling = no_ceiling;  ///< with relu and no y: nor does dy count where y was so large
 };
 
 /// dx = weight · rstd · (g − Σg / rows − x̂ · Σ(g·x̂) / rows), dweight = Σ(g·x̂), dbias = Σg, with x̂ = (x − mean) · rstd

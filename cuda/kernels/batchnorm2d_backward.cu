@@ -28,6 +28,7 @@ struct GradientOperands {
   float* dbias;
   std::int64_t rows, channels;
   bool relu;
+  float ceiling;
 
   template <int n>
   __device__ __forceinline__ Normalization<n> normalization(std::int64_t channel) const {
@@ -62,7 +63,10 @@ struct LoadedRows {
     if (all_y == nullptr) {
       for (int u = 0; u < num_rows; ++u) {
         counts[u] = 0;
-        for (int i = 0; i < n; ++i) counts[u] |= line(to_float(x[u].values[i]), i) > 0 ? 1u << i : 0u;
+        for (int i = 0; i < n; ++i) {
+          const float value = line(to_float(x[u].values[i]), i);
+          counts[u] |= value > 0 && !(value >= operands.ceiling) ? 1u << i : 0u;
+        }
       }
       return;
     }
@@ -233,7 +237,8 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
                                        .dbias = operands.dbias,
                                        .rows = shape.rows,
                                        .channels = shape.channels,
-                                       .relu = operands.relu};
+                                       .relu = operands.relu,
+                                       .ceiling = operands.ceiling};
     with_pack_width<T>(shape.channels,
                        {typed.dy, typed.x, typed.y, typed.dx, typed.daddend, typed.mean, typed.rstd, typed.weight,
                         typed.bias, operands.workspace},

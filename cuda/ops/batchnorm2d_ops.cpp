@@ -1,4 +1,5 @@
 #include "cuda/kernels/batchnorm2d.h"
+#include "cuda/ops/channel_place.h"
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/row_shapes.h"
 
@@ -15,11 +16,14 @@ const void* addend_of(const BatchNorm2dAttributes& attributes, const OperandAddr
 
 std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), place = ChannelPlace(op),
+                      &stream = context.stream](const OperandAddresses& addresses) {
     const int sums = sums_position(attributes);
+    place.copy_others(addresses, stream);
     batchnorm2d_forward(type,
                         {.x = input(addresses, 0),
-                         .y = output(addresses, 0),
+                         .y = place.address(addresses),
+                         .y_channels = place.range.row_channels,
                          .addend = addend_of(attributes, addresses),
                          .running_mean = modified_input<float>(addresses, 1),
                          .running_var = modified_input<float>(addresses, 2),
@@ -32,40 +36,49 @@ std::unique_ptr<Kernel> make_batchnorm2d_kernel(const Op& op, CudaContext& conte
                          .workspace = addresses.workspace,
                          .eps = attributes.eps,
                          .momentum = attributes.momentum,
-                         .relu = attributes.relu},
+                         .relu = attributes.relu,
+                         .ceiling = ceiling_of(attributes)},
                         shape, stream);
   });
 }
 
 std::unique_ptr<Kernel> make_batchnorm2d_normalize_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), place = ChannelPlace(op),
+                      &stream = context.stream](const OperandAddresses& addresses) {
+    place.copy_others(addresses, stream);
     batchnorm2d_normalize(type,
                           {.x = input(addresses, 0),
-                           .y = output(addresses, 0),
+                           .y = place.address(addresses),
+                           .y_channels = place.range.row_channels,
                            .addend = addend_of(attributes, addresses),
                            .mean = input<float>(addresses, 1),
                            .rstd = input<float>(addresses, 2),
                            .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
                            .bias = attributes.affine ? input<float>(addresses, 4) : nullptr,
-                           .relu = attributes.relu},
+                           .relu = attributes.relu,
+                           .ceiling = ceiling_of(attributes)},
                           shape, stream);
   });
 }
 
 std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
-                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
+                      shape = batchnorm2d_shape(op), place = ChannelPlace(op),
+                      &stream = context.stream](const OperandAddresses& addresses) {
+    place.copy_others(addresses, stream);
     batchnorm2d_inference(type,
                           {.x = input(addresses, 0),
-                           .y = output(addresses, 0),
+                           .y = place.address(addresses),
+                           .y_channels = place.range.row_channels,
                            .addend = addend_of(attributes, addresses),
                            .running_mean = input<float>(addresses, 1),
                            .running_var = input<float>(addresses, 2),
                            .weight = attributes.affine ? input<float>(addresses, 3) : nullptr,
                            .bias = attributes.affine ? input<float>(addresses, 4) : nullptr,
                            .eps = attributes.eps,
-                           .relu = attributes.relu},
+                           .relu = attributes.relu,
+                           .ceiling = ceiling_of(attributes)},
                           shape, stream);
   });
 }
@@ -87,7 +100,8 @@ std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CudaConte
                           .dweight = affine ? output<float>(addresses, 1) : nullptr,
                           .dbias = affine ? output<float>(addresses, 2) : nullptr,
                           .workspace = addresses.workspace,
-                          .relu = attributes.relu},
+                          .relu = attributes.relu,
+                          .ceiling = ceiling_of(attributes)},
                          shape, stream);
   });
 }

@@ -113,10 +113,23 @@ class LayerReader {
     std::string lower = name;
     std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
     std::erase(lower, '_');
+    std::erase(lower, '-');
     constexpr std::pair<std::string_view, std::string_view> synonyms[] = {{"dense", "linear"},
                                                                           {"fc", "linear"},
                                                                           {"conv", "conv2d"},
                                                                           {"swish", "silu"},
+                                                                          {"leakyrelu", "leaky_relu"},
+                                                                          {"lrelu", "leaky_relu"},
+                                                                          {"hswish", "hardswish"},
+                                                                          {"hardsilu", "hardswish"},
+                                                                          {"hsigmoid", "hardsigmoid"},
+                                                                          {"cat", "concat"},
+                                                                          {"concatenate", "concat"},
+                                                                          {"mul", "multiply"},
+                                                                          {"product", "multiply"},
+                                                                          {"gate", "multiply"},
+                                                                          {"sum", "add"},
+                                                                          {"plus", "add"},
                                                                           {"maxpool", "maxpool2d"},
                                                                           {"ln", "layernorm"},
                                                                           {"gn", "groupnorm"},

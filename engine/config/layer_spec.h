@@ -24,7 +24,7 @@ enum class Initialization : std::uint8_t {
   zeros
 };
 
-enum class Activation : std::uint8_t { relu, gelu, silu, tanh, sigmoid };
+enum class Activation : std::uint8_t { relu, gelu, silu, tanh, sigmoid, leaky_relu, relu6, hardswish, hardsigmoid };
 enum class GeluApproximation : std::uint8_t { none, tanh };
 
 using Pair = std::array<std::int64_t, 2>;  ///< (height, width)
@@ -65,6 +65,12 @@ struct GroupNormSpec {
 struct ActivationSpec {
   Activation function = Activation::relu;
   GeluApproximation approximate = GeluApproximation::none;  ///< gelu only
+  double slope = 0;                                         ///< leaky_relu only: below 0
+};
+/// A learned slope below 0, one or one for each channel.
+struct PreluSpec {
+  double init = 0.25;
+  std::int64_t num = 1;
 };
 struct MaxPool2dSpec {
   Pair kernel{2, 2};
@@ -85,6 +91,10 @@ struct DropoutSpec {
 
 /// The sum of what `from:` names.
 struct AddSpec {};
+/// The product of what `from:` names.
+struct MultiplySpec {};
+/// The channels of what `from:` names, one behind the other.
+struct ConcatSpec {};
 
 struct LayerSpec;
 /// y = layers(x) + shortcut(x); the identity where there is no shortcut.
@@ -102,8 +112,8 @@ struct RepeatSpec {
 };
 
 using LayerVariant = std::variant<LinearSpec, Conv2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec, ActivationSpec,
-                                  MaxPool2dSpec, AvgPool2dSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, AddSpec,
-                                  ResidualSpec, SequentialSpec, RepeatSpec>;
+                                  MaxPool2dSpec, AvgPool2dSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
+                                  AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

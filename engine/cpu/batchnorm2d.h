@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/cpu/channel_place.h"
 #include "engine/cpu/channel_rows.h"
 #include "engine/cpu/cpu_context.h"
 #include "engine/cpu/kernels.h"
@@ -39,13 +40,15 @@ class AnyBatchNorm2dKernel : public CpuKernel {
       : context_(context),
         attributes_(attributes_of<BatchNorm2dAttributes>(op)),
         shape_(op.inputs[0]),
-        type_(op.inputs[0].dtype) {}
+        type_(op.inputs[0].dtype),
+        place_(op) {}
 
  protected:
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   ImageRows shape_;
   DType type_;  ///< of x and y, dy and dx
+  ChannelPlace place_;
 };
 
 template <std::derived_from<AnyBatchNorm2dKernel> One>

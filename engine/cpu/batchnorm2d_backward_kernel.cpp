@@ -57,8 +57,9 @@ class BatchNorm2dBackwardKernel final : public AnyBatchNorm2dKernel {
     if (has_line) normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
     const auto read = [&](std::int64_t begin, std::int64_t end) {
       // Where there was an addend, dy is g already, which is the addend's gradient.
-      return GradientRows{pieces.read(dy, 0, begin, end), pieces.read(addresses.inputs[1], 1, begin, end), scale,
-                          offset, channels};
+      return GradientRows{
+          pieces.read(dy, 0, begin, end), pieces.read(addresses.inputs[1], 1, begin, end), scale, offset, channels,
+          ceiling_of(attributes_)};
     };
 
     const RowParts parts = shape_.sum_parts();

@@ -50,38 +50,61 @@ struct LastPass {
   const void *x, *addend;  // null: no addend
   void* y;
   bool relu;
+  float ceiling;  // with ReLU
+  DType type;
+  const float *scale, *offset;
+  std::int64_t channels;
+
+  /// y of `rows` rows as f32; those of x are `from`, and `row` is the first of them.
+  void apply(const float* from, float* to, std::int64_t row, std::int64_t rows) const {
+    const std::int64_t first = row * channels;
+    if (addend == nullptr) {
+      scale_rows(from, scale, offset, relu, to, rows, channels, ceiling);
+    } else if (type == DType::f32) {
+      scale_rows_add(from, scale, offset, static_cast<const float*>(addend) + first, relu, to, rows, channels);
+    } else {
+      scale_rows(from, scale, offset, false, to, rows, channels);
+      add_16_bit(type, addend, first, relu, to, rows * channels);
+    }
+  }
 };
 
-/// `lines` are the scale and the offset, one behind the other, and behind them the scratch of the pieces.
-void scale_all_rows(const CpuContext& context, const ImageRows& shape, DType type, const LastPass& of, float* lines) {
+/// Behind the lines in `lines`, the scale and the offset, is the scratch of the pieces.
+void scale_all_rows(const CpuContext& context, const ImageRows& shape, const LastPass& of, const ChannelPlace& place,
+                    float* lines) {
   const RowParts blocks = shape.blocks();
-  const std::int64_t channels = shape.channels;
-  const float *const scale = lines, *const offset = lines + channels;
-  const RowPieces pieces(type, channels, 1, lines + 2 * channels);
+  const RowPieces pieces(of.type, of.channels, 1, lines + 2 * of.channels);
+  const bool is_placed = place.row_channels != place.channels;
   parallel_tasks(shape.num_threads(context), blocks.num_parts, [&](std::int64_t i) {
     pieces.for_each(blocks.begin(i), blocks.end(i), [&](std::int64_t begin, std::int64_t end) {
       const float* const from = pieces.read(of.x, 0, begin, end);
-      float* const to = pieces.write(of.y, 0, begin);
-      const std::int64_t first = begin * channels;
-      if (of.addend == nullptr) {
-        scale_rows(from, scale, offset, of.relu, to, end - begin, channels);
-      } else if (type == DType::f32) {
-        scale_rows_add(from, scale, offset, static_cast<const float*>(of.addend) + first, of.relu, to, end - begin,
-                       channels);
-      } else {
-        scale_rows(from, scale, offset, false, to, end - begin, channels);
-        add_16_bit(type, of.addend, first, of.relu, to, (end - begin) * channels);
+      if (is_placed && of.type == DType::f32) {
+        for (std::int64_t row = begin; row < end; ++row)
+          of.apply(from + (row - begin) * of.channels, reinterpret_cast<float*>(place.row(of.y, row)), row, 1);
+        return;
       }
-      pieces.written(of.y, 0, begin, end);
+      float* const to = pieces.write(of.y, 0, begin);
+      of.apply(from, to, begin, end - begin);
+      if (!is_placed) return pieces.written(of.y, 0, begin, end);
+      for (std::int64_t row = begin; row < end; ++row)
+        narrow(of.type, to + (row - begin) * of.channels, place.row(of.y, row), of.channels);
     });
   });
 }
 
-/// Of an op's operands.
-LastPass last_pass(const BatchNorm2dAttributes& attributes, const OperandAddresses& addresses) {
+/// Of an op's operands; `lines` are the scale and the offset.
+LastPass last_pass(const BatchNorm2dAttributes& attributes, const OperandAddresses& addresses, DType type,
+                   std::int64_t channels, const float* lines) {
   const auto addend = static_cast<std::size_t>(addend_position(attributes));
-  return {addresses.inputs[0], attributes.adds ? addresses.inputs[addend] : nullptr, addresses.outputs[0],
-          attributes.relu};
+  return {addresses.inputs[0],
+          attributes.adds ? addresses.inputs[addend] : nullptr,
+          addresses.outputs[0],
+          attributes.relu,
+          ceiling_of(attributes),
+          type,
+          lines,
+          lines + channels,
+          channels};
 }
 
 class BatchNorm2dKernel final : public AnyBatchNorm2dKernel {
@@ -128,7 +151,8 @@ class BatchNorm2dKernel final : public AnyBatchNorm2dKernel {
       running_var[c] = static_cast<float>((1 - m) * static_cast<double>(running_var[c]) + m * unbiased);
     }
     normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
-    scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
+    place_.copy_others(addresses, context_.num_threads);
+    scale_all_rows(context_, shape_, last_pass(attributes_, addresses, type_, shape_.channels, scale), place_, scale);
   }
 };
 
@@ -141,7 +165,8 @@ class BatchNorm2dNormalizeKernel final : public AnyBatchNorm2dKernel {
     float* const offset = scale + shape_.channels;
     normalization_lines(input(addresses, 1), input(addresses, 2), attributes_.affine ? input(addresses, 3) : nullptr,
                         attributes_.affine ? input(addresses, 4) : nullptr, shape_.channels, scale, offset);
-    scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
+    place_.copy_others(addresses, context_.num_threads);
+    scale_all_rows(context_, shape_, last_pass(attributes_, addresses, type_, shape_.channels, scale), place_, scale);
   }
 };
 
@@ -161,7 +186,8 @@ class BatchNorm2dInferenceKernel final : public AnyBatchNorm2dKernel {
       scale[c] = static_cast<float>(slope);
       offset[c] = static_cast<float>(bias - static_cast<double>(running_mean[c]) * slope);
     }
-    scale_all_rows(context_, shape_, type_, last_pass(attributes_, addresses), scale);
+    place_.copy_others(addresses, context_.num_threads);
+    scale_all_rows(context_, shape_, last_pass(attributes_, addresses, type_, shape_.channels, scale), place_, scale);
   }
 };
 

@@ -22,18 +22,22 @@ TRAINER_SIMD void scale_rows_alone(const float* x, const float* scale, const flo
     for (std::int64_t c = 0; c < channels; ++c) to[c] = normalized(from[c], scale[c], offset[c]);
   }
 }
-TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const float* offset, float* y, std::int64_t rows,
-                                  std::int64_t channels) {
+TRAINER_SIMD void scale_rows_relu(const float* x, const float* scale, const float* offset, float ceiling, float* y,
+                                  std::int64_t rows, std::int64_t channels) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const float* const from = x + row * channels;
     float* const to = y + row * channels;
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) {
       const float value = normalized(from[c], scale[c], offset[c]);
-      to[c] = value < 0 ? 0 : value;
+      const float above = value < 0 ? 0 : value;
+      to[c] = above > ceiling ? ceiling : above;
     }
   }
 }
+
+/// Whether what was `line` before ReLU passed it as it was.
+TRAINER_SIMD_INLINE bool passed(float line, float ceiling) { return line > 0 && !(line >= ceiling); }
 
 }  // namespace
 
@@ -80,13 +84,17 @@ TRAINER_SIMD void sum_moments(const float* x, const float* shift, std::int64_t r
 }
 
 void scale_rows(const float* x, const float* scale, const float* offset, bool relu, float* y, std::int64_t rows,
-                std::int64_t channels) {
-  (relu ? scale_rows_relu : scale_rows_alone)(x, scale, offset, y, rows, channels);
+                std::int64_t channels, float ceiling) {
+  if (relu)
+    scale_rows_relu(x, scale, offset, ceiling, y, rows, channels);
+  else
+    scale_rows_alone(x, scale, offset, y, rows, channels);
 }
 
 TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::int64_t rows, double* first,
                                 double* second) {
   const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
+  const float ceiling = of.ceiling;
   const std::int64_t channels = of.channels;
   for (std::int64_t row = 0; row < rows; row += rows_per_f32_sum) {
     const std::int64_t last = row + rows_per_f32_sum < rows ? row + rows_per_f32_sum : rows;
@@ -98,7 +106,8 @@ TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::
           const std::int64_t at = r * channels + c;
 #pragma omp simd
           for (std::int64_t i = 0; i < summed_channels; ++i) {
-            const float g = normalized(x[at + i], scale[c + i], offset[c + i]) > 0 ? dy[at + i] : 0;
+            const bool passes = passed(normalized(x[at + i], scale[c + i], offset[c + i]), ceiling);
+            const float g = passes ? dy[at + i] : 0;
             sum[i] += g;
             product[i] += g * (x[at + i] - mean[c + i]);
           }
@@ -117,7 +126,7 @@ TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::
           const std::int64_t at = r * channels + c;
 #pragma omp simd
           for (std::int64_t i = 0; i < channels - c; ++i) {
-            const bool passes = scale == nullptr || normalized(x[at + i], scale[c + i], offset[c + i]) > 0;
+            const bool passes = scale == nullptr || passed(normalized(x[at + i], scale[c + i], offset[c + i]), ceiling);
             const float g = passes ? dy[at + i] : 0;
             sum[i] += g;
             product[i] += g * (x[at + i] - mean[c + i]);
@@ -137,13 +146,14 @@ TRAINER_SIMD void sum_gradients(const GradientRows& of, const float* mean, std::
 TRAINER_SIMD void combine_rows(const GradientRows& of, const float* a, const float* b, const float* d, float* dx,
                                std::int64_t rows) {
   const float *const dy = of.dy, *const x = of.x, *const scale = of.scale, *const offset = of.offset;
+  const float ceiling = of.ceiling;
   const std::int64_t channels = of.channels;
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t at = row * channels;
     if (scale != nullptr) {
 #pragma omp simd
       for (std::int64_t c = 0; c < channels; ++c) {
-        const float g = normalized(x[at + c], scale[c], offset[c]) > 0 ? dy[at + c] : 0;
+        const float g = passed(normalized(x[at + c], scale[c], offset[c]), ceiling) ? dy[at + c] : 0;
         dx[at + c] = g * a[c] + (x[at + c] * b[c] + d[c]);
       }
     } else {

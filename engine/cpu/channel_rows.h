@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "engine/simd.h"
 
@@ -30,16 +31,20 @@ void normalization_lines(const float* mean, const float* rstd, const float* weig
 void sum_moments(const float* x, const float* shift, std::int64_t rows, std::int64_t channels, double* first,
                  double* second);
 
-/// y = the lines of x, then ReLU.
-void scale_rows(const float* x, const float* scale, const float* offset, bool relu, float* y, std::int64_t rows,
-                std::int64_t channels);
+/// NaN, than which nothing is greater.
+inline constexpr float no_ceiling = std::numeric_limits<float>::quiet_NaN();
 
-/// What both passes of a gradient over the rows read. g is dy, or dy where the line of x is above 0 if there is a line:
-/// where y was.
+/// y = the lines of x, then ReLU, of which nothing is above the ceiling.
+void scale_rows(const float* x, const float* scale, const float* offset, bool relu, float* y, std::int64_t rows,
+                std::int64_t channels, float ceiling = no_ceiling);
+
+/// What both passes of a gradient over the rows read. g is dy, or dy where the line of x is above 0 and below the
+/// ceiling if there is a line: where y was.
 struct GradientRows {
   const float *dy, *x;          // (rows, channels)
   const float *scale, *offset;  // (channels); null without ReLU
   std::int64_t channels;
+  float ceiling = no_ceiling;
 };
 
 /// Adds to first[c] the sum of g, to second[c] that of g · (x − mean), over some rows.

@@ -55,7 +55,8 @@ struct Parameter {
   bool trainable = true;
   bool decays = true;                             ///< false for norms and biases
   Initialization init = Initialization::pytorch;  ///< of weights and biases of linear and conv2d
-  enum class Start : std::uint8_t { random_weight, random_bias, zeros, ones } start = Start::random_weight;
+  enum class Start : std::uint8_t { random_weight, random_bias, zeros, ones, constant } start = Start::random_weight;
+  double constant = 0;  ///< where it starts as one
   std::int64_t fan_in = 0, fan_out = 0;
 };
 

@@ -133,8 +133,16 @@ struct LeafTranslation {
     return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
   }
   ValueId operator()(const ActivationSpec& spec) const {
-    return builder.apply(activation_op(builder.type(x), {.function = spec.function, .approximate = spec.approximate}),
-                         {x})[0];
+    return builder.apply(
+        activation_op(builder.type(x),
+                      {.function = spec.function, .approximate = spec.approximate, .slope = spec.slope}),
+        {x})[0];
+  }
+  ValueId operator()(const PreluSpec& spec) const {
+    Op op = prelu_op(builder.type(x), spec.num);
+    Parameter weight = constant_parameter(op.inputs[1], Parameter::Start::constant, true);
+    weight.constant = spec.init;
+    return builder.apply(std::move(op), {x, builder.add_parameter("weight", std::move(weight))})[0];
   }
   ValueId operator()(const MaxPool2dSpec& spec) const {
     const Pool2dAttributes attributes{
@@ -168,6 +176,27 @@ struct LeafTranslation {
     return fold("sum", [&](ValueId sum, ValueId term) {
       return std::pair{add_op(builder.type(sum)), std::vector{sum, term}};
     });
+  }
+
+  ValueId operator()(const MultiplySpec&) const {
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      const TensorType &type = builder.type(x), &factor = builder.type(inputs[i]);
+      if (factor != type && !is_gate(type, factor))
+        throw unlike_inputs("multiply", i, "outputs of one shape, or behind images (batch, channels) to gate them");
+    }
+    return fold("product", [&](ValueId product, ValueId factor) {
+      return std::pair{multiply_op(builder.type(product), builder.type(factor)), std::vector{product, factor}};
+    });
+  }
+  ValueId operator()(const ConcatSpec&) const {
+    std::vector<TensorType> types;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      types.push_back(builder.type(inputs[i]));
+      TensorType others = types[i];
+      if (others.shape.rank() == types[0].shape.rank()) others.shape[-1] = types[0].shape[-1];
+      if (others != types[0]) throw unlike_inputs("concatenate", i, "outputs that are alike but for their channels");
+    }
+    return builder.apply(concat_op(types), inputs)[0];
   }
 
   // Composites are expanded by build_layer.
@@ -214,7 +243,6 @@ ValueId build_residual(GraphBuilder& builder, const LayerSpec& layer, const Resi
         spec.shortcut.empty() ? "layers that keep the shape, or a shortcut that changes it alike"
                               : "both of one shape");
   }
-  if (branch == shortcut) return branch;
   builder.begin_layer(path, layer.kind, layer.location, input);
   const ValueId output = builder.apply(add_op(branch_type), {branch, shortcut})[0];
   builder.end_layer(output);

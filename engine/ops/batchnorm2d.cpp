@@ -128,12 +128,17 @@ const OpDefinition batchnorm2d_definition = {.flops = batchnorm2d_flops<7>,
                                              .is_cheap = true,
                                              .rerun = rerun_batchnorm2d,
                                              .modifies = is_running_statistic,
+                                             .can_be_placed = true,
                                              .takes_scratch = true};
-const OpDefinition batchnorm2d_normalize_definition = {
-    .flops = batchnorm2d_flops<2>, .in_place_of = forward_in_place, .is_cheap = true, .takes_scratch = true};
+const OpDefinition batchnorm2d_normalize_definition = {.flops = batchnorm2d_flops<2>,
+                                                       .in_place_of = forward_in_place,
+                                                       .is_cheap = true,
+                                                       .can_be_placed = true,
+                                                       .takes_scratch = true};
 const OpDefinition batchnorm2d_inference_definition = {.flops = batchnorm2d_flops<2>,
                                                        .in_place_of = forward_in_place,
                                                        .precision = Precision::follows_first,
+                                                       .can_be_placed = true,
                                                        .takes_scratch = true};
 const OpDefinition batchnorm2d_backward_definition = {
     .flops = batchnorm2d_flops<11>, .in_place_of = backward_in_place, .takes_scratch = true};

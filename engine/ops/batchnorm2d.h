@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "engine/shape.h"
 
 namespace trainer {
@@ -8,17 +10,23 @@ struct Op;
 
 /// Batch normalisation over all dimensions but the last, the channels (Ioffe and Szegedy, 2015), as PyTorch's
 /// BatchNorm2d of images (N, H, W, C) and BatchNorm1d of (N, C): biased variance normalises, unbiased variance enters
-/// the running one. Then the sum with an addend of x's type where `adds`,
-/// then ReLU where `relu` (set by the fusion passes).
+/// the running one. Then the sum with an addend of x's type where `adds`, then ReLU where `relu`, ReLU6 where `capped`
+/// as well (set by the fusion passes).
 struct BatchNorm2dAttributes {
   double eps = 1e-5;
   double momentum = 0.1;  ///< running = (1 − momentum) · running + momentum · batch
   bool affine = true;
   bool relu = false;
+  bool capped = false;  ///< with relu, without an addend: nothing is above 6
   bool adds = false;
   bool given_sums = false;  ///< training only (set by engine/program/statistics_fusion.cpp)
   friend bool operator==(const BatchNorm2dAttributes&, const BatchNorm2dAttributes&) = default;
 };
+
+/// What y is at most; NaN, than which nothing is greater, where nothing limits it.
+constexpr float ceiling_of(const BatchNorm2dAttributes& attributes) {
+  return attributes.capped ? 6.0F : std::numeric_limits<float>::quiet_NaN();
+}
 
 /// Where a forward op has its addend among its inputs; behind it stand the given sums.
 constexpr int addend_position(const BatchNorm2dAttributes& attributes) { return attributes.affine ? 5 : 3; }
@@ -37,11 +45,11 @@ Op batchnorm2d_normalize_op(const Op& batchnorm2d);
 /// Evaluation. The same inputs, none modified; outputs: y, which may be stored over x or the addend.
 Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
 /// inputs: dy, x, mean, rstd[, weight[, bias where relu]]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
-/// Where ReLU was applied, y is not read: whether it was above 0 (before y was rounded to 16 bits, if it was) is
-/// computed anew from x, as the forward pass computed it.
-/// With an addend and ReLU it also makes the addend's gradient: inputs: dy, x, mean, rstd[, weight], y; outputs:
-/// dx[, dweight, dbias], daddend, which is dy where y was above 0. dx may be stored over y, daddend over dy. Without
-/// ReLU the addend's gradient is dy itself, and the op is that without an addend.
+/// Where ReLU was applied, y is not read: whether it was above 0 and not capped (before y was rounded to 16 bits, if it
+/// was) is computed anew from x, as the forward pass computed it. With an addend and ReLU it also makes the addend's
+/// gradient: inputs: dy, x, mean, rstd[, weight], y; outputs: dx[, dweight, dbias], daddend, which is dy where y was
+/// above 0. dx may be stored over y, daddend over dy. Without ReLU the addend's gradient is dy itself, and the op is
+/// that without an addend.
 Op batchnorm2d_backward_op(const Op& batchnorm2d);
 /// A forward op without ReLU, with an addend, and with ReLU behind the sum where `relu`.
 Op batchnorm2d_adding_op(const Op& forward, bool relu);

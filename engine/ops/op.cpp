@@ -53,7 +53,22 @@ void require_defined_scratch(OpKind kind, bool has_formula) {
                                   name_of(kind), takes_scratch ? "with" : "without", has_formula ? "a" : "no"));
 }
 
+namespace {
+
+/// The first output over the input at each position.
+constexpr auto over_one_input = [] {
+  std::array<InPlace, 16> rules{};
+  for (std::size_t i = 0; i < rules.size(); ++i) rules[i] = {.output = 0, .input = static_cast<std::int8_t>(i)};
+  return rules;
+}();
+
+}  // namespace
+
 std::span<const InPlace> in_place_rules(const Op& op) {
+  if (op.placed_at >= 0) {
+    if (!continues_whole(op)) return {};
+    return std::span(over_one_input).subspan(op.inputs.size() - 1, 1);
+  }
   const OpDefinition& definition = definition_of(op.kind);
   return definition.in_place_of != nullptr ? definition.in_place_of(op) : definition.in_place;
 }

@@ -30,6 +30,9 @@ struct Op {
   OpAttributes attributes;
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
+  /// At least 0: the first output is placed in a tensor of more channels, from this one on. Note [Placed outputs] in
+  /// engine/ops/placed.h.
+  std::int64_t placed_at = -1;
 
   friend bool operator==(const Op&, const Op&) = default;
 };

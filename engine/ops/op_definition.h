@@ -95,6 +95,8 @@ struct OpDefinition {
   Rerun (*rerun)(const Op&) = nullptr;
   /// Whether a run may write to that input; null: where the op has no outputs, to any.
   bool (*modifies)(const Op&, int position) = nullptr;
+  /// Whether its first output, of its first input's type, may be placed in a larger one: Op::placed_at.
+  bool can_be_placed = false;
   /// Whether a device's kernel may ask for scratch: each device has a formula for it then, and else none.
   bool takes_scratch = false;
 };
@@ -104,7 +106,7 @@ const OpDefinition& definition_of(OpKind kind);
 /// Throws InternalError unless a device has a formula for the scratch of exactly the kinds that are defined to take it.
 void require_defined_scratch(OpKind kind, bool has_formula);
 
-/// What the op's definition says of its outputs' memory.
+/// What the op's definition says of its outputs' memory; a placed op's first output lies over its whole so far alone.
 std::span<const InPlace> in_place_rules(const Op& op);
 /// Whether `op` may write to the input at `position`, apart from outputs that are stored there.
 bool may_modify_input(const Op& op, int position);

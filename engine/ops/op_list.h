@@ -9,6 +9,7 @@
 #include "engine/ops/batchnorm2d.h"
 #include "engine/ops/bce_with_logits.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
@@ -23,9 +24,12 @@
 #include "engine/ops/loss_statistics.h"
 #include "engine/ops/maxpool2d.h"
 #include "engine/ops/mse.h"
+#include "engine/ops/multiply.h"
 #include "engine/ops/normalize_pixels.h"
 #include "engine/ops/offload.h"
 #include "engine/ops/optimizer_update.h"
+#include "engine/ops/placed.h"
+#include "engine/ops/prelu.h"
 
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
 /// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/op_cases has cases for each line and
@@ -50,6 +54,8 @@
   X(groupnorm_backward, GroupNormAttributes)                          \
   X(activation, ActivationAttributes)                                 \
   X(activation_backward, ActivationAttributes)                        \
+  X(prelu, std::monostate)                                            \
+  X(prelu_backward, std::monostate)                                   \
   X(maxpool2d, Pool2dAttributes)                                      \
   X(maxpool2d_backward, Pool2dAttributes)                             \
   X(avgpool2d, Pool2dAttributes)                                      \
@@ -61,6 +67,11 @@
   X(dropout, DropoutAttributes)                                       \
   X(dropout_backward, DropoutAttributes)                              \
   X(add, AddAttributes)                                               \
+  X(multiply, std::monostate)                                         \
+  X(multiply_backward_gate, std::monostate)                           \
+  X(concat, std::monostate)                                           \
+  X(channel_slice, ChannelSliceAttributes)                            \
+  X(place_channels, std::monostate)                                   \
   X(start_loss_statistics, LossStatisticsAttributes)                  \
   X(cross_entropy, CrossEntropyAttributes)                            \
   X(cross_entropy_backward, CrossEntropyAttributes)                   \
@@ -81,10 +92,11 @@
 
 namespace trainer {
 
-using OpAttributes = std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes,
-                                  BatchNorm2dAttributes, LayerNormAttributes, GroupNormAttributes, ActivationAttributes,
-                                  Pool2dAttributes, DropoutAttributes, AddAttributes, LossStatisticsAttributes,
-                                  CrossEntropyAttributes, LinearCrossEntropyAttributes, GradientFactorAttributes,
-                                  SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
+using OpAttributes =
+    std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
+                 LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, DropoutAttributes,
+                 AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, CrossEntropyAttributes,
+                 LinearCrossEntropyAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
+                 LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

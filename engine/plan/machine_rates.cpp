@@ -34,6 +34,10 @@ std::int64_t num_operand_bytes(const Op& op) {
   std::int64_t num_bytes = 0;
   for (const auto* operands : {&op.inputs, &op.outputs})
     for (const TensorType& type : *operands) num_bytes += type.num_bytes();
+  if (op.placed_at >= 0) {
+    // Of the whole only the part is touched.
+    num_bytes -= (continues_whole(op) ? 2 : 1) * op.outputs[0].num_bytes() - op.inputs[0].num_bytes();
+  }
   return num_bytes;
 }
 

@@ -29,7 +29,8 @@ enum class RateClass : std::uint8_t {
   other,
 };
 inline constexpr int num_rate_classes = 2;
-/// Bytes of all operands, each once.
+/// Bytes of all operands, each once; of what a placed op is placed in (Note [Placed outputs] in engine/ops/placed.h)
+/// those that it writes.
 std::int64_t num_operand_bytes(const Op& op);
 RateClass rate_class_of(const Op& op, std::int64_t workspace_bytes);
 

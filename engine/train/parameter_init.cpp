@@ -43,8 +43,9 @@ void fill_normal(const PhiloxStream& stream, double deviation, std::int64_t firs
 void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t index, std::span<float> values,
                   std::int64_t first) {
   using Start = Parameter::Start;
-  if (parameter.start == Start::ones) {
-    std::fill(values.begin(), values.end(), 1.0F);
+  if (parameter.start == Start::ones || parameter.start == Start::constant) {
+    std::fill(values.begin(), values.end(),
+              parameter.start == Start::ones ? 1.0F : static_cast<float>(parameter.constant));
     return;
   }
   const bool is_bias = parameter.start == Start::random_bias;

@@ -2,7 +2,9 @@
 
 Shapes are trainer's, (H, W, C) or (features).
 """
-ACTIVATIONS = ["relu", "gelu", "silu", "tanh", "sigmoid", {"gelu": {"approximate": "tanh"}}]
+SMOOTH_ACTIVATIONS = ["gelu", "silu", "tanh", "sigmoid", {"gelu": {"approximate": "tanh"}}]
+KINKED_ACTIVATIONS = ["relu", "relu", "leaky_relu", {"leaky_relu": {"slope": 0.2}}, "relu6", "hardswish", "hardsigmoid",
+                      "prelu", {"prelu": {"init": 0.1}}]
 MOST_CHANNELS = 8
 
 
@@ -20,8 +22,9 @@ def maybe_pair(random, low, high):
 
 
 class NetworkMaker:
-    """Draws layers; `seen` collects the kinds and options that were drawn. `smooth`: none with a kink (relu, maxpool2d).
-    `smallest_batch`: that training meets; of two rows, the gradient of a batch norm is what rounding leaves of 0."""
+    """Draws layers; `seen` collects the kinds and options that were drawn. `smooth`: none with a kink (relu and its like,
+    maxpool2d). `smallest_batch`: that training meets; of two rows, the gradient of a batch norm is what rounding leaves
+    of 0."""
 
     def __init__(self, random, smooth=False, smallest_batch=1):
         self.random = random
@@ -132,9 +135,22 @@ class NetworkMaker:
         return {kind: arguments} if arguments else kind
 
     def activation(self):
-        layer = self.random.choice(ACTIVATIONS[1:] if self.smooth else ACTIVATIONS)
-        self.note(layer if isinstance(layer, str) else "gelu approximate")
+        kinked = not self.smooth and self.random.random() < 0.6
+        layer = self.random.choice(KINKED_ACTIVATIONS if kinked else SMOOTH_ACTIVATIONS)
+        if isinstance(layer, str):
+            self.note(layer)
+        else:
+            self.note(*(f"{kind} {key}" for kind, arguments in layer.items() for key in arguments))
         return layer
+
+    def activation_of(self, shape, **keys):
+        """An activation with further keys, or one learned slope for each channel."""
+        layer = self.activation()
+        if layer == "prelu" and self.random.random() < 0.5:
+            layer = {"prelu": {"num": shape[-1]}}
+            self.note("prelu num")
+        kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
+        return {kind: {**arguments, **keys}} if arguments or keys else kind
 
     def dropout(self):
         self.note("dropout")
@@ -178,10 +194,43 @@ class NetworkMaker:
             self.note("residual with shortcut")
         return {"residual": {"layers": self.branch(shape, out), **arguments}}, out
 
+    def joined(self, shape):
+        """Branches that meet again, as one layer, and the shape behind them."""
+        random = self.random
+        how = random.choice(["add", "multiply", "concat", *(["gate"] if len(shape) == 3 else [])])
+        out = list(shape)
+        if how == "concat":
+            out[-1] = random.randint(1, MOST_CHANNELS if len(shape) == 3 else 12)
+        layers = [{"sequential": {"layers": self.branch(shape, shape), "name": "a"}}]
+        if how == "gate":
+            layers += [{"global_avgpool": {"name": "pooled"}}, self.linear(shape[2]),
+                       {random.choice(["sigmoid", "tanh"]): {"name": "gate"}},
+                       {"multiply": {"from": ["a", "gate"]}}]
+            self.note("global_avgpool", "gate")
+            return {"sequential": {"layers": layers}}, shape
+        # What reads a name stands in the same list or in one inside it.
+        inner = [*self.branch(shape, out), self.activation_of(out, name="last")]
+        if how == "add" and random.random() < 0.5:
+            inner.append({"add": {"from": ["last", "a"]}})
+            self.note("from outside")
+        layers += [{"sequential": {"layers": inner, "name": "b"}}, self.activation_of(shape, **{"name": "c", "from": "a"})]
+        sources = ["b", "c"] if random.random() < 0.5 else ["c", "a", "b"]
+        if how == "multiply":
+            sources = ["b", "c"]  # of three the numbers grow
+        if how == "add" and random.random() < 0.3:
+            sources = ["b.last", "b", "c"]
+            self.note("from inside")
+        layers.append({how: {"from": sources}})
+        self.note(how, "from")
+        if how == "concat":
+            width = {"a": shape[-1], "b": out[-1], "c": shape[-1]}
+            out[-1] = sum(width[source] for source in sources)
+        return {"sequential": {"layers": layers}}, out
+
     def image_layer(self, shape):
         random = self.random
         kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "groupnorm", "activation", "activation", "maxpool2d",
-                              "avgpool2d", "dropout", "residual", "sequential", "repeat"])
+                              "avgpool2d", "dropout", "residual", "sequential", "repeat", "joined"])
         if kind == "conv2d":
             return self.conv2d(shape)
         if kind in ("maxpool2d", "avgpool2d"):
@@ -203,6 +252,8 @@ class NetworkMaker:
             return self.dropout(), shape
         if kind == "residual":
             return self.residual(shape)
+        if kind == "joined":
+            return self.joined(shape)
         if kind == "sequential":
             self.note("sequential")
             return {"sequential": {"layers": [*self.branch(shape, shape), self.activation()]}}, shape
@@ -210,7 +261,7 @@ class NetworkMaker:
             self.note("repeat")
             inner, _ = self.residual_of_same_shape(shape)
             return {"repeat": {"times": self.random.randint(2, 3), "layers": [inner, self.activation()]}}, shape
-        return self.activation(), shape
+        return self.activation_of(shape), shape
 
     def residual_of_same_shape(self, shape):
         if self.random.random() < 0.5:
@@ -220,7 +271,7 @@ class NetworkMaker:
 
     def vector_layer(self, shape):
         kind = self.random.choice(["linear", "linear", "layernorm", "batchnorm1d", "groupnorm", "activation", "activation", "dropout",
-                                   "residual", "sequential", "repeat"])
+                                   "residual", "sequential", "repeat", "joined"])
         if kind == "batchnorm1d" and not self.norms_features:
             kind = "activation"
         if kind == "linear":
@@ -278,5 +329,6 @@ EVERYTHING = {
     "avgpool2d count_include_pad", "batchnorm1d", "batchnorm1d momentum", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
     "groupnorm", "groupnorm eps", "groupnorm without affine", "instancenorm2d", "instancenorm2d eps",
     "instancenorm2d with affine", "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images", "relu", "gelu", "gelu approximate",
-    "silu", "tanh", "sigmoid", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
+    "silu", "tanh", "sigmoid", "leaky_relu", "leaky_relu slope", "relu6", "hardswish", "hardsigmoid", "prelu", "prelu init",
+    "prelu num", "add", "multiply", "concat", "gate", "from", "from outside", "from inside", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
     "linear without bias", "global_avgpool", "flatten"}

@@ -15,6 +15,8 @@ FLOOR = 8
 NUM_NOISY = 4
 # What is nearer to a kink than this share of the largest number may be on the other side of it in f32.
 KINK_MARGIN = 3e-6
+# Where the slopes of activations jump.
+KINKS = {nn.ReLU: (0,), nn.LeakyReLU: (0,), nn.PReLU: (0,), nn.ReLU6: (0, 6), nn.Hardswish: (-3, 3), nn.Hardsigmoid: (-3, 3)}
 
 
 class _Noise(torch.autograd.Function):
@@ -77,14 +79,15 @@ class Noise:
 
 
 class KinkWatch:
-    """Whether a ReLU or a maximum was so near to its kink that f32 may see it from the other side."""
+    """Whether an activation or a maximum was so near to a kink that f32 may see it from the other side."""
 
     def __init__(self, model):
         self.smallest = float("inf")
         for module in model.modules():
-            if isinstance(module, nn.ReLU):
-                module.register_forward_hook(lambda _module, inputs, _out: self.look(inputs[0].detach().abs(), inputs[0]))
-            elif isinstance(module, nn.MaxPool2d):
+            for kink in KINKS.get(type(module), ()):
+                module.register_forward_hook(
+                    lambda _module, inputs, _out, kink=kink: self.look((inputs[0].detach() - kink).abs(), inputs[0]))
+            if isinstance(module, nn.MaxPool2d):
                 module.register_forward_hook(lambda module, inputs, _out: self.look_at_windows(module, inputs[0].detach()))
 
     @property

@@ -6,7 +6,41 @@ says of "the last dimension" of an image is its channels.
 import torch
 from torch import nn
 
-ACTIVATIONS = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+ACTIVATIONS = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "relu6": nn.ReLU6,
+               "hardswish": nn.Hardswish, "hardsigmoid": nn.Hardsigmoid}
+
+
+class Layers(nn.Module):
+    """Layers one after the other, which may take what an earlier one gave, of this list or of one around it.
+
+    `sources`: by layer the names it takes; None: the layer before it. Values stand in `scopes`, a mapping for each list
+    from the outermost to this one.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.sources = {}
+
+    def add(self, name, child, sources):
+        self.add_module(name, child)
+        self.sources[name] = sources
+
+    def forward(self, x, scopes=()):
+        return self.run(x, scopes)[0]
+
+    def run(self, x, scopes):
+        values = {} if scopes else {"input": x}
+        for name, child in self.named_children():
+            scopes_here = (*scopes, values)
+            sources = self.sources[name]
+            inputs = [x] if sources is None else [find(scopes_here, source) for source in sources]
+            if isinstance(child, (Layers, Residual)):
+                x, inner = child.run(inputs[0], scopes_here)
+                values.update({f"{name}.{path}": value for path, value in inner.items()})
+            else:
+                x = child(*inputs)
+            values[name] = x
+        return x, values
 
 
 class Residual(nn.Module):
@@ -15,8 +49,35 @@ class Residual(nn.Module):
         self.layers = layers
         self.shortcut = shortcut
 
-    def forward(self, x):
-        return self.layers(x) + self.shortcut(x)
+    def run(self, x, scopes):
+        y, of_layers = self.layers.run(x, scopes)
+        shortcut, of_shortcut = self.shortcut.run(x, scopes)
+        values = {f"layers.{path}": value for path, value in of_layers.items()}
+        values.update({f"shortcut.{path}": value for path, value in of_shortcut.items()})
+        return y + shortcut, values
+
+
+class Add(nn.Module):
+    def forward(self, *terms):
+        return sum(terms[1:], terms[0])
+
+
+class Multiply(nn.Module):
+    """Of images (N, C) and (N, C, 1, 1) gate every pixel."""
+
+    def forward(self, *factors):
+        product = factors[0]
+        for factor in factors[1:]:
+            product = product * (factor[:, :, None, None] if factor.dim() < product.dim() else factor)
+        return product
+
+
+class Concat(nn.Module):
+    def forward(self, *parts):
+        return torch.cat(parts, dim=1)
+
+
+JOINING = {"add": Add, "multiply": Multiply, "concat": Concat}
 
 
 class GlobalAveragePool(nn.Module):
@@ -42,29 +103,49 @@ def kind_and_arguments(layer):
     return layer
 
 
-def sequence(layers, shape):
-    """The module of a list of layers and the shape behind it; children bear the layer's name or index."""
-    module = nn.Sequential()
+def find(scopes, name):
+    """What a name stands for: in the innermost list that has it."""
+    return next(scope[name] for scope in reversed(scopes) if name in scope)
+
+
+def sequence(layers, shape, scopes=()):
+    """The module of a list of layers, the shape behind it, and those of all layers in it by path; children bear the
+    layer's name or index."""
+    module = Layers()
+    shapes = {} if scopes else {"input": shape}
     for index, layer in enumerate(layers):
         kind, arguments = kind_and_arguments(layer)
-        child, shape = make_layer(kind, dict(arguments), shape)
-        module.add_module(arguments.get("name", str(index)), child)
-    return module, shape
+        arguments = dict(arguments)
+        name = arguments.pop("name", str(index))
+        sources = arguments.pop("from", None)
+        if isinstance(sources, str):
+            sources = [sources]
+        scopes_here = (*scopes, shapes)
+        inputs = [shape] if sources is None else [find(scopes_here, source) for source in sources]
+        child, shape, inner = make_layer(kind, arguments, inputs, scopes_here)
+        shapes[name] = shape
+        shapes.update({f"{name}.{path}": value for path, value in inner.items()})
+        module.add(name, child, sources)
+    return module, shape, shapes
 
 
-def make_layer(kind, arguments, shape):
-    """The module of one layer over an input of `shape`, features or (C, H, W), and the shape of its output."""
-    arguments.pop("name", None)
-    arguments.pop("init", None)  # PyTorch's modules know no other start than their own
+def make_layer(kind, arguments, inputs, scopes):
+    """The module of one layer over inputs of these shapes, features or (C, H, W), the shape of its output, and those of
+    the layers in it."""
+    if kind != "prelu":
+        arguments.pop("init", None)  # PyTorch's modules know no other start than their own
+    shape = inputs[0]
     is_image = len(shape) == 3
     if kind == "residual":
-        layers, out = sequence(arguments["layers"], shape)
-        shortcut, _ = sequence(arguments.get("shortcut", []), shape)
-        return Residual(layers, shortcut), out
+        layers, out, of_layers = sequence(arguments["layers"], shape, scopes)
+        shortcut, _, of_shortcut = sequence(arguments.get("shortcut", []), shape, scopes)
+        inner = {f"layers.{path}": value for path, value in of_layers.items()}
+        inner.update({f"shortcut.{path}": value for path, value in of_shortcut.items()})
+        return Residual(layers, shortcut), out, inner
     if kind == "sequential":
-        return sequence(arguments["layers"], shape)
+        return sequence(arguments["layers"], shape, scopes)
     if kind == "repeat":
-        return sequence([("sequential", {"layers": arguments["layers"]})] * arguments["times"], shape)
+        return sequence([("sequential", {"layers": arguments["layers"]})] * arguments["times"], shape, scopes)
     if kind == "linear":
         module = (ChannelLinear if is_image else nn.Linear)(shape[0], arguments.pop("out"), **arguments)
     elif kind == "layernorm":
@@ -90,9 +171,15 @@ def make_layer(kind, arguments, shape):
         module = nn.Dropout(arguments.get("p", 0.5))
     elif kind == "gelu":
         module = nn.GELU(**arguments)
+    elif kind == "leaky_relu":
+        module = nn.LeakyReLU(arguments.get("slope", 0.01))
+    elif kind == "prelu":
+        module = nn.PReLU(arguments.get("num", 1), arguments.get("init", 0.25))
+    elif kind in JOINING:
+        module = JOINING[kind]()
     else:
         module = ACTIVATIONS[kind]()
-    return module, tuple(module.eval()(torch.zeros(1, *shape)).shape[1:])
+    return module, tuple(module.eval()(*(torch.zeros(1, *each) for each in inputs)).shape[1:]), {}
 
 
 def torch_shape(shape):

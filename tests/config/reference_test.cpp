@@ -51,6 +51,10 @@ model:
     - avgpool2d: {kernel: 3, count_include_pad: false}
     - residual: {layers: [silu, tanh], shortcut: [sigmoid], name: b}
     - repeat: {times: 3, layers: [sequential: {layers: [layernorm: {eps: 0.1}, dropout: {p: 0.1}]}]}
+    - leaky_relu: {slope: 0.30000000000000004, name: leaky}
+    - prelu: {init: -0.1, num: 8}
+    - multiply: {from: [leaky, "on"]}
+    - concat: {from: [leaky, a], name: joined}
     - global_avgpool
     - flatten
     - linear: {out: 10, init: normal}

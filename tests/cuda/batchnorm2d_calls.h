@@ -17,6 +17,7 @@ struct Case {
   BatchNorm2dShape shape;
   DType type = DType::f32;
   bool affine = true, relu = false;
+  float ceiling = no_ceiling;
   double eps = 1e-5, momentum = 0.1;
 };
 
@@ -58,6 +59,7 @@ inline Numbers normalized(const Case& c, const Operands& o, const Statistics& s)
     const std::size_t channel = i % at(c.shape.channels);
     double value = (x[i] - s.mean[channel]) / std::sqrt(s.variance[channel] + c.eps);
     if (c.affine) value = value * weight[channel] + bias[channel];
+    if (value > static_cast<double>(c.ceiling)) value = static_cast<double>(c.ceiling);
     y.push_back(c.relu && value < 0 ? 0 : value);
   }
   return y;
@@ -100,7 +102,8 @@ inline Result run_forward(const Case& c, const Operands& o, int poison = 0xFF, b
                        .workspace = workspace.data(),
                        .eps = c.eps,
                        .momentum = c.momentum,
-                       .relu = c.relu},
+                       .relu = c.relu,
+                       .ceiling = c.ceiling},
                       c.shape, nullptr);
   return r;
 }
@@ -125,7 +128,8 @@ inline Gradients run_backward(const Case& c, const Operands& o, const KernelTens
                         .dweight = c.affine ? g.dweight.data<float>() : nullptr,
                         .dbias = c.affine ? g.dbias.data<float>() : nullptr,
                         .workspace = workspace.data(),
-                        .relu = c.relu},
+                        .relu = c.relu,
+                        .ceiling = c.ceiling},
                        c.shape, nullptr);
   return g;
 }

@@ -57,7 +57,8 @@ TEST_CASE("batch norm made anew from its mean and deviation has the bits of the 
                                  .rstd = r.rstd.data<float>(),
                                  .weight = affine ? o.weight.data<float>() : nullptr,
                                  .bias = affine ? o.bias.data<float>() : nullptr,
-                                 .relu = c.relu},
+                                 .relu = c.relu,
+                                 .ceiling = c.ceiling},
                                 c.shape, nullptr);
           CHECK(y == r.y);
         }
@@ -133,7 +134,8 @@ TEST_CASE("batch norm in evaluation normalises by the running statistics and lea
                                  .weight = affine ? o.weight.data<float>() : nullptr,
                                  .bias = affine ? o.bias.data<float>() : nullptr,
                                  .eps = c.eps,
-                                 .relu = c.relu},
+                                 .relu = c.relu,
+                                 .ceiling = c.ceiling},
                                 c.shape, nullptr);
           INFO(shape.rows << " rows, " << shape.channels << " channels, " << name_of(type));
           CHECK(difference(y.values(), normalized(c, o, {means, variances})) < tolerance_of(type));
@@ -163,7 +165,9 @@ void check_backward(const Case& c, std::int64_t num_skipped = 0) {
   const std::size_t channels = at(c.shape.channels);
   const auto rows = static_cast<double>(c.shape.rows);
   Numbers dweight(channels), dbias(channels), dvariance(channels), dmean(channels), dx(x.size());
-  const auto masked = [&](std::size_t i) { return !c.relu || ys[i] > 0 ? dys[i] : 0.0; };
+  const auto masked = [&](std::size_t i) {
+    return !c.relu || (ys[i] > 0 && !(ys[i] >= static_cast<double>(c.ceiling))) ? dys[i] : 0.0;
+  };
   const auto into_normal = [&](std::size_t i) { return masked(i) * (c.affine ? weights[i % channels] : 1.0); };
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t k = i % channels;
@@ -191,6 +195,18 @@ TEST_CASE("the gradient of batch norm agrees with the chain rule in every type a
       for (const bool affine : {false, true}) {
         check_backward({.shape = shape, .type = type, .affine = affine, .relu = !affine});
       }
+    }
+  }
+}
+
+TEST_CASE("batch norm with a ceiling is at most that, and passes no gradient there") {
+  for (const BatchNorm2dShape& shape :
+       {BatchNorm2dShape{77, 16}, BatchNorm2dShape{1100, 12}, BatchNorm2dShape{131, 3}}) {
+    for (const bool affine : {false, true}) {
+      const Case c{.shape = shape, .affine = affine, .relu = true, .ceiling = 0.5F};
+      const Operands o(c);
+      check_forward(c, o, run_forward(c, o), 2e-5);
+      check_backward(c);
     }
   }
 }

@@ -57,6 +57,20 @@ const Function functions[] = {
      [](double x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }},
     {{Activation::tanh}, [](double x) { return std::tanh(x); }, [](double y) { return 1 - y * y; }},
     {{Activation::sigmoid}, sigmoid, [](double y) { return y * (1 - y); }},
+    {{Activation::leaky_relu, GeluApproximation::none, 0.125},
+     [](double x) { return x > 0 ? x : x / 8; },
+     [](double y) { return y > 0 ? 1.0 : 0.125; }},
+    {{Activation::relu6},
+     [](double x) { return std::clamp(x, 0.0, 6.0); },
+     [](double y) { return y > 0 && y < 6 ? 1.0 : 0.0; }},
+    {{Activation::hardswish},
+     [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; },
+     [](double x) { return x <= -3 ? 0.0
+                           : x < 3 ? x / 3 + 0.5
+                                   : 1.0; }},
+    {{Activation::hardsigmoid},
+     [](double x) { return std::clamp(x + 3, 0.0, 6.0) / 6; },
+     [](double y) { return y > 0 && y < 1 ? 1.0 / 6 : 0.0; }},
 };
 
 }  // namespace

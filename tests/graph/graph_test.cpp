@@ -297,3 +297,13 @@ TEST_CASE("a loss of numbers over classes is refused at the loss, with the targe
                       Contains("loss: cross_entropy") && !Contains("target_type"));
   }
 }
+
+TEST_CASE("a residual whose layers change nothing in evaluation still adds its input") {
+  const Experiment experiment =
+      experiment_of("    - residual: {layers: [dropout: {p: 0.5}]}\n    - flatten\n    - linear: {out: 10}\n");
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  for (const GraphMode mode : {GraphMode::training, GraphMode::evaluation}) {
+    const Graph graph = build_graph(experiment, data, 2, mode);
+    CHECK(count(graph, OpKind::add) == 1);
+  }
+}

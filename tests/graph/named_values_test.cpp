@@ -69,6 +69,50 @@ TEST_CASE("a name is sought in its list, then in those around it, and inside a b
   CHECK(path_of(sums[3]->inputs[1]) == "x");
 }
 
+TEST_CASE("several outputs are multiplied or put side by side, and each gets its share of the gradient") {
+  const Experiment experiment = network_of(
+      "    - conv2d: {out: 4, kernel: 1, name: x}\n    - global_avgpool\n    - sigmoid: {name: gate}\n"
+      "    - multiply: {from: [x, gate], name: gated}\n    - tanh: {from: x, name: y}\n"
+      "    - multiply: {from: [y, x, gate], name: product}\n    - concat: {from: [product, gated, y, x]}\n"
+      "    - concat: {from: [gate, '6'], name: never}\n" +
+      two_last_layers);
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  CHECK_THROWS_WITH(
+      build_graph(experiment, data, 2, GraphMode::training),
+      Contains("test.yaml:11:22: error: layer 'never' cannot concatenate 2×4 of 'gate' and 2×8×8×16 of '6'"));
+
+  const Experiment valid = network_of(
+      "    - conv2d: {out: 4, kernel: 1, name: x}\n    - global_avgpool\n    - sigmoid: {name: gate}\n"
+      "    - tanh: {from: x, name: y}\n    - multiply: {from: [y, x, gate], name: product}\n"
+      "    - concat: {from: [product, y, input]}\n" +
+      two_last_layers);
+  Graph graph = build_graph(valid, data, 2, GraphMode::training);
+  differentiate(graph);
+  std::vector<std::string> ops;
+  for (const GraphNode& node : graph.nodes)
+    if (const std::string name(name_of(node.op.kind));
+        name.starts_with("multiply") || name == "concat" || name == "channel_slice")
+      ops.push_back(name + " " + node.op.outputs[0].shape.to_string());
+  // Of the input no gradient is taken; the gate's is a sum over pixels.
+  CHECK(ops == std::vector<std::string>{"multiply 2×8×8×4", "multiply 2×8×8×4", "concat 2×8×8×11",
+                                        "channel_slice 2×8×8×4", "channel_slice 2×8×8×4", "multiply_backward_gate 2×4",
+                                        "multiply 2×8×8×4", "multiply 2×8×8×4", "multiply 2×8×8×4"});
+}
+
+TEST_CASE("learned slopes start as told, one or one for each channel") {
+  const DataDescription data = described_data({8, 8, 3}, 10, 64);
+  const Graph graph = build_graph(network_of("    - prelu\n    - prelu: {num: 3, init: 0.5}\n" + two_last_layers), data,
+                                  2, GraphMode::training);
+  CHECK(graph.parameters.at(0).name == "0.weight");
+  CHECK(graph.parameters[0].type.shape == Shape{1});
+  CHECK((graph.parameters[0].start == Parameter::Start::constant && graph.parameters[0].constant == 0.25));
+  CHECK_FALSE(graph.parameters[0].decays);
+  CHECK(graph.parameters.at(1).type.shape == Shape{3});
+  CHECK(graph.parameters[1].constant == 0.5);
+  CHECK_THAT(mistake_in("    - prelu: {num: 4}\n" + two_last_layers),
+             Contains("test.yaml:4:7: error: layer '0': prelu has 4 slopes, and its input is 2×8×8×3: 3 channels"));
+}
+
 TEST_CASE("names that are not there, outputs that nobody reads and shapes that differ are told with their place") {
   CHECK_THAT(mistake_in("    - relu: {name: left}\n    - tanh\n    - add: {from: [lft, left]}\n" + two_last_layers),
              Contains("test.yaml:6:19: error: no layer before this one is called 'lft'") && Contains("such as left"));
@@ -79,6 +123,18 @@ TEST_CASE("names that are not there, outputs that nobody reads and shapes that d
   CHECK_THAT(mistake_in("    - relu: {name: a}\n    - maxpool2d: {kernel: 2, name: b}\n    - add: {from: [a, b]}\n" +
                         two_last_layers),
              Contains("test.yaml:6:19: error: layer '2' cannot add 2×8×8×3 of 'a' and 2×4×4×3 of 'b'"));
+  CHECK_THAT(
+      mistake_in("    - relu: {name: a}\n    - maxpool2d: {kernel: 2, name: b}\n    - multiply: {from: [a, b]}\n" +
+                 two_last_layers),
+      Contains("test.yaml:6:24: error: layer '2' cannot multiply 2×8×8×3 of 'a' and 2×4×4×3 of 'b'") &&
+          Contains("behind images (batch, channels) to gate them"));
+  // A gate stands behind what it gates.
+  CHECK_THAT(mistake_in("    - relu: {name: a}\n    - global_avgpool: {name: b}\n    - multiply: {from: [b, a]}\n" +
+                        two_last_layers),
+             Contains("cannot multiply 2×3 of 'b' and 2×8×8×3 of 'a'"));
+  CHECK_THAT(mistake_in("    - relu: {name: a}\n    - maxpool2d: {kernel: 2, name: b}\n    - concat: {from: [a, b]}\n" +
+                        two_last_layers),
+             Contains("test.yaml:6:22: error: layer '2' cannot concatenate 2×8×8×3 of 'a' and 2×4×4×3 of 'b'"));
   // What is named inside a block is not seen from outside but by its path.
   CHECK_THAT(mistake_in("    - sequential: {layers: [{relu: {name: in}}, tanh]}\n    - sigmoid: {from: in}\n" +
                         two_last_layers),
@@ -89,6 +145,17 @@ TEST_CASE("what from takes is told where it is wrong, and is written as it was r
   const std::string two = "    - relu: {name: a}\n    - tanh: {name: b}\n    - ";
   CHECK_THAT(mistake_in(two + "add\n"), Contains("'add' needs 'from'") && Contains("add: {from: [left, right]}"));
   CHECK_THAT(mistake_in(two + "add: {name: c}\n"), Contains("'add' needs 'from'"));
+  CHECK_THAT(mistake_in(two + "concat\n"), Contains("'concat' needs 'from'"));
+  CHECK_THAT(mistake_in(two + "multiply: {from: [a]}\n"), Contains("'multiply' takes several layers"));
+  for (const auto& [typed, meant] : {std::pair{"cat", "concat"},
+                                     {"Concatenate", "concat"},
+                                     {"mul", "multiply"},
+                                     {"LeakyReLU", "leaky_relu"},
+                                     {"ReLU6", "relu6"},
+                                     {"PReLU", "prelu"},
+                                     {"h_swish", "hardswish"},
+                                     {"Hardsigmoid", "hardsigmoid"}})
+    CHECK_THAT(mistake_in(two + typed + "\n"), Contains(std::string("did you mean '") + meant + "'"));
   CHECK_THAT(mistake_in(two + "add: {from: a}\n"), Contains("'add' takes several layers"));
   CHECK_THAT(mistake_in(two + "add: {from: [a]}\n"), Contains("'add' takes several layers"));
   CHECK_THAT(mistake_in(two + "add: {from: [a, a]}\n"), Contains("'from' names 'a' twice"));

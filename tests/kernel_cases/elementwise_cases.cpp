@@ -5,6 +5,7 @@
 #include "cuda/kernels/cast.h"
 #include "cuda/kernels/dropout.h"
 #include "cuda/kernels/loss_scale.h"
+#include "cuda/kernels/multiply.h"
 #include "engine/device/step_scalars.h"
 #include "tests/kernel_cases/kernel_case.h"
 
@@ -42,6 +43,10 @@ const NamedActivation activations[] = {
     {"silu", {Activation::silu}},
     {"tanh", {Activation::tanh}},
     {"sigmoid", {Activation::sigmoid}},
+    {"leaky_relu", {Activation::leaky_relu, GeluApproximation::none, 0.01}},
+    {"relu6", {Activation::relu6}},
+    {"hardswish", {Activation::hardswish}},
+    {"hardsigmoid", {Activation::hardsigmoid}},
 };
 
 void add_activations(KernelCases& cases, DType type) {
@@ -76,6 +81,17 @@ void add_sums(KernelCases& cases, DType type) {
                      add(type, relu, at[a], at[b], at[y], count, stream);
                    };
                  });
+}
+
+void add_products(KernelCases& cases, DType type) {
+  add_elements(cases, case_name("multiply", type, ""), "elementwise_kernel",
+               [type](SizedCase& sized, std::int64_t count) {
+                 const auto a = sized.input(type, count), b = sized.input(type, count);
+                 const auto y = sized.output(type, count);
+                 sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                   multiply(type, at[a], at[b], at[y], count, stream);
+                 };
+               });
 }
 
 void add_dropout(KernelCases& cases, DType type) {
@@ -124,6 +140,7 @@ void add_elementwise_cases(KernelCases& cases) {
   for (const DType type : case_types) {
     add_activations(cases, type);
     add_sums(cases, type);
+    add_products(cases, type);
     add_dropout(cases, type);
   }
   add_casts(cases);

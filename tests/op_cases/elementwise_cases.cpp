@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "engine/philox.h"
 #include "tests/op_cases/op_case.h"
+#include "tests/op_cases/placed_cases.h"
 
 namespace trainer {
 
@@ -28,6 +30,11 @@ std::vector<NamedFunction> functions() {
       {"silu", {Activation::silu, none}, [](double x) { return x / (1 + std::exp(-x)); }},
       {"tanh", {Activation::tanh, none}, [](double x) { return std::tanh(x); }},
       {"sigmoid", {Activation::sigmoid, none}, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"leaky_relu", {Activation::leaky_relu, none, 0.125}, [](double x) { return x > 0 ? x : 0.125 * x; }},
+      {"falling leaky_relu", {Activation::leaky_relu, none, -0.5}, [](double x) { return x > 0 ? x : -0.5 * x; }},
+      {"relu6", {Activation::relu6, none}, [](double x) { return std::clamp(x, 0.0, 6.0); }},
+      {"hardswish", {Activation::hardswish, none}, [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; }},
+      {"hardsigmoid", {Activation::hardsigmoid, none}, [](double x) { return std::clamp(x + 3, 0.0, 6.0) / 6; }},
   };
 }
 
@@ -60,6 +67,79 @@ Values dropped(const Values& x, double p) {
     y.push_back(kept ? x[i] / (1 - p) : 0);
   }
   return y;
+}
+
+/// Where differences to both sides tell nothing; kink_cases() does.
+bool is_near_kink(Activation function, double x) {
+  const auto is_near = [x](double kink) { return std::fabs(x - kink) < 1e-3; };
+  switch (function) {
+    case Activation::relu:
+    case Activation::leaky_relu:
+      return is_near(0);
+    case Activation::relu6:
+      return is_near(0) || is_near(6);
+    case Activation::hardswish:
+    case Activation::hardsigmoid:
+      return is_near(-3) || is_near(3);
+    case Activation::gelu:
+    case Activation::silu:
+    case Activation::tanh:
+    case Activation::sigmoid:
+      return false;
+  }
+  return false;
+}
+
+/// Where a function has a kink, and its gradient there, which PyTorch 2.5 computed.
+struct Kinks {
+  ActivationAttributes attributes;
+  Values x, slopes;
+};
+
+std::vector<OpCase> kink_cases() {
+  const auto none = GeluApproximation::none;
+  const std::vector<Kinks> all = {{{Activation::relu, none}, {0, 1}, {0, 1}},
+                                  {{Activation::leaky_relu, none, 0.125}, {0, -1}, {0.125, 0.125}},
+                                  {{Activation::relu6, none}, {0, 6, 3}, {0, 0, 1}},
+                                  {{Activation::hardswish, none}, {-3, 3, 0}, {0, 1, 0.5}},
+                                  {{Activation::hardsigmoid, none}, {-3, 3, 0}, {0, 0, 1.0 / 6}}};
+  std::vector<OpCase> cases;
+  for (const Kinks& kinks : all) {
+    const TensorType type{DType::f32, {static_cast<std::int64_t>(kinks.x.size())}};
+    Values read = kinks.x;
+    for (const NamedFunction& function : functions())
+      if (function.attributes == kinks.attributes && gradient_reads_output(kinks.attributes))
+        read = each(function.f)({kinks.x});
+    cases.push_back({"at kinks",
+                     activation_backward_op(type, kinks.attributes),
+                     {Values(kinks.x.size(), 1), read},
+                     {{kinks.slopes}}});
+    cases.back().tolerance = 1e-6;
+  }
+  return cases;
+}
+
+struct PreluCase {
+  TensorType x;
+  std::int64_t num;
+};
+
+std::vector<PreluCase> prelu_shapes() {
+  std::vector<PreluCase> all;
+  for (const TensorType& type : shapes())
+    for (const std::int64_t num : {std::int64_t{1}, type.shape[-1]})
+      if (num > 1 || all.empty() || all.back().x != type) all.push_back({type, num});
+  all.push_back({{DType::f32, {3, 13, 11, 16}}, 16});
+  return all;
+}
+
+Reference prelu_of(const PreluCase& of) {
+  return [of](const std::vector<Values>& inputs) {
+    Values y = inputs[0];
+    for (std::size_t i = 0; i < y.size(); ++i)
+      if (y[i] <= 0) y[i] *= inputs[1][i % static_cast<std::size_t>(of.num)];
+    return y;
+  };
 }
 
 std::vector<OpCase> dropout_cases_of(bool backward) {
@@ -103,6 +183,12 @@ std::vector<OpCase> activation_cases() {
                      {{each(function.f)({exact})}}});
     cases.back().tolerance = 1e-6;
   }
+  std::vector<OpCase> placed;
+  for (const OpCase& c : cases)
+    if (c.name.starts_with("relu,") || c.name.starts_with("silu,")) placed.push_back(c);
+  const std::size_t num_unplaced = placed.size();
+  append_placed(placed);
+  cases.insert(cases.end(), placed.begin() + static_cast<std::ptrdiff_t>(num_unplaced), placed.end());
   return cases;
 }
 
@@ -114,14 +200,52 @@ std::vector<OpCase> activation_backward_cases() {
       const Values x = random_values(type, 1, -6, 6);
       const Values dy = random_values(type, 9);
       const Reference f = each(function.f);
-      const Values read = gradient_reads_output(function.attributes.function) ? rounded(f({x})) : x;
+      const Values read = gradient_reads_output(function.attributes) ? rounded(f({x})) : x;
+      Values expected = finite_difference(f, {x}, 0, dy);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (is_near_kink(function.attributes.function, x[i])) expected[i] = std::nan("");
       cases.push_back({function.name + ", " + type.to_string(),
                        activation_backward_op(type, function.attributes),
                        {dy, read},
-                       {{finite_difference(f, {x}, 0, dy)}}});
+                       {{expected}}});
       cases.back().tolerance = 2e-6;
     }
   }
+  for (OpCase& c : kink_cases()) cases.push_back(std::move(c));
+  return cases;
+}
+
+std::vector<OpCase> prelu_cases() {
+  std::vector<OpCase> cases;
+  for (const PreluCase& of : prelu_shapes()) {
+    Values x = random_values(of.x, 1);
+    x[0] = 0;
+    const Values weight = random_values(of.num, 2);
+    cases.push_back({of.x.to_string() + ", " + std::to_string(of.num),
+                     prelu_op(of.x, of.num),
+                     {x, weight},
+                     {{prelu_of(of)({x, weight})}}});
+    cases.back().tolerance = 1e-6;
+  }
+  return cases;
+}
+
+std::vector<OpCase> prelu_backward_cases() {
+  std::vector<OpCase> cases;
+  for (const PreluCase& of : prelu_shapes()) {
+    const Values x = random_values(of.x, 1), weight = random_values(of.num, 2), dy = random_values(of.x, 3);
+    const Reference f = prelu_of(of);
+    cases.push_back({of.x.to_string() + ", " + std::to_string(of.num),
+                     prelu_backward_op(prelu_op(of.x, of.num)),
+                     {dy, x, weight},
+                     {{finite_difference(f, {x, weight}, 0, dy), finite_difference(f, {x, weight}, 1, dy)}}});
+    cases.back().tolerance = 5e-5;
+  }
+  // At 0 the slope is that below it.
+  cases.push_back({"at 0",
+                   prelu_backward_op(prelu_op({DType::f32, {2, 2}}, 2)),
+                   {{1, 2, 3, 4}, {0, 0, -1, 5}, {0.25, 0.5}},
+                   {{{0.25, 1, 0.75, 4}, {-3, 0}}}});
   return cases;
 }
 

@@ -17,7 +17,7 @@ namespace {
 enum class Narrowed : std::uint8_t {
   none,
   all,         ///< but sums that a gradient is added to
-  activations  ///< those of the first input's shape
+  activations  ///< those of the first input's shape, and what it is placed in
 };
 
 // No default: the compiler reports an op that is missing here.
@@ -43,6 +43,11 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::dropout:
     case OpKind::dropout_backward:
     case OpKind::add:
+    case OpKind::multiply:
+    case OpKind::multiply_backward_gate:
+    case OpKind::concat:
+    case OpKind::channel_slice:
+    case OpKind::place_channels:
       return Narrowed::all;
     case OpKind::batchnorm2d:
     case OpKind::batchnorm2d_normalize:
@@ -53,6 +58,8 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::groupnorm:
     case OpKind::groupnorm_normalize:
     case OpKind::groupnorm_backward:
+    case OpKind::prelu:
+    case OpKind::prelu_backward:
       return Narrowed::activations;
     // Of f32 alone, or with cases of their own for 16 bit.
     case OpKind::cast:
@@ -80,10 +87,11 @@ Narrowed narrowed_operands(OpKind kind) {
 
 Op narrowed(Op op, DType type) {
   const Narrowed which = narrowed_operands(op.kind);
-  const Shape first = op.inputs[0].shape;
+  const Shape first = op.inputs[0].shape, whole = op.placed_at >= 0 ? op.outputs[0].shape : first;
   const auto narrow_all = [&](std::vector<TensorType>& operands, std::size_t count) {
     for (std::size_t i = 0; i < std::min(count, operands.size()); ++i)
-      if (operands[i].dtype == DType::f32 && (which == Narrowed::all || operands[i].shape == first))
+      if (operands[i].dtype == DType::f32 &&
+          (which == Narrowed::all || operands[i].shape == first || operands[i].shape == whole))
         operands[i].dtype = type;
   };
   const bool adds = op.kind == OpKind::linear_backward_weight && attributes_of<LinearAttributes>(op).adds;

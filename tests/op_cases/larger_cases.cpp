@@ -37,14 +37,18 @@ void append_elementwise(std::vector<OpCase>& cases) {
   for (const std::int64_t count : {1, 7, 256, 257, 1021, 1025, 4099}) {
     const TensorType type{DType::f32, {count}};
     for (const Activation function :
-         {Activation::relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::sigmoid}) {
-      cases.push_back(drawn(activation_op(type, {function}), {{0, random_values(count, 1, -9, 9)}}));
-      cases.push_back(drawn(activation_backward_op(type, {function})));
+         {Activation::relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::sigmoid,
+          Activation::leaky_relu, Activation::relu6, Activation::hardswish, Activation::hardsigmoid}) {
+      const ActivationAttributes attributes{function, GeluApproximation::none,
+                                            function == Activation::leaky_relu ? 0.25 : 0.0};
+      cases.push_back(drawn(activation_op(type, attributes), {{0, random_values(count, 1, -9, 9)}}));
+      cases.push_back(drawn(activation_backward_op(type, attributes)));
     }
     const ActivationAttributes gelu_tanh{Activation::gelu, GeluApproximation::tanh};
     cases.push_back(drawn(activation_op(type, gelu_tanh), {{0, random_values(count, 1, -9, 9)}}));
     cases.push_back(drawn(activation_backward_op(type, gelu_tanh)));
     for (const bool relu : {false, true}) cases.push_back(drawn(add_op(type, {.relu = relu})));
+    cases.push_back(drawn(multiply_op(type, type)));
     const Op dropout = dropout_op(type, {.p = 0.3, .stream = 4});
     cases.push_back(drawn(dropout));
     cases.push_back(drawn(dropout_backward_op(dropout)));
@@ -112,6 +116,25 @@ void append_convolutions(std::vector<OpCase>& cases, const TensorType& x) {
   }
 }
 
+void append_channels(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t channels = x.shape[3];
+  const Op gated = multiply_op(x, {x.dtype, {x.shape[0], channels}});
+  cases.push_back(drawn(gated));
+  cases.push_back(drawn(multiply_backward_gate_op(gated)));
+  TensorType more = x;
+  more.shape[3] = 12;
+  const Op concat = concat_op(std::vector{x, more, x});
+  cases.push_back(drawn(concat));
+  cases.push_back(drawn(channel_slice_op(concat.outputs[0], 12, {.first = channels})));
+  for (const std::int64_t first : {std::int64_t{0}, channels + 5})
+    cases.push_back(drawn(place_channels_op(x, concat.outputs[0], first, true)));
+  for (const std::int64_t num : {std::int64_t{1}, channels}) {
+    const Op prelu = prelu_op(x, num);
+    cases.push_back(drawn(prelu));
+    cases.push_back(drawn(prelu_backward_op(prelu)));
+  }
+}
+
 void append_images(std::vector<OpCase>& cases) {
   for (const Shape& shape :
        {Shape{1, 1, 1, 1}, Shape{2, 13, 11, 3}, Shape{3, 7, 5, 8}, Shape{2, 17, 19, 37}, Shape{1, 5, 4, 257}}) {
@@ -123,6 +146,7 @@ void append_images(std::vector<OpCase>& cases) {
     append_groupnorms(cases, x);
     append_pools(cases, x);
     append_convolutions(cases, x);
+    append_channels(cases, x);
     cases.push_back(drawn(global_avgpool_op(x)));
     cases.push_back(drawn(global_avgpool_backward_op(global_avgpool_op(x))));
     cases.push_back(drawn(flatten_op(x)));

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tests/op_cases/op_case.h"
+#include "tests/op_cases/placed_cases.h"
 
 namespace trainer {
 
@@ -35,6 +37,11 @@ std::vector<BatchNormCase> batchnorm_cases() {
       {"odd, relu", {f32, {3, 5, 7, 3}}, {.relu = true}},
       {"no weight", {f32, {2, 3, 3, 5}}, {.affine = false}},
       {"no weight, relu", {f32, {2, 3, 3, 5}}, {.affine = false, .relu = true}},
+      {"odd, relu6", {f32, {3, 5, 7, 3}}, {.relu = true, .capped = true}},
+      {"no weight, relu6", {f32, {2, 3, 3, 5}}, {.affine = false, .relu = true, .capped = true}},
+      {"64 channels, relu6", {f32, {2, 2, 3, 64}}, {.relu = true, .capped = true}},
+      {"67 channels, relu6", {f32, {2, 2, 2, 67}}, {.relu = true, .capped = true}},
+      {"many rows, relu6", {f32, {5, 29, 17, 2}}, {.relu = true, .capped = true}},
       {"64 channels", {f32, {2, 2, 3, 64}}, {.eps = 1e-3, .momentum = 0.3, .relu = true}},
       {"67 channels", {f32, {2, 2, 2, 67}}, {.relu = true}},
       {"many rows", {f32, {5, 29, 17, 2}}, {}},
@@ -86,7 +93,9 @@ std::vector<Values> inputs_of(const BatchNormCase& c) {
   inputs.push_back(random_values(c.x.shape[-1], 2));
   inputs.push_back(random_values(c.x.shape[-1], 3, 0.5, 2));
   if (c.attributes.affine) {
-    inputs.push_back(random_values(c.x.shape[-1], 4, 0.5, 1.5));
+    // So large that a third of what ReLU6 is applied to is above 6, or 0.
+    const double large = c.attributes.capped ? 8 : 1;
+    inputs.push_back(random_values(c.x.shape[-1], 4, 0.5 * large, 1.5 * large));
     inputs.push_back(random_values(c.x.shape[-1], 5));
   }
   if (c.attributes.adds) inputs.push_back(random_values(c.x, 6));
@@ -107,6 +116,7 @@ Values apply_batchnorm(const BatchNormCase& c, const std::vector<Values>& inputs
     double value = (inputs[0][i] - moments[channel].mean) / std::sqrt(moments[channel].variance + c.attributes.eps);
     if (c.attributes.affine) value = value * inputs[3][channel] + inputs[4][channel];
     if (c.attributes.adds) value += inputs[at(addend_position(c.attributes))][i];
+    if (c.attributes.capped) value = std::min(value, 6.0);
     y.push_back(c.attributes.relu && value < 0 ? 0 : value);
   }
   return y;
@@ -226,6 +236,7 @@ std::vector<OpCase> batchnorm2d_cases() {
     // Around 1000, one unit of f32 is 6e-5.
     if (c.offset > 0) cases.back().tolerance = 3e-4;
   }
+  append_placed(cases);
   return cases;
 }
 
@@ -240,6 +251,7 @@ std::vector<OpCase> batchnorm2d_normalize_cases() {
     // Around 1000, one unit of f32 is 6e-5.
     if (c.offset > 0) cases.back().tolerance = 3e-4;
   }
+  append_placed(cases);
   return cases;
 }
 
@@ -253,6 +265,7 @@ std::vector<OpCase> batchnorm2d_inference_cases() {
     cases.push_back(
         {c.name, batchnorm2d_inference_op(c.x, c.attributes), inputs, {{apply_batchnorm(c, inputs, moments)}}});
   }
+  append_placed(cases);
   return cases;
 }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tests/op_cases/op_case.h"
 
@@ -43,11 +44,11 @@ struct Forward {
 };
 
 /// `groups`: of a group norm; 0: a batch norm.
-Forward run_forward(Device& device, const Shape& shape, std::int64_t groups, bool affine, bool relu) {
+Forward run_forward(Device& device, const Shape& shape, std::int64_t groups, bool affine, bool relu, bool capped) {
   const TensorType x{DType::f32, shape};
   const std::int64_t channels = shape[3];
   Forward forward{groups > 0 ? groupnorm_op(x, {.groups = groups, .affine = affine, .relu = relu})
-                             : batchnorm2d_op(x, {.affine = affine, .relu = relu}),
+                             : batchnorm2d_op(x, {.affine = affine, .relu = relu, .capped = capped}),
                   numbers_around_their_mean(x, groups > 0 ? channels / groups : 1),
                   {},
                   {},
@@ -57,7 +58,8 @@ Forward run_forward(Device& device, const Shape& shape, std::int64_t groups, boo
   std::vector<Values> inputs = {forward.x};
   if (groups == 0) inputs.insert(inputs.end(), {random_values(channels, 3), random_values(channels, 4, 0.5, 2)});
   if (affine) {
-    forward.parameters.push_back(random_values(channels, 5, -1.5, 1.5));
+    const double large = capped ? 8 : 1;
+    forward.parameters.push_back(random_values(channels, 5, -1.5 * large, 1.5 * large));
     Values bias = random_values(channels, 6);
     for (std::size_t c = 0; c < bias.size(); ++c) bias[c] = c % 3 == 2 ? bias[c] : 0;
     forward.parameters.push_back(bias);
@@ -80,10 +82,13 @@ void for_every_forward(Device& device, Check&& check) {
     const std::int64_t channels = shape[3];
     for (const std::int64_t groups : {std::int64_t{0}, std::int64_t{1}, channels % 4 == 0 ? channels / 4 : channels}) {
       for (const bool affine : {false, true}) {
-        for (const bool relu : {false, true}) {
+        for (const auto& [relu, capped] : {std::pair{false, false}, {true, false}, {true, true}}) {
+          if (groups > 0 && capped) continue;
           INFO(shape.to_string() << ", " << groups << " groups" << (affine ? ", affine" : "")
-                                 << (relu ? ", relu" : ""));
-          const Forward forward = run_forward(device, shape, groups, affine, relu);
+                                 << (capped ? ", relu6"
+                                     : relu ? ", relu"
+                                            : ""));
+          const Forward forward = run_forward(device, shape, groups, affine, relu, capped);
           for (const double y : forward.y) (groups > 0 ? num_tiny_of_groups : num_tiny) += y > 0 && y < 1e-5;
           check(forward);
         }
@@ -102,7 +107,8 @@ Op without_relu(Op op) {
   if (auto* const group_norm = std::get_if<GroupNormAttributes>(&op.attributes)) {
     group_norm->relu = false;
   } else {
-    std::get<BatchNorm2dAttributes>(op.attributes).relu = false;
+    auto& attributes = std::get<BatchNorm2dAttributes>(op.attributes);
+    attributes.relu = attributes.capped = false;
   }
   return op;
 }
@@ -132,8 +138,11 @@ void check_gradient_passes_where_output_was_positive(Device& device) {
     OpCase with{"", backward_op_of(forward.op), {}, {}};
     OpCase without{"", backward_op_of(without_relu(forward.op)), {}, {}};
     const Values dy = random_values(forward.op.inputs[0], 7);
+    const auto* const batch_norm = std::get_if<BatchNorm2dAttributes>(&forward.op.attributes);
+    const bool is_capped = batch_norm != nullptr && batch_norm->capped;
     Values passed;
-    for (std::size_t i = 0; i < dy.size(); ++i) passed.push_back(forward.y[i] > 0 ? dy[i] : 0);
+    for (std::size_t i = 0; i < dy.size(); ++i)
+      passed.push_back(forward.y[i] > 0 && (!is_capped || forward.y[i] < 6) ? dy[i] : 0);
     with.inputs = {dy, forward.x, forward.mean, forward.rstd};
     without.inputs = {passed, forward.x, forward.mean, forward.rstd};
     if (!forward.parameters.empty()) {

@@ -62,7 +62,8 @@ class NetworkDraw {
   }
   std::string one_of(const std::vector<std::string>& texts) { return texts[random_() % texts.size()]; }
   std::string activation() {
-    return one_of({"relu", "relu", "gelu", "{gelu: {approximate: tanh}}", "silu", "tanh", "sigmoid"});
+    return one_of({"relu", "relu", "gelu", "{gelu: {approximate: tanh}}", "silu", "tanh", "sigmoid",
+                   "{leaky_relu: {slope: 0.1}}", "relu6", "hardswish", "hardsigmoid", "prelu"});
   }
 
   /// Layers with names that meet again; `layer` makes one that keeps the shape, with further keys.
@@ -70,12 +71,23 @@ class NetworkDraw {
   std::string branches(const Layer& layer) {
     const std::string n = std::to_string(++num_branches_);
     const std::string first = layer(", name: a" + n) + ", " + activation() + ", ";
-    switch (random_() % 3) {
+    switch (random_() % 6) {
       case 0:
         return first + layer(", name: b" + n) + ", {add: {from: [a" + n + ", b" + n + "]}}";
       case 1:  // one value read three times, and a sum of three
         return first + layer(", name: b" + n) + ", " + layer(", name: c" + n + ", from: a" + n) + ", {add: {from: [b" +
                n + ", c" + n + ", a" + n + "]}}, relu";
+      case 2:  // side by side, one of them twice as a part of two
+        return first + layer(", name: b" + n) + ", {concat: {from: [a" + n + ", b" + n + "], name: c" + n + "}}, " +
+               layer("") + ", {tanh: {name: d" + n + "}}, {concat: {from: [d" + n + ", c" + n + ", a" + n + "]}}, " +
+               layer("");
+      case 3:  // a branch by another
+        return first + layer(", name: b" + n) + ", {hardsigmoid: {name: g" + n + "}}, {multiply: {from: [b" + n +
+               ", g" + n + ", a" + n + "]}}";
+      case 4:  // what a concatenation has is read by nothing else, and what it makes by several
+        return first + layer(", name: b" + n) + ", " + layer(", name: c" + n + ", from: a" + n) +
+               ", {concat: {from: [c" + n + ", b" + n + "], name: d" + n + "}}, " + layer(", name: e" + n) + ", " +
+               layer(", name: f" + n + ", from: d" + n) + ", {add: {from: [e" + n + ", f" + n + "]}}";
       default:  // from inside a block to what stands before it
         return first + "{sequential: {name: s" + n + ", layers: [" + layer(", name: in") + ", {add: {from: [in, a" + n +
                "], name: sum}}]}}, {tanh: {name: t" + n + "}}, {add: {from: [t" + n + ", s" + n + ".in, s" + n +
@@ -119,12 +131,23 @@ class NetworkDraw {
     return one_of({"batchnorm2d, ", "", "{groupnorm: {groups: 2}}, ", "{groupnorm: {groups: " + width + "}}, ",
                    "{instancenorm2d: {affine: true}}, ", "instancenorm2d, "});
   }
+  /// Squeeze and excite: each channel by a number that is made of its image.
+  std::string gated(const std::string& width) {
+    const std::string n = std::to_string(++num_branches_);
+    return "{conv2d: {out: " + width + ", kernel: 1, name: x" + n + "}}, {prelu: {num: " + width + ", name: y" + n +
+           "}}, global_avgpool, {linear: {out: 3}}, relu, {linear: {out: " + width + "}}, {" +
+           one_of({"sigmoid", "hardsigmoid"}) + ": {name: g" + n + "}}, {multiply: {from: [" + one_of({"x", "y"}) + n +
+           ", g" + n + "]}}";
+  }
   std::string image_layers() {
     const std::string width = one_of({"4", "6", "8"});
     std::string text = convolution(width) + ", " + norm(width) + activation() + ", ";
     for (unsigned count = random_() % 3; count > 0; --count) {
       const std::string block = convolution(width) + ", batchnorm2d, relu, " + convolution(width) + ", batchnorm2d";
-      switch (random_() % 6) {
+      switch (random_() % 7) {
+        case 6:
+          text += gated(width) + ", ";
+          break;
         case 0:
           text += "{residual: {layers: [" + block + "]}}, relu, ";
           break;

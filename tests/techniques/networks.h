@@ -79,6 +79,30 @@ model:
     - silu
     - linear: {out: 4}
 )"},
+      {"branches", R"(
+data: {type: synthetic, shape: [8, 8, 3], classes: 4, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu6: {name: stem}
+    - conv2d: {out: 12, kernel: 3, padding: 1, groups: 6, bias: false}
+    - batchnorm2d
+    - hardswish: {name: wide}
+    - global_avgpool
+    - linear: {out: 4}
+    - prelu
+    - linear: {out: 12}
+    - hardsigmoid: {name: gate}
+    - multiply: {from: [wide, gate]}
+    - conv2d: {out: 6, kernel: 1}
+    - leaky_relu: {slope: 0.2, name: narrow}
+    - concat: {from: [narrow, stem]}
+    - conv2d: {out: 5, kernel: 3}
+    - prelu: {num: 5}
+    - flatten
+    - linear: {out: 4}
+)"},
       {"regression", R"(
 data: {type: synthetic, shape: [9], target_type: numeric, samples: 22, validation_samples: 6}
 model: {layers: [linear: {out: 20}, silu, linear: {out: 20}, sigmoid, linear: {out: 1}]}

@@ -135,7 +135,26 @@ LayerKind activation(Activation function, const std::string& name, std::string h
            "Which formula is used"));
     kind.example = "gelu: {approximate: tanh}";
   }
+  if (function == Activation::leaky_relu) {
+    std::get<ActivationSpec>(kind.initial).slope = 0.01;
+    kind.fields.push_back(
+        of(&ActivationSpec::slope, "slope", number(), "Of what is below 0").also_called({"negative_slope", "alpha"}));
+    kind.example = "leaky_relu: {slope: 0.1}";
+  }
   return kind;
+}
+
+LayerKind prelu() {
+  using Spec = PreluSpec;
+  return {"prelu",
+          "x where it is above 0, else x times a learned slope",
+          "prelu: {num: 32}",
+          Spec{},
+          {
+              of(&Spec::init, "init", number(), "What the slopes start as"),
+              of(&Spec::num, "num", integer(1), "How many slopes: 1, or one for each channel")
+                  .also_called({"num_parameters"}),
+          }};
 }
 
 template <class Spec>
@@ -232,6 +251,11 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(activation(Activation::silu, "silu", "x sigmoid(x)"));
   kinds.push_back(activation(Activation::tanh, "tanh", "Hyperbolic tangent"));
   kinds.push_back(activation(Activation::sigmoid, "sigmoid", "1 / (1 + exp(−x))"));
+  kinds.push_back(activation(Activation::leaky_relu, "leaky_relu", "x where it is above 0, else slope · x"));
+  kinds.push_back(activation(Activation::relu6, "relu6", "min(max(x, 0), 6)"));
+  kinds.push_back(activation(Activation::hardswish, "hardswish", "x relu6(x + 3) / 6"));
+  kinds.push_back(activation(Activation::hardsigmoid, "hardsigmoid", "relu6(x + 3) / 6"));
+  kinds.push_back(prelu());
   kinds.push_back(maxpool2d());
   kinds.push_back(avgpool2d());
   kinds.push_back({"global_avgpool",
@@ -243,6 +267,11 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(dropout());
   kinds.push_back(
       several("add", "Sum of the outputs of several layers, of one shape", "add: {from: [left, right]}", AddSpec{}));
+  kinds.push_back(several(
+      "multiply", "Product of the outputs of several layers, of one shape; (C) behind (H, W, C) gates each pixel",
+      "multiply: {from: [features, gate]}", MultiplySpec{}));
+  kinds.push_back(several("concat", "Channels of the outputs of several layers, one behind the other",
+                          "concat: {from: [left, right]}", ConcatSpec{}));
   kinds.push_back(residual());
   kinds.push_back(sequential());
   kinds.push_back(repeat());
