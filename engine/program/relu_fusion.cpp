@@ -35,6 +35,17 @@ bool* relu_switch(Op& op) {
   }
 }
 
+/// The same for ReLU6.
+bool* cap_switch(Op& op) {
+  if (op.kind != OpKind::batchnorm2d && op.kind != OpKind::batchnorm2d_inference) return nullptr;
+  auto& attributes = std::get<BatchNorm2dAttributes>(op.attributes);
+  return attributes.adds ? nullptr : &attributes.capped;
+}
+
+bool is_relu6(const Op& op) {
+  return op.kind == OpKind::activation && attributes_of<ActivationAttributes>(op).function == Activation::relu6;
+}
+
 bool is_relu(const Op& op) {
   return op.kind == OpKind::activation && attributes_of<ActivationAttributes>(op).function == Activation::relu;
 }
@@ -74,11 +85,14 @@ void fuse_relu(Graph& graph) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     GraphNode& node = graph.nodes[n];
     for (ValueId& input : node.inputs) input = renamed[input];
-    if (is_relu(node.op) && num_uses[node.inputs[0]] == 1 && producer[node.inputs[0]] >= 0) {
+    if ((is_relu(node.op) || is_relu6(node.op)) && num_uses[node.inputs[0]] == 1 && producer[node.inputs[0]] >= 0) {
       GraphNode& before = kept[place[producer[node.inputs[0]]]];
-      bool* relu = relu_switch(before.op);
-      if (relu != nullptr && !*relu && before.outputs[0] == node.inputs[0]) {
+      bool* const relu = relu_switch(before.op);
+      bool* const cap = is_relu6(node.op) ? cap_switch(before.op) : nullptr;
+      const bool takes_it = relu != nullptr && !*relu && (cap != nullptr || !is_relu6(node.op));
+      if (takes_it && before.outputs[0] == node.inputs[0]) {
         *relu = true;
+        if (cap != nullptr) *cap = true;
         renamed[node.outputs[0]] = node.inputs[0];
         num_uses[node.inputs[0]] = num_uses[node.outputs[0]];
         continue;

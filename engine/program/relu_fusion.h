@@ -24,9 +24,9 @@ namespace trainer {
 /// Moves ReLU that only a max-pooling of at most 255 elements reads into the pooling. Runs on the forward graph.
 void fuse_relu_into_pooling(Graph& graph, bool enabled = true);
 
-/// Lets linear, conv2d, batchnorm2d, groupnorm, add and maxpool2d apply the ReLU that follows them, where nothing else
-/// reads their result: one pass over the activation and one buffer less. Runs on the forward graph, after
-/// fuse_relu_into_pooling() and before differentiate().
+/// Lets linear, conv2d, batchnorm2d, groupnorm, add and maxpool2d apply the ReLU that follows them, and batchnorm2d
+/// ReLU6, where nothing else reads their result: one pass over the activation and one buffer less. Runs on the forward
+/// graph, after fuse_relu_into_pooling() and before differentiate().
 void fuse_relu(Graph& graph);
 
 }  // namespace trainer
