@@ -5,6 +5,7 @@
 
 #include "engine/memory/rounding.h"
 #include "engine/program/chunked_loss.h"
+#include "engine/program/concat_placement.h"
 #include "engine/program/fusion.h"
 #include "engine/program/linear_fusion.h"
 #include "engine/program/mask_reads.h"
@@ -144,6 +145,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     }
     apply_recompute(graph, device, recompute);
     fuse_residuals(graph, experiment.memory.in_place);
+    place_concatenated(graph, experiment.memory.in_place);
     apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
     const std::string suffix = batch_size == schedule.batch_size() ? "" : ", odd last batch";
     Program::MicroBatch micro_batch;
@@ -163,6 +165,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   for (std::int64_t batch_size : eval_sizes) {
     Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, device);
     fuse_residuals(graph, experiment.memory.in_place);
+    place_concatenated(graph, experiment.memory.in_place);
     const bool is_whole = batch_size == schedule.eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "engine/graph/graph.h"
+
+namespace trainer {
+
+// Note [Concatenation in place]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// A concatenation copies its parts into one tensor. A part that nothing else reads can be written there at once, by an
+// op that can be placed (Note [Placed outputs] in engine/ops/placed.h); only the others are copied:
+//
+//   batchnorm2d (relu)   → a                      batchnorm2d (relu)   → y[…, a]
+//   conv_transpose2d     → b                →     conv_transpose2d     → b
+//   concat (a, b)        → y                      place_channels (b)   → y[…, b]
+//
+// Where the copy is made a and y are held side by side no more, and a is written once and not read. But y is there from
+// its first part on, which may be long before its last one: a U-Net's first skip waits for all of the inner levels. So
+// the parts that are placed are those behind the earliest one from which on no moment holds more than the copying
+// version holds at its worst up to and with the copy, by the sizes of what is alive. The same holds for a concatenation
+// that the backward pass makes again, where a skip is often read by nothing else.
+//
+// The numbers written are the same. What a part's layer computes is then stored in a buffer that bears the
+// concatenation's name.
+
+/// Places parts of concatenations. Runs on the nodes as they will run: after apply_recompute() and fuse_residuals().
+void place_concatenated(Graph& graph, bool in_place);
+
+}  // namespace trainer
