@@ -36,10 +36,11 @@ class Error : public std::runtime_error {
 /// One mistake in a configuration, told as a compiler tells it (engine/config/diagnostic.h).
 struct Diagnostic {
   SourceLocation location;
-  std::string message;      ///< what is wrong: "unknown key 'batch_sise'"
-  std::string expectation;  ///< what would be right: "an integer from 1 to 10"; may be empty
-  std::string suggestion;   ///< the nearest right word, shown as "did you mean '…'?"; may be empty
-  std::string source_line;  ///< the line the location points into; empty where unknown
+  std::string message;                      ///< what is wrong: "unknown key 'batch_sise'"
+  std::string expectation;                  ///< what would be right: "an integer from 1 to 10"; may be empty
+  std::string suggestion;                   ///< the nearest right word, shown as "did you mean '…'?"; may be empty
+  std::string source_line;                  ///< the line the location points into; empty where unknown
+  std::vector<std::string> use_lines = {};  ///< likewise of location.used_at, of its own and so on
 };
 
 /// Wrong usage or configuration. what() is a message or, where there are diagnostics, their text.

@@ -106,6 +106,14 @@ std::string check_json(const CheckFindings& findings) {
                     {"warnings", findings.warnings}});
 }
 
+/// Where the block or the model's file that a place stands in is used, from the inside out.
+nlohmann::ordered_json uses_json(const SourceLocation& location) {
+  nlohmann::ordered_json uses = nlohmann::ordered_json::array();
+  for (const SourceLocation* use = location.used_at.get(); use != nullptr; use = use->used_at.get())
+    uses.push_back({{"file", use->file}, {"line", use->line}, {"column", use->column}, {"length", use->length}});
+  return uses;
+}
+
 /// Lines and columns are from 1; 0: a word of the command line, which is then the file.
 std::string mistakes_json(const Error& error) {
   nlohmann::ordered_json mistakes = nlohmann::ordered_json::array();
@@ -118,7 +126,8 @@ std::string mistakes_json(const Error& error) {
                           {"length", one.location.length},
                           {"message", one.message},
                           {"expected", one.expectation},
-                          {"suggestion", one.suggestion}});
+                          {"suggestion", one.suggestion},
+                          {"used_at", uses_json(one.location)}});
   }
   if (mistakes.empty()) mistakes.push_back({{"message", error.what()}});
   return json_text({{"event", "check"}, {"valid", false}, {"mistakes", mistakes}});

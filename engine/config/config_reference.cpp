@@ -85,6 +85,10 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return fmt::format("{{{}: {}}}", rule.forms.front().name, example_value(rule.forms.front().rule, ""));
     case ValueKind::layers:
       return "[flatten, linear: {out: 10}]";
+    case ValueKind::named_values:
+      return "{depth: 50}";
+    case ValueKind::blocks:
+      return "{hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
   }
   return "";
 }
@@ -118,8 +122,10 @@ std::string explain_layer(const LayerKind& kind) {
     text += fmt::format("  {:<20} {}\n", "", field.help);
   }
   text += fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
-  return text + fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several() ? "list of texts" : "text",
-                            kind.takes_several() ? "required" : "none", "", from_help(kind));
+  text += fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several() ? "list of texts" : "text",
+                      kind.takes_several() ? "required" : "none", "", from_help(kind));
+  if (kind.name == "repeat") text += fmt::format("  {:<20} text; none\n  {:<20} {}\n", "as", "", as_help);
+  return text + fmt::format("  {:<20} true, false or an expression; true\n  {:<20} {}\n", "when", "", when_help);
 }
 
 std::string explain_layer_list() {
@@ -291,7 +297,9 @@ std::string explain_key(std::string_view key) {
     initial.spec = kind->initial;
     return explain(field, fmt::format("{} of the layer {}", field.key, kind->name), initial, kind->example);
   }
-  if (key.substr(dot + 1) == "name" || key.substr(dot + 1) == "from") return explain_layer(*kind);
+  const std::string rest(key.substr(dot + 1));
+  const std::vector<std::string> keys = kind->keys();
+  if (std::find(keys.begin(), keys.end(), rest) != keys.end()) return explain_layer(*kind);
   refuse_key(key);
 }
 
@@ -318,7 +326,9 @@ std::string config_reference_markdown() {
       "`name`: letters, digits, `_` and `-`, unlike its neighbours', and `from`: the name of a layer before it, whose "
       "output it takes instead of that of the layer right before it. A name is sought among the layers of the same "
       "list, "
-      "then of the list around it; `block.conv` is a layer in another one, `input` the model's input.\n\n";
+      "then of the list around it; `block.conv` is a layer in another one, `input` the model's input and `in` that of "
+      "the list. `when` leaves a layer out where it is 0 or false. A `repeat` with `as: i` writes its copies into the "
+      "list where it stands, with `${i}` from 0.\n\n";
   for (const LayerKind& kind : layer_kinds()) {
     text += fmt::format("#### `{}`\n\n{}. Example: `{}`\n\n", kind.name, kind.help, kind.example);
     if (kind.fields.empty()) continue;

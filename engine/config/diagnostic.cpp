@@ -46,6 +46,37 @@ Excerpt excerpt(std::string_view line, std::size_t column) {
   return result;
 }
 
+/// A line with a caret below it, each after a newline; nothing of an empty line.
+std::string pointed_line(const SourceLocation& location, const std::string& source_line) {
+  if (source_line.empty()) return "";
+  const std::string number = location.line == 0 ? "" : fmt::format("{:>3} ", location.line);
+  const auto [line, column] = excerpt(source_line, static_cast<std::size_t>(location.column - 1));
+  const std::size_t room = num_code_points(line) > column ? num_code_points(line) - column : 1;
+  const std::size_t length = std::clamp<std::size_t>(static_cast<std::size_t>(location.length), 1, room);
+  return fmt::format("\n  {}| {}\n  {:{}}| {:{}}^{}", number, line, "", number.size(), "", column,
+                     std::string(length - 1, '~'));
+}
+
+/// What used the place, from the inside out; of many the first and the last.
+std::string uses_of(const Diagnostic& diagnostic) {
+  constexpr std::size_t most_told = 4;
+  std::vector<const SourceLocation*> uses;
+  for (auto use = diagnostic.location.used_at.get(); use != nullptr; use = use->used_at.get()) uses.push_back(use);
+  std::string text;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (uses.size() > most_told && i + 1 == most_told) {
+      text += fmt::format("\n  and so on, {} more", uses.size() - most_told);
+      i = uses.size() - 1;
+    }
+    const SourceLocation& use = *uses[i];
+    text += "\n  used here: ";
+    text += use.line == 0 ? fmt::format("argument '{}'", shortened(use.file))
+                          : fmt::format("{}:{}:{}", use.file, use.line, use.column);
+    if (i < diagnostic.use_lines.size()) text += pointed_line(use, diagnostic.use_lines[i]);
+  }
+  return text;
+}
+
 std::string line_of_file(const std::string& file, int line) {
   std::ifstream stream(file);
   std::string text;
@@ -68,17 +99,10 @@ std::string render(const Diagnostic& diagnostic) {
     text = fmt::format("{}:{}:{}: error: ", location.file, location.line, location.column);
   }
   text += diagnostic.message;
-  if (!diagnostic.source_line.empty()) {
-    const std::string number = is_argument ? "" : fmt::format("{:>3} ", location.line);
-    const auto [line, column] = excerpt(diagnostic.source_line, static_cast<std::size_t>(location.column - 1));
-    const std::size_t room = num_code_points(line) > column ? num_code_points(line) - column : 1;
-    const std::size_t length = std::clamp<std::size_t>(static_cast<std::size_t>(location.length), 1, room);
-    text += fmt::format("\n  {}| {}\n  {:{}}| {:{}}^{}", number, line, "", number.size(), "", column,
-                        std::string(length - 1, '~'));
-  }
+  text += pointed_line(location, diagnostic.source_line);
   if (!diagnostic.expectation.empty()) text += "\n  expected: " + diagnostic.expectation;
   if (!diagnostic.suggestion.empty()) text += "\n  did you mean '" + diagnostic.suggestion + "'?";
-  return text;
+  return text + uses_of(diagnostic);
 }
 
 std::string located_text(const SourceLocation& location, std::string_view message) {
@@ -113,9 +137,12 @@ ConfigError config_error(std::vector<Diagnostic> diagnostics, std::size_t most_s
 
 ConfigError located_error(const SourceLocation& location, std::string_view message, std::string_view expectation,
                           std::string_view suggestion) {
-  std::string line = location.line == 0 ? location.file : line_of_file(location.file, location.line);
-  return config_error(
-      {Diagnostic{location, std::string(message), std::string(expectation), std::string(suggestion), line}});
+  const auto line_at = [](const SourceLocation& at) { return at.line == 0 ? at.file : line_of_file(at.file, at.line); };
+  Diagnostic diagnostic{location, std::string(message), std::string(expectation), std::string(suggestion),
+                        line_at(location)};
+  for (auto use = location.used_at.get(); use != nullptr; use = use->used_at.get())
+    diagnostic.use_lines.push_back(line_at(*use));
+  return config_error({std::move(diagnostic)});
 }
 
 }  // namespace trainer

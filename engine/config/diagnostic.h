@@ -17,6 +17,12 @@ namespace trainer {
 ///       expected: one of batch_size, epochs, …
 ///       did you mean 'batch_size'?
 ///
+/// Where the place stands in a block or a model's file, what uses it follows, with its line, from the inside out:
+///
+///       used here: mnist.yaml:5:7
+///       5 |     - bottleneck: {width: 64}
+///         |       ^~~~~~~~~~
+///
 /// A location with line 0 is a command-line argument and starts with "argument 'train.batch_sise=64': error: …".
 /// A long line is cut to a window around the caret.
 std::string render(const Diagnostic& diagnostic);

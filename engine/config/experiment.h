@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -182,6 +184,8 @@ struct Experiment {
   TrainConfig train;
   CheckpointConfig checkpoint;
   std::string output;         ///< output; runs/${name} by default
+  /// Keys whose values expressions compute with: what another value of such a key changes is not known.
+  std::set<std::string, std::less<>> computed_from;
   std::string config_path;    ///< the file the experiment was read from; relative data paths are tried from the
                               ///< working directory
   std::string resolved_json;  ///< every key with its value, as `config show --json` prints and events carry

@@ -96,6 +96,10 @@ std::vector<Json> forms_of(const Rule& rule) {
     }
     case ValueKind::layers:
       return {{{"$ref", "#/$defs/layers"}}};
+    case ValueKind::named_values:
+      return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/named_value"}}}}};
+    case ValueKind::blocks:
+      return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/block"}}}}};
   }
   return {};
 }
@@ -167,6 +171,39 @@ Json section_schema(const Section& section) {
   return {{"description", section.help}, {"anyOf", forms}};
 }
 
+Json condition_schema() {
+  return {{"description", when_help},
+          {"anyOf", {{{"type", {"boolean", "integer", "null"}}}, {{"$ref", "#/$defs/reference"}}}}};
+}
+
+/// Blocks, what they are given, and how they are used: any name that no kind of layer has.
+void add_block_definitions(Json& definitions) {
+  const Json name{{"type", "string"},
+                  {"pattern", "^([A-Za-z_][A-Za-z0-9_]*|\\$\\{[^}]+\\})$"},
+                  {"not", {{"enum", layer_kind_names()}}}};
+  const Json value{{"type", {"string", "number", "boolean", "null"}}};
+  const Json described{
+      {"type", "object"},
+      {"properties", {{"default", value}, {"one_of", {{"type", "array"}, {"items", value}, {"minItems", 1}}}}},
+      {"additionalProperties", false}};
+  definitions["named_value"] = value;
+  definitions["block"] = {
+      {"type", "object"},
+      {"properties",
+       {{"parameters", {{"type", {"object", "null"}}, {"additionalProperties", {{"anyOf", {value, described}}}}}},
+        {"layers", {{"$ref", "#/$defs/layers"}}}}},
+      {"required", {"layers"}},
+      {"additionalProperties", false}};
+  definitions["use"] = {
+      {"anyOf",
+       {name,
+        {{"type", "object"},
+         {"propertyNames", name},
+         {"minProperties", 1},
+         {"maxProperties", 1},
+         {"additionalProperties", {{"type", {"object", "null"}}, {"additionalProperties", value}}}}}}};
+}
+
 Json layer_schema(const LayerKind& kind) {
   LayerSpec initial;
   initial.spec = kind.initial;
@@ -184,6 +221,12 @@ Json layer_schema(const LayerKind& kind) {
   if (kind.max_inputs != any_number) several["maxItems"] = kind.max_inputs;
   properties["from"] = kind.takes_several() ? several : layer_name;
   properties["from"]["description"] = from_help(kind);
+  properties["when"] = condition_schema();
+  if (kind.name == "repeat") {
+    const Json name_schema{{"type", "string"}, {"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}};
+    properties["as"] = name_schema;
+    properties["as"]["description"] = as_help;
+  }
   if (kind.takes_several()) required.push_back("from");
   Json keys{{"type", kind.has_required_key() ? Json("object") : Json{"object", "null"}},
             {"properties", properties},
@@ -208,10 +251,12 @@ std::string config_json_schema() {
     layer_forms.push_back({{"$ref", "#/$defs/" + kind.name}});
   }
   layer_forms.insert(layer_forms.begin(), Json{{"enum", words}});
+  layer_forms.push_back({{"$ref", "#/$defs/use"}});
   Json definitions{{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}},
                    {"layers", {{"type", "array"}, {"items", {{"$ref", "#/$defs/layer"}}}}},
                    {"layer", {{"anyOf", layer_forms}}}};
   for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
+  add_block_definitions(definitions);
   schema["$defs"] = definitions;
   return json_text(schema, 2) + "\n";
 }

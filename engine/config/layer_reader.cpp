@@ -58,6 +58,9 @@ class LayerReader {
         sources_.report(name_mark_, fmt::format("two layers of this list are called '{}'", layer.name),
                         "a name of its own");
       }
+      if (layer.name == "in") {
+        sources_.report(name_mark_, "'in' already stands for the input of each list of layers", "another name");
+      }
       if (key == "model.layers" && (layer.name == "input" || layer.name == "loss")) {
         sources_.report(name_mark_, fmt::format("the model's {0} is already called '{0}'", layer.name), "another name");
       }
@@ -94,7 +97,7 @@ class LayerReader {
     if (kind == nullptr) {
       const std::vector<std::string> names = layer_kind_names();
       sources_.report(mark, fmt::format("unknown layer '{}'", shortened(name)),
-                      fmt::format("one of {}", fmt::join(names, ", ")), layer_suggestion(name));
+                      fmt::format("one of {}", fmt::join(names, ", ")), suggest_layer(name, of_features_));
       return false;
     }
     layer.kind = kind->name;
@@ -107,46 +110,6 @@ class LayerReader {
   void follow_rank(std::string_view kind) {
     if (kind == "linear" || kind == "flatten" || kind == "global_avgpool" || kind == "batchnorm1d") of_features_ = true;
     if (kind == "conv2d" || kind == "batchnorm2d" || kind == "maxpool2d" || kind == "avgpool2d") of_features_ = false;
-  }
-
-  std::string layer_suggestion(const std::string& name) const {
-    std::string lower = name;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    std::erase(lower, '_');
-    std::erase(lower, '-');
-    constexpr std::pair<std::string_view, std::string_view> synonyms[] = {{"dense", "linear"},
-                                                                          {"fc", "linear"},
-                                                                          {"conv", "conv2d"},
-                                                                          {"swish", "silu"},
-                                                                          {"leakyrelu", "leaky_relu"},
-                                                                          {"lrelu", "leaky_relu"},
-                                                                          {"hswish", "hardswish"},
-                                                                          {"hardsilu", "hardswish"},
-                                                                          {"hsigmoid", "hardsigmoid"},
-                                                                          {"cat", "concat"},
-                                                                          {"concatenate", "concat"},
-                                                                          {"mul", "multiply"},
-                                                                          {"product", "multiply"},
-                                                                          {"gate", "multiply"},
-                                                                          {"sum", "add"},
-                                                                          {"plus", "add"},
-                                                                          {"maxpool", "maxpool2d"},
-                                                                          {"ln", "layernorm"},
-                                                                          {"gn", "groupnorm"},
-                                                                          {"groupnormalization", "groupnorm"},
-                                                                          {"instancenorm", "instancenorm2d"},
-                                                                          {"maxpooling2d", "maxpool2d"},
-                                                                          {"avgpool", "avgpool2d"},
-                                                                          {"avgpooling2d", "avgpool2d"},
-                                                                          {"gap", "global_avgpool"},
-                                                                          {"globalavgpool2d", "global_avgpool"},
-                                                                          {"adaptiveavgpool2d", "global_avgpool"},
-                                                                          {"globalavgpool", "global_avgpool"}};
-    if (lower == "bn" || lower == "batchnorm") return of_features_ ? "batchnorm1d" : "batchnorm2d";
-    for (const auto& [word, kind] : synonyms) {
-      if (lower == word) return std::string(kind);
-    }
-    return std::string(nearest(name, layer_kind_names()));
   }
 
   void report_several_keys(const Node& node) {
@@ -219,6 +182,7 @@ class LayerReader {
 
   bool read_name(const MapEntry& entry, LayerSpec& layer) {
     name_mark_ = entry.value.mark;
+    if (entry.value.is_broken) return false;
     if (entry.value.kind != NodeKind::scalar || entry.value.text.empty() || !is_layer_name(entry.value.text)) {
       sources_.report(entry.value.mark, fmt::format("'{}' is no name for a layer", shortened(entry.value.text)),
                       "letters, digits, '_' and '-', not digits alone");
@@ -241,6 +205,9 @@ class LayerReader {
              });
     };
     layer.from_location = sources_.location(value.mark);
+    if (value.is_broken ||
+        std::any_of(value.items.begin(), value.items.end(), [](const Node& n) { return n.is_broken; }))
+      return false;
     if (!kind.takes_several()) {
       if (!is_path(value)) return refuse(value.mark, "'from' names no layer");
       layer.from = {value.text};
@@ -359,6 +326,46 @@ Node node_of_layer(const LayerSpec& layer) {
 }
 
 }  // namespace
+
+std::string suggest_layer(const std::string& name, bool of_features) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::erase(lower, '_');
+  std::erase(lower, '-');
+  constexpr std::pair<std::string_view, std::string_view> synonyms[] = {{"dense", "linear"},
+                                                                        {"fc", "linear"},
+                                                                        {"conv", "conv2d"},
+                                                                        {"swish", "silu"},
+                                                                        {"leakyrelu", "leaky_relu"},
+                                                                        {"lrelu", "leaky_relu"},
+                                                                        {"hswish", "hardswish"},
+                                                                        {"hardsilu", "hardswish"},
+                                                                        {"hsigmoid", "hardsigmoid"},
+                                                                        {"cat", "concat"},
+                                                                        {"concatenate", "concat"},
+                                                                        {"mul", "multiply"},
+                                                                        {"product", "multiply"},
+                                                                        {"gate", "multiply"},
+                                                                        {"sum", "add"},
+                                                                        {"plus", "add"},
+                                                                        {"maxpool", "maxpool2d"},
+                                                                        {"ln", "layernorm"},
+                                                                        {"gn", "groupnorm"},
+                                                                        {"groupnormalization", "groupnorm"},
+                                                                        {"instancenorm", "instancenorm2d"},
+                                                                        {"maxpooling2d", "maxpool2d"},
+                                                                        {"avgpool", "avgpool2d"},
+                                                                        {"avgpooling2d", "avgpool2d"},
+                                                                        {"gap", "global_avgpool"},
+                                                                        {"globalavgpool2d", "global_avgpool"},
+                                                                        {"adaptiveavgpool2d", "global_avgpool"},
+                                                                        {"globalavgpool", "global_avgpool"}};
+  if (lower == "bn" || lower == "batchnorm") return of_features ? "batchnorm1d" : "batchnorm2d";
+  for (const auto& [word, kind] : synonyms) {
+    if (lower == word) return std::string(kind);
+  }
+  return std::string(nearest(name, layer_kind_names()));
+}
 
 std::vector<LayerSpec> read_layers(const Node& node, const std::string& key, SourceSet& sources) {
   return LayerReader(sources).read_list(node, key);

@@ -46,8 +46,10 @@ Node resolved_tree(const Experiment& experiment) {
 Experiment parse_experiment(std::string_view text, const std::string& file_name,
                             const std::vector<std::string>& overrides) {
   SourceSet sources;
-  const Node root = compose_config(sources, text, file_name, overrides);
+  ComposedConfig composed = compose_config(sources, text, file_name, overrides);
+  const Node& root = composed.root;
   Experiment experiment;
+  experiment.computed_from = std::move(composed.computed_from);
   experiment.config_path = file_name;
   const ExperimentKeys given = read_experiment(root, experiment, sources);
   experiment.data.location = sources.location(given.mark("data"));

@@ -45,9 +45,9 @@ SearchedKey parse_searched_key(const std::string& text) {
   return searched;
 }
 
-Maximum find_maximum_of(const FitRequest& request, const SearchedKey& searched, Planner& planner,
-                        std::int64_t capacity) {
-  const IntegerRange allowed = integer_range_of(searched.key);
+Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment, const SearchedKey& searched,
+                        Planner& planner, std::int64_t capacity) {
+  const IntegerRange allowed = integer_range_of(searched.key, experiment.layers);
   const std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
   const auto load_with = [&](std::int64_t value) {
     std::vector<std::string> overrides = request.overrides;
@@ -57,10 +57,13 @@ Maximum find_maximum_of(const FitRequest& request, const SearchedKey& searched, 
   // A place that is not in this model is a mistake, and no value of it fits.
   const Experiment first = load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
   const DataDescription data = describe_data(first.data, first.seed);
+  // What an expression makes of a value need not grow with it.
+  const bool is_computed = searched.key.starts_with("model.with.") || searched.key.starts_with("model.blocks.") ||
+                           first.computed_from.contains(searched.key);
   const bool changes_data = searched.key.starts_with("data.") || searched.key == "seed";
   const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
     try {
-      Candidate candidate{load_with(value), data};
+      Candidate candidate{load_with(value), data, is_computed};
       if (changes_data) candidate.data = describe_data(candidate.experiment.data, candidate.experiment.seed);
       return candidate;
     } catch (const ConfigError&) {
@@ -110,7 +113,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.rates_source = target.rates.source;
   Planner planner(*target.device, target.rates, request.watch);
   if (!request.max.empty()) {
-    findings.maximum = find_maximum_of(request, parse_searched_key(request.max), planner, findings.capacity);
+    findings.maximum = find_maximum_of(request, experiment, parse_searched_key(request.max), planner, findings.capacity);
     return findings;
   }
   const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);

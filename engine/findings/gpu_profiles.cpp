@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/config/shipped_configs.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/errors.h"
 
@@ -14,22 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty where there is no such folder.
-fs::path profile_folder() {
-  std::error_code ignored;
-  const fs::path executable_folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& folder :
-       {fs::path("configs/gpus"), (executable_folder / "../../configs/gpus").lexically_normal(),
-        (executable_folder / "../share/trainer/configs/gpus").lexically_normal()}) {
-    if (fs::is_directory(folder, ignored)) return folder;
-  }
-  return {};
-}
-
 std::vector<fs::path> profile_files() {
   std::vector<fs::path> files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(profile_folder(), error)) {
+  for (const auto& entry : fs::directory_iterator(find_shipped_config("gpus"), error)) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());

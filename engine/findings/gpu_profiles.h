@@ -14,8 +14,7 @@ GpuProfile find_gpu_profile(const std::string& name_or_path);
 /// What `--gpu` takes instead of the path of a shipped profile: "h200".
 std::string short_name(const GpuProfile& profile);
 
-/// All files of configs/gpus/, by name. The folder is sought below the working directory, in the repository that the
-/// executable was built in, and in share/trainer/ beside the executable's folder.
+/// All files of configs/gpus/ (see engine/config/shipped_configs.h), by name.
 std::vector<GpuProfile> shipped_gpu_profiles();
 
 }  // namespace trainer

@@ -280,6 +280,7 @@ ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::st
 
 ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers, const std::string& prefix,
                      ValueId input) {
+  builder.add_input(prefix.empty() ? "in" : prefix + ".in", input);
   ValueId value = input;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::string path = prefix;

@@ -163,6 +163,47 @@ TEST_CASE("repeats of repeats are counted before they are written out") {
             "more than 100000 layers once every repeat is written out"));
 }
 
+TEST_CASE("blocks that use blocks are counted before they fill memory, also where they leave nothing") {
+  std::string doubling = "model:\n  layers: [b0]\n  blocks:\n    b18: {layers: [LAST]}\n";
+  for (int i = 0; i < 18; ++i) {
+    const std::string next = "b" + std::to_string(i + 1);
+    doubling += "    b" + std::to_string(i) + ": {layers: [" + next + ", " + next + "]}\n";
+  }
+  const auto ending_in = [&](const std::string& last) {
+    std::string text = doubling;
+    return text.replace(text.find("LAST"), 4, last);
+  };
+  CHECK(has(refused(ending_in("relu")), "more than 100000 values once blocks and repeats are written out"));
+  CHECK(has(refused(ending_in("'relu': {when: false}")), "more than 100000 values"));
+  std::string chain = "model:\n  layers: [c0]\n  blocks:\n    c900: {layers: [relu]}\n";
+  for (int i = 0; i < 900; ++i)
+    chain += "    c" + std::to_string(i) + ": {layers: [c" + std::to_string(i + 1) + "]}\n";
+  CHECK(has(refused(chain), "nested more than 64 deep once blocks are written out"));
+  std::string wide = "model:\n  layers: [repeat: {times: 2000000000, as: i, layers: [BODY]}]\n";
+  CHECK(has(refused(wide.replace(wide.find("BODY"), 4, "")), "more than 100000 values"));
+  CHECK(has(refused("model:\n  layers: [repeat: {times: 2000000000, as: i, layers: [linear: {out: 3}]}]\n"),
+            "more than 100000 values"));
+  CHECK(has(refused("model:\n  layers: [repeat: {times: 90000, as: i, layers: [relu: {when: \"${1 / 0}\"}]}]\n"),
+            "this divides by 0"));
+  const std::string long_text(4'000, 'x');
+  CHECK(has(refused("model:\n  blocks: {b: {parameters: {p: " + long_text +
+                    "}, layers: [relu: {name: \"${p}\"}]}}\n  layers: [repeat: {times: 9000, as: i, layers: [b]}]\n"),
+            "4 MiB of text once blocks and repeats are written out"));
+}
+
+TEST_CASE("expressions are answered at any length and depth") {
+  const auto of = [](const std::string& expression) {
+    return refused("model: {layers: [linear: {out: \"${" + expression + "}\"}]}\n");
+  };
+  CHECK(has(of(repeated("(", 900)), "nest more than 32 deep"));
+  CHECK(has(of(repeated("1 + ", 100'000)), "an expression of more than 1000 bytes"));
+  CHECK_FALSE(of(repeated("not ", 240)).empty());
+  CHECK_FALSE(of(repeated("if(", 300)).empty());
+  std::string many = "model: {layers: [";
+  for (int i = 0; i < 20'000; ++i) many += "linear: {out: \"${1" + repeated(" + 1", 10) + "}\"}, ";
+  CHECK_FALSE(refused(many + "nothing]}").empty());
+}
+
 TEST_CASE("one line of a mebibyte is shown in part") {
   const std::string text = "model: {layers: [flatten]}\nname: [" + std::string(900'000, 'x') + "]";
   CHECK(refused(text).size() < 1'000);

@@ -90,6 +90,7 @@ bool holds(const Json& schema, const Json& value, const Json& root) {
     const auto& forms = schema["anyOf"];
     return std::any_of(forms.begin(), forms.end(), [&](const Json& form) { return holds(form, value, root); });
   }
+  if (schema.contains("not") && holds(schema["not"], value, root)) return false;
   if (schema.contains("const")) return schema["const"] == value;
   if (schema.contains("enum")) {
     return std::find(schema["enum"].begin(), schema["enum"].end(), value) != schema["enum"].end();
@@ -122,9 +123,15 @@ bool holds(const Json& schema, const Json& value, const Json& root) {
       if (!value.contains(key.get<std::string>())) return false;
     }
   }
-  REQUIRE(schema["additionalProperties"] == false);
+  if (schema.contains("maxProperties") && value.size() > schema["maxProperties"]) return false;
+  if (schema.contains("minProperties") && value.size() < schema["minProperties"]) return false;
+  REQUIRE(schema.contains("additionalProperties"));
+  const Json& others = schema["additionalProperties"];
   for (const auto& [key, item] : value.items()) {
-    if (!schema["properties"].contains(key) || !holds(schema["properties"][key], item, root)) return false;
+    if (schema.contains("propertyNames") && !holds(schema["propertyNames"], key, root)) return false;
+    const bool is_known = schema.contains("properties") && schema["properties"].contains(key);
+    if (is_known ? !holds(schema["properties"][key], item, root) : others == false || !holds(others, item, root))
+      return false;
   }
   return true;
 }
@@ -266,7 +273,11 @@ TEST_CASE("the schema accepts what the reader accepts and refuses what it refuse
        R"({"memory": {"limit": "2GiB"}, "train": {"batch_size": "${seed}", "amp": "off"}, "checkpoint": {"every": "1ep"}})",
        R"({"train": {"checkpointing": {"every": 2}}, "memory": {"offload": ["conv2d", 3], "chunked_loss": "auto"}})",
        R"({"train": {"checkpointing": false, "amp": false}, "memory": {"offload": false}})",
-       R"({"model": {"layers": ["relu", {"repeat": {"times": 2, "layers": ["flatten"]}}]}})"}) {
+       R"({"model": {"layers": ["relu", {"repeat": {"times": 2, "layers": ["flatten"]}}]}})",
+       R"({"model": {"file": "models/resnet.yaml", "with": {"depth": 50, "stem": "cifar"}}})",
+       R"({"model": {"blocks": {"hidden": {"parameters": {"width": null, "depth": {"default": 1, "one_of": [1, 2]}},
+           "layers": [{"linear": {"out": "${width}", "when": "${width > 1}"}}]}},
+           "layers": ["hidden", {"hidden": {"width": 3, "name": "a"}}]}})"}) {
     INFO(good);
     CHECK(holds(schema, Json::parse(good), schema));
   }
@@ -274,7 +285,9 @@ TEST_CASE("the schema accepts what the reader accepts and refuses what it refuse
        {R"({"colour": 1})", R"({"train": {"batch_size": 0}})", R"({"loss": {"mse": {"label_smoothing": 0}}})",
         R"({"train": {"checkpointing": {"every": 2, "budget": 3}}})", R"({"train": {"checkpointing": {}}})",
         R"({"train": {"checkpointing": {"every": 0}}})", R"({"memory": {"offload": "conv2d"}})",
-        R"({"model": {"layers": ["linear"]}})", R"({"model": {"layers": [{"conv2d": {"out": 3}}]}})",
+        R"({"model": {"with": 3}})", R"({"model": {"blocks": {"a": {"layer": []}}}})",
+        R"({"model": {"layers": [{"hidden": {}, "relu": {}}]}})", R"({"model": {"layers": ["linear"]}})",
+        R"({"model": {"layers": [{"conv2d": {"out": 3}}]}})",
         R"({"model": {"layers": [{"relu": {}, "linear": {"out": 3}}]}})", R"({"seed": "one"})"}) {
     INFO(bad);
     CHECK_FALSE(holds(schema, Json::parse(bad), schema));

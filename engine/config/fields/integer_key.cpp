@@ -18,6 +18,7 @@ namespace trainer {
 namespace {
 
 constexpr std::string_view layers_key = "model.layers.";
+constexpr std::string_view parameters_key = "model.with.";
 
 [[noreturn]] void refuse(std::string_view key, const std::string& what) {
   throw ConfigError(fmt::format("'{}' {}; a search needs a key of integers, such as train.batch_size", key, what));
@@ -66,10 +67,53 @@ IntegerRange range_in_layers(std::string_view key) {
   refuse_unknown(key, near.empty() ? "" : fmt::format("{}.{}", parent, near));
 }
 
+/// The layer at a position, or of a name; null where there is none.
+const LayerSpec* find_layer(const std::vector<LayerSpec>& layers, std::string_view place) {
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].name == place || fmt::format("{}", i) == place) return &layers[i];
+  return nullptr;
+}
+
+/// The field that `path` leads to from a list of layers, as overrides go (engine/config/yaml/override.h); null where
+/// none.
+const Field<LayerSpec>* find_by_path(const std::vector<LayerSpec>& layers, std::string_view path) {
+  const auto next = [&path] {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    const std::string_view part = path.substr(0, dot);
+    path.remove_prefix(std::min(path.size(), dot + 1));
+    return part;
+  };
+  const LayerSpec* layer = find_layer(layers, next());
+  const Field<LayerSpec>* field = nullptr;
+  while (layer != nullptr && !path.empty()) {
+    const LayerKind& kind = *find_layer_kind(layer->kind);
+    std::string_view part = next();
+    if (part == kind.name) part = next();
+    else if (const auto* inner = std::get_if<SequentialSpec>(&layer->spec)) {
+      if (const LayerSpec* found = find_layer(inner->layers, part)) {
+        layer = found;
+        continue;
+      }
+    }
+    field = find_field(kind.fields, part);
+    if (field == nullptr || !field->const_layers || path.empty()) break;
+    layer = find_layer(field->const_layers(*layer), next());
+    field = nullptr;
+  }
+  return path.empty() ? field : nullptr;
+}
+
 }  // namespace
 
-IntegerRange integer_range_of(std::string_view key) {
-  if (key.starts_with(layers_key)) return range_in_layers(key);
+IntegerRange integer_range_of(std::string_view key, const std::vector<LayerSpec>& layers) {
+  if (key.starts_with(parameters_key) && key.substr(parameters_key.size()).find('.') == std::string_view::npos)
+    return range_of(key, integer(0));
+  if (key.starts_with(layers_key)) {
+    const Field<LayerSpec>* const field = find_by_path(layers, key.substr(layers_key.size()));
+    if (field == nullptr) return range_in_layers(key);
+    if (field->layers) refuse(key, "is a list of layers");
+    return range_of(key, field->rule);
+  }
   if (const ExperimentField* const field = find_field(key)) {
     if (field->layers) refuse(key, "is a list of layers");
     return range_of(key, field->rule);

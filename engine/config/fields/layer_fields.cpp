@@ -290,6 +290,8 @@ std::vector<std::string> LayerKind::keys() const {
   for (const auto& each : fields) result.push_back(each.key);
   result.emplace_back("name");
   result.emplace_back("from");
+  result.emplace_back("when");
+  if (name == "repeat") result.emplace_back("as");
   return result;
 }
 

@@ -14,7 +14,7 @@ namespace trainer {
 /// Of LayerKind::max_inputs: as many as are named.
 inline constexpr int any_number = std::numeric_limits<int>::max();
 
-/// One kind of layer and its keys. `name` and `from`, which every layer takes, are not among them.
+/// One kind of layer and its keys. `name`, `from` and `when`, which every layer takes, are not among them.
 struct LayerKind {
   std::string name;
   std::string help;
@@ -28,7 +28,7 @@ struct LayerKind {
   /// Inputs, so that it needs `from`.
   bool takes_several() const { return max_inputs > 1; }
   bool has_required_key() const;
-  std::vector<std::string> keys() const;  ///< of the fields, `name` and `from`
+  std::vector<std::string> keys() const;  ///< of the fields, `name`, `from`, `when` and, of a repeat, `as`
 };
 
 /// All kinds, in the order of the reference page.
@@ -38,6 +38,10 @@ std::vector<std::string> layer_kind_names();
 
 /// What `from` is to a layer of the kind.
 std::string from_help(const LayerKind& kind);
+/// What `when` is to any layer, and `as` to a repeat.
+inline constexpr std::string_view when_help = "Whether the layer is there; it is where not given";
+inline constexpr std::string_view as_help =
+    "A name for the number of the copy, from 0; the copies then stand in the list where the repeat stands";
 
 /// Of `model.init` and of a layer's `init`.
 EnumRule<Initialization> initialization_choices();

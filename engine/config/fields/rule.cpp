@@ -127,6 +127,8 @@ Rule layer_patterns(std::string word) {
   return rule;
 }
 Rule layer_list() { return rule_of(ValueKind::layers); }
+Rule named_values() { return rule_of(ValueKind::named_values); }
+Rule named_blocks() { return rule_of(ValueKind::blocks); }
 
 std::string expectation_of(const Rule& rule) {
   Rule said = rule;
@@ -173,6 +175,10 @@ std::string whole_expectation_of(const Rule& rule) {
     }
     case ValueKind::layers:
       return "a list of layers, such as [flatten, linear: {out: 10}]";
+    case ValueKind::named_values:
+      return "values of parameters, such as {depth: 50}";
+    case ValueKind::blocks:
+      return "blocks by name, such as {hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
   }
   return "";
 }
@@ -211,6 +217,10 @@ std::string type_name(const Rule& rule) {
     }
     case ValueKind::layers:
       return "list of layers";
+    case ValueKind::named_values:
+      return "values by name";
+    case ValueKind::blocks:
+      return "blocks by name";
   }
   return "";
 }

@@ -25,6 +25,8 @@ enum class ValueKind : std::uint8_t {
   patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
   form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms
   layers,    ///< a list of layers; not a Value
+  named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
+  blocks,        ///< a map of blocks; likewise
 };
 
 struct Choice {
@@ -112,6 +114,8 @@ Rule number_or_numbers(Rule element);
 /// Layers by path or kind, or the word alone.
 Rule layer_patterns(std::string word = "");
 Rule layer_list();
+Rule named_values();
+Rule named_blocks();
 template <class Enum>
 EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
   return {ValueKind::choice, std::move(choices)};

@@ -100,6 +100,7 @@ class ValueReader {
     if (!node.quoted) {
       if (node.text == "true" || node.text == "on") return Value(true);
       if (node.text == "false" || node.text == "off") return Value(false);
+      if (node.is_computed && (node.text == "1" || node.text == "0")) return Value(node.text == "1");
       if (node.text == "yes" || node.text == "Yes") return wrong(node, "is text to some YAML readers", "", "true");
       if (node.text == "no" || node.text == "No") return wrong(node, "is text to some YAML readers", "", "false");
     }

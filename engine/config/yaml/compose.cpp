@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/model/model_expansion.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/config/yaml/override.h"
 #include "engine/config/yaml/references.h"
@@ -25,11 +26,18 @@ namespace fs = std::filesystem;
 constexpr std::size_t deepest_extends = 16;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
+/// Whether a map is one value: that of a key, but for those that hold names, and a block of the model.
+bool is_replaced_whole(const std::string& path) {
+  const ExperimentField* field = find_field(path);
+  if (field == nullptr) return section_of(path) == "model.blocks";
+  return field->rule.kind != ValueKind::named_values && field->rule.kind != ValueKind::blocks;
+}
+
 /// What the child says goes before what the base says; maps are merged key by key, everything else is replaced, also a
 /// map that is the value of a key.
 void merge_into(Node& base, Node child, const std::string& path = "") {
   if (child.kind == NodeKind::null && child.absent && base.kind == NodeKind::map) return;
-  if (base.kind != NodeKind::map || child.kind != NodeKind::map || find_field(path) != nullptr) {
+  if (base.kind != NodeKind::map || child.kind != NodeKind::map || is_replaced_whole(path)) {
     base = std::move(child);
     return;
   }
@@ -148,18 +156,42 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
   return std::move(*root);
 }
 
-Node compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
-                    const std::vector<std::string>& overrides) {
+ComposedConfig compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
+                              const std::vector<std::string>& overrides) {
   Node root = Composer(sources).read(text, file_name);
-  for (const std::string& argument : overrides) {
-    apply_override(root, argument, sources);
+  std::vector<Override> arguments;
+  arguments.reserve(overrides.size());
+  for (const std::string& argument : overrides) arguments.emplace_back(argument, sources);
+  // What reaches into layers waits until they are written out, unless a later argument replaces them all.
+  const auto sets_all_layers = [](const Override& each) {
+    return each.key() == "model" || each.key() == "model.layers";
+  };
+  auto first_late = arguments.begin();
+  for (auto each = arguments.begin(); each != arguments.end(); ++each)
+    if (sets_all_layers(*each)) first_late = each;
+  std::vector<Override*> late;
+  for (auto each = arguments.begin(); each != arguments.end(); ++each) {
+    if (each >= first_late && each->key().starts_with("model.layers.")) {
+      late.push_back(&*each);
+      continue;
+    }
+    each->apply(root);
     expand_short_forms(root);
   }
   const std::string stem = fs::path(file_name).stem().string();
   add_default(root, "name", stem.empty() ? "experiment" : escape_references(stem));
   add_default(root, "output", "runs/${name}");
-  resolve_references(root, sources);
-  return root;
+  ReferenceResolver resolver(root, sources);
+  ModelExpansion expansion(root, file_name, sources, resolver);
+  const bool expands = needs_expansion(root);
+  if (expands) expansion.expand();
+  for (Override* each : late) each->apply(root);
+  if (expands && !late.empty())
+    expansion.expand_again();
+  else if (!expands && needs_expansion(root))
+    expansion.expand();
+  resolver.resolve_all();
+  return {std::move(root), resolver.computed_from()};
 }
 
 }  // namespace trainer

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +18,16 @@ std::string read_config_file(const std::string& path);
 Node parse_keys(SourceSet& sources, std::string_view text, const std::string& file_name, const std::string& if_empty,
                 const std::string& example);
 
-/// Makes one tree of a text, the files it extends and the overrides, and resolves the references in it. What was
-/// written in short (`device: cpu`, `loss: {mse: {}}`) is written out. `name` and `output` are filled in where absent.
-/// Throws where a text cannot be parsed; other mistakes are only reported to `sources`.
-Node compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
+struct ComposedConfig {
+  Node root;
+  std::set<std::string, std::less<>> computed_from;  ///< Experiment::computed_from
+};
+
+/// Makes one tree of a text, the files it extends and the overrides, and resolves the references in it. The model is
+/// written out (Note [Models written out] in engine/config/model/model_expansion.h), and so is what was said in short
+/// (`device: cpu`, `loss: {mse: {}}`). `name` and `output` are filled in where absent. Throws where a text cannot be
+/// parsed; other mistakes are only reported to `sources`.
+ComposedConfig compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
                     const std::vector<std::string>& overrides);
 
 }  // namespace trainer

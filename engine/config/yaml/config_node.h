@@ -15,6 +15,7 @@ struct Mark {
   int line = 1;
   int column = 1;
   int length = 1;
+  int use = 0;  ///< of the block or the file that it stands in: what SourceSet::add_use() gave; 0: none
 };
 
 enum class NodeKind : std::uint8_t { null, scalar, map, sequence };
@@ -25,9 +26,11 @@ struct MapEntry;
 /// reads it decides.
 struct Node {
   NodeKind kind = NodeKind::null;
-  bool quoted = false;     ///< scalar: written in quotes (or made from a string), so it is text and nothing else
-  bool absent = false;     ///< null: nothing was written after the key, as opposed to `null` or `~`
-  bool is_broken = false;  ///< a reference in it cannot be resolved, which was reported
+  bool quoted = false;       ///< scalar: written in quotes (or made from a string), so it is text and nothing else
+  bool absent = false;       ///< null: nothing was written after the key, as opposed to `null` or `~`
+  bool is_broken = false;    ///< a reference in it cannot be resolved, which was reported
+  bool is_resolved = false;  ///< its references were looked at
+  bool is_computed = false;  ///< scalar: the result of an expression, so that 1 and 0 are also true and false
   Mark mark;
   std::string text;
   std::vector<MapEntry> entries;  ///< in the order written

@@ -1,14 +1,51 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/config/yaml/source_set.h"
 
 namespace trainer {
 
-/// Sets one value of the tree from a command-line argument "dotted.key=value", value in YAML. Components that are
-/// numbers are positions in lists; maps on the way are made where absent. Reports what cannot be set, naming the
-/// argument.
-void apply_override(Node& root, const std::string& argument, SourceSet& sources);
+/// A command-line argument "dotted.key=value", value in YAML, that sets one value of a tree. Components that are
+/// numbers are positions in lists; maps on the way are made where absent. A layer goes by its position or name, and its
+/// key by the kind and the key or by the key alone: model.layers.1.linear.out, model.layers.hidden.out. Layers in a
+/// `sequential` need no more than their path: model.layers.layer1.0.conv1.out.
+class Override {
+ public:
+  /// Reports what is no such argument, naming it.
+  Override(const std::string& argument, SourceSet& sources);
+
+  bool is_valid() const { return is_valid_; }
+  const std::string& key() const { return key_; }
+  /// Reports what cannot be set. Does nothing where the argument is not valid.
+  void apply(Node& root);
+
+ private:
+  /// One part of a dotted key, and where it stands in the argument.
+  struct Component {
+    std::string text;
+    Mark mark;
+  };
+
+  void report(const Mark& mark, std::string message, std::string expectation = "", std::string suggestion = "");
+  Mark mark(std::size_t offset, std::size_t num_bytes) const;
+  bool split();
+  bool parse_value();
+  std::string rest_after(const Component& component) const;
+  Node* descend(Node& node, const Component& component, const std::string& path);
+  Node* descend_layer(Node& layer, const Component& component, const std::string& path);
+  Node* element(Node& list, const Component& component, const std::string& path);
+
+  std::string argument_, key_;
+  SourceSet& sources_;
+  int source_;
+  std::vector<Component> components_;
+  std::size_t value_begin_ = 0;
+  Node value_;
+  bool is_valid_ = false;
+  bool is_element_ = false;  ///< what was descended to is one of a list
+};
 
 }  // namespace trainer

@@ -7,6 +7,7 @@ namespace {
 
 /// So that a hostile file cannot grow its own error, nor the time to find the nearest words, without bound.
 constexpr std::size_t most_mistakes = 200;
+constexpr std::size_t most_reports = 5'000;
 constexpr std::size_t most_line_bytes = std::size_t{8} << 20;
 
 }  // namespace
@@ -38,15 +39,32 @@ std::string_view SourceSet::line(int source, int number) const {
 
 SourceLocation SourceSet::location(const Mark& mark) const {
   const Source& from = sources_[static_cast<std::size_t>(mark.source)];
-  return {from.name, from.is_argument ? 0 : mark.line, mark.column, mark.length};
+  return {from.name, from.is_argument ? 0 : mark.line, mark.column, mark.length,
+          mark.use == 0 ? nullptr : uses_[static_cast<std::size_t>(mark.use - 1)]};
+}
+
+int SourceSet::add_use(const Mark& mark) {
+  use_marks_.push_back(mark);
+  uses_.push_back(std::make_shared<const SourceLocation>(location(mark)));
+  return static_cast<int>(uses_.size());
 }
 
 void SourceSet::report(const Mark& mark, std::string message, std::string expectation, std::string suggestion) {
-  std::string_view shown = line(mark.source, mark.line);
-  if (num_line_bytes_ + shown.size() > most_line_bytes) shown = {};
-  num_line_bytes_ += shown.size();
+  if (++num_reported_ > most_reports) throw error();
+  if (!told_.insert({mark.source, mark.line, mark.column, message}).second) return;
+  const auto shown_line = [&](int source, int number) {
+    std::string_view shown = line(source, number);
+    if (num_line_bytes_ + shown.size() > most_line_bytes) shown = {};
+    num_line_bytes_ += shown.size();
+    return std::string(shown);
+  };
   Diagnostic diagnostic{location(mark), std::move(message), std::move(expectation), std::move(suggestion),
-                        std::string(shown)};
+                        shown_line(mark.source, mark.line)};
+  for (int use = mark.use; use != 0;) {
+    const Mark& at = use_marks_[static_cast<std::size_t>(use - 1)];
+    diagnostic.use_lines.push_back(shown_line(at.source, at.line));
+    use = at.use;
+  }
   mistakes_.push_back({mark.source, std::move(diagnostic)});
   if (mistakes_.size() < most_mistakes) return;
   const ConfigError all = error();

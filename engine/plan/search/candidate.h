@@ -13,6 +13,7 @@ namespace trainer {
 struct Candidate {
   Experiment experiment;
   DataDescription data;
+  bool is_computed = false;  ///< expressions read the value: what another one changes is not known
 };
 
 /// The experiment with a value in the place that is searched; nothing where no such experiment is (a rule refuses it).

@@ -31,6 +31,7 @@ struct ChangedKeys {
 
 ChangedKeys find_changed_keys(Candidate low, Candidate high) {
   ChangedKeys changed;
+  changed.other = low.is_computed || high.is_computed;
   Experiment &a = low.experiment, &b = high.experiment;
   const auto equalize = [](auto& from, auto& to, bool& differs) {
     differs = differs || from != to;

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/config/model/block.h"
+#include "engine/config/yaml/references.h"
+#include "engine/config/yaml/source_set.h"
+
+namespace trainer {
+
+// Note [Models written out]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~
+// A model may be said with less than all of its layers: by a file with parameters (`model.file`, `model.with`), by
+// blocks
+// (`model.blocks`), by `when`, which leaves a layer out, and by `repeat` with `as`, whose copies stand in the list
+// where it stands, each with its number. All of that is written out on the tree, before any of it is read as layers, so
+// that what comes after knows layers alone: the graph, the plan, the resolved configuration, and overrides, which reach
+// into what was written out.
+//
+// A use of a block becomes `sequential: {layers: […]}` with the use's `name` and `from`, so that parameters are called
+// `<name or position>.<path in the block>`. A block sees its own parameters, those of the model's file, and all keys of
+// the configuration; not those of the block that uses it. Marks of what stands in a block know who used it
+// (SourceSet::add_use). Work is counted (most_nodes, most_scalar_bytes), also where it leaves nothing behind.
+
+/// Whether `model` says something that is to be written out. Else the tree is left as it is.
+bool needs_expansion(const Node& root);
+
+class ModelExpansion {
+ public:
+  /// A file that the configuration names is sought beside `config_path`, then below configs/.
+  ModelExpansion(Node& root, std::string config_path, SourceSet& sources, ReferenceResolver& resolver)
+      : root_(root), config_path_(std::move(config_path)), sources_(sources), resolver_(resolver) {}
+
+  /// Leaves `model.layers` and the keys that are not of this. Reports what is wrong.
+  void expand();
+  /// The same for blocks, `when` and `as` in layers that were set since.
+  void expand_again();
+
+ private:
+  /// Where layers are written out: the names they see, the use they stand in, and how deep the list lies in the tree.
+  struct Place {
+    const Scope* scope = nullptr;
+    int use = 0;
+    std::size_t depth = 0;
+  };
+
+  void read_config_blocks(Node& model);
+  void read_file(const Node& file, Node with);
+  std::string path_of(const Node& file);
+  void put_layers(const Node& layers);
+
+  void expand_list(const Node& list, const Place& place, std::vector<Node>& out);
+  void expand_item(const Node& item, const Place& place, std::vector<Node>& out);
+  void expand_layer(const Node& item, const Place& place, std::vector<Node>& out);
+  void use_block(const ModelBlock& block, const Mark& mark, const Node* keys, const Place& place,
+                 std::vector<Node>& out);
+  void unroll(const MapEntry& repeat, const Place& place, std::vector<Node>& out);
+  bool is_there(const Node& keys, const Place& place);
+  bool bind(const std::vector<ModelParameter>& parameters, const std::string& owner, const Node* given, bool is_use,
+            const Mark& mark, const Place& caller, int use, Scope& scope);
+  void report_unknown(const std::string& name, const Mark& mark);
+
+  /// A copy with its references resolved and its marks in the use.
+  Node resolved(const Node& node, const Place& place);
+  static Mark marked(Mark mark, int use);
+  void count(std::size_t num_bytes, const Mark& mark);
+
+  Node& root_;
+  std::string config_path_;
+  SourceSet& sources_;
+  ReferenceResolver& resolver_;
+  Node blocks_node_, file_;  ///< what the blocks point into
+  std::map<std::string, ModelBlock> blocks_;
+  Scope scope_;                   ///< the parameters of the file
+  int use_ = 0;                   ///< of the file
+  std::vector<std::string> way_;  ///< the blocks that are being written out
+  bool is_recursive_ = false;     ///< a block uses itself, which was reported
+  std::size_t num_nodes_ = 0, num_bytes_ = 0;
+};
+
+}  // namespace trainer
