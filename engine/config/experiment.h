@@ -183,7 +183,7 @@ struct Experiment {
   ScheduleConfig schedule;
   TrainConfig train;
   CheckpointConfig checkpoint;
-  std::string output;         ///< output; runs/${name} by default
+  std::string output;  ///< output; runs/${name} by default
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.
   std::set<std::string, std::less<>> computed_from;
   std::string config_path;    ///< the file the experiment was read from; relative data paths are tried from the

@@ -113,7 +113,8 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.rates_source = target.rates.source;
   Planner planner(*target.device, target.rates, request.watch);
   if (!request.max.empty()) {
-    findings.maximum = find_maximum_of(request, experiment, parse_searched_key(request.max), planner, findings.capacity);
+    findings.maximum =
+        find_maximum_of(request, experiment, parse_searched_key(request.max), planner, findings.capacity);
     return findings;
   }
   const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);

@@ -174,10 +174,9 @@ TEST_CASE("blocks that use blocks are counted before they fill memory, also wher
     return text.replace(text.find("LAST"), 4, last);
   };
   CHECK(has(refused(ending_in("relu")), "more than 100000 values once blocks and repeats are written out"));
-  CHECK(has(refused(ending_in("'relu': {when: false}")), "more than 100000 values"));
+  CHECK(has(refused(ending_in("'relu': {when: false}")), "no layer of block 'b18' is there"));
   std::string chain = "model:\n  layers: [c0]\n  blocks:\n    c900: {layers: [relu]}\n";
-  for (int i = 0; i < 900; ++i)
-    chain += "    c" + std::to_string(i) + ": {layers: [c" + std::to_string(i + 1) + "]}\n";
+  for (int i = 0; i < 900; ++i) chain += "    c" + std::to_string(i) + ": {layers: [c" + std::to_string(i + 1) + "]}\n";
   CHECK(has(refused(chain), "nested more than 64 deep once blocks are written out"));
   std::string wide = "model:\n  layers: [repeat: {times: 2000000000, as: i, layers: [BODY]}]\n";
   CHECK(has(refused(wide.replace(wide.find("BODY"), 4, "")), "more than 100000 values"));

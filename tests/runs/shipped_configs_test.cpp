@@ -16,7 +16,8 @@ std::vector<std::string> shipped_configs() {
   std::vector<std::string> configs;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "configs")) {
     const std::string path = entry.path().lexically_relative(root).string();
-    if (entry.path().extension() == ".yaml" && path.rfind("configs/gpus/", 0) != 0) configs.push_back(path);
+    const bool is_part = path.starts_with("configs/gpus/") || path.starts_with("configs/models/");
+    if (entry.path().extension() == ".yaml" && !is_part) configs.push_back(path);
   }
   std::sort(configs.begin(), configs.end());
   return configs;

@@ -88,7 +88,8 @@ const Field<LayerSpec>* find_by_path(const std::vector<LayerSpec>& layers, std::
   while (layer != nullptr && !path.empty()) {
     const LayerKind& kind = *find_layer_kind(layer->kind);
     std::string_view part = next();
-    if (part == kind.name) part = next();
+    if (part == kind.name)
+      part = next();
     else if (const auto* inner = std::get_if<SequentialSpec>(&layer->spec)) {
       if (const LayerSpec* found = find_layer(inner->layers, part)) {
         layer = found;

@@ -28,6 +28,6 @@ struct ComposedConfig {
 /// (`device: cpu`, `loss: {mse: {}}`). `name` and `output` are filled in where absent. Throws where a text cannot be
 /// parsed; other mistakes are only reported to `sources`.
 ComposedConfig compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
-                    const std::vector<std::string>& overrides);
+                              const std::vector<std::string>& overrides);
 
 }  // namespace trainer

@@ -14,7 +14,7 @@ using namespace trainer;
 namespace {
 
 /// `model.layers` as it is shown.
-std::string layers_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+std::string shown_layers(const std::string& text, const std::vector<std::string>& overrides = {}) {
   const Experiment experiment = parse_experiment(text, "test.yaml", overrides);
   const std::string shown = resolved_yaml(experiment);
   CHECK(resolved_yaml(parse_experiment(shown, "shown.yaml")) == shown);
@@ -24,9 +24,9 @@ std::string layers_of(const std::string& text, const std::vector<std::string>& o
 }
 
 /// The same layers written out by hand.
-std::string same_as(const std::string& list) { return layers_of("model:\n  layers: " + list + "\n"); }
+std::string shown_list(const std::string& list) { return shown_layers("model:\n  layers: " + list + "\n"); }
 
-std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+std::string error_of_model(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     parse_experiment(text, "test.yaml", overrides);
   } catch (const ConfigError& error) {
@@ -35,7 +35,7 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ov
   return "no error";
 }
 
-const std::string with_blocks = R"(
+const std::string text_with_blocks = R"(
 model:
   blocks:
     hidden:
@@ -53,30 +53,32 @@ model:
 }  // namespace
 
 TEST_CASE("a block is written out as a sequential where it is used, with its values and its defaults") {
-  CHECK(layers_of(with_blocks + "    - flatten\n    - pair: {width: 6, name: body}\n    - linear: {out: 10}\n") ==
-        same_as("[flatten, sequential: {name: body, layers: ["
-                "sequential: {layers: [linear: {out: 3, name: fc}, relu]}, "
-                "sequential: {layers: [linear: {out: 6, name: fc, bias: false}, relu]}]}, linear: {out: 10}]"));
-  CHECK(layers_of(with_blocks + "    - hidden: {width: 3, drop: 1}\n    - hidden: {width: 4, from: 0, name: b}\n",
-                  {"model.layers.0.2.dropout.p=0.5"}) ==
-        same_as("[sequential: {layers: [linear: {out: 3, name: fc}, relu, dropout: {p: 0.5}]}, "
-                "sequential: {from: '0', name: b, layers: [linear: {out: 4, name: fc}, relu]}]"));
+  CHECK(
+      shown_layers(text_with_blocks + "    - flatten\n    - pair: {width: 6, name: body}\n    - linear: {out: 10}\n") ==
+      shown_list("[flatten, sequential: {name: body, layers: ["
+                 "sequential: {layers: [linear: {out: 3, name: fc}, relu]}, "
+                 "sequential: {layers: [linear: {out: 6, name: fc, bias: false}, relu]}]}, linear: {out: 10}]"));
+  CHECK(
+      shown_layers(text_with_blocks + "    - hidden: {width: 3, drop: 1}\n    - hidden: {width: 4, from: 0, name: b}\n",
+                   {"model.layers.0.2.dropout.p=0.5"}) ==
+      shown_list("[sequential: {layers: [linear: {out: 3, name: fc}, relu, dropout: {p: 0.5}]}, "
+                 "sequential: {from: '0', name: b, layers: [linear: {out: 4, name: fc}, relu]}]"));
 }
 
 TEST_CASE("repeat with as writes its copies into the list where it stands, so that positions go on") {
-  CHECK(layers_of("model:\n  layers:\n    - flatten\n"
-                  "    - repeat: {times: 3, as: i, layers: [linear: {out: \"${4 + i}\", name: \"fc${i}\"}, "
-                  "relu: {when: \"${i != 2}\"}]}\n    - linear: {out: 10}\n") ==
-        same_as("[flatten, linear: {out: 4, name: fc0}, relu, linear: {out: 5, name: fc1}, relu, "
-                "linear: {out: 6, name: fc2}, linear: {out: 10}]"));
-  CHECK(layers_of("model:\n  layers: [flatten, repeat: {times: 0, as: i, layers: [relu]}, linear: {out: 10}]\n") ==
-        same_as("[flatten, linear: {out: 10}]"));
+  CHECK(shown_layers("model:\n  layers:\n    - flatten\n"
+                     "    - repeat: {times: 3, as: i, layers: [linear: {out: \"${4 + i}\", name: \"fc${i}\"}, "
+                     "relu: {when: \"${i != 2}\"}]}\n    - linear: {out: 10}\n") ==
+        shown_list("[flatten, linear: {out: 4, name: fc0}, relu, linear: {out: 5, name: fc1}, relu, "
+                   "linear: {out: 6, name: fc2}, linear: {out: 10}]"));
+  CHECK(shown_layers("model:\n  layers: [flatten, repeat: {times: 0, as: i, layers: [relu]}, linear: {out: 10}]\n") ==
+        shown_list("[flatten, linear: {out: 10}]"));
 }
 
 TEST_CASE("repeat without as stays what it is") {
-  CHECK(layers_of("model:\n  blocks: {unit: {layers: [relu]}}\n"
-                  "  layers: [repeat: {times: 3, layers: [unit, linear: {out: 4}]}]\n") ==
-        same_as("[repeat: {times: 3, layers: [sequential: {layers: [relu]}, linear: {out: 4}]}]"));
+  CHECK(shown_layers("model:\n  blocks: {unit: {layers: [relu]}}\n"
+                     "  layers: [repeat: {times: 3, layers: [unit, linear: {out: 4}]}]\n") ==
+        shown_list("[repeat: {times: 3, layers: [sequential: {layers: [relu]}, linear: {out: 4}]}]"));
 }
 
 TEST_CASE("what a condition leaves out is not there, wherever it stands") {
@@ -84,9 +86,9 @@ TEST_CASE("what a condition leaves out is not there, wherever it stands") {
       "model:\n  layers:\n    - conv2d: {out: 3, kernel: 1, when: \"${train.batch_size > 8}\"}\n"
       "    - residual: {layers: [relu], shortcut: [tanh: {when: false}]}\n    - gelu: {when: 0}\n"
       "    - sigmoid: {when: on}\n    - silu: {when: null}\n";
-  CHECK(layers_of(text, {"train.batch_size=9"}) ==
-        same_as("[conv2d: {out: 3, kernel: 1}, residual: {layers: [relu]}, sigmoid, silu]"));
-  CHECK(layers_of(text, {"train.batch_size=8"}) == same_as("[residual: {layers: [relu]}, sigmoid, silu]"));
+  CHECK(shown_layers(text, {"train.batch_size=9"}) ==
+        shown_list("[conv2d: {out: 3, kernel: 1}, residual: {layers: [relu]}, sigmoid, silu]"));
+  CHECK(shown_layers(text, {"train.batch_size=8"}) == shown_list("[residual: {layers: [relu]}, sigmoid, silu]"));
 }
 
 TEST_CASE("expressions stand wherever references do, and their truths are true and false") {
@@ -107,29 +109,31 @@ TEST_CASE("expressions stand wherever references do, and their truths are true a
 }
 
 TEST_CASE("overrides set what blocks are given, and reach into what was written out by path") {
-  const std::string text = with_blocks + "    - flatten\n    - pair: {name: body}\n    - linear: {out: 10}\n";
-  const std::string expected =
-      same_as("[flatten, sequential: {name: body, layers: ["
-              "sequential: {layers: [linear: {out: 5, name: fc}, relu]}, "
-              "sequential: {layers: [linear: {out: 8, name: fc, bias: false}, relu]}]}, linear: {out: 10}]");
-  for (const std::string key : {"model.layers.body.0.fc.out", "model.layers.1.0.0.out", "model.layers.body.0.fc.linear.out",
-                                "model.layers.body.sequential.layers.0.sequential.layers.fc.linear.out",
-                                "model.layers.body.layers.0.fc.out"}) {
+  const std::string text = text_with_blocks + "    - flatten\n    - pair: {name: body}\n    - linear: {out: 10}\n";
+  const std::string expected = shown_list(
+      "[flatten, sequential: {name: body, layers: ["
+      "sequential: {layers: [linear: {out: 5, name: fc}, relu]}, "
+      "sequential: {layers: [linear: {out: 8, name: fc, bias: false}, relu]}]}, linear: {out: 10}]");
+  for (const std::string key :
+       {"model.layers.body.0.fc.out", "model.layers.1.0.0.out", "model.layers.body.0.fc.linear.out",
+        "model.layers.body.sequential.layers.0.sequential.layers.fc.linear.out", "model.layers.body.layers.0.fc.out"}) {
     INFO(key);
-    CHECK(layers_of(text, {key + "=5"}) == expected);
+    CHECK(shown_layers(text, {key + "=5"}) == expected);
   }
-  CHECK(layers_of(text, {"model.blocks.pair.parameters.width=10"}) ==
-        layers_of(with_blocks + "    - flatten\n    - pair: {name: body, width: 10}\n    - linear: {out: 10}\n"));
-  CHECK(layers_of(text, {"model.layers.2={hidden: {width: 3}}"}) ==
-        layers_of(with_blocks + "    - flatten\n    - pair: {name: body}\n    - hidden: {width: 3}\n"));
-  CHECK(layers_of("model: {layers: [flatten, relu, linear: {out: 10}]}\n", {"model.layers.1.relu.when=false"}) ==
-        same_as("[flatten, linear: {out: 10}]"));
-  CHECK(layers_of(text, {"model.layers.0=relu", "model.layers=[tanh]"}) == same_as("[tanh]"));
-  CHECK(error_of(text, {"model.layers.body.2.out=5"}).find("'model.layers.body' has no layer '2'") !=
+  CHECK(
+      shown_layers(text, {"model.blocks.pair.parameters.width=10"}) ==
+      shown_layers(text_with_blocks + "    - flatten\n    - pair: {name: body, width: 10}\n    - linear: {out: 10}\n"));
+  CHECK(shown_layers(text, {"model.layers.2={hidden: {width: 3}}"}) ==
+        shown_layers(text_with_blocks + "    - flatten\n    - pair: {name: body}\n    - hidden: {width: 3}\n"));
+  CHECK(shown_layers("model: {layers: [flatten, relu, linear: {out: 10}]}\n", {"model.layers.1.relu.when=false"}) ==
+        shown_list("[flatten, linear: {out: 10}]"));
+  CHECK(shown_layers(text, {"model.layers.0=relu", "model.layers=[tanh]"}) == shown_list("[tanh]"));
+  CHECK(error_of_model(text, {"model.layers.body.2.out=5"}).find("'model.layers.body' has no layer '2'") !=
         std::string::npos);
-  CHECK(error_of(text, {"model.layers.body.0.fd.out=5"}).find("did you mean 'model.layers.body.0.fc.out'?") !=
+  CHECK(error_of_model(text, {"model.layers.body.0.fd.out=5"}).find("did you mean 'model.layers.body.0.fc.out'?") !=
         std::string::npos);
-  CHECK(error_of("model: {layers: [repeat: {times: 3, layers: [linear: {out: 4}]}]}\n", {"model.layers.0.2.0.out=5"})
+  CHECK(error_of_model("model: {layers: [repeat: {times: 3, layers: [linear: {out: 4}]}]}\n",
+                       {"model.layers.0.2.0.out=5"})
             .find("did you mean 'model.layers.0.layers.0.out'?") != std::string::npos);
 }
 
@@ -149,16 +153,16 @@ TEST_CASE("a model's file is found beside the configuration and takes values, al
 
 TEST_CASE("an error of a block carries who used it, from the inside out") {
   try {
-    parse_experiment(with_blocks + "    - pair: {width: 1}\n    - pair: {width: 7}\n", "test.yaml");
+    parse_experiment(text_with_blocks + "    - pair: {width: 7}\n    - pair: {width: 7}\n", "test.yaml");
     FAIL("no error");
   } catch (const ConfigError& error) {
     REQUIRE(error.diagnostics().size() == 1);
     const Diagnostic& told = error.diagnostics()[0];
-    CHECK(told.message == "1 / 2 leaves a remainder of 1");
+    CHECK(told.message == "7 / 2 leaves a remainder of 1");
     REQUIRE(told.location.used_at != nullptr);
     CHECK(told.location.used_at->line == 14);
     CHECK(told.location.used_at->used_at == nullptr);
-    CHECK(told.use_lines == std::vector<std::string>{"    - pair: {width: 1}"});
+    CHECK(told.use_lines == std::vector<std::string>{"    - pair: {width: 7}"});
   }
 }
 

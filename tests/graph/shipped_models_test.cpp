@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "engine/config/load_experiment.h"
+#include "engine/graph/file_order.h"
+#include "engine/graph/graph.h"
+
+using namespace trainer;
+
+namespace {
+
+/// The model of a file of configs/models/, with the parameters in `with`, on images of `size`×`size`.
+Graph graph_of_model(const std::string& model, const std::string& with, std::int64_t size) {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/models/" + model + ".yaml";
+  const Experiment experiment =
+      parse_experiment(fmt::format("model: {{file: {}, with: {{{}}}}}\n"
+                                   "data: {{type: synthetic, shape: [{}, {}, 3], classes: 1000, samples: 4}}\n",
+                                   path, with, size, size),
+                       "model.yaml");
+  DataDescription data;
+  data.inputs = {{.name = "input", .type = {DType::f32, {size, size, 3}}, .mean = {}, .std = {}}};
+  data.num_outputs = 1000;
+  data.num_train = data.num_held = 4;
+  return build_graph(experiment, data, 2, GraphMode::training);
+}
+
+std::int64_t num_trained(const Graph& graph) {
+  std::int64_t total = 0;
+  for (const Parameter& parameter : graph.parameters)
+    if (parameter.trainable) total += parameter.type.num_elements();
+  return total;
+}
+
+/// "conv1.weight 64x3x7x7", as files have them, sorted.
+std::vector<std::string> tensors_of(const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const Parameter& parameter : graph.parameters) {
+    std::string line = parameter.name + " ";
+    const Shape shape = file_shape(parameter.file_order, parameter.type.shape);
+    for (int i = 0; i < shape.rank(); ++i) line += fmt::format("{}{}", i == 0 ? "" : "x", shape[i]);
+    lines.push_back(std::move(line));
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+/// The same of the state_dict of torchvision's model (without num_batches_tracked), which was printed into a file.
+std::vector<std::string> torchvision_tensors(const std::string& model) {
+  std::ifstream stream(std::string(TRAINER_SOURCE_DIR) + "/tests/graph/torchvision/" + model + ".txt");
+  REQUIRE(stream);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("the tensors of shipped models have the names and shapes of torchvision's") {
+  CHECK(tensors_of(graph_of_model("resnet", "depth: 18", 64)) == torchvision_tensors("resnet18"));
+  CHECK(tensors_of(graph_of_model("resnet", "depth: 50", 64)) == torchvision_tensors("resnet50"));
+  CHECK(tensors_of(graph_of_model("vgg16", "", 224)) == torchvision_tensors("vgg16"));
+}
+
+TEST_CASE("shipped models have as many parameters as their papers' networks") {
+  const std::pair<const char*, std::int64_t> resnets[] = {
+      {"depth: 18", 11'689'512}, {"depth: 34", 21'797'672}, {"depth: 50", 25'557'032}, {"depth: 101", 44'549'160}};
+  for (const auto& [with, expected] : resnets) {
+    INFO(with);
+    CHECK(num_trained(graph_of_model("resnet", with, 64)) == expected);
+  }
+  CHECK(num_trained(graph_of_model("resnet", "depth: 18, classes: 1000, stem: cifar", 32)) == 11'689'512 - 64 * 3 * 40);
+  CHECK(num_trained(graph_of_model("vgg16", "", 224)) == 138'357'544);
+}
+
+TEST_CASE("the MLP that is shipped has as many layers as it is told, each as wide") {
+  const Graph graph = graph_of_model("mlp", "width: 5, depth: 3, classes: 1000, dropout: 0.25", 2);
+  CHECK(tensors_of(graph) == std::vector<std::string>{"1.bias 5", "1.weight 5x12", "4.bias 5", "4.weight 5x5",
+                                                      "7.bias 5", "7.weight 5x5", "head.bias 1000",
+                                                      "head.weight 1000x5"});
+}
+
+TEST_CASE("a layer takes the input of its list by the name in") {
+  const auto layers_of = [](const std::string& from) {
+    const Experiment experiment = parse_experiment(
+        "model:\n  layers:\n    - conv2d: {out: 3, kernel: 1}\n    - sequential:\n        name: block\n        "
+        "layers:\n"
+        "          - conv2d: {out: 3, kernel: 3, padding: 1, name: inner}\n          - add: {from: [inner, " +
+            from +
+            "]}\n    - global_avgpool\n    - linear: {out: 4}\n"
+            "data: {type: synthetic, shape: [5, 5, 3], classes: 4, samples: 4}\n",
+        "test.yaml");
+    DataDescription data;
+    data.inputs = {{.name = "input", .type = {DType::f32, {5, 5, 3}}, .mean = {}, .std = {}}};
+    data.num_outputs = data.num_train = data.num_held = 4;
+    return build_graph(experiment, data, 2, GraphMode::training);
+  };
+  const auto inputs_of_add = [](const Graph& graph) {
+    const auto add = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const GraphNode& node) { return node.op.kind == OpKind::add; });
+    REQUIRE(add != graph.nodes.end());
+    return add->inputs;
+  };
+  const Graph by_in = layers_of("in"), by_name = layers_of("'0'"), of_model = layers_of("input");
+  CHECK(inputs_of_add(by_in) == inputs_of_add(by_name));
+  CHECK(inputs_of_add(of_model)[1] == of_model.inputs[0]);
+}
+
+TEST_CASE("a shape mistake in a block is told with who used the block") {
+  try {
+    graph_of_model("resnet", "depth: 18, classes: 7", 64);
+    FAIL("no error");
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    INFO(message);
+    CHECK(message.find("configs/models/resnet.yaml:") != std::string::npos);
+    CHECK(message.find("\n  used here: model.yaml:1:15") != std::string::npos);
+  }
+}
