@@ -33,6 +33,18 @@ DatasetFormat format_of(DataType type) {
   throw InternalError("data.type has no format");
 }
 
+/// Bounds what a few digits in a configuration can make this program allocate.
+void check_size(const DataConfig& config, const Shape& sample, const char* what) {
+  constexpr std::int64_t most_elements = std::int64_t{1} << 30;
+  constexpr std::int64_t most_channels = std::int64_t{1} << 16;
+  if (sample.num_elements() > most_elements)
+    throw data_config_error(config, fmt::format("{} of {} is too large", what, sample.to_string()),
+                            fmt::format("at most {} values", most_elements));
+  if (sample.rank() == 3 && sample[-1] > most_channels)
+    throw data_config_error(config, fmt::format("{} of {} has too many channels", what, sample.to_string()),
+                            fmt::format("at most {}", most_channels));
+}
+
 void check_keys(const DataConfig& config, const DatasetFormat& format) {
   if (!is_categorical(config) && !format.numeric_targets)
     throw data_config_error(config,
@@ -48,6 +60,15 @@ void check_keys(const DataConfig& config, const DatasetFormat& format) {
                             "[height, width, channels] or [features]");
   for (const std::int64_t dim : config.shape)
     if (dim < 1) throw data_config_error(config, fmt::format("data.shape holds {}", dim), "positive dimensions");
+  if (config.target_shape.size() > 3)
+    throw data_config_error(config, fmt::format("data.target_shape has {} dimensions", config.target_shape.size()),
+                            "[height, width] of classes, or [height, width, channels] of numbers");
+  for (const std::int64_t dim : config.target_shape)
+    if (dim < 1) throw data_config_error(config, fmt::format("data.target_shape holds {}", dim), "positive dimensions");
+  check_size(config, Shape(config.target_shape), "the target of a sample");
+  if (!is_categorical(config) && !config.target_shape.empty() && config.classes > 0)
+    throw data_config_error(config, "data.target_shape and data.classes both say how many numbers a target has",
+                            "one of the two");
   if (config.classes < 0 || config.samples < 0 || config.validation_samples < 0)
     throw data_config_error(config, "data.classes, data.samples or data.validation_samples is negative");
   if (config.classes > std::numeric_limits<std::int32_t>::max())
@@ -80,7 +101,8 @@ bool declared_header(const DataConfig& config, const DatasetFormat& format, Data
   header.source = "the declared data";
   header.sample = {shape.rank() == 3 ? DType::u8 : DType::f32, shape};
   header.categorical = is_categorical(config);
-  header.num_outputs = header.categorical ? classes : std::max<std::int64_t>(1, classes);
+  header.target_shape = Shape(config.target_shape);
+  header.num_outputs = header.categorical ? classes : num_numbers(config);
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
   return true;
@@ -117,18 +139,6 @@ void set_normalization(const DataConfig& config, InputDescription& input) {
       throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
 }
 
-/// Bounds what a few digits in a configuration can make this program allocate.
-void check_size(const DataConfig& config, const Shape& sample) {
-  constexpr std::int64_t most_elements = std::int64_t{1} << 30;
-  constexpr std::int64_t most_channels = std::int64_t{1} << 16;
-  if (sample.num_elements() > most_elements)
-    throw data_config_error(config, fmt::format("a sample of {} is too large", sample.to_string()),
-                            fmt::format("at most {} values", most_elements));
-  if (sample.rank() == 3 && sample[-1] > most_channels)
-    throw data_config_error(config, fmt::format("an image of {} has too many channels", sample.to_string()),
-                            fmt::format("at most {}", most_channels));
-}
-
 /// Synthetic samples are made as they are asked for.
 std::int64_t bytes_in_memory(const DataConfig& config, const DataDescription& description) {
   std::int64_t num_bytes = 0;
@@ -163,6 +173,10 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   if (!config.shape.empty()) {
     check_declared(header.source, "shape", Shape(config.shape).to_string(), header.sample.shape.to_string());
   }
+  if (!config.target_shape.empty()) {
+    check_declared(header.source, "target_shape", Shape(config.target_shape).to_string(),
+                   header.target_shape.to_string());
+  }
   if (config.classes > 0) check_declared(header.source, "classes", config.classes, header.num_outputs);
   take_part(header.source, "samples", config.samples, description.num_train);
   take_part(header.source, "validation_samples", config.validation_samples, description.num_validation);
@@ -174,7 +188,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   constexpr std::int64_t most_samples = std::numeric_limits<std::uint32_t>::max();
   if (description.num_train > most_samples || description.num_validation > most_samples)
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
-  check_size(config, header.sample.shape);
+  check_size(config, header.sample.shape, "a sample");
   check_total(config, description);
   set_normalization(config, input);
   return description;
@@ -192,8 +206,10 @@ std::shared_ptr<const Dataset> part_of(std::shared_ptr<const Dataset> all, std::
 void check_unchanged(const DatasetHeader& header, const DatasetContents& contents) {
   const std::int64_t num_validation = contents.validation ? contents.validation->size() : 0;
   const std::vector<TensorType> types = {header.sample};
-  const bool same_type =
-      contents.train->input_types() == types && (!contents.validation || contents.validation->input_types() == types);
+  const auto has_types = [&](const Dataset& dataset) {
+    return dataset.input_types() == types && dataset.target_type() == target_of(header);
+  };
+  const bool same_type = has_types(*contents.train) && (!contents.validation || has_types(*contents.validation));
   if (same_type && contents.train->size() == header.num_train && num_validation == header.num_validation) return;
   throw DataError(fmt::format("{}: the data was changed while it was read; start again", header.source));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,14 +17,22 @@ struct DatasetHeader {
   std::string source;  ///< what messages name: a file, or the format itself
   TensorType sample;
   bool categorical = true;
-  std::int64_t num_outputs = 0;
+  std::int64_t num_outputs = 0;     ///< as in DataDescription
   std::int64_t num_train = 0;       ///< before a split
   std::int64_t num_validation = 0;  ///< of validation data of its own; 0: none
+  Shape target_shape = {};          ///< of one sample's classes; of numbers, where they are no list of num_outputs
 };
 
-/// One class a sample, or so many numbers.
+/// Classes, one where no shape is told, or numbers.
 inline TensorType target_of(const DatasetHeader& header) {
-  return header.categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{header.num_outputs}};
+  if (header.categorical) return {DType::i32, header.target_shape};
+  return {DType::f32, header.target_shape.rank() > 0 ? header.target_shape : Shape{header.num_outputs}};
+}
+
+/// Numbers in a numeric target that the keys declare.
+inline std::int64_t num_numbers(const DataConfig& config) {
+  return config.target_shape.empty() ? std::max<std::int64_t>(1, config.classes)
+                                     : Shape(config.target_shape).num_elements();
 }
 
 /// What a format loads: all training samples, before a split, and its own validation data or null.

@@ -14,7 +14,10 @@ namespace {
 /// Samples computed when they are read, each from (seed, index) alone: the prototype of its class plus noise. Classes
 /// take turns. Images (rank 3) have prototypes of at most 4 × 4 flat patches in each channel, so that convolutions,
 /// pooling and plain linear layers all can learn them; features (rank 1) have one number each in (−2, 2).
-/// Numeric targets: the sigmoid of a random projection of the sample, one for each output, in (0, 1).
+/// Numeric targets: the sigmoid of a random projection of the sample, one for each output, in (0, 1); for an image with
+/// a target of (height, width, channels), the image without its noise, in [0, 1).
+/// Classes of a target of (height, width) beside an image: the brightness of the first channel of the patch that lies
+/// there, without noise, in as many steps; of another shape: each place's number is added to the sample's class.
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const DatasetHeader& header, std::int64_t first, std::int64_t size, std::uint64_t seed)
@@ -37,7 +40,7 @@ class SyntheticDataset final : public Dataset {
   std::int64_t size() const override { return size_; }
   void read_classes(std::int64_t index, std::int32_t* classes) const override {
     require_internal(categorical(), "classes belong to categorical data");
-    *classes = static_cast<std::int32_t>(group(index));
+    write_classes(index, classes);
   }
 
   void read(std::int64_t index, std::span<std::byte* const> fields) const override {
@@ -49,8 +52,11 @@ class SyntheticDataset final : public Dataset {
       write_features(index, sample);
     }
     if (categorical()) {
-      const auto label = static_cast<std::int32_t>(group(index));
-      std::memcpy(target, &label, sizeof(label));
+      write_classes(index, reinterpret_cast<std::int32_t*>(target));
+      return;
+    }
+    if (are_pixels() && target_type().shape.rank() == 3) {
+      write_clean_image(index, reinterpret_cast<float*>(target));
       return;
     }
     for (std::int64_t output = 0; output < num_outputs_; ++output) {
@@ -60,13 +66,50 @@ class SyntheticDataset final : public Dataset {
   }
 
  private:
-  static constexpr std::int64_t most_patches = 4;         ///< along each side
-  static constexpr std::int64_t num_numeric_groups = 10;  ///< prototypes of data with numeric targets
+  static constexpr std::int64_t most_patches = 4;       ///< along each side
+  static constexpr std::int64_t num_other_groups = 10;  ///< prototypes where a sample's target is not one class
 
   bool are_pixels() const { return input_types().front().dtype == DType::u8; }
 
-  std::int64_t group(std::int64_t index) const {
-    return (first_ + index) % (categorical() ? num_outputs_ : num_numeric_groups);
+  std::int64_t num_groups() const {
+    return categorical() && target_type().shape.rank() == 0 ? num_outputs_ : num_other_groups;
+  }
+  std::int64_t group(std::int64_t index) const { return (first_ + index) % num_groups(); }
+
+  /// The first row of prototypes of a sample's image.
+  const std::uint8_t* prototype_of(std::int64_t index) const {
+    return prototype_bytes_.data() + group(index) * num_patch_rows() * num_patch_columns() * channels_;
+  }
+  std::int64_t num_patch_rows() const { return std::min(most_patches, height_); }
+  std::int64_t num_patch_columns() const { return std::min(most_patches, width_); }
+
+  void write_classes(std::int64_t index, std::int32_t* classes) const {
+    const Shape& shape = target_type().shape;
+    if (are_pixels() && shape.rank() == 2) {
+      for (std::int64_t y = 0; y < shape[0]; ++y) {
+        const std::uint8_t* const row =
+            prototype_of(index) + y * num_patch_rows() / shape[0] * num_patch_columns() * channels_;
+        for (std::int64_t x = 0; x < shape[1]; ++x)
+          *classes++ =
+              static_cast<std::int32_t>(row[x * num_patch_columns() / shape[1] * channels_] * num_outputs_ / 256);
+      }
+      return;
+    }
+    for (std::int64_t place = 0; place < target_type().num_elements(); ++place)
+      classes[place] = static_cast<std::int32_t>((group(index) + place) % num_outputs_);
+  }
+
+  /// (height, width, channels), all of any size: the prototype of the patch that lies there.
+  void write_clean_image(std::int64_t index, float* numbers) const {
+    const Shape& shape = target_type().shape;
+    for (std::int64_t y = 0; y < shape[0]; ++y) {
+      const std::uint8_t* const row =
+          prototype_of(index) + y * num_patch_rows() / shape[0] * num_patch_columns() * channels_;
+      for (std::int64_t x = 0; x < shape[1]; ++x) {
+        const std::uint8_t* const patch = row + x * num_patch_columns() / shape[1] * channels_;
+        for (std::int64_t c = 0; c < shape[2]; ++c) *numbers++ = static_cast<float>(patch[c % channels_]) / 256;
+      }
+    }
   }
 
   /// Words of sample `index`: its own stream, for up to 2^32 samples.
@@ -75,18 +118,17 @@ class SyntheticDataset final : public Dataset {
   }
 
   void fill_prototype_bytes() {
-    const std::int64_t num_groups = categorical() ? num_outputs_ : num_numeric_groups;
-    const std::int64_t num_patches = std::min(most_patches, height_) * std::min(most_patches, width_);
-    prototype_bytes_.resize(static_cast<std::size_t>(num_groups * num_patches * channels_));
+    const std::int64_t num_patches = num_patch_rows() * num_patch_columns();
+    prototype_bytes_.resize(static_cast<std::size_t>(num_groups() * num_patches * channels_));
     for (std::size_t i = 0; i < prototype_bytes_.size(); ++i)
       prototype_bytes_[i] = static_cast<std::uint8_t>(prototypes_.word(i) >> 24);
   }
 
   /// Pixel = (byte of the patch + random byte) / 2.
   void write_image(std::int64_t index, std::byte* sample) const {
-    const std::int64_t num_rows = std::min(most_patches, height_);
-    const std::int64_t num_columns = std::min(most_patches, width_);
-    const std::uint8_t* prototype = prototype_bytes_.data() + group(index) * num_rows * num_columns * channels_;
+    const std::int64_t num_rows = num_patch_rows();
+    const std::int64_t num_columns = num_patch_columns();
+    const std::uint8_t* prototype = prototype_of(index);
     const PhiloxStream stream = noise(index);
     std::array<std::uint32_t, 4> words{};
     std::uint64_t element = 0;
@@ -174,7 +216,8 @@ DatasetHeader inspect_synthetic(const DataConfig& config) {
   header.source = "the synthetic data";
   header.sample = {config.shape.size() == 3 ? DType::u8 : DType::f32, Shape(config.shape)};
   header.categorical = categorical;
-  header.num_outputs = std::max<std::int64_t>(1, config.classes);
+  header.target_shape = Shape(config.target_shape);
+  header.num_outputs = categorical ? config.classes : num_numbers(config);
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
   if (config.split > 0 && config.validation_samples == 0) {

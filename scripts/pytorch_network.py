@@ -172,7 +172,8 @@ def make_target(loss, logits_shape):
     return torch.zeros(logits_shape)
 
 
-LOSSES = {"cross_entropy": nn.CrossEntropyLoss, "mse": nn.MSELoss, "bce_with_logits": nn.BCEWithLogitsLoss}
+LOSSES = {"cross_entropy": nn.CrossEntropyLoss, "mse": nn.MSELoss, "l1": nn.L1Loss,
+          "smooth_l1": nn.SmoothL1Loss, "bce_with_logits": nn.BCEWithLogitsLoss}
 
 
 def saved_storages(model, criterion, x, target):

@@ -9,6 +9,7 @@
 #include "cli/terminal/terminal.h"
 #include "engine/bytes.h"
 #include "engine/config/text/utf8_text.h"
+#include "engine/report/run/metrics_text.h"
 #include "engine/report/run/run_summary.h"
 #include "engine/report/text/shell_words.h"
 
@@ -134,8 +135,9 @@ void ProgressSink::show(const StepEvent& event) {
 void ProgressSink::show(const EvalEvent& event) {
   std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {}", format_count(event.step),
                                  event.epoch, format_loss(event.loss));
-  if (event.accuracy) line += fmt::format(", accuracy {:.2f} %", 100 * *event.accuracy);
-  if (event.top5) line += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
+  if (event.terms.count > 0) line += fmt::format(" ({})", terms_text(event.terms));
+  if (const std::string metrics = metrics_text(event.accuracy, event.top5, event.counted); !metrics.empty())
+    line += ", " + metrics;
   if (event.best) line += ", best so far";
   erase_panel();
   write(paint(options_.style, Ink::cyan, wrap_lines(line, static_cast<std::size_t>(options_.style.width))) + '\n');

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "cuda/kernels/lane_group.cuh"
 #include "cuda/kernels/loss_parts.cuh"
 #include "cuda/kernels/pack.h"
 
@@ -22,22 +23,7 @@ struct CrossEntropyTask {
   LossSink sink;  ///< statistics null: not wanted
   std::int64_t samples, classes, rows_per_part;
   double smoothing, weight_sum;
-};
-
-/// Threads of a warp that have a row together: `lanes`, a power of two.
-struct LaneGroup {
-  int lanes;
-
-  __device__ int lane() const { return static_cast<int>(threadIdx.x) % lanes; }
-  template <typename V>
-  __device__ V sum(V value) const {
-    for (int mask = lanes / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-    return value;
-  }
-  __device__ float max(float value) const {
-    for (int mask = lanes / 2; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
-    return value;
-  }
+  std::int32_t ignored;  ///< a target without loss and gradient
 };
 
 /// All threads of a block.
@@ -136,7 +122,7 @@ template <int n, bool packed, typename T, typename Team>
 __device__ __forceinline__ void write_gradients(const CrossEntropyTask<T>& task, const Team& team, const T* row,
                                                 T* gradients, std::int64_t classes, const RowSummary& summary,
                                                 std::int64_t target, double of_target) {
-  const double scale = static_cast<double>(task.scalars->gradient_scale);
+  const double scale = static_cast<double>(gradient_scale_of(*task.scalars, task.sink.term));
   const double of_each = task.smoothing / static_cast<double>(task.classes);
   const float share =
       static_cast<float>(scale * (of_target + of_each * task.weight_sum) / static_cast<double>(summary.sum));
@@ -161,6 +147,11 @@ __device__ __forceinline__ void write_gradients(const CrossEntropyTask<T>& task,
   });
 }
 
+template <typename T, typename Team>
+__device__ __forceinline__ void clear_gradients(const Team& team, T* gradients, std::int64_t classes) {
+  for (std::int64_t first = team.lane(); first < classes; first += team.lanes) gradients[first] = from_float<T>(0.0f);
+}
+
 /// The block's part of the batch, `rows_at_once` rows at a time, each by a team.
 template <int n, bool packed, typename T, typename Team>
 __device__ __forceinline__ void process_part(const CrossEntropyTask<T>& task, const Team& team) {
@@ -176,13 +167,16 @@ __device__ __forceinline__ void process_part(const CrossEntropyTask<T>& task, co
     const std::int64_t offset = has_row ? sample * task.classes : 0;
     const T* const row = task.logits + offset;
     const std::int64_t target = has_row ? task.targets[sample] : -1;
-    const bool is_class = target >= 0 && target < classes;
+    const bool is_ignored = has_row && target == task.ignored;
+    const bool is_class = target >= 0 && target < classes && !is_ignored;
     const float reached = is_class ? to_float(row[target]) : not_a_number;
     const double weight = !is_class ? 0.0 : task.weights == nullptr ? 1.0 : static_cast<double>(task.weights[target]);
     const RowSummary summary = summarize_row<n, packed>(task, team, row, classes, target, reached);
-    if (has_row && team.lane() == 0 && task.sink.statistics != nullptr)
+    if (has_row && !is_ignored && team.lane() == 0 && task.sink.statistics != nullptr)
       add_sample(task, summary, reached, weight, part);
-    if (task.gradients != nullptr) {
+    if (task.gradients != nullptr && is_ignored) {
+      clear_gradients(team, task.gradients + offset, classes);
+    } else if (task.gradients != nullptr) {
       const double of_target = is_class ? (1 - task.smoothing) * weight : static_cast<double>(not_a_number);
       write_gradients<n, packed>(task, team, row, task.gradients + offset, classes, summary, target, of_target);
     }
@@ -242,7 +236,7 @@ void cross_entropy(DType type, const CrossEntropyOperands& operands, const Cross
                    const CrossEntropyOptions& options, Stream stream) {
   const CrossEntropyTeams teams = cross_entropy_teams(shape);
   const bool has_parts = operands.statistics != nullptr && teams.num_parts > 1;
-  const LossSink sink{static_cast<LossPart*>(operands.workspace), operands.statistics};
+  const LossSink sink{static_cast<LossPart*>(operands.workspace), operands.statistics, operands.term};
   const std::span<const float> weights = options.class_weights;
   float* device_weights = nullptr;
   if (!weights.empty()) {
@@ -265,6 +259,7 @@ void cross_entropy(DType type, const CrossEntropyOperands& operands, const Cross
         teams.rows_per_part,
         options.label_smoothing,
         weight_sum,
+        options.ignore_index,
     };
     const Dim3 grid{static_cast<unsigned>(teams.num_parts)};
     if (teams.lanes == cross_entropy_threads) {

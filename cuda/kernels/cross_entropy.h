@@ -58,18 +58,20 @@ struct CrossEntropyOperands {
   void* gradients = nullptr;             ///< as logits, and may be the logits; null: not wanted
   const StepScalars* scalars = nullptr;  ///< in device memory
   void* workspace = nullptr;
+  int term = 0;  ///< of the loss, whose statistics and factor are meant
 };
 struct CrossEntropyOptions {
   double label_smoothing = 0;
   std::span<const float> class_weights{};  ///< in host memory, one a class; empty: 1 each
+  std::int32_t ignore_index = -100;        ///< a target without loss, weight, counts and gradient
 };
 
 /// Softmax cross-entropy (engine/ops/cross_entropy.h) of `type` logits: its statistics, its gradient times
-/// StepScalars::gradient_scale, or both in one pass. A target that is no class is not looked up: it makes the loss and
-/// its row of gradients NaN.
-/// Class weights are handed to the device with the launches, one more for each thousand: nothing else need be kept
-/// there. Bytes: the logits once for the statistics; for gradients a second time, from the cache where a block's rows
-/// fit, and written once. FLOPs: 6 an element, an exponential counting one.
+/// StepScalars::gradient_scale_of the term, or both in one pass. A target that is no class and not ignored is not
+/// looked up: it makes the loss and its row of gradients NaN. Class weights are handed to the device with the launches,
+/// one more for each thousand: nothing else need be kept there. Bytes: the logits once for the statistics; for
+/// gradients a second time, from the cache where a block's rows fit, and written once. FLOPs: 6 an element, an
+/// exponential counting one.
 void cross_entropy(DType type, const CrossEntropyOperands& operands, const CrossEntropyShape& shape,
                    const CrossEntropyOptions& options, Stream stream);
 

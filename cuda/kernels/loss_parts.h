@@ -12,11 +12,11 @@ struct LossPart {
   double statistics[num_loss_statistics];
 };
 
-/// Adds the parts to `statistics`, in an order that depends on their number alone.
-void add_loss_parts(const LossPart* parts, std::int64_t num_parts, double* statistics, Stream stream);
+/// Adds the parts to the `statistics` of a term of the loss, in an order that depends on their number alone.
+void add_loss_parts(const LossPart* parts, std::int64_t num_parts, double* statistics, int term, Stream stream);
 
-/// Clears the statistics, but where `keeps_non_finite` for a loss_sum that is not finite; where num_counted is NaN it
-/// stays, and loss_sum becomes NaN. Bytes: the statistics once.
-void start_loss_statistics(double* statistics, bool keeps_non_finite, Stream stream);
+/// Clears the statistics of `num_terms` terms, but of the first where `keeps_non_finite` for a loss_sum that is not
+/// finite; where num_counted is NaN it stays, and loss_sum becomes NaN. Bytes: the statistics once.
+void start_loss_statistics(double* statistics, int num_terms, bool keeps_non_finite, Stream stream);
 
 }  // namespace trainer::cuda

@@ -23,8 +23,12 @@ std::unique_ptr<Kernel> make_cross_entropy(const Op& op, CudaContext& context, b
                    .statistics = has_statistics ? modified_input<double>(addresses, 2) : nullptr,
                    .gradients = has_gradients ? output(addresses, 0) : nullptr,
                    .scalars = scalars,
-                   .workspace = addresses.workspace},
-                  shape, {.label_smoothing = attributes.label_smoothing, .class_weights = attributes.class_weights},
+                   .workspace = addresses.workspace,
+                   .term = attributes.term.index},
+                  shape,
+                  {.label_smoothing = attributes.label_smoothing,
+                   .class_weights = attributes.class_weights,
+                   .ignore_index = attributes.ignore_index},
                   stream);
   });
 }

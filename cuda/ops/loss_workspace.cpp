@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "cuda/kernels/cross_entropy.h"
+#include "cuda/kernels/dice.h"
 #include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/numeric_loss.h"
 #include "cuda/ops/cross_entropy_shape_of.h"
@@ -20,10 +21,19 @@ std::int64_t cross_entropy_workspace_bytes_of(const Op& op, const WorkspaceModel
                                        !attributes_of<CrossEntropyAttributes>(op).class_weights.empty());
 }
 
-constexpr std::array numeric_loss_kinds = {OpKind::mse, OpKind::bce_with_logits};
+constexpr std::array numeric_loss_kinds = {OpKind::mse, OpKind::bce_with_logits, OpKind::smooth_l1,
+                                           OpKind::error_statistics};
 
 std::int64_t numeric_loss_workspace_bytes_of(const Op& op, const WorkspaceModel&) {
   return numeric_loss_workspace_bytes(op.inputs[0].num_elements());
+}
+
+constexpr std::array dice_kinds = {OpKind::dice_sums, OpKind::dice_backward};
+
+std::int64_t dice_workspace_bytes(const Op& op, const WorkspaceModel&) {
+  const DiceShape shape = dice_shape_of(op);
+  return op.kind == OpKind::dice_sums ? dice_sums_workspace_bytes(shape.rows, shape.channels, shape.is_softmax())
+                                      : dice_backward_workspace_bytes(shape.channels);
 }
 
 constexpr std::array gradient_factor_kinds = {OpKind::gradient_factor};
@@ -49,6 +59,7 @@ std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceM
 
 const ScratchRule cross_entropy_scratch = {cross_entropy_kinds, cross_entropy_workspace_bytes_of};
 const ScratchRule numeric_loss_scratch = {numeric_loss_kinds, numeric_loss_workspace_bytes_of};
+const ScratchRule dice_scratch = {dice_kinds, dice_workspace_bytes};
 const ScratchRule gradient_factor_scratch = {gradient_factor_kinds, gradient_factor_workspace_bytes};
 const ScratchRule linear_cross_entropy_scratch = {linear_cross_entropy_kinds, linear_cross_entropy_workspace_bytes};
 

@@ -4,9 +4,10 @@
 namespace trainer::cuda {
 
 std::unique_ptr<Kernel> make_start_loss_statistics_kernel(const Op& op, CudaContext& context) {
-  return make_kernel([keeps = attributes_of<LossStatisticsAttributes>(op).keeps_non_finite,
+  return make_kernel([attributes = attributes_of<LossStatisticsAttributes>(op),
                       &stream = context.stream](const OperandAddresses& addresses) {
-    start_loss_statistics(modified_input<double>(addresses, 0), keeps, stream);
+    start_loss_statistics(modified_input<double>(addresses, 0), attributes.num_terms, attributes.keeps_non_finite,
+                          stream);
   });
 }
 

@@ -89,6 +89,8 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "{depth: 50}";
     case ValueKind::blocks:
       return "{hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
+    case ValueKind::losses:
+      return "[cross_entropy, {type: dice, weight: 0.5}]";
   }
   return "";
 }

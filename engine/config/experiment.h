@@ -76,22 +76,32 @@ struct DataConfig {
   bool header = true;
   std::string delimiter = ",";
   // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
-  std::vector<std::int64_t> shape;  ///< of one sample, (H, W, C) or (features)
-  std::int64_t classes = 0;         ///< 0: from the data; for numeric targets 1 output
-  std::int64_t samples = 0;         ///< training samples (after the split), some of those there are; 0: all of them
+  std::vector<std::int64_t> shape;         ///< of one sample, (H, W, C) or (features)
+  std::vector<std::int64_t> target_shape;  ///< of its target where that is not one class or a list of numbers
+  std::int64_t classes = 0;                ///< 0: from the data; for numeric targets 1 output
+  std::int64_t samples = 0;  ///< training samples (after the split), some of those there are; 0: all of them
   std::int64_t validation_samples = 0;
   /// Set by the loss: numeric targets are probabilities (loss: bce_with_logits), and a file that holds others is
   /// refused.
   bool targets_are_probabilities = false;
+  /// Set by the loss: loss.ignore_index, which targets may hold beside classes.
+  std::int32_t ignored_target = -100;
   SourceLocation location, drop_last_location = {};
 };
 
-enum class LossType : std::uint8_t { cross_entropy, mse, bce_with_logits };
+enum class LossType : std::uint8_t { cross_entropy, mse, l1, smooth_l1, bce_with_logits, dice };
+constexpr bool takes_classes(LossType type) { return type == LossType::cross_entropy || type == LossType::dice; }
+constexpr bool takes_numbers(LossType type) { return type != LossType::cross_entropy; }
+/// The loss, or a term of it.
 struct LossConfig {
   LossType type = LossType::cross_entropy;
   double label_smoothing = 0.0;
   std::vector<double> class_weights;  ///< empty: 1 each
-  SourceLocation location, class_weights_location = {};
+  double beta = 1.0;                  ///< of smooth_l1: where squares become lines
+  std::int32_t ignore_index = -100;   ///< of classes: such a target is left out of means, accuracies and gradients
+  double smooth = 1e-5;               ///< of dice: added to either side of each class's quotient
+  double weight = 1.0;                ///< of a term of a sum
+  SourceLocation location = {}, class_weights_location = {};
 };
 
 enum class OptimizerType : std::uint8_t { sgd, adam, adamw };
@@ -147,6 +157,7 @@ struct EarlyStoppingConfig {
   double min_delta = 0.0;
   SourceLocation location = {};
 };
+enum class ConfusionMatrixUse : std::uint8_t { automatic, on, off };
 struct TrainConfig {
   BatchSize batch_size = 32;
   std::int64_t epochs = 1;
@@ -158,16 +169,22 @@ struct TrainConfig {
   double clip_norm = 0.0;            ///< train.clip_norm: largest global L2 norm of the gradient; 0: off
   std::int64_t eval_batch_size = 0;  ///< 0: batch_size
   std::int64_t eval_every = 0;       ///< steps between evaluations; 0: at the end of each epoch
+  /// train.confusion_matrix: whether evaluations count which class is taken for which; `automatic`: of classes of
+  /// pixels, or where checkpoint.best follows from it.
+  ConfusionMatrixUse confusion_matrix = ConfusionMatrixUse::automatic;
+  SourceLocation confusion_matrix_location = {};
   EarlyStoppingConfig early_stopping;
   std::int64_t log_every = 0;  ///< steps between lines on a terminal or in a log; 0: a sensible number
 };
 
-enum class Metric : std::uint8_t { loss, accuracy };
+/// What evaluations judge a model by: the lowest loss or mae, the highest of the others.
+enum class Metric : std::uint8_t { loss, accuracy, top5, mean_iou, dice, mae, r2 };
 struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps, or epochs with every_in_epochs ("1ep"); 0: only at the end
   bool every_in_epochs = false;
   std::int64_t keep = 3;  ///< newest checkpoints kept; the best one is kept beside them
   Metric best = Metric::loss;
+  SourceLocation best_location = {};
 };
 
 struct Experiment {
@@ -176,9 +193,10 @@ struct Experiment {
   DeviceConfig device;
   MemoryConfig memory;
   DataConfig data;
-  std::vector<LayerSpec> layers;                  ///< model.layers
-  Initialization init = Initialization::pytorch;  ///< model.init
-  LossConfig loss;
+  std::vector<LayerSpec> layers;                    ///< model.layers
+  Initialization init = Initialization::pytorch;    ///< model.init
+  std::vector<LossConfig> losses = {LossConfig{}};  ///< loss: one, or the terms of a sum
+  SourceLocation loss_location = {};
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   TrainConfig train;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/layer_reader.h"
 #include "engine/config/text/utf8_text.h"
 
@@ -112,6 +113,14 @@ class Rules {
       refuse({"data.shape"}, fmt::format("'data.shape' has {} dimensions", data.shape.size()),
              "[height, width, channels] or [features]");
     }
+    if (data.target_shape.size() > 3) {
+      refuse({"data.target_shape"}, fmt::format("'data.target_shape' has {} dimensions", data.target_shape.size()),
+             "[height, width] of classes, or [height, width, channels] of numbers");
+    }
+    if (data.target_type == TaskTarget::numeric && !data.target_shape.empty() && data.classes > 0) {
+      refuse({"data.target_shape", "data.classes", "data.target_type"},
+             "'data.target_shape' and 'data.classes' both say how many numbers a target has", "one of the two");
+    }
     double num_elements = 1.0;
     for (const std::int64_t dimension : data.shape) num_elements *= static_cast<double>(dimension);
     if (num_elements > 1e12) refuse({"data.shape"}, "one sample of 'data.shape' has more than 10^12 elements");
@@ -184,7 +193,12 @@ class Rules {
   }
 
   void check_loss() {
-    const LossConfig& loss = experiment_.loss;
+    for (const LossConfig& loss : experiment_.losses) check_loss(loss);
+    check_terms();
+    check_best();
+  }
+
+  void check_loss(const LossConfig& loss) {
     const DataConfig& data = experiment_.data;
     const auto num_weights = static_cast<std::int64_t>(loss.class_weights.size());
     if (num_weights > 0 && data.classes > 0 && num_weights != data.classes) {
@@ -196,13 +210,56 @@ class Rules {
         std::all_of(loss.class_weights.begin(), loss.class_weights.end(), [](double w) { return w == 0; })) {
       refuse({"loss.class_weights"}, "all class weights are 0", "at least one above 0");
     }
-    if (loss.type == LossType::cross_entropy && data.target_type == TaskTarget::numeric) {
+    if (!takes_numbers(loss.type) && data.target_type == TaskTarget::numeric) {
       refuse({given_.has("loss.type") ? "loss.type" : "data.target_type", "data.target_type", "data.type"},
              "cross_entropy needs classes, but the target is numeric", "loss: mse, or data.target_type: categorical");
     }
-    if (loss.type == LossType::mse && experiment_.checkpoint.best == Metric::accuracy) {
-      refuse({"checkpoint.best", "loss.type"}, "mse has no accuracy to judge checkpoints by", "loss");
+  }
+
+  /// What the terms of a sum need of each other.
+  void check_terms() {
+    for (const auto& [key, mark] : given_.marks) {
+      if (!given_.has("loss.terms") || !key.starts_with("loss.") || key == "loss.terms") continue;
+      refuse({key, "loss.terms"}, fmt::format("'{}' is for one loss, and 'loss.terms' are several", key),
+             "one of the two");
+      return;
     }
+    const LossConfig* first = nullptr;
+    bool weighs = false;
+    for (const LossConfig& loss : experiment_.losses) {
+      weighs = weighs || loss.weight > 0;
+      if (!takes_classes(loss.type)) continue;
+      if (first != nullptr && first->ignore_index != loss.ignore_index) {
+        refuse({"loss"},
+               fmt::format("the terms of the loss ignore {} and {}: what a sample's target is must not depend on the "
+                           "term",
+                           first->ignore_index, loss.ignore_index),
+               "the same ignore_index for each");
+        return;
+      }
+      first = &loss;
+    }
+    if (!weighs) refuse({"loss"}, "all terms of the loss have a weight of 0", "at least one above 0");
+  }
+
+  /// Whether evaluations can tell what checkpoints are judged by, as far as it does not depend on the data.
+  void check_best() {
+    const Metric best = experiment_.checkpoint.best;
+    bool guesses = false, ranks = false, predicts = false;
+    for (const LossConfig& loss : experiment_.losses) {
+      guesses = guesses || takes_classes(loss.type) || loss.type == LossType::bce_with_logits;
+      ranks = ranks || loss.type == LossType::cross_entropy;
+      predicts = predicts || !(takes_classes(loss.type) || loss.type == LossType::bce_with_logits);
+    }
+    const bool is_told = best == Metric::loss || (best == Metric::top5                        ? ranks
+                                                  : best == Metric::mae || best == Metric::r2 ? predicts && !guesses
+                                                                                              : guesses);
+    if (is_told) return;
+    const std::string& loss = loss_choices().name_of(experiment_.losses.front().type);
+    refuse({"checkpoint.best", "loss.type"},
+           fmt::format("{} has no {} to judge checkpoints by", experiment_.losses.size() > 1 ? "this loss" : loss,
+                       metric_choices().name_of(best)),
+           guesses ? "loss, accuracy, mean_iou or dice" : "loss, mae or r2");
   }
 
   void check_optimizer_and_schedule() {

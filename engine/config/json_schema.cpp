@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/config_reference.h"
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/fields/loss_fields.h"
+#include "engine/config/loss_terms.h"
 #include "engine/config/text/json_output.h"
 
 namespace trainer {
@@ -100,13 +103,15 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/named_value"}}}}};
     case ValueKind::blocks:
       return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/block"}}}}};
+    case ValueKind::losses:
+      return {{{"$ref", "#/$defs/losses"}}};
   }
   return {};
 }
 
 Json schema_of(const Rule& rule, const std::string& help) {
   std::vector<Json> forms = forms_of(rule);
-  if (rule.kind != ValueKind::text && rule.kind != ValueKind::layers) {
+  if (rule.kind != ValueKind::text && rule.kind != ValueKind::layers && rule.kind != ValueKind::losses) {
     forms.push_back({{"$ref", "#/$defs/reference"}});
     forms.push_back({{"type", "null"}});
   }
@@ -158,7 +163,7 @@ Json section_schema(const Section& section) {
       Json keys = Json::object();
       for (const std::string& name : keys_of_section(section.key)) {
         const ExperimentField* field = find_field(join_key(section.key, name));
-        if (field == type || !field->applies_to(choice.name)) continue;
+        if (field == type || field->read || !field->applies_to(choice.name)) continue;
         keys[name] = properties[name];
       }
       const Json form{{"type", {"object", "null"}}, {"properties", keys}, {"additionalProperties", false}};
@@ -168,6 +173,8 @@ Json section_schema(const Section& section) {
                        {"additionalProperties", false}});
     }
   }
+  if (const ExperimentField* terms = find_field(join_key(section.key, "terms")))
+    for (Json& form : forms_of(terms->rule)) forms.push_back(std::move(form));
   return {{"description", section.help}, {"anyOf", forms}};
 }
 
@@ -202,6 +209,26 @@ void add_block_definitions(Json& definitions) {
          {"minProperties", 1},
          {"maxProperties", 1},
          {"additionalProperties", {{"type", {"object", "null"}}, {"additionalProperties", value}}}}}}};
+}
+
+/// A term of a loss that is a sum.
+Json loss_schema() {
+  Json properties = Json::object();
+  for (const Field<LossConfig>& field : loss_term_fields()) properties[field.key] = schema_of(field, LossConfig{});
+  Json words = Json::array();
+  std::vector<Json> forms{{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}}};
+  for (const Choice& choice : loss_choices().choices) {
+    words.push_back(choice.name);
+    Json keys = properties;
+    keys.erase("type");
+    const Json form{{"type", {"object", "null"}}, {"properties", keys}, {"additionalProperties", false}};
+    forms.push_back({{"type", "object"},
+                     {"properties", {{choice.name, form}}},
+                     {"required", {choice.name}},
+                     {"additionalProperties", false}});
+  }
+  forms.push_back({{"enum", words}});
+  return {{"anyOf", forms}};
 }
 
 Json layer_schema(const LayerKind& kind) {
@@ -252,9 +279,13 @@ std::string config_json_schema() {
   }
   layer_forms.insert(layer_forms.begin(), Json{{"enum", words}});
   layer_forms.push_back({{"$ref", "#/$defs/use"}});
-  Json definitions{{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}},
-                   {"layers", {{"type", "array"}, {"items", {{"$ref", "#/$defs/layer"}}}}},
-                   {"layer", {{"anyOf", layer_forms}}}};
+  Json definitions{
+      {"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}},
+      {"layers", {{"type", "array"}, {"items", {{"$ref", "#/$defs/layer"}}}}},
+      {"layer", {{"anyOf", layer_forms}}},
+      {"losses",
+       {{"type", "array"}, {"items", {{"$ref", "#/$defs/loss"}}}, {"minItems", 1}, {"maxItems", most_loss_terms}}},
+      {"loss", loss_schema()}};
   for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
   add_block_definitions(definitions);
   schema["$defs"] = definitions;

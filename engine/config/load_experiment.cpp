@@ -4,6 +4,7 @@
 #include "engine/config/experiment_rules.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/layer_reader.h"
+#include "engine/config/loss_reader.h"
 #include "engine/config/yaml/compose.h"
 #include "engine/config/yaml/node_text.h"
 #include "engine/config/yaml/source_set.h"
@@ -26,8 +27,15 @@ Node& find_or_add(Node& map, std::string_view key) {
 
 Node resolved_tree(const Experiment& experiment) {
   Node root;
+  const bool has_terms = node_of_losses(experiment.losses).kind != NodeKind::null;
   for (const ExperimentField& field : experiment_fields()) {
-    if (!applies(field, experiment)) continue;
+    const bool is_of_one_loss = section_of(field.key) == "loss" && !field.node;
+    if ((has_terms && is_of_one_loss) || !applies(field, experiment)) continue;
+    if (field.node) {
+      if (Node list = field.node(experiment); list.kind != NodeKind::null)
+        find_or_add(root, section_of(field.key)) = std::move(list);
+      continue;
+    }
     Node value = field.layers ? node_of_layers(experiment.layers) : node_of(field.get(experiment));
     if (value.kind == NodeKind::null) continue;
     Node* node = &root;
@@ -56,10 +64,18 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   experiment.device.threads_location = sources.location(given.mark("device.threads"));
   experiment.memory.offload_location = sources.location(given.mark("memory.offload"));
   experiment.train.checkpointing.location = sources.location(given.mark("train.checkpointing"));
-  experiment.loss.location = sources.location(given.mark("loss"));
-  experiment.loss.class_weights_location = sources.location(given.mark("loss.class_weights"));
+  experiment.loss_location = sources.location(given.mark("loss"));
+  if (!given.has("loss.terms")) {
+    experiment.losses.front().location = experiment.loss_location;
+    experiment.losses.front().class_weights_location = sources.location(given.mark("loss.class_weights"));
+  }
   experiment.data.drop_last_location = sources.location(given.mark("data.drop_last"));
-  experiment.data.targets_are_probabilities = experiment.loss.type == LossType::bce_with_logits;
+  for (const LossConfig& loss : experiment.losses) {
+    if (loss.type == LossType::bce_with_logits) experiment.data.targets_are_probabilities = true;
+    if (takes_classes(loss.type)) experiment.data.ignored_target = loss.ignore_index;
+  }
+  experiment.checkpoint.best_location = sources.location(given.mark("checkpoint.best"));
+  experiment.train.confusion_matrix_location = sources.location(given.mark("train.confusion_matrix"));
   experiment.schedule.warmup_location = sources.location(given.mark("schedule.warmup_steps"));
   experiment.train.early_stopping.location = sources.location(given.mark("train.early_stopping.patience"));
   check_experiment(experiment, given, sources);

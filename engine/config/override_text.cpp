@@ -11,6 +11,11 @@ namespace trainer {
 std::string override_of(std::string_view key, const Experiment& experiment) {
   const ExperimentField* field = find_field(key);
   require_internal(field != nullptr && field->get, "overrides are written of keys with a value");
+  if (field->node) {
+    // A list stands for its section, whatever stood there.
+    const Node list = field->node(experiment);
+    if (list.kind != NodeKind::null) return fmt::format("{}={}", section_of(key), flow_text(list));
+  }
   const Node value = node_of(field->get(experiment));
   // Words need quotes only where any text may stand.
   const bool is_word = value.kind == NodeKind::scalar && field->rule.kind != ValueKind::text;

@@ -1,29 +1,17 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "engine/cpu/loss_parts.h"
+#include "engine/cpu/softmax_row.h"
 #include "engine/cpu/vector_math.h"
 #include "engine/simd.h"
 
 namespace trainer {
 
 namespace {
-
-TRAINER_SIMD float largest(const float* values, std::int64_t count) {
-  float result = values[0];
-#pragma omp simd reduction(max : result)
-  for (std::int64_t i = 1; i < count; ++i) result = values[i] > result ? values[i] : result;
-  return result;
-}
-
-TRAINER_SIMD float sum_exp(const float* values, float shift, std::int64_t count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < count; ++i) sum += vector_exp(values[i] - shift);
-  return sum;
-}
 
 /// Σ weights[i] · (level − values[i]); weights null: 1 each
 TRAINER_SIMD double sum_below(const float* values, const float* weights, double level, std::int64_t count) {
@@ -72,6 +60,8 @@ struct CrossEntropy {
   double smoothing;
   std::vector<float> weights;
   double weight_sum;
+  std::int32_t ignored;
+  LossTerm term;
   RowParts parts;
   int num_threads;
 
@@ -80,6 +70,8 @@ struct CrossEntropy {
     const auto& attributes = attributes_of<CrossEntropyAttributes>(op);
     smoothing = attributes.label_smoothing;
     weights = attributes.class_weights;
+    ignored = attributes.ignore_index;
+    term = attributes.term;
     require_internal(weights.empty() || static_cast<std::int64_t>(weights.size()) == classes,
                      "there is one class weight a class");
     weight_sum = weights.empty() ? static_cast<double>(classes) : std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -95,19 +87,10 @@ struct CrossEntropy {
   /// What reads the labels has refused those that are no classes.
   void require_classes(const std::int32_t* targets) const {
     for (std::int64_t sample = 0; sample < samples; ++sample)
-      if (targets[sample] < 0 || targets[sample] >= classes)
+      if ((targets[sample] < 0 || targets[sample] >= classes) && targets[sample] != ignored)
         throw InternalError("internal error: cross_entropy: a target lies outside the model's classes 0 to " +
                             std::to_string(classes - 1) + ": " + std::to_string(targets[sample]));
   }
-};
-
-/// The denominator of a row's softmax, Σ exp(logit − shift).
-struct Softmax {
-  float shift;
-  double sum;
-
-  Softmax(const float* logits, std::int64_t classes)
-      : shift(largest(logits, classes)), sum(static_cast<double>(sum_exp(logits, shift, classes))) {}
 };
 
 void summarize(const CrossEntropy& loss, const float* logits, const Softmax& softmax, std::int64_t target,
@@ -142,9 +125,10 @@ std::unique_ptr<CpuKernel> make_cross_entropy_kernel(const Op& op, CpuContext& c
     const float* const logits = input(addresses, 0);
     const auto* const targets = input<std::int32_t>(addresses, 1);
     loss.require_classes(targets);
-    sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2),
+    sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2), loss.term,
                    [&](LossPart& part, std::int64_t begin, std::int64_t end) {
                      for (std::int64_t sample = begin; sample < end; ++sample) {
+                       if (targets[sample] == loss.ignored) continue;
                        const float* const row = logits + sample * loss.classes;
                        summarize(loss, row, Softmax(row, loss.classes), targets[sample], part);
                      }
@@ -157,13 +141,16 @@ std::unique_ptr<CpuKernel> make_cross_entropy_backward_kernel(const Op& op, CpuC
     const float* const logits = input(addresses, 0);
     const auto* const targets = input<std::int32_t>(addresses, 1);
     float* const gradients = output(addresses, 0);
-    const auto scale = static_cast<double>(scalars.gradient_scale);
+    const auto scale = static_cast<double>(scalars.gradient_scale_of(loss.term));
     loss.require_classes(targets);
     parallel_tasks(loss.num_threads, loss.parts.num_parts, [&](std::int64_t part) {
       for (std::int64_t sample = loss.parts.begin(part); sample < loss.parts.end(part); ++sample) {
         const float* const row = logits + sample * loss.classes;
-        write_gradients(loss, row, Softmax(row, loss.classes), targets[sample], scale,
-                        gradients + sample * loss.classes);
+        float* const of_row = gradients + sample * loss.classes;
+        if (targets[sample] == loss.ignored)
+          std::fill_n(of_row, loss.classes, 0.0F);
+        else
+          write_gradients(loss, row, Softmax(row, loss.classes), targets[sample], scale, of_row);
       }
     });
   });
@@ -174,15 +161,20 @@ std::unique_ptr<CpuKernel> make_cross_entropy_with_gradient_kernel(const Op& op,
     const float* const logits = input(addresses, 0);
     const auto* const targets = input<std::int32_t>(addresses, 1);
     float* const gradients = output(addresses, 0);
-    const auto scale = static_cast<double>(scalars.gradient_scale);
+    const auto scale = static_cast<double>(scalars.gradient_scale_of(loss.term));
     loss.require_classes(targets);
-    sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2),
+    sum_loss_parts(loss.num_threads, loss.parts, addresses.workspace, modified_input<double>(addresses, 2), loss.term,
                    [&](LossPart& part, std::int64_t begin, std::int64_t end) {
                      for (std::int64_t sample = begin; sample < end; ++sample) {
                        const float* const row = logits + sample * loss.classes;
+                       float* const of_row = gradients + sample * loss.classes;
+                       if (targets[sample] == loss.ignored) {
+                         std::fill_n(of_row, loss.classes, 0.0F);
+                         continue;
+                       }
                        const Softmax softmax(row, loss.classes);
                        summarize(loss, row, softmax, targets[sample], part);
-                       write_gradients(loss, row, softmax, targets[sample], scale, gradients + sample * loss.classes);
+                       write_gradients(loss, row, softmax, targets[sample], scale, of_row);
                      }
                    });
   });

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "engine/ops/loss_statistics.h"
+
 namespace trainer {
 
 /// The numbers that change from step to step; a kernel reads them when it runs, never when it is made.
@@ -10,8 +12,13 @@ struct StepScalars {
   /// Counts the micro-batches since the start of training: keys dropout.
   std::uint32_t pass = 0;
   /// What the gradient of the summed loss is multiplied by: 1 / (samples, class weights or numbers of the whole step,
-  /// over all its micro-batches).
+  /// over all its micro-batches). Of a loss that is a sum, that of its first term, times the term's weight.
   float gradient_scale = 1;
+  float further_gradient_scales[most_loss_terms - 1] = {};  ///< of the other terms
+
+  float gradient_scale_of(const LossTerm& term) const {
+    return term.index == 0 ? gradient_scale : further_gradient_scales[term.index - 1];
+  }
   double learning_rate = 0;
   /// 1 in the first update.
   std::int64_t update = 0;

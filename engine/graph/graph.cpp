@@ -8,6 +8,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/enum_choices.h"
 #include "engine/graph/graph_builder.h"
+#include "engine/graph/metrics.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
@@ -51,7 +52,7 @@ std::vector<ValueId> add_inputs(GraphBuilder& builder, Graph& graph, const DataD
 
 /// The last layer's place, where a wrong number of outputs is put right.
 const SourceLocation& last_layer_location(const Experiment& experiment) {
-  return experiment.layers.empty() ? experiment.loss.location : experiment.layers.back().location;
+  return experiment.layers.empty() ? experiment.loss_location : experiment.layers.back().location;
 }
 
 /// Whether the classes of a table are rather numbers to predict: more of them than half of its rows, or for a model
@@ -60,57 +61,121 @@ bool may_be_meant_as_numbers(const Experiment& experiment, const DataDescription
   return experiment.data.type == DataType::csv && (data.num_outputs > data.num_held / 2 || num_predicted == 1);
 }
 
-Op loss_op(const Experiment& experiment, const DataDescription& data, const TensorType& prediction,
-           const TensorType& targets) {
-  if (data.categorical() && experiment.loss.type != LossType::cross_entropy) {
-    const DataType type = experiment.data.type;
+CrossEntropyAttributes cross_entropy_attributes(const LossConfig& loss, const LossTerm& term) {
+  CrossEntropyAttributes attributes;
+  attributes.label_smoothing = loss.label_smoothing;
+  attributes.ignore_index = loss.ignore_index;
+  attributes.class_weights.assign(loss.class_weights.begin(), loss.class_weights.end());
+  attributes.term = term;
+  return attributes;
+}
+
+/// The ops of one loss, and what they are refused for.
+class LossTranslation {
+ public:
+  LossTranslation(GraphBuilder& builder, Graph& graph, const Experiment& experiment, const DataDescription& data)
+      : builder_(builder), graph_(graph), experiment_(experiment), data_(data) {}
+
+  void add(const LossConfig& loss, const LossTerm& term) {
+    check_targets(loss);
+    const TensorType& prediction = builder_.type(graph_.prediction);
+    const TensorType& targets = builder_.type(graph_.targets);
+    switch (loss.type) {
+      case LossType::mse:
+        return apply(mse_op(prediction, targets, term));
+      case LossType::l1:
+        return apply(smooth_l1_op(prediction, targets, {.beta = 0, .term = term}));
+      case LossType::smooth_l1:
+        return apply(smooth_l1_op(prediction, targets, {.beta = loss.beta, .term = term}));
+      case LossType::bce_with_logits:
+        return apply(bce_with_logits_op(prediction, targets, term));
+      case LossType::dice:
+        return add_dice(loss, term);
+      case LossType::cross_entropy:
+        break;
+    }
+    check_class_weights(loss);
+    Op op = cross_entropy_op(prediction, targets, cross_entropy_attributes(loss, term));
+    check_num_outputs(false);
+    apply(std::move(op));
+  }
+
+ private:
+  void apply(Op op) { builder_.apply(std::move(op), {graph_.prediction, graph_.targets, graph_.loss_statistics}); }
+
+  void add_dice(const LossConfig& loss, const LossTerm& term) {
+    const Op sums = dice_sums_op(builder_.type(graph_.prediction), builder_.type(graph_.targets),
+                                 {.smooth = loss.smooth, .ignore_index = loss.ignore_index, .term = term});
+    if (data_.categorical()) check_num_outputs(true);
+    const ValueId of_sums = builder_.apply(sums, {graph_.prediction, graph_.targets}, {}, "sums")[0];
+    builder_.apply(dice_op(sums), {graph_.prediction, graph_.targets, of_sums, graph_.loss_statistics});
+  }
+
+  void check_targets(const LossConfig& loss) const {
+    if (!data_.categorical() || takes_classes(loss.type)) return;
+    const DataType type = experiment_.data.type;
     const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
     throw located_error(
-        experiment.loss.location,
-        fmt::format("{} needs numbers as targets; the data has classes", loss_choices().name_of(experiment.loss.type)),
+        loss.location,
+        fmt::format("{} needs numbers as targets; the data has classes", loss_choices().name_of(loss.type)),
         may_be_numeric ? "data.target_type: numeric, or loss: cross_entropy" : "loss: cross_entropy");
   }
-  switch (experiment.loss.type) {
-    case LossType::mse:
-      return mse_op(prediction, targets);
-    case LossType::bce_with_logits:
-      return bce_with_logits_op(prediction, targets);
-    case LossType::cross_entropy:
-      break;
+
+  void check_class_weights(const LossConfig& loss) const {
+    if (loss.class_weights.empty() || static_cast<std::int64_t>(loss.class_weights.size()) == data_.num_outputs) return;
+    throw located_error(
+        loss.location,
+        fmt::format("loss.class_weights has {} values for {} classes", loss.class_weights.size(), data_.num_outputs),
+        "one weight for each class");
   }
-  CrossEntropyAttributes attributes;
-  attributes.label_smoothing = experiment.loss.label_smoothing;
-  attributes.class_weights.assign(experiment.loss.class_weights.begin(), experiment.loss.class_weights.end());
-  if (!attributes.class_weights.empty() &&
-      static_cast<std::int64_t>(attributes.class_weights.size()) != data.num_outputs) {
-    throw located_error(experiment.loss.location,
-                        fmt::format("loss.class_weights has {} values for {} classes", attributes.class_weights.size(),
-                                    data.num_outputs),
-                        "one weight for each class");
+
+  /// A logit for each class; of two classes one may do, which says whether it is the second.
+  void check_num_outputs(bool one_may_do) const {
+    const Shape& prediction = builder_.type(graph_.prediction).shape;
+    if (prediction[-1] == data_.num_outputs || (one_may_do && prediction[-1] == 1 && data_.num_outputs == 2)) return;
+    throw located_error(
+        last_layer_location(experiment_),
+        fmt::format("the model's output is {} and the data has {} classes", prediction.to_string(), data_.num_outputs),
+        fmt::format("a last layer with {} outputs{}", data_.num_outputs,
+                    may_be_meant_as_numbers(experiment_, data_, prediction[-1])
+                        ? "; or data.target_type: numeric where targets are numbers, not classes"
+                        : ""));
   }
-  Op op = cross_entropy_op(prediction, targets, attributes);
-  if (prediction.shape[-1] != data.num_outputs) {
-    throw located_error(last_layer_location(experiment),
-                        fmt::format("the model's output is {} and the data has {} classes",
-                                    prediction.shape.to_string(), data.num_outputs),
-                        fmt::format("a last layer with {} outputs{}", data.num_outputs,
-                                    may_be_meant_as_numbers(experiment, data, prediction.shape[-1])
-                                        ? "; or data.target_type: numeric where targets are numbers, not classes"
-                                        : ""));
-  }
-  return op;
+
+  GraphBuilder& builder_;
+  Graph& graph_;
+  const Experiment& experiment_;
+  const DataDescription& data_;
+};
+
+/// The counts that evaluations add to are a value of every graph, since they persist; what counts is part of
+/// evaluations alone.
+void add_metrics(GraphBuilder& builder, Graph& graph, const Experiment& experiment, const DataDescription& data) {
+  const Counted counted = counted_by(experiment, data);
+  if (counted == Counted::nothing) return;
+  Op op = counting_op(counted, experiment, builder.type(graph.prediction), builder.type(graph.targets));
+  graph.metric_counts = builder.add_value(op.inputs.back(), "counts", Category::temporary);
+  if (graph.mode == GraphMode::evaluation)
+    builder.apply(std::move(op), {graph.prediction, graph.targets, graph.metric_counts});
 }
 
 void add_loss(GraphBuilder& builder, Graph& graph, const Experiment& experiment, const DataDescription& data) {
-  builder.begin_layer("loss", loss_choices().name_of(experiment.loss.type), experiment.loss.location, graph.prediction);
-  graph.loss_statistics = builder.add_value({DType::f64, {num_loss_statistics}}, "statistics", Category::temporary);
-  try {
-    Op op = loss_op(experiment, data, builder.type(graph.prediction), builder.type(graph.targets));
-    builder.apply(std::move(op), {graph.prediction, graph.targets, graph.loss_statistics});
-  } catch (const ShapeError& error) {
-    throw located_error(last_layer_location(experiment), error.what());
+  LossTranslation translation(builder, graph, experiment, data);
+  const auto count = static_cast<int>(experiment.losses.size());
+  for (int index = 0; index < count; ++index) {
+    const LossConfig& loss = experiment.losses[static_cast<std::size_t>(index)];
+    builder.begin_layer(count == 1 ? "loss" : fmt::format("loss.{}", index), loss_choices().name_of(loss.type),
+                        loss.location, graph.prediction);
+    try {
+      if (index == 0)
+        graph.loss_statistics = builder.add_value(loss_statistics_type(count), "statistics", Category::temporary);
+      translation.add(loss, {.index = index, .count = count});
+      if (index + 1 == count) add_metrics(builder, graph, experiment, data);
+    } catch (const ShapeError& error) {
+      throw located_error(last_layer_location(experiment), error.what());
+    }
+    builder.end_layer(-1);
   }
-  builder.end_layer(-1);
 }
 
 void check_inputs_are_read(const Graph& graph, const std::vector<ValueId>& inputs, const DataDescription& data,

@@ -77,7 +77,8 @@ struct Graph {
   std::vector<ValueId> inputs;               ///< the samples as they arrive
   ValueId targets = -1;
   ValueId prediction = -1;       ///< what the loss reads: logits
-  ValueId loss_statistics = -1;  ///< f64 (num_loss_statistics)
+  ValueId loss_statistics = -1;  ///< f64 (num_loss_statistics) of each term of the loss
+  ValueId metric_counts = -1;    ///< what evaluations count in beside the loss (engine/graph/metrics.h); -1: nothing
   ValueId loss_scale = -1;       ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
 
   /// The inputs and the targets: Note [Fields of a batch] in data_description.h.
@@ -87,6 +88,12 @@ struct Graph {
     return fields;
   }
 };
+
+/// Terms of its loss.
+inline int num_loss_terms(const Graph& graph) {
+  const TensorType& statistics = graph.values[static_cast<std::size_t>(graph.loss_statistics)].type;
+  return static_cast<int>(statistics.num_elements()) / num_loss_statistics;
+}
 
 /// Builds the forward pass and the loss. Throws ConfigError that points at the layer's line where shapes disagree.
 Graph build_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode);

@@ -4,8 +4,8 @@
 
 namespace trainer {
 
-Op bce_with_logits_op(const TensorType& prediction, const TensorType& targets) {
-  return numeric_loss_op(OpKind::bce_with_logits, prediction, targets);
+Op bce_with_logits_op(const TensorType& prediction, const TensorType& targets, const LossTerm& term) {
+  return numeric_loss_op(OpKind::bce_with_logits, "bce_with_logits", prediction, targets, term);
 }
 
 Op bce_with_logits_backward_op(const Op& bce_with_logits) {

@@ -8,11 +8,10 @@ namespace trainer {
 struct Op;
 
 /// Binary cross-entropy of sigmoid(logits), over all numbers, as PyTorch's BCEWithLogitsLoss.
-/// inputs: outputs of the model (N, …), targets f32 (N, …), loss statistics f64 (num_loss_statistics) [added to];
-/// no outputs.
-Op bce_with_logits_op(const TensorType& prediction, const TensorType& targets);
+/// inputs: outputs of the model (N, …), targets f32 (N, …), loss statistics [added to]; no outputs.
+Op bce_with_logits_op(const TensorType& prediction, const TensorType& targets, const LossTerm& term = {});
 /// inputs: prediction, targets; outputs: dprediction, which may be stored over the prediction; scaled by
-/// StepScalars::gradient_scale.
+/// StepScalars::gradient_scale_of its term.
 Op bce_with_logits_backward_op(const Op& bce_with_logits);
 
 }  // namespace trainer

@@ -23,7 +23,7 @@ Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const C
         "cross_entropy takes, for targets of {}, one logit a class for each of them; the model's output is {}",
         targets.shape.to_string(), logits.shape.to_string()));
   }
-  return {OpKind::cross_entropy, attributes, {logits, targets, {DType::f64, {num_loss_statistics}}}, {}};
+  return {OpKind::cross_entropy, attributes, {logits, targets, loss_statistics_type(attributes.term.count)}, {}};
 }
 
 Op cross_entropy_backward_op(const Op& cross_entropy) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/ops/loss_statistics.h"
@@ -9,19 +10,24 @@ namespace trainer {
 
 struct Op;
 
+/// PyTorch's default for it: no class, and in no data.
+inline constexpr std::int32_t no_ignored_target = -100;
+
 /// Softmax cross-entropy as PyTorch's CrossEntropyLoss with reduction 'mean'.
 struct CrossEntropyAttributes {
   double label_smoothing = 0;
   std::vector<float> class_weights;  ///< empty: 1 each
+  /// Such a target costs and weighs nothing, is not counted, and its logits have no gradient; it may be a class.
+  std::int32_t ignore_index = no_ignored_target;
+  LossTerm term = {};
   friend bool operator==(const CrossEntropyAttributes&, const CrossEntropyAttributes&) = default;
 };
 
 /// Each target has its logits in the last dimension, where PyTorch has the classes second.
-/// inputs: logits (N, …, classes), targets i32 (N, …), loss statistics f64 (num_loss_statistics) [added to]; no
-/// outputs.
+/// inputs: logits (N, …, classes), targets i32 (N, …), loss statistics [added to]; no outputs.
 Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const CrossEntropyAttributes& attributes);
 /// inputs: logits, targets; outputs: dlogits, which may be stored over the logits; scaled by
-/// StepScalars::gradient_scale.
+/// StepScalars::gradient_scale_of its term.
 Op cross_entropy_backward_op(const Op& cross_entropy);
 /// Both at once, which reads the logits once.
 /// inputs: logits, targets, loss statistics [added to]; outputs: dlogits, as cross_entropy_backward's.

@@ -21,22 +21,23 @@ void require_image(const TensorType& x, const char* layer) {
                                x.shape.to_string()));
 }
 
-Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& targets) {
+Op numeric_loss_op(OpKind kind, std::string_view loss, const TensorType& prediction, const TensorType& targets,
+                   const LossTerm& term) {
   if (targets.dtype != DType::f32) {
-    throw ShapeError(fmt::format("{} needs numbers as targets; the data has classes", name_of(kind)));
+    throw ShapeError(fmt::format("{} needs numbers as targets; the data has classes", loss));
   }
   if (prediction.shape != targets.shape) {
     const char* const advice = prediction.shape.rank() > 2 && targets.shape.rank() == 2
                                    ? ": put flatten or global_avgpool before the last layer"
                                    : "";
     throw ShapeError(fmt::format("the model's output is {} and the targets are {}; {} needs them alike{}",
-                                 prediction.shape.to_string(), targets.shape.to_string(), name_of(kind), advice));
+                                 prediction.shape.to_string(), targets.shape.to_string(), loss, advice));
   }
-  return {kind, std::monostate{}, {prediction, targets, {DType::f64, {num_loss_statistics}}}, {}};
+  return {kind, term, {prediction, targets, loss_statistics_type(term.count)}, {}};
 }
 
 Op numeric_loss_backward_op(OpKind kind, const Op& loss) {
-  return {kind, std::monostate{}, {loss.inputs[0], loss.inputs[1]}, {loss.inputs[0]}};
+  return {kind, loss.attributes, {loss.inputs[0], loss.inputs[1]}, {loss.inputs[0]}};
 }
 
 }  // namespace trainer

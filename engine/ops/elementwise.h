@@ -22,8 +22,10 @@ std::int64_t flops_per_input_element(const Op& op) {
 /// Throws ShapeError unless x is an image batch (N, H, W, C).
 void require_image(const TensorType& x, const char* layer);
 
-/// mse and bce_with_logits: loss over all numbers of any shape, see their headers. Throws ShapeError.
-Op numeric_loss_op(OpKind kind, const TensorType& prediction, const TensorType& targets);
+/// Losses over all numbers of any shape: mse, bce_with_logits and smooth_l1, see their headers; `loss` is what messages
+/// call it. Throws ShapeError.
+Op numeric_loss_op(OpKind kind, std::string_view loss, const TensorType& prediction, const TensorType& targets,
+                   const LossTerm& term);
 Op numeric_loss_backward_op(OpKind kind, const Op& loss);
 
 }  // namespace trainer

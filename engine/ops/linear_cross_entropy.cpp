@@ -11,7 +11,8 @@ Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const 
   Op op{OpKind::linear_cross_entropy, attributes, {x, weight}, {}};
   if (attributes.bias) op.inputs.push_back({weight.dtype, {weight.shape[0]}});
   op.inputs.push_back(targets);
-  op.inputs.push_back({DType::f64, {num_loss_statistics}});
+  op.inputs.push_back(loss_statistics_type());
+  if (attributes.counts) op.inputs.push_back(confusion_counts_type({DType::f32, {1, weight.shape[0]}}, targets));
   return op;
 }
 

@@ -22,12 +22,14 @@ struct LinearCrossEntropyAttributes {
   bool bias = true;
   std::int64_t chunk_rows = 1;  ///< of x; the last chunk may have fewer
   bool input_gradient = true;   ///< dx is wanted
+  bool counts = false;          ///< without a gradient: a confusion matrix is counted too
   bool scaled = false;          ///< gradients are multiplied by the loss scale too, see Note [Loss scale]
   friend bool operator==(const LinearCrossEntropyAttributes&, const LinearCrossEntropyAttributes&) = default;
 };
 
-/// inputs: x (N, …, in), W (classes, in)[, b (classes)], targets i32 (N, …), loss statistics f64 [added to]; no
-/// outputs. x, W and b of one type, f32 or 16 bit; logits, softmax and loss in f32.
+/// inputs: x (N, …, in), W (classes, in)[, b (classes)], targets i32 (N, …), loss statistics f64 [added to][, counts as
+/// confusion_matrix's (added to) where wanted]; no outputs. x, W and b of one type, f32 or 16 bit; logits, softmax and
+/// loss in f32.
 Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
                            const LinearCrossEntropyAttributes& attributes);
 /// inputs: x, W[, b], targets, loss statistics [added to][, loss scale where scaled]; outputs: dW[, db] of

@@ -45,7 +45,7 @@ class ChunkPlanner {
     bias_ = {Place::input, 2};
     targets_ = {Place::input, next, row_bytes(op_.inputs[static_cast<std::size_t>(next)])};
     statistics_ = {Place::input, next + 1};
-    loss_scale_ = {Place::input, next + 2};
+    loss_scale_ = counts_ = {Place::input, next + 2};  // one of them
     const std::int64_t classes = weight_.shape[0];
     logits_ = add_scratch({DType::f32, {plan_.chunk_rows, classes}});
     // A product whose result is f32 wants its bias in f32.
@@ -83,6 +83,10 @@ class ChunkPlanner {
     const Op loss = cross_entropy_op(logits, targets, attributes_.loss);
     if (!has_gradient_) {
       steps.push_back({loss, {logits_, targets_, statistics_}, {}});
+      if (attributes_.counts) {
+        const Op count = confusion_matrix_op(logits, targets, {.ignore_index = attributes_.loss.ignore_index});
+        steps.push_back({count, {logits_, targets_, counts_}, {}});
+      }
       return steps;
     }
     steps.push_back({cross_entropy_with_gradient_op(loss), {logits_, targets_, statistics_}, {logits_}});
@@ -108,7 +112,7 @@ class ChunkPlanner {
   const TensorType &x_, &weight_;
   bool is_half_, has_gradient_;
   LossChunks plan_;
-  ChunkOperand bias_, targets_, statistics_, loss_scale_, logits_, dlogits_, dx_;
+  ChunkOperand bias_, targets_, statistics_, loss_scale_, counts_, logits_, dlogits_, dx_;
   std::vector<ChunkOperand> sums_;  // of dW and db, in f32
 };
 

@@ -4,8 +4,8 @@
 
 namespace trainer {
 
-Op mse_op(const TensorType& prediction, const TensorType& targets) {
-  return numeric_loss_op(OpKind::mse, prediction, targets);
+Op mse_op(const TensorType& prediction, const TensorType& targets, const LossTerm& term) {
+  return numeric_loss_op(OpKind::mse, "mse", prediction, targets, term);
 }
 
 Op mse_backward_op(const Op& mse) { return numeric_loss_backward_op(OpKind::mse_backward, mse); }

@@ -10,9 +10,12 @@
 #include "engine/ops/bce_with_logits.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/concat.h"
+#include "engine/ops/confusion_matrix.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/cross_entropy.h"
+#include "engine/ops/dice.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/error_statistics.h"
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
 #include "engine/ops/gradient_factor.h"
@@ -30,6 +33,7 @@
 #include "engine/ops/optimizer_update.h"
 #include "engine/ops/placed.h"
 #include "engine/ops/prelu.h"
+#include "engine/ops/smooth_l1.h"
 
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
 /// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/op_cases has cases for each line and
@@ -78,10 +82,17 @@
   X(cross_entropy_with_gradient, CrossEntropyAttributes)              \
   X(linear_cross_entropy, LinearCrossEntropyAttributes)               \
   X(linear_cross_entropy_with_gradient, LinearCrossEntropyAttributes) \
-  X(mse, std::monostate)                                              \
-  X(mse_backward, std::monostate)                                     \
-  X(bce_with_logits, std::monostate)                                  \
-  X(bce_with_logits_backward, std::monostate)                         \
+  X(mse, LossTerm)                                                    \
+  X(mse_backward, LossTerm)                                           \
+  X(bce_with_logits, LossTerm)                                        \
+  X(bce_with_logits_backward, LossTerm)                               \
+  X(smooth_l1, SmoothL1Attributes)                                    \
+  X(smooth_l1_backward, SmoothL1Attributes)                           \
+  X(dice_sums, DiceAttributes)                                        \
+  X(dice, DiceAttributes)                                             \
+  X(dice_backward, DiceAttributes)                                    \
+  X(confusion_matrix, ConfusionMatrixAttributes)                      \
+  X(error_statistics, std::monostate)                                 \
   X(scale_gradient, std::monostate)                                   \
   X(gradient_factor, GradientFactorAttributes)                        \
   X(sgd_update, SgdUpdateAttributes)                                  \
@@ -95,8 +106,9 @@ namespace trainer {
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
                  LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, DropoutAttributes,
-                 AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, CrossEntropyAttributes,
-                 LinearCrossEntropyAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
-                 LossScaleAttributes, OffloadAttributes>;
+                 AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
+                 LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes,
+                 GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
+                 OffloadAttributes>;
 
 }  // namespace trainer

@@ -30,9 +30,15 @@ class ChunkedLoss {
   bool find() {
     const auto loss = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
                                    [](const GraphNode& node) { return node.op.kind == OpKind::cross_entropy; });
-    if (loss == graph_.nodes.end()) return false;
+    if (loss == graph_.nodes.end() || num_loss_terms(graph_) > 1) return false;
     loss_ = static_cast<std::size_t>(loss - graph_.nodes.begin());
     replaced_ = {loss_};
+    const auto counting = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
+                                       [](const GraphNode& node) { return node.op.kind == OpKind::confusion_matrix; });
+    if (counting != graph_.nodes.end()) {
+      counting_ = static_cast<std::size_t>(counting - graph_.nodes.begin());
+      replaced_.push_back(*counting_);
+    }
     ValueId logits = loss->inputs[0];
     std::optional<std::size_t> producer = producer_of(logits);
     if (producer && is_wide_cast(graph_.nodes[*producer].op)) {
@@ -93,7 +99,8 @@ class ChunkedLoss {
   bool is_read_by_loss_alone(ValueId logits) const {
     return !is_viewed(logits) && std::all_of(readers(logits).begin(), readers(logits).end(), [&](std::size_t n) {
       const OpKind kind = graph_.nodes[n].op.kind;
-      return kind == OpKind::cross_entropy || kind == OpKind::cross_entropy_backward;
+      return kind == OpKind::cross_entropy || kind == OpKind::cross_entropy_backward ||
+             kind == OpKind::confusion_matrix;
     });
   }
 
@@ -147,12 +154,14 @@ class ChunkedLoss {
         .bias = attributes_of<LinearAttributes>(linear.op).bias,
         .chunk_rows = chunk_rows,
         .input_gradient = input_gradient_ != nullptr,
+        .counts = counting_.has_value(),
         .scaled = scale_ != nullptr,
     };
     GraphNode node{{}, linear.inputs, {}, linear.layer, Phase::forward};
     node.inputs.insert(node.inputs.end(), {loss.inputs[1], loss.inputs[2]});
     const TensorType &x = linear.op.inputs[0], &weight = linear.op.inputs[1], &targets = loss.op.inputs[1];
     if (!gradient_) {
+      if (counting_) node.inputs.push_back(graph_.nodes[*counting_].inputs.back());
       node.op = linear_cross_entropy_op(x, weight, targets, attributes);
       return node;
     }
@@ -170,6 +179,7 @@ class ChunkedLoss {
   std::vector<ValueId> is_viewed_;
   std::size_t loss_ = 0, linear_ = 0;
   std::optional<std::size_t> gradient_;  // of the logits
+  std::optional<std::size_t> counting_;  // which class is taken for which
   const GraphNode *scale_ = nullptr, *weight_gradient_ = nullptr, *input_gradient_ = nullptr;
   std::vector<ValueId> weight_gradients_;
   std::vector<std::size_t> replaced_;

@@ -74,6 +74,8 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
   if (!trains) throw ConfigError("the model has no parameters to train: add a linear or conv2d layer to model.layers");
   append_optimizer_state(program, scheduler, experiment);
   program.loss_statistics = add_persistent("loss.statistics", graph.values[graph.loss_statistics]);
+  if (graph.metric_counts >= 0)
+    program.metric_counts = add_persistent("metrics.counts", graph.values[graph.metric_counts]);
   if (graph.loss_scale >= 0) program.loss_scale = add_persistent("loss.scale", graph.values[graph.loss_scale]);
   program.refresh.name = "refresh";
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {

@@ -5,15 +5,23 @@
 namespace trainer {
 
 void fuse_loss_gradient(Graph& graph) {
-  const auto is_kind = [](OpKind kind) { return [kind](const GraphNode& node) { return node.op.kind == kind; }; };
-  const auto loss = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_kind(OpKind::cross_entropy));
-  const auto gradient = std::find_if(loss, graph.nodes.end(), is_kind(OpKind::cross_entropy_backward));
-  if (gradient == graph.nodes.end() || gradient->op != cross_entropy_backward_op(loss->op) ||
-      !std::equal(gradient->inputs.begin(), gradient->inputs.end(), loss->inputs.begin()))
-    return;
-  gradient->op = cross_entropy_with_gradient_op(loss->op);
-  gradient->inputs = loss->inputs;
-  graph.nodes.erase(loss);
+  for (std::size_t n = 0; n < graph.nodes.size();) {
+    const GraphNode& loss = graph.nodes[n];
+    const auto gradient = loss.op.kind != OpKind::cross_entropy
+                              ? graph.nodes.end()
+                              : std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) {
+                                  return node.op.kind == OpKind::cross_entropy_backward &&
+                                         node.op == cross_entropy_backward_op(loss.op) &&
+                                         std::equal(node.inputs.begin(), node.inputs.end(), loss.inputs.begin());
+                                });
+    if (gradient == graph.nodes.end()) {
+      ++n;
+      continue;
+    }
+    gradient->op = cross_entropy_with_gradient_op(loss.op);
+    gradient->inputs = loss.inputs;
+    graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+  }
 }
 
 }  // namespace trainer

@@ -70,7 +70,8 @@ struct Program {
   std::vector<BufferId> copy_buffers;               ///< by parameter: its 16-bit copy; -1: none
   std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
   BufferId loss_statistics = -1;
-  BufferId loss_scale = -1;  ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
+  BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
+  BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
   /// Where the next batch is copied to while a step runs, by field, of the largest batch size; empty where the device
   /// copies when it needs the batch.
   std::vector<BufferId> staged_fields;

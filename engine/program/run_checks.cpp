@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/diagnostic.h"
+#include "engine/graph/metrics.h"
 
 namespace trainer {
 
@@ -13,6 +14,7 @@ void check_run(const Experiment& experiment, const DataDescription& data) {
                         "early stopping judges by validation data, and there is none: the run would never stop early",
                         "data.split or other validation data, or train.early_stopping.patience: 0");
   }
+  check_best_metric(experiment, data);
   const std::int64_t batch_size = train.batch_size.number().value_or(0);
   if (experiment.data.drop_last && batch_size > data.num_train) {
     throw located_error(experiment.data.drop_last_location,

@@ -28,7 +28,8 @@ class RoutineSchedule {
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
     if (graph_.mode == GraphMode::training && !adds_gradients) {
-      const LossStatisticsAttributes attributes{.keeps_non_finite = program_.loss_scale < 0};
+      const LossStatisticsAttributes attributes{.num_terms = num_loss_terms(graph_),
+                                                .keeps_non_finite = program_.loss_scale < 0};
       scheduler_.append_call(routine_, start_loss_statistics_op(attributes), {program_.loss_statistics}, {},
                              graph_.values[graph_.loss_statistics].layer, first_phase);
     }
@@ -66,6 +67,7 @@ class RoutineSchedule {
       if (graph_.parameter_copies[p] >= 0) bind(graph_.parameter_copies[p], program_.copy_buffers[p]);
     }
     bind(graph_.loss_statistics, program_.loss_statistics);
+    if (graph_.metric_counts >= 0) bind(graph_.metric_counts, program_.metric_counts);
     if (graph_.loss_scale >= 0) bind(graph_.loss_scale, program_.loss_scale);
   }
   void bind(ValueId value, BufferId buffer) {

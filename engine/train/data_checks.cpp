@@ -10,11 +10,12 @@
 namespace trainer {
 namespace {
 
-/// Whether any sample is of a class that has a weight.
-bool has_weight(const std::vector<double>& class_weights, const Dataset& dataset) {
+/// Whether any target is of a class that has a weight, and not ignored.
+bool has_weight(const LossConfig& loss, const Dataset& dataset) {
   const auto weighs = [&](std::int32_t target) {
     const auto position = static_cast<std::size_t>(target);
-    return position >= class_weights.size() || class_weights[position] > 0;  // too few weights are refused anyway
+    // Too few weights are refused anyway.
+    return target != loss.ignore_index && (position >= loss.class_weights.size() || loss.class_weights[position] > 0);
   };
   std::vector<std::int32_t> classes(static_cast<std::size_t>(dataset.target_type().num_elements()));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
@@ -24,17 +25,27 @@ bool has_weight(const std::vector<double>& class_weights, const Dataset& dataset
   return false;
 }
 
-}  // namespace
-
-void check_data(const Experiment& experiment, const LoadedData& data) {
-  const LossConfig& loss = experiment.loss;
-  if (loss.type != LossType::cross_entropy || loss.class_weights.empty() || !data.train->categorical()) return;
+void check_weights(const LossConfig& loss, const LoadedData& data) {
+  if (loss.class_weights.empty() && loss.ignore_index < 0) return;
   for (const auto& [name, dataset] : {std::pair{"training", data.train.get()}, {"validation", data.validation.get()}}) {
-    if (dataset == nullptr || has_weight(loss.class_weights, *dataset)) continue;
+    if (dataset == nullptr || has_weight(loss, *dataset)) continue;
+    if (loss.class_weights.empty()) {
+      throw located_error(loss.location,
+                          fmt::format("all {} targets are {}, which the loss ignores", name, loss.ignore_index),
+                          "another loss.ignore_index");
+    }
     throw located_error(loss.class_weights_location,
                         fmt::format("all {} samples are of classes whose weight is 0: their mean loss is 0 / 0", name),
                         "a weight above 0 for a class that occurs");
   }
+}
+
+}  // namespace
+
+void check_data(const Experiment& experiment, const LoadedData& data) {
+  if (!data.train->categorical()) return;
+  for (const LossConfig& loss : experiment.losses)
+    if (takes_classes(loss.type)) check_weights(loss, data);
 }
 
 }  // namespace trainer

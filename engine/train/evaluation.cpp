@@ -47,7 +47,10 @@ bool TrainingLoop::evaluate() {
     const std::array<const Routine*, 1> routine = {&evaluation_of(program_, batch->num_samples)};
     executor_.lay_out(routine);
     look_for_leaks(state_.step);
-    if (samples == 0) executor_.clear(program_.loss_statistics);
+    if (samples == 0) {
+      executor_.clear(program_.loss_statistics);
+      if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
+    }
     samples += batch->num_samples;
     executor_.queue(0, 1, scalars, batch, [&] { reader.release(); });
     if (!program_.staged_fields.empty())
@@ -57,11 +60,13 @@ bool TrainingLoop::evaluate() {
     batch = reader.next();
     if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   }
-  const LossSummary summary = summarize(read_statistics());
+  LossSummary summary = summarize(read_statistics());
   if (!std::isfinite(summary.loss)) {
     events_.take(locate_in_evaluation(summary.loss));
     return false;
   }
+  summary.counted = read_counts();
+  if (!summary.accuracy) summary.accuracy = summary.counted.accuracy;
   state_.evaluated = true;
   progress_.last_evaluation = summary;
 
@@ -71,6 +76,8 @@ bool TrainingLoop::evaluate() {
   event.loss = summary.loss;
   event.accuracy = summary.accuracy;
   event.top5 = summary.top5;
+  event.terms = summary.terms;
+  event.counted = summary.counted;
   event.samples = samples;
   event.best = note_evaluation(summary);
   event.memory = measure();
@@ -80,12 +87,13 @@ bool TrainingLoop::evaluate() {
   return true;
 }
 
-/// Whether it is the best so far.
+/// Whether it is the best so far. Where the metric has no value, nothing got better.
 bool TrainingLoop::note_evaluation(const LossSummary& summary) {
-  const bool by_accuracy = experiment_.checkpoint.best == Metric::accuracy && summary.accuracy;
-  const double value = by_accuracy ? *summary.accuracy : summary.loss;
+  const Metric metric = experiment_.checkpoint.best;
+  const std::optional<double> value = summary.value_of(metric);
   const auto improves = [&](const std::optional<double>& on, double min_delta) {
-    return !on || (by_accuracy ? value > *on + min_delta : value < *on - min_delta);
+    if (!value) return false;
+    return !on || (is_better_higher(metric) ? *value > *on + min_delta : *value < *on - min_delta);
   };
   if (improves(state_.stopping_value, experiment_.train.early_stopping.min_delta)) {
     state_.stopping_value = value;

@@ -1,17 +1,20 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "engine/config/loss_terms.h"
 #include "engine/device/device.h"
 #include "engine/graph/preprocessing.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/diagnosis.h"
+#include "engine/train/counted_metrics.h"
 #include "engine/train/pass_counts.h"
 
 namespace trainer {
@@ -48,6 +51,12 @@ struct DeviceMemory {
   std::int64_t device_used = 0, device_total = 0, num_alloc_retries = 0;
 };
 
+/// Means of the terms of a loss that is a sum, before their weights; none of one that is not.
+struct LossTerms {
+  std::array<double, most_loss_terms> values{};
+  int count = 0;
+};
+
 struct StepEvent {
   std::int64_t step = 0, epoch = 0;  ///< step from 1, epoch from 1
   std::string_view stage = "train";
@@ -57,6 +66,7 @@ struct StepEvent {
   DeviceMemory memory;
   std::optional<double> loss_scale = {};  ///< behind the step; nothing where the loss is not scaled
   bool skipped = false;                   ///< a gradient was not finite: weights are as before, and the scale is lower
+  LossTerms terms = {};
 };
 
 struct EvalEvent {
@@ -68,6 +78,8 @@ struct EvalEvent {
   double seconds = 0;
   bool best = false;
   DeviceMemory memory;
+  LossTerms terms = {};
+  CountedMetrics counted = {};
 };
 
 struct CheckpointEvent {
@@ -117,6 +129,8 @@ struct EndEvent {
   double seconds = 0, training_seconds = 0;
   std::int64_t samples = 0;
   std::optional<double> loss, accuracy, top5;  ///< of the last evaluation
+  LossTerms terms = {};                        ///< likewise
+  CountedMetrics counted = {};                 ///< likewise
   std::optional<double> best_value;
   std::int64_t best_step = 0;
   bool stopped_early = false;

@@ -69,10 +69,14 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   std::int64_t pass = state_.pass;
   for (const QueuedStep& earlier : driver_.queued()) pass += earlier.step.num_micro_batches;
   scalars.pass = static_cast<std::uint32_t>(pass);
-  // Where all samples are of classes of weight 0 there is nothing to learn from.
-  const double loss_weight = loss_weight_of_step(step);
-  if (loss_weight == 0) warn_of_weightless(number);
-  scalars.gradient_scale = loss_weight > 0 ? static_cast<float>(1.0 / loss_weight) : 0.0F;
+  // Where all targets are ignored, or of classes of weight 0, there is nothing to learn from.
+  for (std::size_t term = 0; term < experiment_.losses.size(); ++term) {
+    const LossConfig& loss = experiment_.losses[term];
+    const double loss_weight = loss_weight_of_step(step, loss);
+    if (loss_weight == 0) warn_of_weightless(number);
+    const float scale = loss_weight > 0 ? static_cast<float>(loss.weight / loss_weight) : 0.0F;
+    (term == 0 ? scalars.gradient_scale : scalars.further_gradient_scales[term - 1]) = scale;
+  }
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
                                         schedule_.steps_per_epoch());
   scalars.update = number;
@@ -84,7 +88,7 @@ void TrainingLoop::warn_of_weightless(std::int64_t step) {
   events_.take(WarningEvent{
       .step = step,
       .message =
-          fmt::format("all samples of step {} are of classes of weight 0 in loss.class_weights: "
+          fmt::format("all targets of step {} are ignored, or of classes of weight 0 in loss.class_weights: "
                       "such steps have a loss and gradients of 0, and only momentum and weight decay move weights",
                       step)});
   ++progress_.num_warnings;
@@ -114,6 +118,7 @@ bool TrainingLoop::finish_step() {
   event.step = queued.number;
   event.epoch = queued.step.epoch + 1;
   event.loss = summary.loss;
+  event.terms = summary.terms;
   event.learning_rate = queued.first_scalars.learning_rate;
   event.samples = queued.step.num_samples;
   event.memory = describe(queued.memory, queued.num_alloc_retries);
@@ -136,9 +141,13 @@ bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
   return event.skipped;
 }
 
-double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {
+double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const LossConfig& loss) {
   const std::int64_t targets_of_sample = data_.description.target.num_elements();
-  if (class_weights_.empty()) return static_cast<double>(step.num_samples * targets_of_sample);
+  if (loss.type == LossType::dice) return static_cast<double>(step.num_samples);
+  // Data has no negative targets, such as PyTorch's default for those that are ignored.
+  const bool depends_on_targets =
+      loss.type == LossType::cross_entropy && (!loss.class_weights.empty() || loss.ignore_index >= 0);
+  if (!depends_on_targets) return static_cast<double>(step.num_samples * targets_of_sample);
   if (order_epoch_ != step.epoch) {
     sampler_.order_of_epoch(step.epoch, order_);
     order_epoch_ = step.epoch;
@@ -147,8 +156,12 @@ double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step) {
   double sum = 0;
   for (std::int64_t i = begin; i < begin + step.num_samples; ++i) {
     data_.train->read_classes(order_[static_cast<std::size_t>(i)], classes_.data());
-    for (const std::int32_t target : classes_)
-      sum += static_cast<double>(class_weights_[static_cast<std::size_t>(target)]);
+    for (const std::int32_t target : classes_) {
+      if (target == loss.ignore_index) continue;
+      sum += loss.class_weights.empty()
+                 ? 1.0
+                 : static_cast<double>(static_cast<float>(loss.class_weights[static_cast<std::size_t>(target)]));
+    }
   }
   return sum;
 }

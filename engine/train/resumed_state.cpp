@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/plan/search/technique_difference.h"
@@ -57,11 +59,15 @@ void check_resumed_state(const Checkpoint& checkpoint, const Experiment& experim
     refuse(fmt::format("'pass' is {}, and {} steps of the run have {} batches", state.pass, state.step, pass));
   if (const std::int64_t samples = samples_until(schedule, state.step); state.samples != samples)
     refuse(fmt::format("'samples' is {}, and {} steps of the run train on {}", state.samples, state.step, samples));
-  const bool is_accuracy = experiment.checkpoint.best == Metric::accuracy;
+  const Metric metric = experiment.checkpoint.best;
+  const double lowest = metric == Metric::loss ? least_loss
+                        : metric == Metric::r2 ? -std::numeric_limits<double>::infinity()
+                                               : 0;
+  const bool is_share = metric != Metric::loss && metric != Metric::mae;
   for (const auto& [key, value] :
        {std::pair{"best.value", state.best_value}, std::pair{"early_stopping.value", state.stopping_value}}) {
-    const bool can_be = !value || (is_accuracy ? *value >= 0 && *value <= 1 : *value >= least_loss);
-    if (!can_be) refuse(fmt::format("'{}' is {}, which is no {}", key, *value, is_accuracy ? "accuracy" : "loss"));
+    const bool can_be = !value || (*value >= lowest && (!is_share || *value <= 1));
+    if (!can_be) refuse(fmt::format("'{}' is {}, which is no {}", key, *value, metric_choices().name_of(metric)));
   }
 }
 

@@ -6,6 +6,26 @@
 
 namespace trainer {
 
+std::optional<double> LossSummary::value_of(Metric metric) const {
+  switch (metric) {
+    case Metric::loss:
+      return loss;
+    case Metric::accuracy:
+      return accuracy;
+    case Metric::top5:
+      return top5;
+    case Metric::mean_iou:
+      return counted.mean_iou;
+    case Metric::dice:
+      return counted.dice;
+    case Metric::mae:
+      return counted.mae;
+    case Metric::r2:
+      return counted.r2;
+  }
+  return std::nullopt;
+}
+
 void RunProgress::resume(const TrainingState& loaded) {
   state = loaded;
   saved_step = loaded.step;
@@ -20,6 +40,8 @@ void RunProgress::fill(EndEvent& event) const {
     event.loss = last_evaluation->loss;
     event.accuracy = last_evaluation->accuracy;
     event.top5 = last_evaluation->top5;
+    event.terms = last_evaluation->terms;
+    event.counted = last_evaluation->counted;
   }
   event.best_value = state.best_value;
   event.best_step = state.best_step;

@@ -14,6 +14,11 @@ namespace trainer {
 struct LossSummary {
   double loss = 0;
   std::optional<double> accuracy, top5;
+  LossTerms terms = {};
+  CountedMetrics counted = {};
+
+  /// Nothing where it was not found.
+  std::optional<double> value_of(Metric metric) const;
 };
 
 /// What a run has reached. Outlives the training loops that move it on.

@@ -173,10 +173,15 @@ StepResult StepDriver::wait_for_oldest() {
   const QueuedStep& oldest = queued_.front();
   executor_.device().wait_for(oldest.mark);
   StepResult result;
-  static_assert(sizeof(StepResult) == sizeof(LossStatistics) + sizeof(LossScaleState));
-  const std::size_t num_bytes = program_.loss_scale >= 0 ? sizeof(result) : sizeof(LossStatistics);
-  std::memcpy(&result, oldest.fed_number < 0 ? result_slot(oldest.number) : executor_.fed_results(oldest.fed_number),
-              num_bytes);
+  if (oldest.fed_number < 0) {
+    std::memcpy(&result, result_slot(oldest.number), sizeof(result));
+    return result;
+  }
+  // One behind the other, as many bytes as their buffers have.
+  const std::byte* const results = executor_.fed_results(oldest.fed_number);
+  const auto num_bytes = static_cast<std::size_t>(program_.buffers[program_.loss_statistics].num_bytes);
+  std::memcpy(result.statistics.data(), results, num_bytes);
+  if (program_.loss_scale >= 0) std::memcpy(result.loss_scale.data(), results + num_bytes, sizeof(LossScaleState));
   return result;
 }
 

@@ -12,11 +12,12 @@
 
 namespace trainer {
 
-using LossStatistics = std::array<double, num_loss_statistics>;
+/// Of each term of the loss.
+using LossStatistics = std::array<double, std::size_t{most_loss_terms} * num_loss_statistics>;
 
 /// What the host reads of a step.
 struct StepResult {
-  LossStatistics statistics{};
+  LossStatistics statistics{};  ///< as many as the loss has terms
   LossScaleState loss_scale{};  ///< after the step; not set where the loss is not scaled
 };
 

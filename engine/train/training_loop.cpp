@@ -31,10 +31,8 @@ TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, con
       saver_(saver),
       driver_(session, sampler_),
       device_total_(session.device().total_bytes()) {
-  if (experiment_.loss.type == LossType::cross_entropy) {
-    class_weights_.assign(experiment_.loss.class_weights.begin(), experiment_.loss.class_weights.end());
+  if (data_.description.categorical())
     classes_.resize(static_cast<std::size_t>(data_.description.target.num_elements()));
-  }
 }
 
 RunStatus TrainingLoop::run() {
@@ -134,15 +132,38 @@ LossStatistics TrainingLoop::read_statistics() {
 
 LossSummary TrainingLoop::summarize(const LossStatistics& statistics) const {
   LossSummary summary;
-  const double weight = statistics[loss_weight];
-  summary.loss = weight == 0 ? 0 * statistics[loss_sum] : statistics[loss_sum] / weight;  // what is not finite stays so
-  const double counted = statistics[num_counted];
-  if (experiment_.loss.type == LossType::mse || counted <= 0) return summary;
-  summary.accuracy = statistics[num_correct] / counted;
-  if (experiment_.loss.type == LossType::cross_entropy && data_.description.num_outputs > 5) {
-    summary.top5 = statistics[num_correct_top5] / counted;
+  double counted = 0, correct = 0, correct_top5 = 0;
+  for (std::size_t term = 0; term < experiment_.losses.size(); ++term) {
+    const double* const of_term = statistics.data() + term * num_loss_statistics;
+    const double weight = of_term[loss_weight];
+    // What is not finite stays so.
+    const double mean = weight == 0 ? 0 * of_term[loss_sum] : of_term[loss_sum] / weight;
+    summary.loss += experiment_.losses[term].weight * mean;
+    summary.terms.values[term] = mean;
+    if (counted > 0) continue;  // of the first term that counts
+    counted = of_term[num_counted];
+    correct = of_term[num_correct];
+    correct_top5 = of_term[num_correct_top5];
   }
+  if (experiment_.losses.size() > 1) summary.terms.count = static_cast<int>(experiment_.losses.size());
+  if (counted <= 0) return summary;
+  summary.accuracy = correct / counted;
+  if (data_.description.categorical() && data_.description.num_outputs > 5) summary.top5 = correct_top5 / counted;
   return summary;
+}
+
+CountedMetrics TrainingLoop::read_counts() {
+  if (program_.metric_counts < 0) return {};
+  const TensorType& type = program_.buffers[program_.metric_counts].type;
+  const auto num_counts = static_cast<std::size_t>(type.num_elements());
+  if (type.dtype == DType::f64) {
+    std::vector<double> sums(num_counts);
+    executor_.read(program_.metric_counts, sums.data());
+    return metrics_of_errors(sums);
+  }
+  std::vector<std::int64_t> counts(num_counts);
+  executor_.read(program_.metric_counts, counts.data());
+  return metrics_of_confusion(std::move(counts), type.shape[0], experiment_.data.ignored_target);
 }
 
 void TrainingLoop::look_for_leaks(std::int64_t step) {

@@ -81,8 +81,11 @@ class TrainingLoop {
   bool stops_early() const;
   bool note_evaluation(const LossSummary& summary);
 
-  double loss_weight_of_step(const RunSchedule::Step& step);
+  /// What the mean of a term of the loss divides by in the whole step, known before its first micro-batch.
+  double loss_weight_of_step(const RunSchedule::Step& step, const LossConfig& loss);
   LossStatistics read_statistics();
+  /// What evaluations counted beside the loss.
+  CountedMetrics read_counts();
   /// Takes note of the loss scale behind a step; whether the step's update was skipped.
   bool note_loss_scale(const StepResult& result, StepEvent& event);
   LossSummary summarize(const LossStatistics& statistics) const;
@@ -105,10 +108,10 @@ class TrainingLoop {
   EventSink& events_;
 
   Sampler sampler_;
-  /// Class weights need the targets of a whole step before its first micro-batch: the order of `order_epoch_`.
-  std::vector<float> class_weights_;
   std::vector<std::int32_t> classes_;  ///< of one sample
   bool warned_of_weightless_ = false;
+  /// Class weights and ignored targets need the targets of a whole step before its first micro-batch: the order of
+  /// `order_epoch_`.
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;
 

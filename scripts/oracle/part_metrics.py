@@ -14,7 +14,8 @@ VARIANTS = [
     ({"type": "cross_entropy", "class_weights": "random"}, 12, 97),
     ({"type": "cross_entropy", "class_weights": "random", "label_smoothing": 0.1}, 6, 41),
     ({"type": "cross_entropy", "class_weights": "one is zero"}, 8, 61), ({"type": "cross_entropy"}, 5, 29),
-    ({"type": "cross_entropy"}, 2, 31), ({"type": "mse"}, 1, 47), ({"type": "bce_with_logits"}, 1, 43),
+    ({"type": "cross_entropy"}, 2, 31), ({"type": "mse"}, 1, 47), ({"type": "l1"}, 1, 37),
+    ({"type": "smooth_l1", "beta": 0.3}, 1, 53), ({"type": "bce_with_logits"}, 1, 43),
     ({"type": "cross_entropy"}, 1500, 2011),  # where memory.chunked_loss: auto takes a few rows at a time
 ]
 BATCHES = [1, 7, 1000]

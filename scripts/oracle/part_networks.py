@@ -12,6 +12,7 @@ from trainer_runs import gradient_probe
 
 MOST_DRAWS = 12
 MOST_NETWORKS = 20
+NUMERIC_LOSSES = ["mse", "l1", "smooth_l1", "bce_with_logits"]
 
 
 def draw_data(random):
@@ -21,12 +22,12 @@ def draw_data(random):
     form = random.choice(["idx", "idx", "idx", "csv", "csv", "synthetic"])
     if form == "csv":
         shape = [random.randint(2, 12)]
-        loss = random.choice(["cross_entropy", "cross_entropy", "mse", "bce_with_logits"])
+        loss = random.choice(["cross_entropy", "cross_entropy", *NUMERIC_LOSSES])
     else:
         shape = [random.randint(5, 12), random.randint(5, 12), random.randint(1, 3)]
         loss = "cross_entropy"
         if form == "synthetic":
-            loss = random.choice(["mse", "bce_with_logits"])
+            loss = random.choice(NUMERIC_LOSSES)
             if random.random() < 0.4:
                 shape = [random.randint(2, 12)]
     outputs = random.randint(2, min(9, samples))
@@ -39,6 +40,8 @@ def draw_data(random):
 def draw_loss(random, data, seen):
     options = {"type": data["loss"]}
     seen.add(data["loss"])
+    if data["loss"] == "smooth_l1" and random.random() < 0.7:
+        options["beta"] = random.choice([0.1, 0.5, 2.0])
     if data["loss"] == "cross_entropy":
         if random.random() < 0.4:
             options["label_smoothing"] = random.choice([0.05, 0.1, 0.3])
@@ -84,7 +87,7 @@ def write_data(folder, data, generator, random):
         if data["loss"] == "cross_entropy":
             # Every class occurs in training.
             targets = np.concatenate([np.arange(data["outputs"]), generator.integers(0, data["outputs"], count)])[:count]
-        elif data["loss"] == "mse":
+        elif data["loss"] != "bce_with_logits":
             targets = np.round(generator.normal(size=count) * 256) / 256
         else:
             targets = generator.integers(0, 2, count)
@@ -194,7 +197,7 @@ def measured(run, num_steps):
 
 
 def compare_metrics(findings, metrics, evaluation):
-    for name in ("accuracy", "top5"):
+    for name in ("accuracy", "top5", "mae", "r2"):
         if name in metrics:
             low, high = metrics[name]
             if evaluation.get(name) is None:
@@ -267,5 +270,5 @@ def everything(options):
     """What enough random networks must have met between them."""
     if options.networks < 100:
         return set()
-    return EVERYTHING | {"idx", "csv", "synthetic", "cross_entropy", "mse", "bce_with_logits", "label_smoothing",
+    return EVERYTHING | {"idx", "csv", "synthetic", "cross_entropy", *NUMERIC_LOSSES, "label_smoothing",
                          "class_weights", "accumulation_steps", "eval_batch_size"}

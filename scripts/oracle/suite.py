@@ -12,7 +12,7 @@ import zlib
 
 from findings import CaseResult, Findings, PartResult
 
-PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "metrics", "semantics"]
+PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "metrics", "losses", "semantics"]
 
 
 class Case:

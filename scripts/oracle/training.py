@@ -46,6 +46,10 @@ def loss_of(options, outputs, targets, reduction="mean"):
     kind = options.get("type", "cross_entropy")
     if kind == "mse":
         return F.mse_loss(outputs, targets.to(outputs.dtype), reduction=reduction)
+    if kind == "l1":
+        return F.l1_loss(outputs, targets.to(outputs.dtype), reduction=reduction)
+    if kind == "smooth_l1":
+        return F.smooth_l1_loss(outputs, targets.to(outputs.dtype), reduction=reduction, beta=options.get("beta", 1.0))
     if kind == "bce_with_logits":
         return F.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype), reduction=reduction)
     weights = options.get("class_weights")
@@ -123,8 +127,10 @@ def counted(loss_options, outputs, targets):
     """{metric: (lowest, highest)} that evaluation may find: an interval only where numbers tie within rounding."""
     margin = 1e-5 * outputs.abs().max().item()
     kind = loss_options.get("type", "cross_entropy")
-    if kind == "mse":
-        return {}
+    if kind in ("mse", "l1", "smooth_l1"):
+        errors, centred = outputs - targets, targets - targets.mean()
+        mae, r2 = errors.abs().mean().item(), 1 - (errors.square().sum() / centred.square().sum()).item()
+        return {"mae": (mae * (1 - 1e-5), mae * (1 + 1e-5)), "r2": (r2 - 1e-5 * (1 + abs(r2)), r2 + 1e-5 * (1 + abs(r2)))}
     if kind == "bce_with_logits":
         sure = ((outputs > 0) == (targets > 0.5)) & (outputs.abs() > margin)
         possible = sure | (outputs.abs() <= margin)

@@ -73,6 +73,13 @@ output: "runs/no"
         "every: 3ep, gamma: 0.5, warmup_steps: 3}\ntrain: {amp: bf16, checkpointing: {budget: 1GiB}}\n"
         "memory: {update: in_backward, moments: 8bit, master_weights: false}\n",
     layers +
+        "data: {type: synthetic, shape: [4], target_type: numeric, samples: 10}\nloss: {type: smooth_l1, beta: 0.25}\n",
+    layers +
+        "data: {type: synthetic, shape: [4, 4, 1], target_shape: [4, 4], classes: 3, samples: 10}\nloss: [{type: "
+        "cross_entropy, weight: 0.5, ignore_index: 255, class_weights: [1, 2.5, 0]}, {dice: {smooth: 0.1, "
+        "ignore_index: 255}}]\ntrain: {confusion_matrix: on}\ncheckpoint: {best: mean_iou}\n",
+    layers + "data: digits\nloss: {dice: {smooth: 2, ignore_index: 3}}\ncheckpoint: {best: dice}\n",
+    layers +
         "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "
         "cosine, final_factor: 0.1}\noptimizer: adam\n",
     layers,

@@ -25,6 +25,7 @@ struct LossCase {
   bool has_weights = false;
   DType type = DType::f32;
   double spread = 3;
+  std::int32_t ignored = -100;
 };
 
 // A lane, some lanes of a warp and a block for each row, in packs and not; rows at and past what a block takes at once
@@ -44,7 +45,8 @@ std::vector<float> weights_of(const LossCase& c) {
 std::vector<std::int32_t> targets_of(const LossCase& c) {
   std::vector<std::int32_t> targets;
   for (const double target : random_numbers(c.shape.samples, 2, 0, static_cast<double>(c.shape.classes)))
-    targets.push_back(static_cast<std::int32_t>(target));
+    targets.push_back(c.ignored >= c.shape.classes && targets.size() % 3 == 1 ? c.ignored
+                                                                              : static_cast<std::int32_t>(target));
   return targets;
 }
 
@@ -72,7 +74,8 @@ LossResult computed(const LossCase& c, const Numbers& logits, const std::vector<
                  .gradients = wanted == Wanted::statistics ? nullptr : gradients.data(),
                  .scalars = &step_scalars,
                  .workspace = workspace.data()},
-                c.shape, {.label_smoothing = c.smoothing, .class_weights = weights}, nullptr);
+                c.shape, {.label_smoothing = c.smoothing, .class_weights = weights, .ignore_index = c.ignored},
+                nullptr);
   if (wanted != Wanted::statistics) result.gradients = gradients.values();
   if (!in_place) CHECK(x == KernelTensor(c.type, logits, num_skipped));
   return result;
@@ -90,6 +93,10 @@ LossResult expected(const LossCase& c, const Numbers& logits, const std::vector<
   for (std::int64_t sample = 0; sample < c.shape.samples; ++sample) {
     const double* const row = stored.data() + sample * classes;
     const std::int64_t target = targets[loss_index(sample)];
+    if (target == c.ignored) {
+      result.gradients.insert(result.gradients.end(), loss_index(classes), 0);
+      continue;
+    }
     const double shift = *std::max_element(row, row + classes);
     double sum = 0;
     for (std::int64_t k = 0; k < classes; ++k) sum += std::exp(row[k] - shift);
@@ -146,6 +153,15 @@ TEST_CASE("cross-entropy kernels smooth labels and weigh classes") {
     check_case({.shape = shape, .smoothing = 0.1});
     check_case({.shape = shape, .has_weights = true});
     check_case({.shape = shape, .smoothing = 0.3, .has_weights = true});
+  }
+}
+
+TEST_CASE("cross-entropy kernels leave out targets that are ignored, classes or not") {
+  for (const CrossEntropyShape& shape : loss_shapes) {
+    for (const std::int32_t ignored : {0, static_cast<std::int32_t>(shape.classes) + 7}) {
+      check_case({.shape = shape, .ignored = ignored});
+      check_case({.shape = shape, .smoothing = 0.2, .has_weights = true, .ignored = ignored});
+    }
   }
 }
 
@@ -239,7 +255,30 @@ struct NumericLoss {
   bool counts_correct;
 };
 
+template <int beta_tenths>
+NumericLoss smooth_l1_loss() {
+  constexpr double beta = beta_tenths / 10.0;
+  return {[](DType type, const NumericLossOperands& operands, std::int64_t count, Stream stream) {
+            smooth_l1_forward(type, beta, operands, count, stream);
+          },
+          [](DType type, const NumericLossGradientOperands& operands, std::int64_t count, Stream stream) {
+            smooth_l1_backward(type, beta, operands, count, stream);
+          },
+          [](double p, double t) {
+            const double error = std::fabs(p - t);
+            return error < beta ? error * error / (2 * beta) : error - beta / 2;
+          },
+          [](double p, double t) {
+            const double error = p - t, sign = error > 0 ? 1 : -1;
+            return std::fabs(error) < beta ? error / beta : error == 0 ? 0 : sign;
+          },
+          false};
+}
+
 const NumericLoss numeric_losses[] = {
+    smooth_l1_loss<0>(),
+    smooth_l1_loss<10>(),
+    smooth_l1_loss<25>(),
     {mse_forward, mse_backward, [](double p, double t) { return (p - t) * (p - t); },
      [](double p, double t) { return 2 * (p - t); }, false},
     {bce_with_logits_forward, bce_with_logits_backward,
@@ -255,7 +294,7 @@ static_assert(numeric_loss_parts(1024 * 4096).part_elements == 4096);
 static_assert(numeric_loss_parts(1024 * 4096 + 1).part_elements == 8192);
 static_assert(numeric_loss_parts(1024 * 4096 + 1).num_parts == 513);
 
-TEST_CASE("mse and bce kernels compute loss, counts and gradient of any count, the same bits again") {
+TEST_CASE("mse, bce and smooth l1 kernels compute loss, counts and gradient of any count, the same bits again") {
   // One part, its end and past it.
   for (const std::int64_t count : {1, 3, 257, 4096, 4097, 12289}) {
     for (const NumericLoss& loss : numeric_losses) {

@@ -287,6 +287,63 @@ TEST_CASE("Synthetic targets may be numbers between 0 and 1") {
   CHECK(seen.size() > 90);
 }
 
+TEST_CASE("Synthetic targets may have a class for each pixel, which shows in the image around it") {
+  DataConfig config = synthetic_config({12, 8, 3});
+  config.target_shape = {6, 8};
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description.target == TensorType{DType::i32, Shape{6, 8}});
+  CHECK(data.description.num_outputs == 4);
+  // Patches of 3 × 2 pixels of one class: the mean of the first channel there tells it, but for noise.
+  double brightness[4] = {}, count[4] = {};
+  for (std::int64_t i = 0; i < 100; ++i) {
+    std::vector<std::int32_t> classes(48);
+    data.train->read_classes(i, classes.data());
+    const std::vector<double> pixels = values_of(*data.train, i);
+    for (std::size_t y = 0; y < 12; ++y) {
+      for (std::size_t x = 0; x < 8; ++x) {
+        const auto c = static_cast<std::size_t>(classes[y / 2 * 8 + x]);
+        REQUIRE(c < 4);
+        brightness[c] += pixels[(y * 8 + x) * 3];
+        count[c] += 1;
+      }
+    }
+  }
+  for (std::size_t c = 1; c < 4; ++c) {
+    REQUIRE((count[c] > 0 && count[c - 1] > 0));
+    CHECK(brightness[c] / count[c] > brightness[c - 1] / count[c - 1] + 10);
+  }
+  config = synthetic_config({5});
+  config.target_shape = {7};
+  const LoadedData positions = load_data(config, 1);
+  std::vector<std::int32_t> classes(7);
+  positions.train->read_classes(1, classes.data());
+  CHECK(classes == std::vector<std::int32_t>{1, 2, 3, 0, 1, 2, 3});
+}
+
+TEST_CASE("Synthetic targets may be images: those of the samples without their noise") {
+  DataConfig config = synthetic_config({8, 8, 2});
+  config.classes = 0;
+  config.target_type = TaskTarget::numeric;
+  config.target_shape = {8, 8, 2};
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description.target == TensorType{DType::f32, Shape{8, 8, 2}});
+  CHECK(data.description.num_outputs == 128);
+  const std::vector<float> clean = floats_of(*data.train, 3, true);
+  const std::vector<double> noisy = values_of(*data.train, 3);
+  REQUIRE(clean.size() == noisy.size());
+  for (std::size_t i = 0; i < clean.size(); ++i) {
+    // Pixel = (prototype + noise below 256) / 2.
+    const double prototype = 256 * static_cast<double>(clean[i]);
+    CHECK(noisy[i] >= std::floor(prototype / 2));
+    CHECK(noisy[i] <= (prototype + 255) / 2);
+  }
+  config.classes = 2;
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("both say how many numbers"));
+  config.classes = 0;
+  config.target_shape = {1 << 20, 1 << 20};
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("the target of a sample of"));
+}
+
 TEST_CASE("Synthetic data says which of its keys is missing") {
   DataConfig config;
   config.type = DataType::synthetic;

@@ -1,3 +1,6 @@
+#include <array>
+#include <filesystem>
+
 #include "tests/datasets/data_files.h"
 
 using namespace trainer;
@@ -157,6 +160,60 @@ TEST_CASE("A file that is not IDX is told by its magic number") {
   CHECK_THAT(load_error(config), Contains("magic number 00 00 0d 03"));
   folder.write("train-images-idx3-ubyte", bytes_of({0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2}));
   CHECK_THAT(load_error(config), Contains("dimension 1 is 0 at offset 8"));
+}
+
+TEST_CASE("IDX labels of three dimensions are a class for each pixel, one of which may be ignored") {
+  const DataFolder folder;
+  DataConfig config = whole_files(folder);
+  std::filesystem::remove(folder.path("train-labels-idx1-ubyte"));
+  const std::string masks = bytes_of({0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 255, 2, 1, 0});
+  folder.write("train-labels-idx3-ubyte", masks);
+  CHECK_THAT(load_error(config), !Contains("label"));
+  CHECK(describe_data(config, 1).num_outputs == 256);
+  config.ignored_target = 255;
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description.target == TensorType{DType::i32, Shape{1, 2}});
+  CHECK(data.description.num_outputs == 3);
+  CHECK(describe_data(config, 1) == data.description);
+  std::array<std::int32_t, 2> classes{};
+  data.train->read_classes(1, classes.data());
+  CHECK(classes == std::array<std::int32_t, 2>{255, 2});
+
+  // Beside a named image file, and declared.
+  config.root.clear();
+  config.train = folder.path("train-images-idx3-ubyte");
+  CHECK(load_data(config, 1).description.target.shape == Shape{1, 2});
+  config.target_shape = {2, 2};
+  CHECK_THAT(load_error(config), Contains("data.target_shape declares 2×2, but the data has 1×2"));
+  config.target_shape = {1, 2};
+  CHECK(load_data(config, 1).train->size() == 3);
+
+  config.classes = 2;
+  CHECK_THAT(load_error(config),
+             Contains("label 2 at offset 19, expected 0 to 1 or 255, which is ignored (data.classes is 2)"));
+  config.classes = 0;
+  config.ignored_target = 1;
+  CHECK(load_data(config, 1).description.num_outputs == 256);
+  folder.write("train-labels-idx3-ubyte", bytes_of({0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 1, 1, 1, 1}));
+  CHECK_THAT(load_error(config), Contains("all labels are 1, which loss.ignore_index leaves out"));
+  folder.write("train-labels-idx3-ubyte", masks);
+  config.ignored_target = 255;
+  config.train.clear();
+  config.root = folder.path();
+  folder.write("t10k-images-idx3-ubyte", images_bytes());
+  folder.write("t10k-labels-idx1-ubyte", labels_bytes());
+  CHECK_THAT(load_error(config), Contains("holds labels of scalar a sample, but ") && Contains("of 1×2"));
+}
+
+TEST_CASE("Masks that are declared need no files") {
+  DataConfig config;
+  config.type = DataType::idx;
+  config.root = "/nowhere";
+  config.shape = {4, 6, 1};
+  config.target_shape = {4, 6};
+  config.classes = 3;
+  config.samples = 10;
+  CHECK(describe_data(config, 1).target == TensorType{DType::i32, Shape{4, 6}});
 }
 
 TEST_CASE("A header that claims more than the file can hold allocates nothing") {

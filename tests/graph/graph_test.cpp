@@ -284,6 +284,64 @@ TEST_CASE("groups that do not divide the channels, or hold one value in training
                     Contains("instancenorm2d takes images") && Contains("2×6"));
 }
 
+TEST_CASE("a class for each pixel wants a logit for each class there, and evaluations count them") {
+  DataDescription data = described_data({8, 8, 3}, 4, 64);
+  data.target = {DType::i32, Shape{8, 8}};
+  data.num_validation = 8;
+  const std::string layers = "    - conv2d: {out: 4, kernel: 3, padding: 1}\n";
+  const Graph training = build_graph(experiment_of(layers), data, 2, GraphMode::training);
+  CHECK(training.values[training.prediction].type.shape == Shape{2, 8, 8, 4});
+  CHECK(count(training, OpKind::confusion_matrix) == 0);
+  CHECK(training.metric_counts >= 0);
+  const Graph evaluation = build_graph(experiment_of(layers), data, 2, GraphMode::evaluation);
+  CHECK(count(evaluation, OpKind::confusion_matrix) == 1);
+  CHECK(evaluation.values[evaluation.metric_counts].type == TensorType{DType::i64, Shape{4, 4}});
+  data.num_validation = 0;
+  CHECK(build_graph(experiment_of(layers), data, 2, GraphMode::evaluation).metric_counts == -1);
+
+  CHECK_THROWS_WITH(
+      build_graph(experiment_of("    - conv2d: {out: 5, kernel: 1}\n"), data, 2, GraphMode::training),
+      Contains("the model's output is 2×8×8×5 and the data has 4 classes") && Contains("a last layer with 4 outputs"));
+  CHECK_THROWS_WITH(
+      build_graph(experiment_of("    - conv2d: {out: 4, kernel: 3}\n"), data, 2, GraphMode::training),
+      Contains("for targets of 2×8×8, one logit a class for each of them; the model's output is 2×6×6×4"));
+  CHECK_THROWS_WITH(
+      build_graph(experiment_of("    - conv2d: {out: 4, kernel: 3}\n", "dice"), data, 2, GraphMode::training),
+      Contains("dice takes, for classes of 2×8×8, one logit a class for each of them"));
+  // Of two classes one logit may do.
+  data.num_outputs = 2;
+  const std::string one = "    - conv2d: {out: 1, kernel: 1}\n";
+  CHECK_NOTHROW(build_graph(experiment_of(one, "dice"), data, 2, GraphMode::training));
+  CHECK_THROWS_AS(build_graph(experiment_of(one), data, 2, GraphMode::training), ConfigError);
+}
+
+TEST_CASE("the terms of a loss read one prediction, whose gradient is the sum of theirs") {
+  DataDescription data = described_data({8, 8, 3}, 4, 64);
+  data.target = {DType::i32, Shape{8, 8}};
+  Graph graph = build_graph(
+      experiment_of("    - conv2d: {out: 4, kernel: 3, padding: 1}\n",
+                    "[cross_entropy, {type: dice, weight: 0.5}, {type: cross_entropy, label_smoothing: 0.1}]"),
+      data, 2, GraphMode::training);
+  CHECK(graph.values[graph.loss_statistics].type == loss_statistics_type(3));
+  CHECK(graph.layers.back().path == "loss.2");
+  differentiate(graph);
+  CHECK(count(graph, OpKind::add) == 2);
+  CHECK(count(graph, OpKind::dice_backward) == 1);
+}
+
+TEST_CASE("numbers for each pixel are held against an image") {
+  Experiment experiment = experiment_of("    - conv2d: {out: 2, kernel: 3, padding: 1}\n", "l1");
+  DataDescription data = described_data({8, 8, 3}, 128, 64);
+  data.target = {DType::f32, Shape{8, 8, 2}};
+  data.num_validation = 8;
+  const Graph graph = build_graph(experiment, data, 2, GraphMode::evaluation);
+  CHECK(count(graph, OpKind::smooth_l1) == 1);
+  CHECK(count(graph, OpKind::error_statistics) == 1);
+  data.target.shape = {8, 8, 3};
+  CHECK_THROWS_WITH(build_graph(experiment, data, 2, GraphMode::training),
+                    Contains("the model's output is 2×8×8×2 and the targets are 2×8×8×3; l1 needs them alike"));
+}
+
 TEST_CASE("a loss of numbers over classes is refused at the loss, with the target_type that makes them numbers") {
   const std::string layers = "    - flatten\n    - linear: {out: 10}\n";
   for (const std::string loss : {"bce_with_logits", "mse"}) {

@@ -2,7 +2,9 @@
 
 #include <array>
 
+#include "cuda/kernels/confusion_matrix.h"
 #include "cuda/kernels/cross_entropy.h"
+#include "cuda/kernels/dice.h"
 #include "cuda/kernels/loss_parts.h"
 #include "cuda/kernels/loss_scale.h"
 #include "cuda/kernels/numeric_loss.h"
@@ -87,8 +89,16 @@ struct NumericLoss {
   void (*forward)(DType, const NumericLossOperands&, std::int64_t, Stream);
   void (*backward)(DType, const NumericLossGradientOperands&, std::int64_t, Stream);
 };
-constexpr NumericLoss numeric_losses[] = {{"mse", mse_forward, mse_backward},
-                                          {"bce_with_logits", bce_with_logits_forward, bce_with_logits_backward}};
+constexpr NumericLoss numeric_losses[] = {
+    {"mse", mse_forward, mse_backward},
+    {"bce_with_logits", bce_with_logits_forward, bce_with_logits_backward},
+    {"smooth_l1",
+     [](DType type, const NumericLossOperands& operands, std::int64_t count, Stream stream) {
+       smooth_l1_forward(type, 1, operands, count, stream);
+     },
+     [](DType type, const NumericLossGradientOperands& operands, std::int64_t count, Stream stream) {
+       smooth_l1_backward(type, 1, operands, count, stream);
+     }}};
 
 void add_numeric_loss(KernelCases& cases, DType type, const NumericLoss& loss) {
   constexpr std::int64_t numbers = std::int64_t{1} << 24, few_numbers = 9001;
@@ -134,6 +144,110 @@ void add_numeric_loss(KernelCases& cases, DType type, const NumericLoss& loss) {
                    }});
 }
 
+/// Logits and targets of places, such as pixels of `images` of 512 × 512 or, the least, of a few.
+struct Places {
+  std::size_t logits = 0, targets = 0;
+};
+Places add_places(SizedCase& sized, std::int64_t rows, std::int64_t channels) {
+  sized.shape = fmt::format("{}x{}", rows, channels);
+  sized.bytes = 4 * rows * (channels + 1);
+  return {sized.input(DType::f32, rows * channels, -4, 4),
+          sized.input(DType::i32, rows, 0, static_cast<double>(channels))};
+}
+
+constexpr std::int64_t pixels_of_batch = std::int64_t{16} * 512 * 512, few_pixels = 3001;
+
+void add_dice(KernelCases& cases, std::int64_t channels) {
+  const auto task_of = [channels](std::int64_t rows) {
+    return DiceTask{.rows = rows, .channels = channels, .batch = 16, .smooth = 1};
+  };
+  const auto over = [](DiceTask task, const OperandAddresses& at, const Places& places) {
+    task.logits = at.as<const float>(places.logits);
+    task.targets = at[places.targets];
+    return task;
+  };
+  cases.push_back({.name = case_name("dice_sums", DType::f32, fmt::format("{}", channels)),
+                   .kernels = {"dice_rows_kernel", "dice_sums_kernel", "add_dice_parts_kernel"},
+                   .units = pixels_of_batch,
+                   .least_units = few_pixels,
+                   .sized = [=](std::int64_t rows, Library&) {
+                     SizedCase sized;
+                     const Places places = add_places(sized, rows, channels);
+                     sized.bytes += 4 * rows * channels;  // a second time
+                     const auto sums = sized.output(DType::f64, channels * 3);
+                     const auto workspace = sized.scratch(dice_sums_workspace_bytes(rows, channels, true));
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       dice_sums(over(task_of(rows), at, places), at.as<double>(sums), at[workspace], stream);
+                     };
+                     return sized;
+                   }});
+  cases.push_back({.name = case_name("dice_backward", DType::f32, fmt::format("{}", channels)),
+                   .kernels = {"dice_slopes_kernel", "dice_backward_kernel"},
+                   .units = pixels_of_batch,
+                   .least_units = few_pixels,
+                   .sized = [=](std::int64_t rows, Library&) {
+                     SizedCase sized;
+                     const Places places = add_places(sized, rows, channels);
+                     sized.bytes += 4 * rows * channels;
+                     const auto sums = sized.input(DType::f64, channels * 3, 1, 2);
+                     const auto gradients = sized.output(DType::f32, rows * channels);
+                     const auto scalars = hold_scalars(sized);
+                     const auto workspace = sized.scratch(dice_backward_workspace_bytes(channels));
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       dice_backward(over(task_of(rows), at, places), at.as<const double>(sums),
+                                     at.as<const StepScalars>(scalars), at.as<float>(gradients), at[workspace], stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_confusion_matrix(KernelCases& cases, std::int64_t channels) {
+  cases.push_back({.name = case_name("confusion_matrix", DType::f32, fmt::format("{}", channels)),
+                   .kernels = {"confusion_matrix_kernel"},
+                   .units = pixels_of_batch,
+                   .least_units = few_pixels,
+                   .sized = [=](std::int64_t rows, Library&) {
+                     SizedCase sized;
+                     const Places places = add_places(sized, rows, channels);
+                     const std::vector<std::int64_t> none(static_cast<std::size_t>(channels * channels));
+                     const auto counts = sized.holding(OperandRole::modified, DType::i64,
+                                                       std::as_bytes(std::span<const std::int64_t>(none)));
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       confusion_matrix({.logits = at.as<const float>(places.logits),
+                                         .targets = at[places.targets],
+                                         .counts = at.as<std::int64_t>(counts),
+                                         .rows = rows,
+                                         .channels = channels,
+                                         .num_classes = channels},
+                                        stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_error_statistics(KernelCases& cases, DType type) {
+  cases.push_back({.name = case_name("error_statistics", type, ""),
+                   .kernels = {"numeric_loss_kernel", "add_loss_parts_kernel"},
+                   .units = std::int64_t{1} << 24,
+                   .least_units = 9001,
+                   .sized = [=](std::int64_t count, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}", count),
+                                     .bytes = 2 * count * static_cast<std::int64_t>(size_of(type))};
+                     const auto prediction = sized.input(type, count), targets = sized.input(type, count, 0, 1);
+                     const auto sums = hold_statistics(sized, OperandRole::modified);
+                     const auto workspace = sized.scratch(numeric_loss_workspace_bytes(count));
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       error_statistics(type,
+                                        {.prediction = at[prediction],
+                                         .targets = at[targets],
+                                         .statistics = at.as<double>(sums),
+                                         .workspace = at[workspace]},
+                                        count, stream);
+                     };
+                     return sized;
+                   }});
+}
+
 /// A few numbers once a step: what counts is the time of the launch.
 template <typename Fill>
 void add_small(KernelCases& cases, std::string name, std::string kernel, const Fill& fill) {
@@ -152,7 +266,7 @@ void add_small_kernels(KernelCases& cases) {
   add_small(cases, "start_loss_statistics", "start_loss_statistics_kernel", [](SizedCase& sized) {
     const auto statistics = hold_statistics(sized, OperandRole::modified);
     sized.launch = [=](const OperandAddresses& at, Stream stream) {
-      start_loss_statistics(at.as<double>(statistics), true, stream);
+      start_loss_statistics(at.as<double>(statistics), 1, true, stream);
     };
   });
   add_small(cases, "add_loss_parts", "add_loss_parts_kernel", [](SizedCase& sized) {
@@ -160,7 +274,15 @@ void add_small_kernels(KernelCases& cases) {
     const auto parts = sized.input(DType::f64, num_parts * num_loss_statistics, 0, 1);
     const auto statistics = hold_statistics(sized, OperandRole::modified);
     sized.launch = [=](const OperandAddresses& at, Stream stream) {
-      add_loss_parts(at.as<const LossPart>(parts), num_parts, at.as<double>(statistics), stream);
+      add_loss_parts(at.as<const LossPart>(parts), num_parts, at.as<double>(statistics), 0, stream);
+    };
+  });
+  add_small(cases, "dice_loss", "dice_loss_kernel", [](SizedCase& sized) {
+    const DiceTask task{.rows = 64, .channels = 21, .batch = 8, .smooth = 1};
+    const auto sums = sized.input(DType::f64, task.channels * 3, 0, 1);
+    const auto statistics = hold_statistics(sized, OperandRole::modified);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      dice_loss(task, at.as<const double>(sums), at.as<double>(statistics), stream);
     };
   });
   add_small(cases, "update_loss_scale", "update_loss_scale_kernel", [](SizedCase& sized) {
@@ -184,6 +306,11 @@ void add_loss_cases(KernelCases& cases) {
     for (const CrossEntropyPlace& place : cross_entropy_places)
       for (const CrossEntropyParts& parts : cross_entropy_parts) add_cross_entropy(cases, type, place, parts);
     for (const NumericLoss& loss : numeric_losses) add_numeric_loss(cases, type, loss);
+    add_error_statistics(cases, type);
+  }
+  for (const std::int64_t channels : {3, 21}) {
+    add_dice(cases, channels);
+    add_confusion_matrix(cases, channels);
   }
   add_small_kernels(cases);
 }

@@ -69,6 +69,7 @@ std::vector<ChunkedCase> all_chunked_cases() {
       {"bf16, row by row, no gradient of the input", 5, 4, 3, bf16_row_by_row, 1, DType::bf16},
       {"samples of three positions, one in two chunks", 6, 13, 11, chunks_of(4, smoothing), 1, DType::f32, DType::f32,
        3},
+      {"ignored targets", 7, 5, 4, chunks_of(3, {.class_weights = {}, .ignore_index = 1})},
       {"f16, samples of two positions", 6, 13, 11, chunks_of(4), 1, DType::f16, DType::f32, 2},
   };
 }
@@ -112,14 +113,17 @@ struct Model {
   /// The loss of the whole batch, of x, W[, b].
   double total(const std::vector<Values>& inputs) const {
     double sum = 0;
-    for (std::size_t row = 0; row < targets.size(); ++row)
+    for (std::size_t row = 0; row < targets.size(); ++row) {
+      if (targets[row] == c.attributes.loss.ignore_index) continue;
       sum += loss_of(logits_of(inputs[0], inputs[1], bias_of(inputs), row), static_cast<std::size_t>(targets[row]));
+    }
     return sum;
   }
 
   Values statistics(const std::vector<Values>& inputs) const {
     Values statistics(num_loss_statistics);
     for (std::size_t row = 0; row < targets.size(); ++row) {
+      if (targets[row] == c.attributes.loss.ignore_index) continue;
       const auto target = static_cast<std::size_t>(targets[row]);
       const Values logits = logits_of(inputs[0], inputs[1], bias_of(inputs), row);
       const auto before = std::count_if(logits.begin(), logits.end(), [&](double x) { return x > logits[target]; });
@@ -191,6 +195,24 @@ std::vector<OpCase> linear_cross_entropy_cases() {
     Model model{c, {}};
     cases.push_back(
         statistics_case(c, linear_cross_entropy_op(x_of(c), weight_of(c), targets_of(c), c.attributes), model));
+    if (c.classes == 1) continue;  // one logit is a guess by itself, of two classes
+    // With a confusion matrix as well.
+    ChunkedCase counting = c;
+    counting.attributes.counts = true;
+    Model counted{counting, {}};
+    cases.push_back(statistics_case(
+        counting, linear_cross_entropy_op(x_of(c), weight_of(c), targets_of(c), counting.attributes), counted));
+    OpCase& added = cases.back();
+    added.name += ", counted";
+    Values counts(static_cast<std::size_t>(c.classes * c.classes), 2);
+    added.inputs.push_back(counts);
+    for (std::size_t row = 0; row < counted.targets.size(); ++row) {
+      if (counted.targets[row] == c.attributes.loss.ignore_index) continue;
+      const Values logits = counted.logits_of(added.inputs[0], added.inputs[1], counted.bias_of(added.inputs), row);
+      const auto guess = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+      counts[static_cast<std::size_t>(counted.targets[row]) * counted.classes() + guess] += 1;
+    }
+    added.expected.changed_inputs[static_cast<int>(added.inputs.size()) - 1] = counts;
   }
   return cases;
 }

@@ -73,6 +73,13 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::mse_backward:
     case OpKind::bce_with_logits:
     case OpKind::bce_with_logits_backward:
+    case OpKind::smooth_l1:
+    case OpKind::smooth_l1_backward:
+    case OpKind::dice_sums:
+    case OpKind::dice:
+    case OpKind::dice_backward:
+    case OpKind::confusion_matrix:
+    case OpKind::error_statistics:
     case OpKind::scale_gradient:
     case OpKind::gradient_factor:
     case OpKind::sgd_update:

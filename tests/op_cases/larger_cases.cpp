@@ -174,9 +174,19 @@ void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
     }
   }
   const std::map<int, Values> targets = {{1, random_values(x, 6, 0, 1)}};
-  for (const Op& loss : {mse_op(x, x), bce_with_logits_op(x, x)}) cases.push_back(drawn(loss, targets));
+  for (const Op& loss : {mse_op(x, x), bce_with_logits_op(x, x), smooth_l1_op(x, x, {}), error_statistics_op(x, x)})
+    cases.push_back(drawn(loss, targets));
   cases.push_back(drawn(mse_backward_op(mse_op(x, x)), targets));
   cases.push_back(drawn(bce_with_logits_backward_op(bce_with_logits_op(x, x)), targets));
+  cases.push_back(drawn(smooth_l1_backward_op(smooth_l1_op(x, x, {.beta = 0.5})), targets));
+  const std::map<int, Values> guessed = {{1, integers(rows, classes)}};
+  cases.push_back(drawn(confusion_matrix_op(x, {DType::i32, {rows}}, {}), guessed));
+  const Op dice_sums = dice_sums_op(x, {DType::i32, {rows}}, {.smooth = 1});
+  std::map<int, Values> with_sums = guessed;
+  with_sums[2] = random_values(dice_sums.outputs[0], 7, 1, 2);
+  cases.push_back(drawn(dice_sums, guessed));
+  cases.push_back(drawn(dice_op(dice_sums), with_sums));
+  cases.push_back(drawn(dice_backward_op(dice_op(dice_sums)), with_sums));
 }
 
 void append_rows(std::vector<OpCase>& cases) {

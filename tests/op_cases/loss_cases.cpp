@@ -11,12 +11,31 @@ namespace {
 
 constexpr float gradient_scale = 0.125F;
 
-/// The statistics start at these numbers, to which a loss adds.
-const Values statistics_before = {0.5, 2, 1, 1, 3};
+/// The statistics of a term start at these numbers, to which a loss adds.
+const Values before = {0.5, 2, 1, 1, 3};
 
-Expected added(Values statistics) {
-  for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i] += statistics_before[i];
+Values statistics_before(const LossTerm& term = {}) {
+  Values statistics;
+  for (int i = 0; i < term.count; ++i) statistics.insert(statistics.end(), before.begin(), before.end());
+  return statistics;
+}
+
+Expected added(const Values& of_batch, const LossTerm& term = {}) {
+  Values statistics = statistics_before(term);
+  for (std::size_t i = 0; i < of_batch.size(); ++i)
+    statistics[static_cast<std::size_t>(term.index) * num_loss_statistics + i] += of_batch[i];
   return {{}, {{2, statistics}}};
+}
+
+/// Each term's factor is another one.
+StepScalars scalars_of_term(const LossTerm& term) {
+  StepScalars scalars;
+  if (term.index == 0) {
+    scalars.gradient_scale = gradient_scale;
+  } else {
+    scalars.further_gradient_scales[term.index - 1] = gradient_scale;
+  }
+  return scalars;
 }
 
 struct CrossEntropyCase {
@@ -40,6 +59,13 @@ std::vector<CrossEntropyCase> cross_entropies() {
       {"a target at each of five positions", {f32, {3, 5, 7}}, {.label_smoothing = 0.1, .class_weights = {}}},
       {"many positions of few samples", {f32, {2, 331, 3}}, {}},
       {"a target a pixel, class weights", {f32, {2, 3, 4, 3}}, {.class_weights = {0.5F, 2, 1.25F}}},
+      {"a class that is ignored", {f32, {2, 5, 3, 4}}, {.class_weights = {}, .ignore_index = 2}},
+      {"ignored, smoothing and class weights",
+       {f32, {61, 3}},
+       {.label_smoothing = 0.3, .class_weights = {0.5F, 2, 1.25F}, .ignore_index = 255}},
+      {"ignored, many classes", {f32, {7, 1009}}, {.class_weights = {}, .ignore_index = 255}},
+      {"all ignored", {f32, {5, 1}}, {.class_weights = {}, .ignore_index = 0}},
+      {"the last of three terms", {f32, {9, 4}}, {.class_weights = {}, .term = {.index = 2, .count = 3}}},
   };
 }
 
@@ -50,7 +76,10 @@ TensorType target_type_of(const CrossEntropyCase& c) {
 
 Values targets_of(const CrossEntropyCase& c) {
   Values targets = random_values(target_type_of(c).num_elements(), 2, 0, static_cast<double>(c.logits.shape[-1]));
-  for (double& target : targets) target = std::floor(target);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const bool is_outside = c.attributes.ignore_index >= c.logits.shape[-1];
+    targets[i] = is_outside && i % 3 == 1 ? c.attributes.ignore_index : std::floor(targets[i]);
+  }
   return targets;
 }
 
@@ -74,6 +103,7 @@ Values statistics_of(const CrossEntropyCase& c, const Values& logits, const Valu
   const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   Values statistics(num_loss_statistics);
   for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == c.attributes.ignore_index) continue;
     const auto target = static_cast<std::size_t>(targets[i]);
     const double* const row = logits.data() + i * classes;
     statistics[loss_sum] += target_loss(c, row, target);
@@ -99,6 +129,10 @@ Values gradient_of(const CrossEntropyCase& c, const Values& logits, const Values
   const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   Values gradient;
   for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == c.attributes.ignore_index) {
+      gradient.insert(gradient.end(), classes, 0);
+      continue;
+    }
     const auto f =
         total([&](const Values& row) { return target_loss(c, row.data(), static_cast<std::size_t>(targets[i])); });
     const Values row(logits.begin() + static_cast<std::ptrdiff_t>(i * classes),
@@ -132,8 +166,26 @@ double binary_cross_entropy(double logit, double target) {
   return -(target * std::log(p) + (1 - target) * std::log(1 - p));
 }
 
-const NumberLoss mean_squared = {mse_op, mse_backward_op, square, false};
-const NumberLoss binary = {bce_with_logits_op, bce_with_logits_backward_op, binary_cross_entropy, true};
+/// PyTorch's SmoothL1Loss.
+template <int beta_tenths>
+double smooth_absolute(double prediction, double target) {
+  constexpr double beta = beta_tenths / 10.0;
+  const double error = std::fabs(prediction - target);
+  return error < beta ? 0.5 * error * error / beta : error - 0.5 * beta;
+}
+template <int beta_tenths>
+Op smooth_l1_of(const TensorType& prediction, const TensorType& targets) {
+  return smooth_l1_op(prediction, targets, {.beta = beta_tenths / 10.0});
+}
+
+const NumberLoss absolute = {smooth_l1_of<0>, smooth_l1_backward_op, smooth_absolute<0>, false};
+const NumberLoss smooth = {smooth_l1_of<10>, smooth_l1_backward_op, smooth_absolute<10>, false};
+const NumberLoss wide = {smooth_l1_of<25>, smooth_l1_backward_op, smooth_absolute<25>, false};
+Op mse_of(const TensorType& prediction, const TensorType& targets) { return mse_op(prediction, targets); }
+Op bce_of(const TensorType& prediction, const TensorType& targets) { return bce_with_logits_op(prediction, targets); }
+
+const NumberLoss mean_squared = {mse_of, mse_backward_op, square, false};
+const NumberLoss binary = {bce_of, bce_with_logits_backward_op, binary_cross_entropy, true};
 
 Values number_targets(const NumberLoss& loss, const TensorType& type) {
   Values targets = random_values(type, 2, 0, 1);
@@ -155,7 +207,7 @@ std::vector<OpCase> forward_cases(const NumberLoss& loss) {
       statistics[num_correct] += (x[i] > 0) == (targets[i] > 0.5) ? 1 : 0;
       statistics[num_counted] += 1;
     }
-    cases.push_back({type.to_string(), loss.forward(type, type), {x, targets, statistics_before}, added(statistics)});
+    cases.push_back({type.to_string(), loss.forward(type, type), {x, targets, statistics_before()}, added(statistics)});
     cases.back().tolerance = 1e-6;
   }
   return cases;
@@ -189,8 +241,8 @@ std::vector<OpCase> cross_entropy_cases() {
     const Values targets = targets_of(c);
     cases.push_back({c.name,
                      cross_entropy_op_of(c),
-                     {logits, targets, statistics_before},
-                     added(statistics_of(c, logits, targets))});
+                     {logits, targets, statistics_before(c.attributes.term)},
+                     added(statistics_of(c, logits, targets), c.attributes.term)});
     cases.back().tolerance = 1e-6;
   }
   // Equal logits: the first class wins, as PyTorch's argmax has it.
@@ -199,7 +251,7 @@ std::vector<OpCase> cross_entropy_cases() {
   const Values targets = {0, 4, 6};
   cases.push_back({equal.name,
                    cross_entropy_op_of(equal),
-                   {zeros, targets, statistics_before},
+                   {zeros, targets, statistics_before()},
                    added(statistics_of(equal, zeros, targets))});
   return cases;
 }
@@ -213,7 +265,7 @@ std::vector<OpCase> cross_entropy_backward_cases() {
                      cross_entropy_backward_op(cross_entropy_op_of(c)),
                      {logits, targets},
                      {{gradient_of(c, logits, targets)}}});
-    cases.back().scalars.gradient_scale = gradient_scale;
+    cases.back().scalars = scalars_of_term(c.attributes.term);
     cases.back().tolerance = 2e-6;
   }
   return cases;
@@ -224,13 +276,13 @@ std::vector<OpCase> cross_entropy_with_gradient_cases() {
   for (const CrossEntropyCase& c : cross_entropies()) {
     const Values logits = random_values(c.logits, 1, -c.spread, c.spread);
     const Values targets = targets_of(c);
-    Expected expected = added(statistics_of(c, logits, targets));
+    Expected expected = added(statistics_of(c, logits, targets), c.attributes.term);
     expected.outputs = {gradient_of(c, logits, targets)};
     cases.push_back({c.name,
                      cross_entropy_with_gradient_op(cross_entropy_op_of(c)),
-                     {logits, targets, statistics_before},
+                     {logits, targets, statistics_before(c.attributes.term)},
                      expected});
-    cases.back().scalars.gradient_scale = gradient_scale;
+    cases.back().scalars = scalars_of_term(c.attributes.term);
     cases.back().tolerance = 2e-6;
   }
   return cases;
@@ -258,11 +310,63 @@ std::vector<OpCase> start_loss_statistics_cases() {
       cases.push_back(behind_lost_weights);
     }
   }
+  // Of three terms the others are cleared whole.
+  OpCase sum{"three terms, the first not finite", start_loss_statistics_op({.num_terms = 3}), {}, {}};
+  sum.inputs = {{inf, 8, 5, 7, 8, inf, 2, 3, 4, 5, 1, 2, 3, 4, 5}};
+  sum.expected.changed_inputs[0] = Values(15);
+  sum.expected.changed_inputs[0][loss_sum] = inf;
+  cases.push_back(std::move(sum));
   return cases;
 }
 
-std::vector<OpCase> mse_cases() { return forward_cases(mean_squared); }
-std::vector<OpCase> mse_backward_cases() { return backward_cases(mean_squared); }
+std::vector<OpCase> mse_cases() {
+  std::vector<OpCase> cases = forward_cases(mean_squared);
+  // A term whose loss is not finite makes the first one's so.
+  const TensorType type{DType::f32, {1, 2}};
+  const double inf = std::numeric_limits<double>::infinity();
+  const LossTerm second{.index = 1, .count = 2};
+  OpCase lost{"a second term that is not finite", mse_op(type, type, second), {{inf, 1}, {0, 0}}, {}};
+  lost.inputs.push_back(statistics_before(second));
+  lost.expected = added({inf, 2}, second);
+  lost.expected.changed_inputs[2][loss_sum] = std::numeric_limits<double>::quiet_NaN();
+  cases.push_back(std::move(lost));
+  OpCase found{"a second term that is finite", mse_op(type, type, second), {{3, 1}, {0, 0}}, {}};
+  found.inputs.push_back(statistics_before(second));
+  found.expected = added({10, 2}, second);
+  cases.push_back(std::move(found));
+  return cases;
+}
+std::vector<OpCase> mse_backward_cases() {
+  std::vector<OpCase> cases = backward_cases(mean_squared);
+  const TensorType type{DType::f32, {1, 2}};
+  const LossTerm third{.index = 2, .count = 3};
+  cases.push_back({"a third term", mse_backward_op(mse_op(type, type, third)), {{3, -1}, {1, 0}}, {{{0.5, -0.25}}}});
+  cases.back().scalars = scalars_of_term(third);
+  return cases;
+}
+
+std::vector<OpCase> smooth_l1_cases() {
+  std::vector<OpCase> cases;
+  for (const NumberLoss& loss : {absolute, smooth, wide})
+    for (OpCase& c : forward_cases(loss)) cases.push_back(std::move(c));
+  return cases;
+}
+std::vector<OpCase> smooth_l1_backward_cases() {
+  std::vector<OpCase> cases;
+  for (const NumberLoss& loss : {absolute, smooth, wide})
+    for (OpCase& c : backward_cases(loss)) cases.push_back(std::move(c));
+  // No error has no gradient, as PyTorch's sign has it; what is not finite stays so or has a slope.
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double beta : {0.0, 1.0}) {
+    const TensorType type{DType::f32, {1, 5}};
+    cases.push_back({"errors of 0 and none that are numbers",
+                     smooth_l1_backward_op(smooth_l1_op(type, type, {.beta = beta})),
+                     {{0.5, inf, -inf, nan, 3}, {0.5, 1, 1, 1, nan}},
+                     {{{0, 1, -1, nan, nan}}}});
+  }
+  return cases;
+}
+
 std::vector<OpCase> bce_with_logits_cases() { return forward_cases(binary); }
 std::vector<OpCase> bce_with_logits_backward_cases() { return backward_cases(binary); }
 

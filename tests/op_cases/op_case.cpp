@@ -79,6 +79,9 @@ Values to_values(const TensorType& type, const std::vector<std::byte>& bytes) {
       case DType::i32:
         values.push_back(read<std::int32_t>(bytes, i));
         break;
+      case DType::i64:
+        values.push_back(read<std::int64_t>(bytes, i));
+        break;
       case DType::f64:
         values.push_back(read<double>(bytes, i));
         break;
@@ -102,6 +105,9 @@ std::vector<std::byte> to_bytes(const TensorType& type, const Values& values) {
         break;
       case DType::i32:
         append(bytes, static_cast<std::int32_t>(value));
+        break;
+      case DType::i64:
+        append(bytes, static_cast<std::int64_t>(value));
         break;
       case DType::f64:
         append(bytes, value);

@@ -107,6 +107,10 @@ class EventsSchema(unittest.TestCase):
             (f"run {quick} memory.limit=6MiB train.batch_size=128 memory.on_oom=adapt train.steps=4 "
              "output=runs/adapt", 0),
             (f"run {quick} optimizer.lr=1e30 output=runs/diverged", 5),
+            (f"run {quick} loss=[cross_entropy,dice] train.confusion_matrix=on train.steps=2 output=runs/sum", 0),
+            (f"run {quick} data.type=synthetic data.shape=[8,8,1] data.target_type=numeric data.samples=64 "
+             "data.validation_samples=16 loss=l1 checkpoint.best=mae model.layers.11.linear.out=1 train.steps=2 "
+             "output=runs/numbers", 0),
             (f"plan {quick} --verify", 0),
             (f"plan {quick} --capacity 4MiB train.batch_size=256", 4),
             (f"plan {quick} train.eval_batch_size=1000 train.batch_size=16", 0),

@@ -171,6 +171,31 @@ class NetworkDraw {
     return text + one_of({"{maxpool2d: {kernel: 2}}, flatten, ", "global_avgpool, ", "flatten, "});
   }
 
+  /// Layers that leave an image its size, with a result of so many channels at each pixel.
+  std::string pixel_layers(const std::string& out) {
+    const std::string width = one_of({"4", "6"});
+    std::string text = convolution(width) + ", " + one_of({"batchnorm2d, ", ""}) + activation() + ", ";
+    for (unsigned count = random_() % 3; count > 0; --count) {
+      if (one_in(2)) {
+        text += branches([&](const std::string& keys) { return convolution(width, keys); }) + ", ";
+      } else {
+        text += "{residual: {layers: [" + convolution(width) + ", batchnorm2d]}}, " + activation() + ", ";
+      }
+    }
+    return text + one_of({"{linear: {out: " + out + "}}", "{conv2d: {out: " + out + ", kernel: 1}}"});
+  }
+
+  /// A loss of classes of pixels; `single`: whether it is a cross-entropy alone.
+  std::string pixel_loss(bool& single) {
+    const std::string ignored = one_of({"", ", ignore_index: 1", ", ignore_index: 255"});
+    const std::string cross_entropy = "{type: cross_entropy" + ignored, dice = "{type: dice" + ignored;
+    const unsigned which = random_() % 3;
+    single = which == 0;
+    if (single) return cross_entropy + one_of({"}", ", label_smoothing: 0.1}"});
+    if (which == 1) return dice + ", smooth: 0.5}";
+    return "[" + cross_entropy + ", weight: 0.5}, " + dice + "}" + one_of({"", ", " + cross_entropy + "}"}) + "]";
+  }
+
   /// Techniques that change numbers. 16 bits and what goes with them, storage, the cut of a batch.
   std::string numbers(bool is_classifier, bool needs_two_samples) {
     const std::string amp = one_of({"off", "off", "fp16", "bf16"});
@@ -204,15 +229,31 @@ inline std::string generated_network(std::mt19937& random) {
   NetworkDraw draw(random);
   const std::string classes = draw.number(2, 6);
   const bool has_images = draw.one_in(3), is_classifier = !draw.one_in(3);
+  const bool has_pixels = has_images && draw.one_in(2);  // as targets
   std::string text =
       "name: generated\nseed: " + draw.number(0, 1000) + "\ndata: {type: synthetic, samples: 22, shape: [";
-  text += has_images ? "8, 8, " + draw.number(1, 3) : draw.number(1, 20);
+  const std::string channels = draw.number(1, 3);
+  text += has_images ? "8, 8, " + channels : draw.number(1, 20);
+  if (has_pixels) text += is_classifier ? "], target_shape: [8, 8" : "], target_shape: [8, 8, " + channels;
   text += is_classifier ? "], classes: " + classes : "], target_type: numeric";
   text += ", validation_samples: " + draw.number(1, 9);
   if (draw.one_in(4)) text += ", drop_last: true";
   text += "}\n";
+  if (has_pixels && is_classifier) {
+    bool is_cross_entropy = false;
+    text += "loss: " + draw.pixel_loss(is_cross_entropy) + "\n";
+    text += "model: {layers: [" + draw.pixel_layers(classes) + "]}\n";
+    const bool ends_in_linear = text.ends_with("{linear: {out: " + classes + "}}]}\n");
+    return text + draw.numbers(is_cross_entropy && ends_in_linear);
+  }
+  if (has_pixels) {
+    text += draw.one_of({"loss: l1\n", "loss: dice\n", "loss: [mse, {type: l1, weight: 0.1}]\n",
+                         "loss: [bce_with_logits, {type: dice, weight: 2}]\n"});
+    return text + "model: {layers: [" + draw.pixel_layers(channels) + "]}\n" + draw.numbers(false);
+  }
   if (is_classifier && draw.one_in(4)) text += "loss: {type: cross_entropy, label_smoothing: 0.1}\n";
-  if (!is_classifier) text += draw.one_of({"loss: mse\n", "loss: bce_with_logits\n"});
+  if (!is_classifier)
+    text += draw.one_of({"loss: mse\n", "loss: l1\n", "loss: {smooth_l1: {beta: 0.1}}\n", "loss: bce_with_logits\n"});
   text += "model: {layers: [" + (has_images ? draw.image_layers() : draw.feature_layers());
   text += "{linear: {out: " + (is_classifier ? classes : "1") + "}}]}\n";
   // Of one sample, also of an odd last batch, features have no variance.

@@ -103,6 +103,11 @@ model:
     - flatten
     - linear: {out: 4}
 )"},
+      {"pixels", R"(
+data: {type: synthetic, shape: [6, 8, 2], target_shape: [6, 8], classes: 3, samples: 22, validation_samples: 6}
+model: {layers: [conv2d: {out: 6, kernel: 3, padding: 1}, batchnorm2d, relu, conv2d: {out: 3, kernel: 1}]}
+loss: [{type: cross_entropy, ignore_index: 1}, {type: dice, weight: 0.5, ignore_index: 1}]
+)"},
       {"regression", R"(
 data: {type: synthetic, shape: [9], target_type: numeric, samples: 22, validation_samples: 6}
 model: {layers: [linear: {out: 20}, silu, linear: {out: 20}, sigmoid, linear: {out: 1}]}

@@ -92,6 +92,9 @@ train: {steps: 8}
   const auto overrides = GENERATE(std::vector<std::string>{},
                                   std::vector<std::string>{"loss={type: cross_entropy, class_weights: [0.2, 1, 3]}"},
                                   std::vector<std::string>{"loss={type: cross_entropy, label_smoothing: 0.1}"},
+                                  std::vector<std::string>{"loss={type: cross_entropy, ignore_index: 1}"},
+                                  std::vector<std::string>{"loss=[{type: cross_entropy, class_weights: [0.2, 1, 3]}, "
+                                                           "{type: cross_entropy, weight: 0.5}]"},
                                   std::vector<std::string>{"loss=mse", "data.classes=null", "data.target_type=numeric",
                                                            "model.layers.2={linear: {out: 1}}"});
   const std::vector<double> large = losses(overrides, "train.batch_size=12");

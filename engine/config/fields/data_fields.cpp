@@ -74,6 +74,12 @@ void add_data_fields(Fields& fields) {
                 "that a plan needs no files")
                  .defaults_to("from the files"));
   fields.add(changes_numbers,
+             of(data, &DataConfig::target_shape, "data.target_shape", integers(1),
+                "Of a sample's target: [height, width] for a class each pixel, [height, width, channels] for numbers; "
+                "for idx, declares what the label files hold")
+                 .only({"idx", "synthetic"})
+                 .defaults_to("one class, or `data.classes` numbers"));
+  fields.add(changes_numbers,
              of(data, &DataConfig::classes, "data.classes", integer(0), "Number of classes; 0: from the data")
                  .also_called({"num_classes", "n_classes"}));
   fields.add(changes_numbers,

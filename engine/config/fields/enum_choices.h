@@ -8,5 +8,6 @@ namespace trainer {
 /// Words of enums that are told outside the configuration too.
 const EnumRule<AllocatorKind>& allocator_choices();
 const EnumRule<LossType>& loss_choices();
+const EnumRule<Metric>& metric_choices();
 
 }  // namespace trainer

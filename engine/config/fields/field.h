@@ -34,6 +34,10 @@ struct Field : KeyEffects {
   /// Instead of set and get where the rule is a layer list.
   std::function<std::vector<LayerSpec>&(Owner&)> layers;
   std::function<const std::vector<LayerSpec>&(const Owner&)> const_layers;
+  /// Where the value is a list of maps with fields of their own: reads it from a node, and makes the node that it is
+  /// read from; null: nothing to show.
+  std::function<void(Owner&, const Node&, SourceSet&)> read;
+  std::function<Node(const Owner&)> node;
   /// Where the value stands, if it is an integer.
   std::function<std::int64_t&(Owner&)> integer;
   std::optional<SizeOf> size_of;  ///< of an integer that may be lowered where a model does not fit

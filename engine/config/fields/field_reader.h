@@ -45,8 +45,11 @@ class FieldReader {
 
   void read_subsection(const std::string& key, const MapEntry& entry) {
     given_.marks[key] = entry.key_mark;
+    const Field<Owner>* const terms = find_field(fields_, join_key(key, "terms"));
     if (entry.value.kind == NodeKind::map) {
       read_section(entry.value, key);
+    } else if (entry.value.kind == NodeKind::sequence && terms != nullptr) {
+      read_field(*terms, entry);
     } else if (entry.value.kind != NodeKind::null) {
       given_.broken.insert(key);
       sources_.report(entry.value.mark, fmt::format("'{}' is a section", key),
@@ -61,6 +64,8 @@ class FieldReader {
     if (field.layers) {
       field.layers(owner_) = read_layers(node, field.key, sources_);
       if (node.kind != NodeKind::sequence) given_.broken.insert(field.key);
+    } else if (field.read) {
+      field.read(owner_, node, sources_);
     } else if (const auto value = read_value(node, field.rule, field.key, sources_)) {
       field.set(owner_, *value);
     } else {

@@ -2,24 +2,9 @@
 
 #include <utility>
 
-#include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/layer_fields.h"
 
 namespace trainer {
-
-const EnumRule<LossType>& loss_choices() {
-  static const auto all =
-      choice<LossType>({{"cross_entropy",
-                         LossType::cross_entropy,
-                         "softmax and negative log-likelihood of a class",
-                         {"ce", "nll", "softmax", "categorical_crossentropy", "CrossEntropyLoss"}},
-                        {"mse", LossType::mse, "mean squared error", {"l2", "mean_squared_error", "MSELoss"}},
-                        {"bce_with_logits",
-                         LossType::bce_with_logits,
-                         "sigmoid and binary cross-entropy",
-                         {"bce", "binary_cross_entropy", "binary_crossentropy", "BCEWithLogitsLoss"}}});
-  return all;
-}
 
 namespace {
 
@@ -51,16 +36,7 @@ void add_model_fields(Fields& fields) {
                                  "How weights start, where a layer does not say")
                                   .also_called({"initialization", "initializer"}));
 
-  constexpr auto loss = &Experiment::loss;
-  fields.add(changes_numbers, of(loss, &LossConfig::type, "loss.type", loss_choices(), "What is minimized"));
-  fields.add(changes_numbers, of(loss, &LossConfig::label_smoothing, "loss.label_smoothing", number_below(0.0, 1.0),
-                                 "Share of the target spread over all classes")
-                                  .only({"cross_entropy"}));
-  fields.add(changes_numbers, of(loss, &LossConfig::class_weights, "loss.class_weights", numbers(number_at_least(0.0)),
-                                 "A weight for each class")
-                                  .only({"cross_entropy"})
-                                  .defaults_to("1 each")
-                                  .also_called({"weight", "weights"}));
+  add_loss_fields(fields);
 }
 
 }  // namespace trainer

@@ -60,6 +60,7 @@ Rule integer(std::int64_t minimum, std::int64_t maximum) {
   rule.maximum = static_cast<double>(maximum);
   return rule;
 }
+Rule any_integer() { return integer(std::numeric_limits<std::int32_t>::min()); }
 Rule integer_or(std::string word, std::int64_t minimum) {
   return integer_or(std::vector<std::string>{std::move(word)}, minimum);
 }
@@ -129,6 +130,7 @@ Rule layer_patterns(std::string word) {
 Rule layer_list() { return rule_of(ValueKind::layers); }
 Rule named_values() { return rule_of(ValueKind::named_values); }
 Rule named_blocks() { return rule_of(ValueKind::blocks); }
+Rule loss_list() { return rule_of(ValueKind::losses); }
 
 std::string expectation_of(const Rule& rule) {
   Rule said = rule;
@@ -179,6 +181,8 @@ std::string whole_expectation_of(const Rule& rule) {
       return "values of parameters, such as {depth: 50}";
     case ValueKind::blocks:
       return "blocks by name, such as {hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
+    case ValueKind::losses:
+      return "a list of losses with weights, such as [cross_entropy, {type: dice, weight: 0.5}]";
   }
   return "";
 }
@@ -221,6 +225,8 @@ std::string type_name(const Rule& rule) {
       return "values by name";
     case ValueKind::blocks:
       return "blocks by name";
+    case ValueKind::losses:
+      return "list of losses";
   }
   return "";
 }

@@ -27,6 +27,7 @@ enum class ValueKind : std::uint8_t {
   layers,    ///< a list of layers; not a Value
   named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
   blocks,        ///< a map of blocks; likewise
+  losses,    ///< a list of losses; not a Value
 };
 
 struct Choice {
@@ -95,6 +96,8 @@ struct Form {
 
 Rule boolean();
 Rule integer(std::int64_t minimum, std::int64_t maximum = std::numeric_limits<std::int32_t>::max());
+/// That 32 bits hold.
+Rule any_integer();
 Rule integer_or(std::string word, std::int64_t minimum);
 Rule integer_or(std::vector<std::string> words, std::int64_t minimum);
 Rule number();
@@ -116,6 +119,7 @@ Rule layer_patterns(std::string word = "");
 Rule layer_list();
 Rule named_values();
 Rule named_blocks();
+Rule loss_list();
 template <class Enum>
 EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
   return {ValueKind::choice, std::move(choices)};

@@ -1,3 +1,4 @@
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/field_groups.h"
 
 namespace trainer {
@@ -106,6 +107,24 @@ ExperimentField checkpointing() {
 
 }  // namespace
 
+const EnumRule<Metric>& metric_choices() {
+  static const auto all = choice<Metric>(
+      {{"loss", Metric::loss, "lowest validation loss", {"val_loss"}},
+       {"accuracy", Metric::accuracy, "highest share of right guesses", {"acc", "val_accuracy"}},
+       {"top5", Metric::top5, "highest share of classes among the five first guesses", {"top_5", "top5_accuracy"}},
+       {"mean_iou",
+        Metric::mean_iou,
+        "highest mean over the classes of intersection / union",
+        {"miou", "mIoU", "iou", "jaccard"}},
+       {"dice",
+        Metric::dice,
+        "highest mean over the classes of 2 · intersection / (guessed + true)",
+        {"f1", "dice_score", "mean_dice"}},
+       {"mae", Metric::mae, "lowest mean absolute error", {"mean_absolute_error"}},
+       {"r2", Metric::r2, "highest share of the targets' variance that is explained", {"r_squared", "r2_score"}}});
+  return all;
+}
+
 void add_train_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto train = &Experiment::train;
@@ -152,6 +171,16 @@ void add_train_fields(Fields& fields) {
   fields.add(harmless, of(train, &TrainConfig::eval_every, "train.eval_every", integer(0),
                           "Steps between evaluations; 0: at the end of each epoch")
                            .also_called({"eval_steps", "eval_interval"}));
+  fields.add(
+      harmless,
+      of(train, &TrainConfig::confusion_matrix, "train.confusion_matrix",
+         choice<ConfusionMatrixUse>({{"auto", ConfusionMatrixUse::automatic,
+                                      "of up to 1,024 classes of pixels, or where `checkpoint.best` follows from it"},
+                                     {"on", ConfusionMatrixUse::on, "of any classes", {"true", "yes"}},
+                                     {"off", ConfusionMatrixUse::off, "only for `checkpoint.best`", {"false", "no"}}}),
+         "Whether evaluations count which class is taken for which, on the device, for the summary, "
+         "IoU and dice")
+          .also_called({"metrics", "evaluation_metrics", "eval_metrics"}));
   ExperimentField patience = field<Experiment>(
       "train.early_stopping.patience", [](auto& e) -> auto& { return e.train.early_stopping.patience; }, integer(0),
       "Ends the run after so many evaluations in which the metric of `checkpoint.best` got no better; 0: never");
@@ -176,9 +205,7 @@ void add_checkpoint_fields(Fields& fields) {
   fields.add(harmless, of(checkpoint, &CheckpointConfig::keep, "checkpoint.keep", integer(1),
                           "How many of the newest are kept; the best one is kept beside them")
                            .also_called({"save_total_limit", "max_to_keep"}));
-  fields.add(changes_numbers, of(checkpoint, &CheckpointConfig::best, "checkpoint.best",
-                                 choice<Metric>({{"loss", Metric::loss, "lowest validation loss"},
-                                                 {"accuracy", Metric::accuracy, "highest validation accuracy"}}),
+  fields.add(changes_numbers, of(checkpoint, &CheckpointConfig::best, "checkpoint.best", metric_choices(),
                                  "What makes a checkpoint the best")
                                   .also_called({"metric", "monitor"}));
 }

@@ -25,6 +25,11 @@ constexpr std::array absent_features = {
     AbsentFeature{" ema ema_decay swa mixup cutmix augment augmentation transforms "
                   "data_augmentation ",
                   "trainer does not do this yet"},
+    AbsentFeature{" perceptual perceptual_loss feature_loss style_loss lpips vgg_loss ",
+                  "trainer does not do this yet; losses between images are l1, smooth_l1 and mse"},
+    AbsentFeature{" focal focal_loss tversky lovasz gamma_focal ",
+                  "trainer does not do this yet; cross_entropy takes class_weights, and loss: [cross_entropy, dice] is "
+                  "their sum"},
     AbsentFeature{" freeze unfreeze stages finetune ", "trainer does not do this yet; all parameters are trained"},
 };
 

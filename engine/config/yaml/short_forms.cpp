@@ -39,18 +39,27 @@ void expand_one_key(Node& node) {
   node = std::move(map);
 }
 
+void expand(Node& node, const Section& section) {
+  if (node.kind == NodeKind::scalar) {
+    expand_word(node);
+  } else if (section.type_is_key && node.kind == NodeKind::map && node.entries.size() == 1) {
+    const MapEntry& only = node.entries.front();
+    const bool holds_keys = only.value.kind == NodeKind::map || only.value.kind == NodeKind::null;
+    if (holds_keys && is_choice(*find_field(section.key + ".type"), only.key)) expand_one_key(node);
+  }
+}
+
 }  // namespace
 
 void expand_short_forms(Node& root) {
   for (const Section& section : sections()) {
     Node* node = section.has_type ? root.find(section.key) : nullptr;
     if (node == nullptr) continue;
-    if (node->kind == NodeKind::scalar) {
-      expand_word(*node);
-    } else if (section.type_is_key && node->kind == NodeKind::map && node->entries.size() == 1) {
-      const MapEntry& only = node->entries.front();
-      const bool holds_keys = only.value.kind == NodeKind::map || only.value.kind == NodeKind::null;
-      if (holds_keys && is_choice(*find_field(section.key + ".type"), only.key)) expand_one_key(*node);
+    Node* const terms = node->kind == NodeKind::map ? node->find("terms") : node;
+    if (terms != nullptr && terms->kind == NodeKind::sequence && find_field(section.key + ".terms") != nullptr) {
+      for (Node& term : terms->items) expand(term, section);
+    } else {
+      expand(*node, section);
     }
   }
 }

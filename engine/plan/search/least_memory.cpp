@@ -66,7 +66,7 @@ class LeastLives {
 
   void find_lives() {
     for (std::size_t v = 0; v < lives_.size(); ++v) lives_[v].is_persistent = graph_.values[v].parameter >= 0;
-    for (const ValueId given : {graph_.loss_statistics, graph_.loss_scale})
+    for (const ValueId given : {graph_.loss_statistics, graph_.metric_counts, graph_.loss_scale})
       if (given >= 0) lives_[given].is_persistent = true;
     for (const ValueId field : graph_.fields()) lives_[field].is_counted = true;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {

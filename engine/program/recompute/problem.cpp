@@ -87,7 +87,7 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
     problem.values[v].num_bytes = round_to_blocks(value.type.num_bytes());
     problem.values[v].is_given = value.parameter >= 0;
   }
-  for (const ValueId given : {graph.loss_statistics, graph.loss_scale})
+  for (const ValueId given : {graph.loss_statistics, graph.metric_counts, graph.loss_scale})
     if (given >= 0) problem.values[given].is_given = true;
   std::vector<bool> is_gradient(graph.values.size(), false);
   for (const ValueId gradient : graph.parameter_gradients) {

@@ -12,6 +12,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
+#include "engine/report/run/metrics_text.h"
 #include "engine/report/text/allocator_text.h"
 #include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
@@ -20,6 +21,34 @@ namespace trainer {
 namespace {
 
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json numbers_of(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
+  return list;
+}
+
+/// What only some evaluations find.
+void add_metrics(Json& json, const LossTerms& terms, const CountedMetrics& counted) {
+  if (terms.count > 0) json["losses"] = numbers_of({terms.values.begin(), terms.values.begin() + terms.count});
+  for (const auto& [key, value] :
+       {std::pair{"mean_iou", counted.mean_iou}, {"dice", counted.dice}, {"mae", counted.mae}, {"r2", counted.r2}})
+    if (value) json[key] = *value;
+  if (counted.class_iou.empty()) return;
+  json["class_iou"] = numbers_of(counted.class_iou);
+  json["class_dice"] = numbers_of(counted.class_dice);
+}
+
+/// By truth and guess.
+Json confusion_of(const CountedMetrics& counted) {
+  const std::size_t classes = counted.class_iou.size();
+  Json rows = Json::array();
+  for (std::size_t truth = 0; truth < classes; ++truth) {
+    const auto row = counted.confusion.begin() + static_cast<std::ptrdiff_t>(truth * classes);
+    rows.push_back(std::vector<std::int64_t>(row, row + static_cast<std::ptrdiff_t>(classes)));
+  }
+  return rows;
+}
 
 Json memory_of(const DeviceMemory& memory) {
   return {{"requested", memory.step.requested},       {"peak_requested", memory.step.peak_requested},
@@ -82,8 +111,8 @@ Json json_of(const StartEvent& event) {
 }
 
 void append_line(const StepEvent& event, std::string& line) {
-  // Room for 15 integers of 20 digits, 5 numbers of 24 letters and their names.
-  std::array<char, 1024> text{};
+  // Room for 15 integers of 20 digits, 5 numbers of 24 letters, those of the terms, and their names.
+  std::array<char, 1024 + std::size_t{most_loss_terms} * 32> text{};
   char* end = text.data();
   const auto add = [&end](auto... parts) { ((end = append(end, parts)), ...); };
   add(R"(,"loss":)", JsonNumber{event.loss}, R"(,"lr":)", JsonNumber{event.learning_rate}, R"(,"samples":)",
@@ -94,6 +123,9 @@ void append_line(const StepEvent& event, std::string& line) {
       R"(,"allocated":)", memory.allocated, R"(,"peak_allocated":)", memory.peak_allocated, R"(,"reserved":)",
       memory.reserved, R"(,"peak_reserved":)", memory.peak_reserved, R"(,"device_used":)", event.memory.device_used,
       R"(,"device_total":)", event.memory.device_total, R"(,"alloc_retries":)", event.memory.num_alloc_retries, "}");
+  for (int term = 0; term < event.terms.count; ++term)
+    add(term == 0 ? R"(,"losses":[)" : ",", JsonNumber{event.terms.values[static_cast<std::size_t>(term)]});
+  if (event.terms.count > 0) add("]");
   if (event.loss_scale)
     add(R"(,"loss_scale":)", JsonNumber{*event.loss_scale}, R"(,"skipped":)", event.skipped ? "true" : "false");
   add("}");
@@ -107,18 +139,20 @@ void append_line(const StepEvent& event, std::string& line) {
 }
 
 Json json_of(const EvalEvent& event) {
-  return {{"event", "eval"},
-          {"step", event.step},
-          {"epoch", event.epoch},
-          {"stage", event.stage},
-          {"loss", event.loss},
-          {"accuracy", optional_number(event.accuracy)},
-          {"top5", optional_number(event.top5)},
-          {"samples", event.samples},
-          {"samples_per_second", rate(event.samples, event.seconds)},
-          {"seconds", event.seconds},
-          {"best", event.best},
-          {"memory", memory_of(event.memory)}};
+  Json json{{"event", "eval"},
+            {"step", event.step},
+            {"epoch", event.epoch},
+            {"stage", event.stage},
+            {"loss", event.loss},
+            {"accuracy", optional_number(event.accuracy)},
+            {"top5", optional_number(event.top5)},
+            {"samples", event.samples},
+            {"samples_per_second", rate(event.samples, event.seconds)},
+            {"seconds", event.seconds},
+            {"best", event.best},
+            {"memory", memory_of(event.memory)}};
+  add_metrics(json, event.terms, event.counted);
+  return json;
 }
 
 Json json_of(const CheckpointEvent& event) {
@@ -216,6 +250,9 @@ Json json_of(const EndEvent& event) {
                                    {"capacity", adaptation.capacity},
                                    {"same_result", adaptation.numbers != NumbersEffect::other},
                                    {"numbers", numbers_name(adaptation.numbers)}});
+  add_metrics(json, event.terms, event.counted);
+  if (!event.counted.confusion.empty() && event.counted.class_iou.size() <= most_told_classes)
+    json["confusion_matrix"] = confusion_of(event.counted);
   json["device_notes"] = event.device_notes;
   json["warnings"] = event.num_warnings;
   if (!event.error.empty()) json["error"] = event.error;

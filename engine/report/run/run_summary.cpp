@@ -6,6 +6,7 @@
 #include "engine/report/memory/memory_table.h"
 #include "engine/report/memory/outside_allocator.h"
 #include "engine/report/memory/process_report.h"
+#include "engine/report/run/metrics_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
 
@@ -28,6 +29,16 @@ std::string outcome(const EndEvent& event, const Style& style) {
   return paint(style, Ink::red, "Failed");
 }
 
+/// What the last evaluation found, under the name of its first number.
+std::string evaluation_line(const EndEvent& event, const Style& style) {
+  std::string numbers = metrics_text(event.accuracy, event.top5, event.counted);
+  numbers += fmt::format("{}loss {:.4f}", numbers.empty() ? "" : ", ", *event.loss);
+  const std::size_t blank = numbers.find(' ');
+  const bool is_named_alone = event.accuracy.has_value() || numbers.starts_with("loss");
+  return line(is_named_alone ? numbers.substr(0, blank) : "evaluation",
+              (is_named_alone ? numbers.substr(blank + 1) : numbers) + " on the validation data", style);
+}
+
 /// How many steps the device replayed, and why not the others; empty where it replays nothing.
 std::string replay_text(const PassCounts& passes) {
   if (!passes.can_replay) return "";
@@ -46,21 +57,14 @@ std::string replay_text(const PassCounts& passes) {
 std::string run_summary(const EndEvent& event, Metric best, const std::string& event_file, const Style& style) {
   std::string text = fmt::format("\n{} after {} in {}\n", outcome(event, style), format_number_of(event.steps, "step"),
                                  format_duration(event.seconds));
-  if (event.accuracy) {
-    std::string accuracy = fmt::format("{:.2f} %", 100 * *event.accuracy);
-    if (event.top5) accuracy += fmt::format(", top-5 {:.2f} %", 100 * *event.top5);
-    if (event.loss) accuracy += fmt::format(", loss {:.4f}", *event.loss);
-    text += line("accuracy", accuracy + " on the validation data", style);
-  } else if (event.loss) {
-    text += line("loss", fmt::format("{:.4f} on the validation data", *event.loss), style);
-  }
+  if (event.loss) text += evaluation_line(event, style);
+  if (event.terms.count > 0) text += line("terms", terms_text(event.terms) + ", before their weights", style);
+  if (const std::string table = confusion_text(event.counted, style); !table.empty())
+    text += line("confusion", "of the last evaluation", style) + table;
   if (event.best_value && event.best_step > 0)
-    text += line("best",
-                 fmt::format("{} at step {}",
-                             best == Metric::accuracy ? fmt::format("accuracy {:.2f} %", 100 * *event.best_value)
-                                                      : fmt::format("loss {:.4f}", *event.best_value),
-                             format_count(event.best_step)),
-                 style);
+    text +=
+        line("best", fmt::format("{} at step {}", metric_text(best, *event.best_value), format_count(event.best_step)),
+             style);
   if (event.training_seconds > 0)
     text +=
         line("speed",

@@ -56,7 +56,7 @@ TEST_CASE("an override reaches into what the file wrote in short") {
   const Experiment experiment = with({"schedule.warmup_steps=100", "loss.label_smoothing=0.2", "device=cpu"});
   CHECK(experiment.schedule.type == ScheduleType::cosine);
   CHECK(experiment.schedule.warmup_steps == 100);
-  CHECK(experiment.loss.label_smoothing == 0.2);
+  CHECK(experiment.losses.front().label_smoothing == 0.2);
   CHECK(experiment.device.type == DeviceType::cpu);
 }
 

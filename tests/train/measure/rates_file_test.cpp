@@ -140,8 +140,9 @@ TEST_CASE(
     }
   }
   // Of evaluations; losses of steps come with their gradients.
-  const std::set<OpKind> not_in_steps = {OpKind::batchnorm2d_inference, OpKind::cross_entropy,
-                                         OpKind::cross_entropy_backward, OpKind::linear_cross_entropy};
+  const std::set<OpKind> not_in_steps = {OpKind::batchnorm2d_inference,  OpKind::cross_entropy,
+                                         OpKind::cross_entropy_backward, OpKind::linear_cross_entropy,
+                                         OpKind::confusion_matrix,       OpKind::error_statistics};
   for (int i = 0; i < num_op_kinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     INFO(name_of(kind));

@@ -1,0 +1,134 @@
+#include "engine/config/fields/loss_fields.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/config/fields/enum_choices.h"
+#include "engine/config/fields/field_groups.h"
+#include "engine/config/loss_reader.h"
+#include "engine/config/yaml/node_text.h"
+#include "engine/config/yaml/yaml_tree.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+/// `at` refers to the loss of an owner; its keys stand under `prefix`.
+template <class Owner, class At>
+std::vector<Field<Owner>> fields_of_loss(const std::string& prefix, const At& at) {
+  std::vector<Field<Owner>> fields;
+  const auto add = [&]<class Member, class MemberRule>(const std::string& key, Member LossConfig::*member,
+                                                       MemberRule rule, const std::string& help,
+                                                       const std::vector<std::string>& types) -> Field<Owner>& {
+    const auto access = [ at, member ](auto& owner) -> auto& { return at(owner).*member; };
+    Field<Owner> one = field<Owner>(prefix + key, access, std::move(rule), help);
+    one.only_for = types;
+    if (prefix.empty() && !types.empty()) one.decided_by = "type";
+    return fields.emplace_back(std::move(one));
+  };
+  add("type", &LossConfig::type, loss_choices(), "What is minimized", {});
+  add("label_smoothing", &LossConfig::label_smoothing, number_below(0.0, 1.0),
+      "Share of the target spread over all classes", {"cross_entropy"});
+  Field<Owner>& class_weights = add("class_weights", &LossConfig::class_weights, numbers(number_at_least(0.0)),
+                                    "A weight for each class", {"cross_entropy"});
+  class_weights.default_text = "1 each";
+  class_weights.synonyms = {"weight", "weights"};
+  Field<Owner>& ignore_index =
+      add("ignore_index", &LossConfig::ignore_index, any_integer(),
+          "A target that is left out of the mean, of gradients and metrics, such as 255 at the edges of masks",
+          {"cross_entropy", "dice"});
+  ignore_index.default_text = "-100, as PyTorch's: none";
+  ignore_index.synonyms = {"ignore_label", "ignored_index", "void_label", "mask_value"};
+  // Not shown where it is the default, which configurations of earlier versions do not name.
+  ignore_index.get = [at](const Owner& owner) {
+    const std::int32_t ignored = at(owner).ignore_index;
+    return ignored == LossConfig{}.ignore_index ? Value() : Value(static_cast<std::int64_t>(ignored));
+  };
+  add("beta", &LossConfig::beta, number_at_least(0.0),
+      "An error d costs d² / (2 · beta) below beta, and |d| − beta / 2 above; 0 makes it l1", {"smooth_l1"})
+      .synonyms = {"delta"};
+  add("smooth", &LossConfig::smooth, number_above(0.0), "Added above and below the line of each class's quotient",
+      {"dice"})
+      .synonyms = {"eps", "smooth_nr", "smooth_dr", "epsilon"};
+  return fields;
+}
+
+std::vector<Field<LossConfig>> make_term_fields() {
+  std::vector<Field<LossConfig>> fields = fields_of_loss<LossConfig>(
+      "", [](auto& loss) -> auto& { return loss; });
+  for (Field<LossConfig>& each : fields)
+    if (each.key == "class_weights") each.synonyms.clear();  // `weight` is a key here
+  fields.insert(fields.begin() + 1, field<LossConfig>(
+                                        "weight", [](auto& loss) -> auto& { return loss.weight; }, number_at_least(0.0),
+                                        "What the term is multiplied by in the sum"));
+  return fields;
+}
+
+void read_terms(Experiment& experiment, const Node& node, SourceSet& sources) {
+  std::vector<LossConfig> losses = read_losses(node, sources);
+  if (!losses.empty()) experiment.losses = std::move(losses);
+}
+
+ExperimentField terms_field() {
+  ExperimentField result;
+  result.key = "loss.terms";
+  result.rule = loss_list();
+  result.help = "The terms of a sum, each with a `weight`; `loss: [...]` is short for `loss: {terms: [...]}`";
+  result.default_text = "one loss";
+  result.read = read_terms;
+  result.node = [](const Experiment& experiment) { return node_of_losses(experiment.losses); };
+  result.get = [](const Experiment& experiment) {
+    const Node node = node_of_losses(experiment.losses);
+    return node.kind == NodeKind::null ? Value() : Value(json_text(node, -1));
+  };
+  result.set = [](Experiment& experiment, const Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    experiment.losses = {LossConfig{}};
+    if (text == nullptr) return;
+    SourceSet sources;
+    const std::optional<Node> node = parse_yaml(sources, sources.add_argument(*text), *text);
+    require_internal(node.has_value(), "terms of a loss are read back");
+    read_terms(experiment, *node, sources);
+  };
+  return result;
+}
+
+}  // namespace
+
+const EnumRule<LossType>& loss_choices() {
+  static const auto all =
+      choice<LossType>({{"cross_entropy",
+                         LossType::cross_entropy,
+                         "softmax and negative log-likelihood of a class",
+                         {"ce", "nll", "softmax", "categorical_crossentropy", "CrossEntropyLoss"}},
+                        {"mse", LossType::mse, "mean squared error", {"l2", "mean_squared_error", "MSELoss"}},
+                        {"l1", LossType::l1, "mean absolute error", {"mean_absolute_error", "L1Loss"}},
+                        {"smooth_l1",
+                         LossType::smooth_l1,
+                         "squared error below `beta`, absolute error above",
+                         {"huber", "SmoothL1Loss", "HuberLoss"}},
+                        {"bce_with_logits",
+                         LossType::bce_with_logits,
+                         "sigmoid and binary cross-entropy",
+                         {"bce", "binary_cross_entropy", "binary_crossentropy", "BCEWithLogitsLoss"}},
+                        {"dice",
+                         LossType::dice,
+                         "1 − the overlap of soft guess and truth of each class, of the whole batch",
+                         {"DiceLoss", "dice_loss", "soft_dice", "f1_loss"}}});
+  return all;
+}
+
+const std::vector<Field<LossConfig>>& loss_term_fields() {
+  static const std::vector<Field<LossConfig>> fields = make_term_fields();
+  return fields;
+}
+
+void add_loss_fields(Fields& fields) {
+  for (ExperimentField& each : fields_of_loss<Experiment>(
+           "loss.", [](auto& experiment) -> auto& { return experiment.losses.front(); }))
+    fields.add(ResumeEffect::changes_numbers, std::move(each));
+  fields.add(ResumeEffect::changes_numbers, terms_field());
+}
+
+}  // namespace trainer

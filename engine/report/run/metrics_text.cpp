@@ -1,0 +1,112 @@
+#include "engine/report/run/metrics_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "engine/report/text/text_table.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::int64_t most_shown_classes = 10;
+constexpr std::size_t most_shown_mistakes = 10;
+
+std::string share_text(double share) { return std::isnan(share) ? "-" : fmt::format("{:.2f} %", 100 * share); }
+
+std::string whole_table(const CountedMetrics& counted, std::int64_t classes, const Style& style) {
+  std::vector<TextTable::Column> columns = {{"true \\ guessed"}};
+  for (std::int64_t c = 0; c < classes; ++c) columns.push_back({fmt::format("{}", c)});
+  columns.push_back({"IoU"});
+  TextTable table(std::move(columns));
+  for (std::int64_t truth = 0; truth < classes; ++truth) {
+    std::vector<std::string> cells = {fmt::format("{}", truth)};
+    for (std::int64_t guess = 0; guess < classes; ++guess)
+      cells.push_back(format_count(counted.confusion[static_cast<std::size_t>(truth * classes + guess)]));
+    cells.push_back(share_text(counted.class_iou[static_cast<std::size_t>(truth)]));
+    table.add_row(std::move(cells));
+  }
+  return table.render(style);
+}
+
+struct Mistake {
+  std::int64_t truth = 0, guess = 0, count = 0;
+};
+
+std::string most_mistakes(const CountedMetrics& counted, std::int64_t classes, const Style& style) {
+  std::vector<Mistake> mistakes;
+  for (std::int64_t truth = 0; truth < classes; ++truth) {
+    for (std::int64_t guess = 0; guess < classes; ++guess) {
+      const std::int64_t count = counted.confusion[static_cast<std::size_t>(truth * classes + guess)];
+      if (truth != guess && count > 0) mistakes.push_back({truth, guess, count});
+    }
+  }
+  std::stable_sort(mistakes.begin(), mistakes.end(),
+                   [](const Mistake& a, const Mistake& b) { return a.count > b.count; });
+  TextTable table({{"class"}, {"taken for"}, {"times"}, {"IoU of the class"}});
+  const std::size_t num_shown = std::min(mistakes.size(), most_shown_mistakes);
+  for (std::size_t i = 0; i < num_shown; ++i)
+    table.add_row({fmt::format("{}", mistakes[i].truth), fmt::format("{}", mistakes[i].guess),
+                   format_count(mistakes[i].count),
+                   share_text(counted.class_iou[static_cast<std::size_t>(mistakes[i].truth)])});
+  std::string text = num_shown > 0 ? table.render(style) : "  no class was taken for another one\n";
+  if (num_shown < mistakes.size())
+    text += fmt::format("  {} more kinds of mistake{}\n",
+                        format_count(static_cast<std::int64_t>(mistakes.size() - num_shown)),
+                        counted.class_iou.size() <= most_told_classes ? "; all are in the event `end`" : "");
+  return text;
+}
+
+}  // namespace
+
+std::string metric_text(Metric metric, double value) {
+  switch (metric) {
+    case Metric::loss:
+      return fmt::format("loss {:.4f}", value);
+    case Metric::accuracy:
+      return "accuracy " + share_text(value);
+    case Metric::top5:
+      return "top-5 " + share_text(value);
+    case Metric::mean_iou:
+      return "mean IoU " + share_text(value);
+    case Metric::dice:
+      return "dice " + share_text(value);
+    case Metric::mae:
+      return fmt::format("MAE {:.4g}", value);
+    case Metric::r2:
+      return fmt::format("R² {:.4f}", value);
+  }
+  return "";
+}
+
+std::string metrics_text(const std::optional<double>& accuracy, const std::optional<double>& top5,
+                         const CountedMetrics& counted) {
+  std::vector<std::string> texts;
+  for (const auto& [metric, value] : {std::pair{Metric::accuracy, accuracy},
+                                      {Metric::top5, top5},
+                                      {Metric::mean_iou, counted.mean_iou},
+                                      {Metric::dice, counted.dice},
+                                      {Metric::mae, counted.mae},
+                                      {Metric::r2, counted.r2}})
+    if (value) texts.push_back(metric_text(metric, *value));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string terms_text(const LossTerms& terms) {
+  std::vector<std::string> texts;
+  for (int term = 0; term < terms.count; ++term)
+    texts.push_back(fmt::format("{:.4f}", terms.values[static_cast<std::size_t>(term)]));
+  return fmt::format("{}", fmt::join(texts, " + "));
+}
+
+std::string confusion_text(const CountedMetrics& counted, const Style& style) {
+  const auto classes = static_cast<std::int64_t>(counted.class_iou.size());
+  if (counted.confusion.empty()) return "";
+  return classes <= most_shown_classes ? whole_table(counted, classes, style) : most_mistakes(counted, classes, style);
+}
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/config/experiment.h"
+
+namespace trainer {
+
+/// What evaluations count beside the loss: engine/graph/metrics.h.
+///
+/// Of a class with so many true positives TP, false ones FP and false negatives FN, IoU is TP / (TP + FP + FN) and dice
+/// 2 · TP / (2 · TP + FP + FN). Their means are over the classes that occur, guessed or true, without one that is
+/// ignored (torchmetrics' JaccardIndex, average="macro"). R² is 1 − Σ (p − t)² / Σ (t − mean of t)² over all numbers of
+/// all targets as one list (scikit-learn's r2_score of the flattened arrays); it has no value where they are all alike.
+struct CountedMetrics {
+  std::optional<double> accuracy;  ///< share of the counted guesses that are right
+  std::optional<double> mean_iou, dice, mae, r2;
+  std::vector<double> class_iou, class_dice;  ///< by class; NaN: it does not occur
+  std::vector<std::int64_t> confusion;        ///< (classes, classes) by truth and guess
+};
+
+/// Of a confusion matrix (num_classes, num_classes), by truth and guess.
+CountedMetrics metrics_of_confusion(std::vector<std::int64_t> counts, std::int64_t num_classes, std::int64_t ignored);
+/// Of the sums of engine/ops/error_statistics.h.
+CountedMetrics metrics_of_errors(std::span<const double> sums);
+
+/// Whether a higher value is better.
+constexpr bool is_better_higher(Metric metric) { return metric != Metric::loss && metric != Metric::mae; }
+
+}  // namespace trainer
