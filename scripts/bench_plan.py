@@ -46,6 +46,9 @@ def measurements(folder):
     yield "plan, more than 10,000 ops", ["plan", long], (0, EXIT_DOES_NOT_FIT), 1.0
     yield "largest batch, 100 layers", ["fit", deep, "--max", "train.batch_size", "--capacity", "4GiB"], (0,), 1.0
     yield "largest batch, 100 layers, described GPU", ["fit", deep, "--max", "train.batch_size", *gpu], (0,), 1.0
+    yield "largest batch, ResNet-18, described GPU", ["fit", RESNET, "--max", "train.batch_size", *gpu], (0,), 2.0
+    yield "largest batch, ResNet-50, described GPU", ["fit", RESNET50, "--max", "train.batch_size", *gpu], (0,), 2.0
+    yield "largest batch, ResNet-50, described GPU, cold", ["fit", RESNET50, "--max", "train.batch_size", *gpu], (0,), None
     yield "largest depth, 100 layers", ["fit", deep, "--max", "model.layers.1.repeat.times", "--capacity", "400MiB"], \
         (0,), 1.0
     yield "plan with fixes, ResNet-18", ["plan", RESNET, "--capacity", "400MiB"], (EXIT_DOES_NOT_FIT,), None

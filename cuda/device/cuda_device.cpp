@@ -16,6 +16,7 @@
 #include "cuda/device/recorded_graph.h"
 #include "cuda/kernels/begin_pass.h"
 #include "cuda/kernels/step_scalars_storage.h"
+#include "cuda/model/bounded_planner.h"
 #include "cuda/ops/step_places.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
@@ -110,6 +111,13 @@ std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
   const std::int64_t num_bytes = compute_workspace_bytes(op, model);
   workspace_bytes_.emplace(op, num_bytes);
   return num_bytes;
+}
+
+std::int64_t CudaDevice::most_workspace_bytes(const Op& op) const {
+  // As of a described device.
+  if (library_.matmul_planner() != nullptr) return unknown_workspace_bytes;
+  BoundedConvolutionPlanner bounded;
+  return compute_workspace_bytes(op, {.convolutions = &bounded, .tf32 = context_.tf32});
 }
 
 bool CudaDevice::convolution_statistics(const Op& conv2d) const {

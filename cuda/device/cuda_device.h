@@ -32,6 +32,7 @@ class CudaDevice final : public Device {
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return name_; }
   std::int64_t workspace_bytes(const Op& op) const override;
+  std::int64_t most_workspace_bytes(const Op& op) const override;
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(context_.tf32); }
   bool convolution_statistics(const Op& conv2d) const override;

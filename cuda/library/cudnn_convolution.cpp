@@ -90,7 +90,7 @@ CudnnPlanner make_planner(CudnnPlans plans, const CudaOptions& options, PlanTime
 }  // namespace
 
 std::unique_ptr<ConvolutionPlanner> make_cudnn_planner(const std::string& properties_json, const CudaOptions& options) {
-  auto planner = std::make_unique<CudnnPlanner>(make_planner(CudnnPlans(properties_json), options, {}));
+  auto planner = std::make_unique<CudnnPlanner>(make_planner(CudnnPlans(properties_json, true), options, {}));
   if (options.autotune) return planner;
   const std::string identity = CudnnPlans::identity(properties_json);
   const std::string path = known_scratch_path(device_name_in(properties_json), CudnnPlans::cudnn_version(), identity);

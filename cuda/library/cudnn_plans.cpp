@@ -241,11 +241,13 @@ class HeldNvrtc {
 struct CudnnPlans::Device {
   std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
   std::string name;
-  std::optional<HeldNvrtc> nvrtc;  ///< from the first call with statistics on
+  bool holds_nvrtc = false;
+  std::optional<HeldNvrtc> nvrtc;
 };
 
-CudnnPlans::CudnnPlans(const std::string& properties_json) : device_(std::make_unique<Device>()) {
+CudnnPlans::CudnnPlans(const std::string& properties_json, bool holds_nvrtc) : device_(std::make_unique<Device>()) {
   require_version();
+  device_->holds_nvrtc = holds_nvrtc;
   device_->name = device_name_in(properties_json);
   const fe::error_t error = device_->properties->deserialize({properties_json.begin(), properties_json.end()});
   if (error.is_bad())
@@ -272,7 +274,7 @@ bool CudnnPlans::has_nvrtc() {
 }
 
 std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t max_plans) const {
-  if (call.statistics && !device_->nvrtc) device_->nvrtc.emplace();
+  if ((call.statistics || device_->holds_nvrtc) && !device_->nvrtc) device_->nvrtc.emplace();
   fe::graph::Graph graph = describe(call, device_->properties, nullptr);
   std::vector<CudnnPlan> plans, too_large;
   std::string problem = "no engine serves";

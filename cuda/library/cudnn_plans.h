@@ -21,8 +21,9 @@ struct CudnnPlan {
 /// What cuDNN can do on a device that is known by its properties alone. Needs no GPU and no driver.
 class CudnnPlans {
  public:
-  /// Throws DeviceError where cuDNN does not take `properties_json`.
-  explicit CudnnPlans(const std::string& properties_json);
+  /// Throws DeviceError where cuDNN does not take `properties_json`. With `holds_nvrtc` libnvrtc stays loaded from the
+  /// first question on, which makes many of them cheaper; else from the first with statistics on.
+  explicit CudnnPlans(const std::string& properties_json, bool holds_nvrtc = false);
   ~CudnnPlans();
   CudnnPlans(CudnnPlans&&) noexcept;
   CudnnPlans& operator=(CudnnPlans&&) noexcept;

@@ -83,17 +83,29 @@ DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::uniq
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
                          {"estimated library handles and kernels", profile.library_bytes}} {}
 
-std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
+void DescribedDevice::require_precision_of(const Op& op) const {
   const auto is_bf16 = [](const TensorType& type) { return type.dtype == DType::bf16; };
   if (!has_bf16_ && (std::any_of(op.inputs.begin(), op.inputs.end(), is_bf16) ||
                      std::any_of(op.outputs.begin(), op.outputs.end(), is_bf16))) {
     throw DeviceError(
         fmt::format("{} has no bf16, which needs compute capability 8.0; train.amp=fp16 runs there", name_));
   }
+}
+
+std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
+  require_precision_of(op);
   has_convolution_ = has_convolution_ || std::holds_alternative<Conv2dAttributes>(op.attributes);
   has_product_ = has_product_ || std::holds_alternative<LinearAttributes>(op.attributes) ||
                  std::holds_alternative<LinearCrossEntropyAttributes>(op.attributes);
   return compute_workspace_bytes(op, {convolutions_.get(), tf32_, matmuls_.get()});
+}
+
+std::int64_t DescribedDevice::most_workspace_bytes(const Op& op) const {
+  require_precision_of(op);
+  // A timed product may take more than what is planned without.
+  if (matmuls_ != nullptr) return unknown_workspace_bytes;
+  BoundedConvolutionPlanner bounded;
+  return compute_workspace_bytes(op, {&bounded, tf32_, nullptr});
 }
 
 bool DescribedDevice::convolution_statistics(const Op& conv2d) const {

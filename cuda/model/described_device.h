@@ -29,6 +29,7 @@ class DescribedDevice final : public DeviceModel {
   std::string name() const override { return name_; }
   /// Throws DeviceError for an op of bf16 where the GPU is too old for it.
   std::int64_t workspace_bytes(const Op& op) const override;
+  std::int64_t most_workspace_bytes(const Op& op) const override;
   /// Of the ops asked about: also of convolutions and products that have not been timed yet.
   std::string workspace_bound() const override;
   bool copies_ahead() const override { return true; }
@@ -37,6 +38,8 @@ class DescribedDevice final : public DeviceModel {
   std::vector<NamedBytes> outside_allocator() const override { return outside_allocator_; }
 
  private:
+  void require_precision_of(const Op& op) const;
+
   std::string name_;
   bool tf32_ = false;
   bool has_bf16_ = true;

@@ -40,6 +40,12 @@ enum class MomentStorage : std::uint8_t { f32, eight_bit };
 struct MemoryConfig {
   std::optional<std::int64_t> limit;  ///< memory.limit, bytes; absent: what the device has free
   AllocatorKind allocator = AllocatorKind::automatic;
+  /// Set by settle_experiment (engine/plan): places that were found for this batch size under this capacity, for
+  /// `planned`; batch size 0: the program's own. See Note [Places of a larger batch] in engine/program/lent_places.h.
+  struct LentPlaces {
+    std::int64_t batch_size = 0, capacity = 0;
+  };
+  LentPlaces places = {};
   /// memory.workspace_limit: a kernel that needs more scratch is not chosen where another serves.
   std::int64_t workspace_limit = std::int64_t{96} << 20;
   /// memory.expandable_segments: segments grow in place instead of being acquired one by one.

@@ -22,6 +22,9 @@ struct NamedBytes {
   friend bool operator==(const NamedBytes&, const NamedBytes&) = default;
 };
 
+/// DeviceModel::most_workspace_bytes where there is no bound.
+inline constexpr std::int64_t unknown_workspace_bytes = -1;
+
 /// What a program must know of a device before it runs. Also answerable for a device that is only described.
 class DeviceModel {
  public:
@@ -31,6 +34,9 @@ class DeviceModel {
   virtual std::string name() const = 0;  ///< "AMD EPYC, 2 threads"
   /// Scratch that `op` needs while it runs; 0 for most. The same for equal ops, on every call.
   virtual std::int64_t workspace_bytes(const Op& op) const = 0;
+  /// What workspace_bytes(op) does not exceed, found without asking a library: for a convolution, its limit, which it
+  /// keeps to wherever something serves it within that. Of what serves none it says nothing.
+  virtual std::int64_t most_workspace_bytes([[maybe_unused]] const Op& op) const { return unknown_workspace_bytes; }
   /// Host memory that a library takes for itself while `op` runs, beside the workspace; an estimate, 0 for most.
   virtual std::int64_t library_bytes([[maybe_unused]] const Op& op) const { return 0; }
   /// Empty where workspace_bytes is exact; else a sentence that says of what it is an upper bound.

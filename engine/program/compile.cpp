@@ -7,6 +7,7 @@
 #include "engine/program/chunked_loss.h"
 #include "engine/program/concat_placement.h"
 #include "engine/program/fusion.h"
+#include "engine/program/lent_places.h"
 #include "engine/program/linear_fusion.h"
 #include "engine/program/mask_reads.h"
 #include "engine/program/offload.h"
@@ -172,7 +173,12 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
   }
-  if (experiment.memory.allocator == AllocatorKind::planned) place(program);
+  if (experiment.memory.allocator == AllocatorKind::planned) {
+    if (experiment.memory.places.batch_size > 0)
+      place_as_lent(program, experiment, data, device);
+    else
+      place(program);
+  }
   return program;
 }
 

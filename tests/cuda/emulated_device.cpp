@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/kernels/begin_pass.h"
+#include "cuda/model/bounded_planner.h"
 #include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
@@ -148,6 +149,10 @@ class EmulatedDevice final : public Device {
 
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return "emulated GPU"; }
+  std::int64_t most_workspace_bytes(const Op& op) const override {
+    BoundedConvolutionPlanner bounded;
+    return compute_workspace_bytes(op, {.convolutions = &bounded, .tf32 = context_.tf32});
+  }
   std::int64_t workspace_bytes(const Op& op) const override {
     return compute_workspace_bytes(op, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
   }

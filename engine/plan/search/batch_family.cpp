@@ -7,10 +7,10 @@
 #include "engine/memory/rounding.h"
 #include "engine/memory/simulated_source.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/search/kept_choice.h"
 #include "engine/plan/search/run_fits.h"
 #include "engine/plan/search/sized_program.h"
 #include "engine/program/compile.h"
-#include "engine/program/recompute/recompute.h"
 
 namespace trainer {
 namespace {
@@ -21,54 +21,6 @@ using SizedKind = SizedProgram::Instruction::Kind;
 constexpr std::int64_t most_steps = 16;
 /// Instructions that are walked in the time in which one is compiled.
 constexpr std::int64_t walked_per_compiled = 16;
-
-/// The choice of what is cheap to compute again, by batch size.
-class KeptChoice {
- public:
-  /// Nothing where a value is not linear in the batch size, or the choices at the two ends differ.
-  static std::optional<KeptChoice> make(const Candidate& low, const Candidate& high, const DeviceModel& device) {
-    KeptChoice choice;
-    choice.checkpointing_ = high.experiment.train.checkpointing;
-    choice.cheap_ = high.experiment.memory.recompute_cheap;
-    choice.in_place_ = high.experiment.memory.in_place;
-    TrainingGraph at_low = make_training_graph(low.experiment, low.data, device);
-    choice.graph_ = make_training_graph(high.experiment, high.data, device).graph;
-    const Graph &small = at_low.graph, &large = choice.graph_;
-    if (small.values.size() != large.values.size() || small.nodes.size() != large.nodes.size()) return std::nullopt;
-    for (std::size_t v = 0; v < large.values.size(); ++v) {
-      const std::optional<SizedBytes> bytes =
-          sized_bytes(small.values[v].type, small.batch_size, large.values[v].type, large.batch_size);
-      if (!bytes) return std::nullopt;
-      choice.bytes_.push_back(*bytes);
-    }
-    choice.problem_ = make_recompute_problem(choice.graph_, device, choice.options());
-    for (const RecomputeProblem::Value& value : choice.problem_.values) choice.is_used_.push_back(value.num_bytes > 0);
-    choice.kept_ = choice.kept_at(large.batch_size);
-    if (choice.kept_at(small.batch_size) != choice.kept_) return std::nullopt;
-    return choice;
-  }
-
-  bool is_alike(std::int64_t batch_size) { return kept_at(batch_size) == kept_; }
-  std::int64_t num_nodes() const { return static_cast<std::int64_t>(graph_.nodes.size()); }
-
- private:
-  RecomputeOptions options() const {
-    return {.checkpointing = &checkpointing_, .cheap = cheap_, .in_place = in_place_};
-  }
-
-  std::vector<bool> kept_at(std::int64_t batch_size) {
-    for (std::size_t v = 0; v < bytes_.size(); ++v)
-      if (is_used_[v]) problem_.values[v].num_bytes = round_to_blocks(bytes_[v].at(batch_size));
-    return kept_values(problem_, graph_, options());
-  }
-
-  CheckpointingConfig checkpointing_;
-  bool cheap_ = true, in_place_ = true;
-  Graph graph_;  ///< of the high batch size
-  RecomputeProblem problem_;
-  std::vector<SizedBytes> bytes_;  ///< by value
-  std::vector<bool> is_used_, kept_;
-};
 
 class SizedFamily final : public BatchFamily {
  public:
@@ -91,19 +43,20 @@ class SizedFamily final : public BatchFamily {
     const bool expands = candidate.experiment.memory.expandable_segments &&
                          candidate.experiment.memory.allocator == AllocatorKind::caching;
     const std::int64_t usable = usable_capacity(candidate.experiment, capacity);
-    if (most_live_bytes(schedule, nullptr) <= usable) {
+    if (most_live_bytes(schedule, nothing) <= usable) {
       try {
-        const std::vector<std::int64_t>& workspaces = program_.workspaces(device_, batch_size);
-        if (most_live_bytes(schedule, &workspaces) <= usable) {
+        if (fits_with_scratch(schedule, batch_size, usable)) {
           // All others have places, or may have them, which are only found for the whole program.
           if (!expands) return true;
-          if (walk_fits(schedule, workspaces, capacity, allocator_options(candidate.experiment))) return true;
+          if (walk_fits(schedule, program_.workspaces(device_, batch_size), capacity,
+                        allocator_options(candidate.experiment)))
+            return true;
         }
       } catch (const DeviceError&) {
         return true;
       }
     }
-    if (choice_) num_walked_ += choice_->num_nodes();
+    if (choice_ && !choice_->is_alike_throughout()) num_walked_ += choice_->num_nodes();
     return (choice_ && !choice_->is_alike(batch_size)) || !program_.has_statistics_alike(device_, batch_size);
   }
 
@@ -120,13 +73,29 @@ class SizedFamily final : public BatchFamily {
     return step.num_micro_batches - (step.last_is_odd ? 1 : 0);
   }
 
-  /// The most blocks that the first micro-batches hold at once, scratch by instruction included where it is given.
-  std::int64_t most_live_bytes(const RunSchedule& schedule, const std::vector<std::int64_t>* workspaces) {
+  static std::int64_t nothing(std::int32_t /*op*/, std::int64_t /*live*/) { return 0; }
+
+  /// Asks the device only about scratch that its bound does not settle.
+  bool fits_with_scratch(const RunSchedule& schedule, std::int64_t batch_size, std::int64_t usable) {
+    const std::vector<std::int64_t>& most_workspaces = program_.most_workspaces(device_, batch_size);
+    const auto scratch_of = [&](std::int32_t op, std::int64_t live) -> std::int64_t {
+      const std::int64_t most = most_workspaces[op];
+      if (most == 0) return 0;
+      const bool is_settled = most != unknown_workspace_bytes && live + round_to_blocks(most) <= usable;
+      return is_settled ? 0 : program_.workspace(device_, op);
+    };
+    return most_live_bytes(schedule, scratch_of) <= usable;
+  }
+
+  /// The most blocks that the first micro-batches hold at once; `scratch_of(op, live)` tells what an op takes beside
+  /// what is live.
+  template <typename ScratchOf>
+  std::int64_t most_live_bytes(const RunSchedule& schedule, ScratchOf&& scratch_of) {
     std::int64_t live = 0, most = 0;
     const auto walk = [&](SizedProgram::Part which) {
       for (const SizedProgram::Instruction& instruction : part(which)) {
         if (instruction.kind == SizedKind::run) {
-          const std::int64_t scratch = workspaces != nullptr ? (*workspaces)[instruction.index] : 0;
+          const std::int64_t scratch = scratch_of(instruction.index, live);
           if (scratch > 0) most = std::max(most, live + round_to_blocks(scratch));
           continue;
         }
@@ -187,13 +156,6 @@ class SizedFamily final : public BatchFamily {
   std::vector<Block> blocks_;
 };
 
-/// Whether another budget or capacity may make another program.
-bool searches(const Experiment& experiment) {
-  using Type = CheckpointingConfig::Type;
-  const Type type = experiment.train.checkpointing.type;
-  return type == Type::budget || type == Type::automatic || experiment.train.batch_size.is_automatic();
-}
-
 /// As far as a family needs it: places are not looked for.
 Program begin_program(const Candidate& candidate, const DeviceModel& device) {
   Experiment experiment = candidate.experiment;
@@ -203,8 +165,14 @@ Program begin_program(const Candidate& candidate, const DeviceModel& device) {
 
 }  // namespace
 
+bool searches_program(const Experiment& experiment) {
+  using Type = CheckpointingConfig::Type;
+  const Type type = experiment.train.checkpointing.type;
+  return type == Type::budget || type == Type::automatic || experiment.train.batch_size.is_automatic();
+}
+
 std::unique_ptr<BatchFamily> BatchFamily::make(const Candidate& low, const Candidate& high, const DeviceModel& device) {
-  if (searches(low.experiment) || searches(high.experiment)) return nullptr;
+  if (searches_program(low.experiment) || searches_program(high.experiment)) return nullptr;
   try {
     const Program at_low = begin_program(low, device), at_high = begin_program(high, device);
     std::optional<SizedProgram> program = SizedProgram::make(at_low, at_high);

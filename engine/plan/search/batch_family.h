@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/device/device.h"
 #include "engine/plan/search/candidate.h"
 
 namespace trainer {
@@ -25,6 +26,9 @@ namespace trainer {
 //
 // The whole batches up to the first odd one or the first evaluation are walked through the allocator, exactly as the
 // plan does. They may fit where the run does not, but a run in which they do not fit does not fit.
+
+/// Whether another budget or capacity may make another program.
+bool searches_program(const Experiment& experiment);
 
 /// The programs of one experiment for the batch sizes from one to another, which differ in nothing but sizes: tells
 /// in microseconds of most batch sizes that do not fit that they do not.

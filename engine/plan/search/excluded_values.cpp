@@ -180,6 +180,11 @@ class Exclusion {
 
 }  // namespace
 
+bool differ_in_batch_only(const Candidate& low, const Candidate& high) {
+  const ChangedKeys changed = find_changed_keys(low, high);
+  return changed.batch && !changed.width && !changed.times && !changed.other;
+}
+
 std::vector<ValueRange> exclude_values(const DeviceModel& device, const WithValue& with_value, std::int64_t lowest,
                                        std::int64_t highest, std::int64_t capacity) {
   return Exclusion(device, with_value, capacity).find(lowest, highest);

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+
+#include "engine/plan/search/covered_batches.h"
 
 namespace trainer {
 namespace {
 
 /// Of Planner::work, for values below the one that bisection finds; some tenths of a second.
 constexpr std::int64_t most_work_of_smaller = 800'000;
+/// The same where batch sizes are proven, most of which take next to none.
+constexpr std::int64_t most_work_of_proof = 40'000'000;
+/// No value.
+constexpr std::int64_t none = -1;
 /// How many values that cannot be are looked at in search of those that can.
 constexpr std::int64_t most_impossible = 100'000;
 
@@ -17,13 +24,30 @@ class LargestValueSearch {
       : planner_(planner), with_value_(with_value), search_(search) {}
 
   LargestValue find() {
+    batches_ = CoveredBatches::make(planner_, with_value_, search_.lowest, search_.highest, search_.capacity);
+    if (std::optional<LargestValue> found = try_find()) return *found;
+    // What was answered quickly cannot be: only whole plans tell.
+    batches_.reset();
+    answers_.clear();
+    has_whole_answer_ = false;
+    result_ = {};
+    num_impossible_ = 0;
+    return *try_find();
+  }
+
+ private:
+  /// Nothing where the value that was found turns out not to fit when its plan is made.
+  std::optional<LargestValue> try_find() {
     const std::optional<std::int64_t> first = next_possible(search_.lowest, search_.highest);
     if (!first) return result_;
-    if (answer(*first) == FitAnswer::fits) {
+    if (answers_.at(*first) == FitAnswer::fits) {
       bisect(*first, search_.highest + 1);
       if (search_.own && *search_.own > *first && *search_.own < *result_.value) look_at(*search_.own);
-      look_below(*first);
-      result_.peak_reserved = peak_of(*result_.value);
+      if (!batches_ || !prove_below(*first)) look_below(*first);
+      const std::optional<Candidate> candidate = with_value_(*result_.value);
+      const Verdict verdict = planner_.plan(candidate->experiment, candidate->data, search_.capacity);
+      if (!verdict.fits && batches_) return std::nullopt;
+      result_.peak_reserved = verdict.peak_reserved;
     } else {
       result_.next = first;
     }
@@ -35,21 +59,22 @@ class LargestValueSearch {
     return result_;
   }
 
- private:
   FitAnswer answer(std::int64_t value) {
     if (const auto known = answers_.find(value); known != answers_.end()) return known->second;
-    const std::optional<Candidate> candidate = with_value_(value);
-    const FitAnswer answer =
-        candidate ? planner_.answer(candidate->experiment, candidate->data, search_.capacity) : FitAnswer::cannot_be;
+    // The first is planned as a whole: whether it can be at all.
+    std::optional<FitAnswer> quick;
+    if (batches_ && has_whole_answer_) quick = batches_->quick_answer(value);
+    const FitAnswer answer = quick ? *quick : planned_answer(value);
+    has_whole_answer_ = has_whole_answer_ || (!quick && answer != FitAnswer::cannot_be);
     answers_.emplace(value, answer);
     if (PlanningWatch* const watch = planner_.watch(); watch != nullptr && answer != FitAnswer::cannot_be)
       watch->planned(value, answer == FitAnswer::fits);
     return answer;
   }
 
-  std::int64_t peak_of(std::int64_t value) {
+  FitAnswer planned_answer(std::int64_t value) {
     const std::optional<Candidate> candidate = with_value_(value);
-    return planner_.plan(candidate->experiment, candidate->data, search_.capacity).peak_reserved;
+    return candidate ? planner_.answer(candidate->experiment, candidate->data, search_.capacity) : FitAnswer::cannot_be;
   }
 
   /// Counts those that cannot be, however often they are asked for.
@@ -102,6 +127,63 @@ class LargestValueSearch {
     return false;
   }
 
+  /// By Note [The largest value]: true where all values below the result are known to fit, or as many as there was time
+  /// for.
+  bool prove_below(std::int64_t first) {
+    const std::int64_t work_before = planner_.work();
+    const auto has_time = [&] { return planner_.work() - work_before <= most_work_of_proof; };
+    while (true) {
+      std::int64_t lender = batches_->find_lender(*result_.value).value_or(none);
+      if (lender == none) return false;
+      result_.known_from = *result_.value;
+      result_.num_proven = 0;
+      bool is_settled = true, has_room = false;
+      while (is_settled && result_.known_from > first && has_time()) {
+        if (lender == none || result_.known_from - 1 > lender) {
+          is_settled = plan_next();
+          if (lender == none && is_settled) lender = next_lender(first);
+          continue;
+        }
+        const std::int64_t low = batches_->cover_below(lender, first);
+        lender = none;
+        while (is_settled && lender == none && result_.known_from > low && has_time()) {
+          const std::int64_t next = result_.known_from - 1;
+          if (!answers_.contains(next) && batches_->covers(next)) {
+            --result_.known_from;
+            ++result_.num_proven;
+          } else if (!answers_.contains(next) && !has_room) {
+            // Perhaps a smaller lender leaves the room that is missing.
+            has_room = true;
+            if (const auto room = batches_->missing_room_behind())
+              lender = batches_->find_lender(next, *room).value_or(none);
+          } else {
+            is_settled = plan_next();
+          }
+        }
+        if (is_settled && lender == none) lender = next_lender(first);
+      }
+      if (is_settled) break;
+    }
+    result_.planned_from = *result_.value;
+    while (result_.planned_from > first && answers_.contains(result_.planned_from - 1)) --result_.planned_from;
+    for (std::int64_t* from : {&result_.planned_from, &result_.known_from})
+      if (*from == first) *from = search_.lowest;
+    return true;
+  }
+
+  /// Plans the value below those that are known to fit; false where it does not, and the result is below it then.
+  bool plan_next() {
+    if (!look_at(result_.known_from - 1)) return false;
+    --result_.known_from;
+    return true;
+  }
+
+  /// The value below those that are known to fit, if it can lend its places.
+  std::int64_t next_lender(std::int64_t first) {
+    const std::int64_t next = result_.known_from - 1;
+    return next >= first && batches_->find_lender(next) == next ? next : none;
+  }
+
   void look_below(std::int64_t first) {
     const std::int64_t work_before = planner_.work();
     const auto has_time = [&] { return planner_.work() - work_before <= most_work_of_smaller; };
@@ -119,12 +201,15 @@ class LargestValueSearch {
     result_.planned_from = *result_.value;
     while (result_.planned_from > first && answers_.contains(result_.planned_from - 1)) --result_.planned_from;
     if (result_.planned_from == first) result_.planned_from = search_.lowest;
+    result_.known_from = result_.planned_from;
   }
 
   Planner& planner_;
   const WithValue& with_value_;
   const ValueSearch& search_;
+  std::unique_ptr<CoveredBatches> batches_;  ///< null: values are planned alone
   std::map<std::int64_t, FitAnswer> answers_;
+  bool has_whole_answer_ = false;
   std::int64_t num_impossible_ = 0;
   LargestValue result_;
 };

@@ -6,6 +6,7 @@
 #include "engine/plan/search/run_fits.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
+#include "engine/program/lent_places.h"
 
 namespace trainer {
 namespace {
@@ -53,16 +54,39 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   if ((caching.fits && !caching.has_budget) || caching.problem) return caching;
   Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
   if (planned.fits || caching.fits) return planned.fits ? planned : caching;
+  if (!planned.problem) {
+    if (const auto lent = with_lent_places(experiment, data, capacity))
+      return plan(*lent, data, capacity, PlacedLayouts::never);
+  }
   return planned.peak_reserved < caching.peak_reserved ? planned : caching;
 }
 
 FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
   heed_watch();
-  if (!chooses_allocator(experiment)) return answer(experiment, data, capacity, PlacedLayouts::where_needed);
+  bool is_hopeless = false;
+  if (!chooses_allocator(experiment))
+    return answer(experiment, data, capacity, PlacedLayouts::where_needed, is_hopeless);
   const FitAnswer caching =
-      answer(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
+      answer(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never, is_hopeless);
   if (caching != FitAnswer::does_not_fit) return caching;
-  return answer(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+  // Whole pages are less than the capacity, and a budget may be another.
+  const bool is_alike = may_have_lent_places(experiment) && !experiment.memory.expandable_segments;
+  if (is_hopeless && is_alike) return caching;
+  is_hopeless = false;
+  const FitAnswer planned =
+      answer(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never, is_hopeless);
+  if (planned != FitAnswer::does_not_fit || is_hopeless) return planned;
+  return with_lent_places(experiment, data, capacity) ? FitAnswer::fits : planned;
+}
+
+std::optional<Experiment> Planner::with_lent_places(const Experiment& experiment, const DataDescription& data,
+                                                    std::int64_t capacity) {
+  if (!may_have_lent_places(experiment)) return std::nullopt;
+  Experiment planned = with_allocator(experiment, AllocatorKind::planned);
+  const std::optional<LentPlaces> places = find_lent_places(planned, data, device_, capacity, num_instructions_);
+  if (!places) return std::nullopt;
+  planned.memory.places = *places;
+  return planned;
 }
 
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
@@ -89,13 +113,13 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
 }
 
 FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
-                          PlacedLayouts placed) {
+                          PlacedLayouts placed, bool& is_hopeless) {
   bool is_fitting = false;
   num_instructions_ += work_of_plan;
   const std::optional<ConfigError> problem = problem_in([&] {
     RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
     const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
-    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed);
+    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed, &is_hopeless);
   });
   if (problem) return FitAnswer::cannot_be;
   return is_fitting ? FitAnswer::fits : FitAnswer::does_not_fit;

@@ -55,6 +55,8 @@ class Planner {
   /// What planning has cost so far, the same on every machine: about the number of instructions that were compiled and
   /// walked.
   std::int64_t work() const;
+  /// Counts work that was done for its questions elsewhere.
+  void add_work(std::int64_t num_instructions) { num_instructions_ += num_instructions; }
 
   const DeviceModel& device() const { return device_; }
   const MachineRates& rates() const { return rates_; }
@@ -62,9 +64,13 @@ class Planner {
 
  private:
   void heed_watch() const;
+  /// Nothing where no batch lends any.
+  std::optional<Experiment> with_lent_places(const Experiment& experiment, const DataDescription& data,
+                                             std::int64_t capacity);
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+  /// `is_hopeless` as of run_fits.
   FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
-                   PlacedLayouts placed);
+                   PlacedLayouts placed, bool& is_hopeless);
 
   const RememberedWorkspaces device_;
   const MachineRates& rates_;

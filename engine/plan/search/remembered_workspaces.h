@@ -19,6 +19,7 @@ class RememberedWorkspaces final : public DeviceModel {
   std::string kind() const override { return device_.kind(); }
   std::string name() const override { return device_.name(); }
   std::int64_t workspace_bytes(const Op& op) const override;
+  std::int64_t most_workspace_bytes(const Op& op) const override { return device_.most_workspace_bytes(op); }
   std::string workspace_bound() const override { return device_.workspace_bound(); }
   bool copies_ahead() const override { return device_.copies_ahead(); }
   bool copies_at_once() const override { return device_.copies_at_once(); }

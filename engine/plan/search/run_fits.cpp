@@ -26,11 +26,12 @@ std::vector<const Routine*> first_routines(const Program& program, const RunSche
   return routines;
 }
 
-/// The most blocks that the routines hold at once.
-std::int64_t most_live_bytes(const Program& program, const std::vector<const Routine*>& routines) {
+/// The most blocks that the routines hold at once, with or without scratch.
+std::int64_t most_live_bytes(const Program& program, const std::vector<const Routine*>& routines, bool with_scratch) {
   std::int64_t live = 0, most = 0;
   for (const Routine* routine : routines) {
     for_each_change(*routine, [&](BufferId buffer, bool is_allocated) {
+      if (!with_scratch && program.buffers[buffer].category == Category::workspace) return;
       const std::int64_t bytes = round_to_blocks(program.buffers[buffer].num_bytes);
       live += is_allocated ? bytes : -bytes;
       most = std::max(most, live);
@@ -73,13 +74,17 @@ std::int64_t num_instructions_of(const Program& program) {
 }
 
 bool run_fits(const Experiment& settled, const DataDescription& data, const DeviceModel& device, std::int64_t capacity,
-              RecomputeFronts* fronts, std::int64_t& num_instructions, PlacedLayouts placed) {
+              RecomputeFronts* fronts, std::int64_t& num_instructions, PlacedLayouts placed, bool* is_hopeless) {
   const RunSchedule schedule(settled, data);
   const CachingAllocatorOptions options = allocator_options(settled, placed);
   const auto may_fit = [&](const Program& begun) {
     const std::vector<const Routine*> routines = first_routines(begun, schedule);
     for (const Routine* routine : routines) num_instructions += static_cast<std::int64_t>(routine->instructions.size());
-    if (most_live_bytes(begun, routines) > usable_capacity(settled, capacity)) return false;
+    const std::int64_t usable = usable_capacity(settled, capacity);
+    if (most_live_bytes(begun, routines, true) > usable) {
+      if (is_hopeless != nullptr) *is_hopeless = most_live_bytes(begun, routines, false) > usable;
+      return false;
+    }
     // Places are only found for the whole program.
     if (settled.memory.allocator == AllocatorKind::planned || options.may_plan_segment) return true;
     return caching_allocator_serves(begun, routines, capacity, options);

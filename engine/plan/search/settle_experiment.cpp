@@ -7,6 +7,7 @@
 #include "engine/plan/search/largest_value.h"
 #include "engine/plan/search/run_fits.h"
 #include "engine/program/compile.h"
+#include "engine/program/lent_places.h"
 
 namespace trainer {
 namespace {
@@ -66,23 +67,50 @@ Experiment with_settled_allocator(const Experiment& experiment, const DataDescri
   RecomputeFronts fronts{.by_batch_size = {}, .searches = searches_of_all};
   std::int64_t num_instructions = 0;
   Experiment caching = with_allocator(experiment, AllocatorKind::caching);
+  bool is_hopeless = false;
   for (const AllocatorKind kind : {AllocatorKind::caching, AllocatorKind::planned}) {
     Experiment settled = with_allocator(experiment, kind);
     if (searches_budget(settled))
       settle_checkpointing(settled, data, device, capacity, searches_of_all, PlacedLayouts::never);
     const bool may_be_bettered = kind == AllocatorKind::caching && has_budget(settled);
     fronts.by_batch_size.clear();
-    if (!may_be_bettered && run_fits(settled, data, device, capacity, &fronts, num_instructions, PlacedLayouts::never))
+    is_hopeless = false;
+    if (!may_be_bettered &&
+        run_fits(settled, data, device, capacity, &fronts, num_instructions, PlacedLayouts::never, &is_hopeless))
       return settled;
     if (kind == AllocatorKind::caching) caching = std::move(settled);
   }
-  return caching;
+  if (is_hopeless || !may_have_lent_places(experiment)) return caching;
+  Experiment planned = with_allocator(experiment, AllocatorKind::planned);
+  const std::optional<LentPlaces> places = find_lent_places(planned, data, device, capacity, num_instructions);
+  if (!places) return caching;
+  planned.memory.places = *places;
+  return planned;
+}
+
+/// With places that a larger batch lends, where its own do not fit.
+void settle_places(Experiment& planned, const DataDescription& data, const DeviceModel& device, std::int64_t capacity) {
+  std::int64_t num_instructions = 0;
+  bool is_hopeless = false;
+  if (run_fits(planned, data, device, capacity, nullptr, num_instructions, PlacedLayouts::never, &is_hopeless)) return;
+  if (is_hopeless) return;
+  if (const auto places = find_lent_places(planned, data, device, capacity, num_instructions))
+    planned.memory.places = *places;
 }
 
 }  // namespace
 
+bool may_have_lent_places(const Experiment& experiment) {
+  using Type = CheckpointingConfig::Type;
+  const AllocatorKind allocator = experiment.memory.allocator;
+  const Type checkpointing = experiment.train.checkpointing.type;
+  return (allocator == AllocatorKind::planned || allocator == AllocatorKind::automatic) &&
+         checkpointing != Type::budget && checkpointing != Type::automatic;
+}
+
 Experiment with_allocator(Experiment experiment, AllocatorKind kind) {
   experiment.memory.allocator = kind;
+  experiment.memory.places = {};
   if (kind == AllocatorKind::planned) experiment.memory.expandable_segments = false;
   return experiment;
 }
@@ -94,6 +122,9 @@ Experiment settle_experiment(const Experiment& experiment, const DataDescription
   if (settled.memory.allocator == AllocatorKind::automatic)
     return with_settled_allocator(settled, data, device, capacity, searches_of_all);
   if (searches_budget(settled)) settle_checkpointing(settled, data, device, capacity, searches_of_all, placed);
+  const bool may_place = placed != PlacedLayouts::never && settled.memory.places.batch_size == 0;
+  if (settled.memory.allocator == AllocatorKind::planned && may_place && may_have_lent_places(settled))
+    settle_places(settled, data, device, capacity);
   return settled;
 }
 

@@ -33,8 +33,8 @@ std::optional<SizedBytes> sized_bytes(const TensorType& at_low, std::int64_t low
   return SizedBytes{.per_sample = at_low.num_bytes() / low};
 }
 
-SizedProgram::Side SizedProgram::side_of(const Program& program) {
-  Side side{program, program.micro_batches.front().batch_size, std::vector<bool>(program.buffers.size(), false),
+SizedProgram::Side SizedProgram::side_of(const Program& program, std::int64_t batch_size) {
+  Side side{program, batch_size, std::vector<bool>(program.buffers.size(), false),
             std::vector<std::int32_t>(program.buffers.size(), -1)};
   for (const OpCall& call : program.calls)
     if (call.workspace >= 0) side.is_workspace[call.workspace] = true;
@@ -43,7 +43,8 @@ SizedProgram::Side SizedProgram::side_of(const Program& program) {
 
 std::optional<SizedProgram> SizedProgram::make(const Program& low, const Program& high) {
   SizedProgram sized;
-  Side low_side = side_of(low), high_side = side_of(high);
+  Side low_side = side_of(low, low.micro_batches.front().batch_size),
+       high_side = side_of(high, high.micro_batches.front().batch_size);
   if (low_side.batch_size >= high_side.batch_size) return std::nullopt;
   const auto add = [&](Part part, const Routine& at_low, const Routine& at_high) {
     return sized.add_routine(low_side, at_low, high_side, at_high, sized.parts_[part]);
@@ -52,6 +53,15 @@ std::optional<SizedProgram> SizedProgram::make(const Program& low, const Program
   const bool are_alike = add(load, low.load, high.load) && add(first, low_batch.first, high_batch.first) &&
                          add(next, low_batch.next, high_batch.next) && add(update, low.update, high.update);
   if (!are_alike) return std::nullopt;
+  return sized;
+}
+
+std::optional<SizedProgram> SizedProgram::make_evaluation(const Program& low, const Program& high) {
+  SizedProgram sized;
+  const Routine &at_low = low.evaluations.front(), &at_high = high.evaluations.front();
+  Side low_side = side_of(low, at_low.batch_size), high_side = side_of(high, at_high.batch_size);
+  if (at_low.batch_size >= at_high.batch_size) return std::nullopt;
+  if (!sized.add_routine(low_side, at_low, high_side, at_high, sized.parts_[first])) return std::nullopt;
   return sized;
 }
 
@@ -146,19 +156,49 @@ bool SizedProgram::takes_over_alike(const Op& at_low, const Op& at_high) {
   return true;
 }
 
-void SizedProgram::resize_ops(std::int64_t batch_size) {
-  for (SizedOp& sized : ops_) {
-    for (const Dimension& dimension : sized.dimensions) {
-      std::vector<TensorType>& operands = dimension.is_output ? sized.op.outputs : sized.op.inputs;
-      operands[dimension.operand].shape[dimension.axis] = dimension.per_sample * batch_size;
-    }
+void SizedProgram::resize(SizedOp& sized, std::int64_t batch_size) {
+  for (const Dimension& dimension : sized.dimensions) {
+    std::vector<TensorType>& operands = dimension.is_output ? sized.op.outputs : sized.op.inputs;
+    operands[dimension.operand].shape[dimension.axis] = dimension.per_sample * batch_size;
   }
 }
 
-bool SizedProgram::has_statistics_alike(const DeviceModel& device, std::int64_t batch_size) {
+void SizedProgram::resize_ops(std::int64_t batch_size) {
+  for (SizedOp& sized : ops_) resize(sized, batch_size);
+}
+
+std::int64_t SizedProgram::workspace(const DeviceModel& device, std::int32_t index) const {
+  return device.workspace_bytes(ops_[index].op);
+}
+
+const std::vector<std::int64_t>& SizedProgram::most_workspaces(const DeviceModel& device, std::int64_t batch_size) {
   resize_ops(batch_size);
-  return std::all_of(ops_.begin(), ops_.end(), [&](const SizedOp& sized) {
+  most_workspaces_.resize(ops_.size());
+  for (std::size_t i = 0; i < ops_.size(); ++i)
+    most_workspaces_[i] = definition_of(ops_[i].op.kind).takes_scratch ? device.most_workspace_bytes(ops_[i].op) : 0;
+  return most_workspaces_;
+}
+
+std::optional<std::int64_t> SizedProgram::scratch_beyond_high(const DeviceModel& device, std::int64_t batch_size) {
+  if (most_at_high_.empty())
+    for (const Op& op : high_ops_)
+      most_at_high_.push_back(definition_of(op.kind).takes_scratch ? device.most_workspace_bytes(op) : 0);
+  std::int64_t most_beyond = 0;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    if (most_at_high_[i] == unknown_workspace_bytes) return std::nullopt;
+    if (ops_[i].dimensions.empty() || !definition_of(ops_[i].op.kind).takes_scratch) continue;
+    resize(ops_[i], batch_size);
+    const std::int64_t most = device.most_workspace_bytes(ops_[i].op);
+    if (most == unknown_workspace_bytes) return std::nullopt;
+    if (most > most_at_high_[i]) most_beyond = std::max(most_beyond, most);
+  }
+  return most_beyond;
+}
+
+bool SizedProgram::has_statistics_alike(const DeviceModel& device, std::int64_t batch_size) {
+  return std::all_of(ops_.begin(), ops_.end(), [&](SizedOp& sized) {
     if (!may_have_statistics(sized.op)) return true;
+    resize(sized, batch_size);
     return device.convolution_statistics(conv2d_with_statistics_op(sized.op)) ==
            attributes_of<Conv2dAttributes>(sized.op).statistics;
   });

@@ -35,12 +35,21 @@ class SizedProgram {
 
   /// Nothing where they differ in more than sizes, or where an output might take over an input's memory in between.
   static std::optional<SizedProgram> make(const Program& low, const Program& high);
+  /// The same of the largest evaluation batches, as the part `first`; both have some.
+  static std::optional<SizedProgram> make_evaluation(const Program& low, const Program& high);
 
   const std::vector<Instruction>& part(Part part) const { return parts_[part]; }
   const std::vector<SizedBytes>& buffers() const { return buffers_; }
   std::int64_t num_instructions() const;
   /// Scratch of each op at this batch size. Throws what the device throws.
   const std::vector<std::int64_t>& workspaces(const DeviceModel& device, std::int64_t batch_size);
+  /// Scratch of the op at `index` at the batch size that was asked for last. Throws what the device throws.
+  std::int64_t workspace(const DeviceModel& device, std::int32_t index) const;
+  /// DeviceModel::most_workspace_bytes of each op at this batch size. Throws what the device throws.
+  const std::vector<std::int64_t>& most_workspaces(const DeviceModel& device, std::int64_t batch_size);
+  /// The largest scratch that an op may need at this batch size and not at the high one; 0: there is none. Nothing
+  /// where the device knows no bound. Throws what the device throws.
+  std::optional<std::int64_t> scratch_beyond_high(const DeviceModel& device, std::int64_t batch_size);
   /// Whether the device has statistics for the same convolutions at this batch size, whoever reads them.
   bool has_statistics_alike(const DeviceModel& device, std::int64_t batch_size);
 
@@ -63,8 +72,9 @@ class SizedProgram {
     std::vector<std::int32_t> buffers;  ///< the number here, by buffer of the program; -1: not met yet
   };
 
+  static void resize(SizedOp& sized, std::int64_t batch_size);
   void resize_ops(std::int64_t batch_size);
-  static Side side_of(const Program& program);
+  static Side side_of(const Program& program, std::int64_t batch_size);
   bool add_routine(Side& low, const Routine& at_low, Side& high, const Routine& at_high,
                    std::vector<Instruction>& instructions);
   bool add_buffer(Side& low, BufferId at_low, Side& high, BufferId at_high, std::int32_t& index);
@@ -73,11 +83,11 @@ class SizedProgram {
 
   std::array<std::vector<Instruction>, 4> parts_;
   std::vector<SizedBytes> buffers_;
-  std::vector<SizedOp> ops_;                                 // different ones
-  std::vector<Op> high_ops_;                                 // the same at the high batch size
-  std::unordered_map<Op, std::int32_t, OpHash> op_indexes_;  // of those at the low batch size
-  std::vector<std::int64_t> workspaces_;                     // by op
-  bool knows_fixed_ = false;                                 // those of ops without dimensions that grow
+  std::vector<SizedOp> ops_;                                               // different ones
+  std::vector<Op> high_ops_;                                               // the same at the high batch size
+  std::unordered_map<Op, std::int32_t, OpHash> op_indexes_;                // of those at the low batch size
+  std::vector<std::int64_t> workspaces_, most_workspaces_, most_at_high_;  // by op
+  bool knows_fixed_ = false;                                               // those of ops without dimensions that grow
 };
 
 }  // namespace trainer

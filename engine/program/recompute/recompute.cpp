@@ -18,11 +18,13 @@ namespace {
 /// Chains of cheap ops longer than this are cut: what is run again for one read should not be half of the model.
 constexpr int longest_cheap_chain = 6;
 
+using CostsLess = std::function<bool(std::span<const std::int32_t> others, std::int32_t value)>;
+
 /// Chooses cheap forward values that need not be kept.
 class CheapValues {
  public:
-  CheapValues(const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep)
-      : problem_(problem), graph_(graph), keep_(keep), producer_(problem.values.size(), -1) {
+  CheapValues(const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep, const CostsLess& costs_less)
+      : problem_(problem), graph_(graph), keep_(keep), costs_less_(costs_less), producer_(problem.values.size(), -1) {
     for (std::int32_t n = 0; n < problem.num_forward; ++n)
       for (const std::int32_t output : problem.nodes[n].outputs) producer_[output] = n;
     is_crossing_.assign(problem.values.size(), false);
@@ -78,13 +80,18 @@ class CheapValues {
     return true;
   }
 
+  /// Those of also_kept_.
+  bool has_fewer_bytes(std::int32_t value) const {
+    std::int64_t kept_bytes = 0;
+    for (const std::int32_t other : also_kept_) kept_bytes += problem_.values[other].num_bytes;
+    return kept_bytes < problem_.values[value].num_bytes;
+  }
+
   void consider(std::int32_t value) {
     run_again_.clear();
     also_kept_.clear();
     if (!collect(value, 1)) return;
-    std::int64_t kept_bytes = 0;
-    for (const std::int32_t other : also_kept_) kept_bytes += problem_.values[other].num_bytes;
-    if (kept_bytes >= problem_.values[value].num_bytes) return;
+    if (costs_less_ ? !costs_less_(also_kept_, value) : !has_fewer_bytes(value)) return;
     is_crossing_[value] = false;
     keep_[value] = false;
     for (const std::int32_t n : run_again_)
@@ -96,6 +103,7 @@ class CheapValues {
   const RecomputeProblem& problem_;
   const Graph& graph_;
   std::vector<bool>& keep_;
+  const CostsLess& costs_less_;
   std::vector<std::int32_t> producer_;  // by value: the forward node; -1: none
   std::vector<bool> is_crossing_;       // by value: held from the forward to the backward pass
   std::vector<std::int32_t> run_again_, also_kept_;
@@ -185,8 +193,9 @@ std::vector<std::int32_t> order_within_budget(const RecomputeProblem& problem, c
 
 }  // namespace
 
-void drop_cheap_values(const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep) {
-  CheapValues(problem, graph, keep).drop();
+void drop_cheap_values(const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep,
+                       const CostsLess& costs_less) {
+  CheapValues(problem, graph, keep, costs_less).drop();
 }
 
 std::vector<bool> kept_values(const RecomputeProblem& problem, const Graph& graph, const RecomputeOptions& options) {
@@ -200,7 +209,7 @@ std::vector<bool> kept_values(const RecomputeProblem& problem, const Graph& grap
     keep_segments(problem, graph, std::max<std::int64_t>(1, std::llround(std::sqrt(num_layers))), keep);
   }
   if (config.type == Type::layers) drop_layers(problem, graph, config, keep);
-  if (options.cheap) drop_cheap_values(problem, graph, keep);
+  if (options.cheap) drop_cheap_values(problem, graph, keep, options.costs_less);
   return keep;
 }
 

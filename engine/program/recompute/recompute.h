@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -40,6 +42,8 @@ struct RecomputeOptions {
   bool updates_in_backward = false;   ///< gradients of parameters go where they are made
   std::int64_t persistent_bytes = 0;  ///< blocks held throughout
   RecomputeFronts* fronts = nullptr;  ///< may be null
+  /// Whether keeping `others` takes less than keeping `value`, of the problem's values; empty: by their bytes there.
+  std::function<bool(std::span<const std::int32_t> others, std::int32_t value)> costs_less{};
 };
 
 /// Puts nodes of phase `recompute` into a differentiated graph. Throws ConfigError where no layer matches a pattern, or
@@ -51,8 +55,10 @@ void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOpt
 RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& device, const RecomputeOptions& options);
 
 /// Values that are kept for the backward pass if only cheap ops are run again: `keep` without those that are cheap to
-/// compute from the rest of what is kept.
-void drop_cheap_values(const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep);
+/// compute from the rest of what is kept. `costs_less` as RecomputeOptions has it.
+void drop_cheap_values(
+    const RecomputeProblem& problem, const Graph& graph, std::vector<bool>& keep,
+    const std::function<bool(std::span<const std::int32_t> others, std::int32_t value)>& costs_less = {});
 
 /// Values that are kept for the backward pass, without a budget.
 std::vector<bool> kept_values(const RecomputeProblem& problem, const Graph& graph, const RecomputeOptions& options);

@@ -64,6 +64,14 @@ std::string list_of(const std::vector<std::int64_t>& values) {
 /// Which smaller values stand behind "everything up to it fits".
 std::string smaller_values_text(const Maximum& maximum) {
   const LargestValue& found = maximum.found;
+  if (found.num_proven > 0) {
+    const std::string proven =
+        fmt::format("{} of the smaller values {} planned, and {} {} room in the places of a larger one",
+                    format_count(found.num_smaller), found.num_smaller == 1 ? "was" : "were",
+                    format_count(found.num_proven), found.num_proven == 1 ? "has" : "have");
+    if (found.known_from <= maximum.lowest) return proven + ".";
+    return fmt::format("{}, all from {} up among them.", proven, format_count(found.known_from));
+  }
   if (found.num_smaller == 0) return "";
   const char* const can_be = found.num_smaller < *found.value - maximum.lowest ? " that can be" : "";
   if (found.planned_from <= maximum.lowest && found.num_smaller == 1)
@@ -106,9 +114,9 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
     return text;
   }
   if (found.value)
-    add_painted(Ink::green, fmt::format("Every {}{} up to {} fits.", maximum.key,
-                                        found.planned_from > maximum.lowest ? " that was planned" : "",
-                                        format_count(*found.value)));
+    add_painted(Ink::green,
+                fmt::format("Every {}{} up to {} fits.", maximum.key,
+                            found.known_from > maximum.lowest ? " that was planned" : "", format_count(*found.value)));
   else
     add_painted(Ink::green, fmt::format("{} {} fits, though smaller values do not.", maximum.key,
                                         format_count(*maximum.isolated.value)));

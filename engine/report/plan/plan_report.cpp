@@ -140,7 +140,7 @@ std::string ending(const PlanFindings& findings, const Style& style, bool full) 
     const std::string largest = format_count(*batch.value);
     text +=
         wrap(fmt::format("Every batch{} up to {} fits (now {}); {} leaves {} of the capacity{}.",
-                         batch.planned_from > 1 ? " that was planned" : "", largest, format_count(findings.batch_size),
+                         batch.known_from > 1 ? " that was planned" : "", largest, format_count(findings.batch_size),
                          largest, format_bytes(findings.capacity - batch.peak_reserved),
                          findings.is_described() && !findings.outside_allocator.empty()
                              ? ", and what lies outside the allocator is an estimate"
