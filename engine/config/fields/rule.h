@@ -27,7 +27,7 @@ enum class ValueKind : std::uint8_t {
   layers,    ///< a list of layers; not a Value
   named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
   blocks,        ///< a map of blocks; likewise
-  losses,    ///< a list of losses; not a Value
+  losses,        ///< a list of losses; not a Value
 };
 
 struct Choice {
