@@ -152,10 +152,15 @@ class RandomNetworks(unittest.TestCase):
     def test_two_hundred_networks_meet_every_layer_and_option(self):
         seen = set()
         for seed in range(200):
-            maker = random_networks.NetworkMaker(random.Random(seed))
+            maker = random_networks.NetworkMaker(random.Random(seed), smallest_batch=4)
             maker.network([9, 8, 3] if seed % 2 else [7], 4)
             seen |= maker.seen
         self.assertEqual(random_networks.EVERYTHING - seen, set())
+
+    def test_where_a_batch_may_be_small_no_features_are_normalised_over_it(self):
+        for seed in range(100):
+            layers = random_networks.NetworkMaker(random.Random(seed), smallest_batch=3).network([7], 4)
+            self.assertNotIn("batchnorm1d", set(random_networks.kinds_in(layers)))
 
     def test_a_network_is_that_of_its_seed_and_ends_in_the_outputs(self):
         one, again = (random_networks.NetworkMaker(random.Random(5)).network([9, 8, 3], 4) for _ in range(2))
