@@ -182,7 +182,7 @@ class NetworkDraw {
         text += "{residual: {layers: [" + convolution(width) + ", batchnorm2d]}}, " + activation() + ", ";
       }
     }
-    return text + one_of({"{linear: {out: " + out + "}}", "{conv2d: {out: " + out + ", kernel: 1}}"});
+    return text + one_of({"", "{conv2d: {out: 5, kernel: 1}}, "}) + "{linear: {out: " + out + "}}";
   }
 
   /// A loss of classes of pixels; `single`: whether it is a cross-entropy alone.
@@ -243,8 +243,7 @@ inline std::string generated_network(std::mt19937& random) {
     bool is_cross_entropy = false;
     text += "loss: " + draw.pixel_loss(is_cross_entropy) + "\n";
     text += "model: {layers: [" + draw.pixel_layers(classes) + "]}\n";
-    const bool ends_in_linear = text.ends_with("{linear: {out: " + classes + "}}]}\n");
-    return text + draw.numbers(is_cross_entropy && ends_in_linear);
+    return text + draw.numbers(is_cross_entropy);
   }
   if (has_pixels) {
     text += draw.one_of({"loss: l1\n", "loss: dice\n", "loss: [mse, {type: l1, weight: 0.1}]\n",

@@ -98,6 +98,7 @@ std::string metrics_text(const std::optional<double>& accuracy, const std::optio
 
 std::string terms_text(const LossTerms& terms) {
   std::vector<std::string> texts;
+  texts.reserve(static_cast<std::size_t>(terms.count));
   for (int term = 0; term < terms.count; ++term)
     texts.push_back(fmt::format("{:.4f}", terms.values[static_cast<std::size_t>(term)]));
   return fmt::format("{}", fmt::join(texts, " + "));
