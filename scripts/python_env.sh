@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/python_env.sh: the Python with PyTorch that the oracle (scripts/oracle/) and the benchmark compare with.
 # Makes the ignored .venv/ with the newest PyTorch that pip installs (a few GiB: PyPI's wheel for Linux brings CUDA's
-# libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas, for
-# the oracle alone, is added to an environment that lacks it.
+# libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas,
+# torchvision and safetensors, for the oracle alone, are added to an environment that lacks them.
 # Prints what is used; .venv/bin/python runs it. Delete .venv/ to make it anew.
 set -euo pipefail
 repository=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd -P)
@@ -31,6 +31,12 @@ if ! works; then
 fi
 if ! .venv/bin/python -c 'import pandas' 2>/dev/null; then
   .venv/bin/python -m pip install pandas </dev/null >>"$log" 2>&1 || require_packages python3-pandas
+fi
+# torchvision goes with one PyTorch; where none does, the oracle leaves that part out and says so.
+if ! .venv/bin/python -c 'import torchvision, safetensors' 2>/dev/null; then
+  version=$(.venv/bin/python -c 'import torch; print(torch.__version__.split("+")[0])')
+  .venv/bin/python -m pip install "torch==$version" torchvision safetensors </dev/null >>"$log" 2>&1 ||
+    say "pip has no torchvision for PyTorch $version; its networks are not compared."
 fi
 .venv/bin/python - <<'PYTHON'
 import platform, torch

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cli/commands/commands.h"
@@ -16,16 +17,18 @@
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/run_checks.h"
+#include "engine/report/run/weights_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/style.h"
 #include "engine/train/data_checks.h"
+#include "engine/train/files/weights_match.h"
 
 namespace trainer {
 namespace {
 
 struct CheckArguments {
   ExperimentArguments experiment;
-  bool quiet = false, json = false;
+  bool quiet = false, json = false, full = false;
 };
 
 void require_data_files(const DataConfig& config) {
@@ -42,8 +45,15 @@ struct CheckFindings {
   Capacity capacity;
   MemoryPlan plan;
   std::string device_kind, device_name;
+  std::optional<WeightsMatch> weights;
   std::vector<std::string> warnings;
 };
+
+/// What a run would start from, which may be tensors that do not match.
+std::optional<WeightsMatch> examine_weights(const Experiment& experiment, const Program& program) {
+  if (experiment.weights.file.empty()) return std::nullopt;
+  return match_weights(experiment.weights, WeightFiles(experiment.weights.file), program);
+}
 
 CheckFindings examine_experiment(const Experiment& experiment) {
   require_data_files(experiment.data);
@@ -51,15 +61,18 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   const Capacity capacity = capacity_of(experiment, data, *device);
   CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
+  std::optional<WeightsMatch> weights = examine_weights(experiment, compiled.program);
+  if (weights) require_match(*weights);
   // Reads every sample: a file can be damaged behind its header.
   check_data(experiment, load_data(experiment.data, experiment.seed));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
-  return {std::move(compiled), capacity, std::move(plan), device->kind(), device->name(), std::move(warnings)};
+  return {std::move(compiled), capacity,           std::move(plan),    device->kind(),
+          device->name(),      std::move(weights), std::move(warnings)};
 }
 
 std::string check_text(const CheckFindings& findings, const ExperimentArguments& arguments,
-                       bool asked_for_largest_batch, const Style& style) {
+                       bool asked_for_largest_batch, bool shows_all_weights, const Style& style) {
   const DataDescription& data = findings.compiled.data;
   const RunSchedule& schedule = findings.compiled.schedule;
   std::string text = fmt::format("{} {}\n", arguments.config_path, paint(style, Ink::green, "is valid"));
@@ -82,9 +95,12 @@ std::string check_text(const CheckFindings& findings, const ExperimentArguments&
     text += fmt::format("  memory    {} {} ({}); what would:\n{}", paint(style, Ink::red, "does not fit"),
                         format_bytes(findings.capacity.num_bytes), findings.capacity.origin,
                         pasted_command(arguments.words("plan"), style, "            "));
+  if (findings.weights) text += fmt::format("  weights   {}\n", weights_line(*findings.weights));
   for (const std::string& warning : findings.warnings)
     text += fmt::format("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
-  return wrap_lines(text, static_cast<std::size_t>(style.width));
+  text = wrap_lines(text, static_cast<std::size_t>(style.width));
+  if (findings.weights) text += '\n' + weights_table(*findings.weights, shows_all_weights, style);
+  return text;
 }
 
 std::string check_json(const CheckFindings& findings) {
@@ -103,6 +119,7 @@ std::string check_json(const CheckFindings& findings) {
                     {"capacity", findings.capacity.num_bytes},
                     {"peak_reserved", findings.plan.fits ? nlohmann::ordered_json(findings.plan.peak_reserved)
                                                          : nlohmann::ordered_json()},
+                    {"weights", findings.weights ? weights_json(*findings.weights) : nlohmann::ordered_json()},
                     {"warnings", findings.warnings}});
 }
 
@@ -130,7 +147,10 @@ std::string mistakes_json(const Error& error) {
                           {"used_at", uses_json(one.location)}});
   }
   if (mistakes.empty()) mistakes.push_back({{"message", error.what()}});
-  return json_text({{"event", "check"}, {"valid", false}, {"mistakes", mistakes}});
+  nlohmann::ordered_json json = {{"event", "check"}, {"valid", false}, {"mistakes", mistakes}};
+  if (const auto* mismatch = dynamic_cast<const WeightsMismatch*>(&error); mismatch != nullptr)
+    json["weights"] = weights_json(mismatch->match());
+  return json_text(json);
 }
 
 ExitCode check(const CheckArguments& arguments) {
@@ -141,9 +161,14 @@ ExitCode check(const CheckArguments& arguments) {
       write_exactly(stdout, check_json(findings) + '\n');
     else if (!arguments.quiet)
       write_text(stdout, check_text(findings, arguments.experiment, experiment.train.batch_size.is_automatic(),
-                                    style_for(stdout)));
+                                    arguments.full, style_for(stdout)));
   } catch (const Error& error) {
     if (arguments.json) write_exactly(stdout, mistakes_json(error) + '\n');
+    const auto* const mismatch = dynamic_cast<const WeightsMismatch*>(&error);
+    if (mismatch != nullptr && !arguments.json && !arguments.quiet) {
+      write_text(stdout, fmt::format("{}\n\n{}\n", weights_line(mismatch->match()),
+                                     weights_table(mismatch->match(), arguments.full, style_for(stdout))));
+    }
     throw;
   }
   return ExitCode::done;
@@ -156,6 +181,7 @@ void add_check_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("check", "Validate a configuration, its shapes and its data files");
   arguments->experiment.add_to(*command);
   command->add_flag("--json", arguments->json, "Print one JSON object, mistakes with their places included");
+  command->add_flag("--full", arguments->full, "Print every tensor of weights.file, however many there are");
   command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
   command->footer(examples({"check configs/quickstart.yaml"}));
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });

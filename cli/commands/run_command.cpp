@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cli/bounded_spin.h"
@@ -19,13 +20,13 @@
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
+#include "engine/config/override_text.h"
 #include "engine/cpu/processor.h"
 #include "engine/findings/known_rates.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/report/run/json_lines_sink.h"
 #include "engine/report/text/shell_words.h"
-#include "engine/train/files/initial_weights.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/training_run.h"
 
@@ -36,6 +37,7 @@ struct RunArguments {
   ExperimentArguments experiment;
   TrainingOptions options;
   std::string resume;
+  std::optional<std::string> weights;
   std::int64_t log_every = 0;
   bool json = false, quiet = false, verbose = false, full = false;
 };
@@ -70,20 +72,21 @@ Experiment with_any_batch(Experiment experiment, const DataDescription& data) {
   return experiment;
 }
 
-/// Of a folder it is told which file is taken.
-std::string weights_of(const RunArguments& arguments) {
-  const std::string& asked = arguments.options.initial_weights;
-  if (asked.empty()) return "";
-  std::string file = initial_weights_file(asked);
-  if (file != asked && !arguments.quiet) write_text(stderr, fmt::format("weights: {}\n", file));
-  return file;
+/// The experiment's arguments, with the file of --weights before that of the configuration.
+ExperimentArguments with_weights(ExperimentArguments arguments, const std::optional<std::string>& file) {
+  if (!file) return arguments;
+  Experiment named;
+  named.weights.file = *file;
+  arguments.overrides = merged_overrides(arguments.overrides, {override_of("weights.file", named)});
+  return arguments;
 }
 
 ExitCode run(const RunArguments& arguments) {
   bound_spinning();
   DiagnosticLog log(arguments.verbose);
-  const Experiment experiment = arguments.experiment.load();
-  log.info(fmt::format("read {}", arguments.experiment.config_path));
+  const ExperimentArguments given = with_weights(arguments.experiment, arguments.weights);
+  const Experiment experiment = given.load();
+  log.info(fmt::format("read {}", given.config_path));
   const std::unique_ptr<Device> device = make_device(experiment);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
   const LoadedData data = load_data(experiment.data, experiment.seed);
@@ -92,7 +95,6 @@ ExitCode run(const RunArguments& arguments) {
 
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
-  options.initial_weights = weights_of(arguments);
   KnownRates known = rates_of(*device, experiment.device, usable_threads());
   RatesWarnings().tell(known.problem);
   options.rates = std::move(known.rates);
@@ -104,10 +106,10 @@ ExitCode run(const RunArguments& arguments) {
   JsonLinesSink json_lines(stdout);
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
                          style_for(stdout), &interruption, event_file.path(),
-                         experiment.train.batch_size.is_automatic()});
+                         experiment.train.batch_size.is_automatic(), arguments.full});
   FailureSink failure(
-      {arguments.experiment.config_path, arguments.experiment.overrides, arguments.json, arguments.full,
-       RunDirectory(experiment.output), style_for(stderr),
+      {given.config_path, given.overrides, arguments.json, arguments.full, RunDirectory(experiment.output),
+       style_for(stderr),
        [&] { return layer_labels(compile(with_any_batch(experiment, data.description), data.description, *device)); },
        [&](bool planned) {
          // What a run replaces is there until its plan has fitted.
@@ -127,7 +129,7 @@ ExitCode run(const RunArguments& arguments) {
   const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
   failure.leave_report();
   if (status == RunStatus::interrupted) {
-    std::vector<std::string> words = arguments.experiment.words("run");
+    std::vector<std::string> words = given.words("run");
     words.emplace_back("--resume");
     write_text(stderr, "Continue with:\n" + pasted_command(words, style_for(stderr)));
   }
@@ -145,8 +147,9 @@ void add_run_command(CLI::App& app, Action& action) {
                                        "Continue from the newest checkpoint, or from PATH")
                             ->option_text(" [=PATH]");
   command
-      ->add_option("--weights", arguments->options.initial_weights,
-                   "Start from saved weights: a safetensors file, or the folder of a checkpoint or a run (its best)")
+      ->add_option(
+          "--weights", arguments->weights,
+          "Start from saved weights, as weights.file says: a file, or the folder of a checkpoint or a run (its best)")
       ->type_name("PATH")
       ->excludes(resume);
   command->add_flag("--accept-previous", arguments->options.accept_previous,
@@ -163,8 +166,7 @@ void add_run_command(CLI::App& app, Action& action) {
       });
   command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
-  command->add_flag("--full", arguments->full,
-                    "Print the whole report of an out-of-memory, which is always in its file");
+  command->add_flag("--full", arguments->full, "Print tables of weights and an out-of-memory whole");
   command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");
   command->footer(
       "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one\nstops at once.\n\n" +

@@ -11,6 +11,7 @@
 #include "engine/config/text/utf8_text.h"
 #include "engine/report/run/metrics_text.h"
 #include "engine/report/run/run_summary.h"
+#include "engine/report/run/weights_report.h"
 #include "engine/report/text/shell_words.h"
 
 namespace trainer {
@@ -98,6 +99,11 @@ void ProgressSink::show(const StartEvent& event) {
         '\n');
   if (const std::string text = preprocessing_text(event.preprocessing); !text.empty())
     write(wrap(text, static_cast<std::size_t>(options_.style.width)) + '\n');
+  if (event.weights) {
+    write(
+        wrap(fmt::format("weights {}", weights_line(*event.weights)), static_cast<std::size_t>(options_.style.width)) +
+        '\n' + weights_table(*event.weights, options_.shows_all_weights, options_.style));
+  }
   if (!event.skipped_checkpoint.empty())
     write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (options_.finds_batch_size && event.experiment != nullptr)

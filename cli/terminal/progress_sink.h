@@ -23,6 +23,7 @@ class ProgressSink final : public EventSink {
     const Interruption* interruption = nullptr;  ///< whose note on the terminal is not drawn over; may be null
     std::string event_file;                      ///< named in the summary
     bool finds_batch_size = false;               ///< train.batch_size is `auto`
+    bool shows_all_weights = false;              ///< the whole table of what is loaded, however long
   };
   explicit ProgressSink(Options options) : options_(std::move(options)) {}
 

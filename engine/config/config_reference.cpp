@@ -81,6 +81,10 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "text";
     case ValueKind::patterns:
       return "[features.0, conv2d]";
+    case ValueKind::names:
+      return "[fc.*]";
+    case ValueKind::rewrites:
+      return "[['^module\\.', '']]";
     case ValueKind::form:
       return fmt::format("{{{}: {}}}", rule.forms.front().name, example_value(rule.forms.front().rule, ""));
     case ValueKind::layers:

@@ -9,6 +9,7 @@
 
 #include "engine/config/batch_size.h"
 #include "engine/config/layer_spec.h"
+#include "engine/config/text_pair.h"
 
 namespace trainer {
 
@@ -93,6 +94,17 @@ struct DataConfig {
   /// Set by the loss: loss.ignore_index, which targets may hold beside classes.
   std::int32_t ignored_target = -100;
   SourceLocation location, drop_last_location = {};
+};
+
+/// Where training starts: Note [Weights of a file] in engine/train/files/weights_match.h.
+struct WeightsConfig {
+  std::string file;                    ///< weights.file: safetensors, an index of shards or a folder; empty: none
+  std::vector<TextPair> rename;        ///< weights.rename: Rewrites of the file's names, one after the other
+  std::vector<std::string> transpose;  ///< weights.transpose: matrices that the file has with their axes swapped
+  std::vector<std::string> ignore;     ///< weights.ignore: of the file
+  std::vector<std::string> fresh;      ///< weights.new: of the model
+  bool strict = true;                  ///< weights.strict: what neither side has is named in `ignore` or `fresh`
+  SourceLocation rename_location, transpose_location, ignore_location, fresh_location = {};
 };
 
 enum class LossType : std::uint8_t { cross_entropy, mse, l1, smooth_l1, bce_with_logits, dice };
@@ -199,8 +211,9 @@ struct Experiment {
   DeviceConfig device;
   MemoryConfig memory;
   DataConfig data;
-  std::vector<LayerSpec> layers;                    ///< model.layers
-  Initialization init = Initialization::pytorch;    ///< model.init
+  std::vector<LayerSpec> layers;                  ///< model.layers
+  Initialization init = Initialization::pytorch;  ///< model.init
+  WeightsConfig weights;
   std::vector<LossConfig> losses = {LossConfig{}};  ///< loss: one, or the terms of a sum
   SourceLocation loss_location = {};
   OptimizerConfig optimizer;

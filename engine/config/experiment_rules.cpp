@@ -28,6 +28,7 @@ class Rules {
     check_validation();
     check_normalization();
     check_csv();
+    check_weights();
     check_loss();
     check_optimizer_and_schedule();
     check_train();
@@ -189,6 +190,18 @@ class Rules {
       refuse({"data.target", "data.header"},
              fmt::format("without a header no column is called '{}'", shortened(data.target)),
              "the column's number, from 0");
+    }
+  }
+
+  void check_weights() {
+    if (given_.has("weights.file") && experiment_.weights.file.empty())
+      refuse({"weights.file"}, "'weights.file' is empty", "a safetensors file, or null for none");
+    if (given_.has("weights.file")) return;
+    for (const std::string_view key :
+         {"weights.rename", "weights.transpose", "weights.ignore", "weights.new", "weights.strict"}) {
+      if (given_.has(key))
+        refuse({key}, fmt::format("'{}' says what to do with a file, and none is named", key),
+               "weights.file: FILE beside it, or run --weights FILE");
     }
   }
 

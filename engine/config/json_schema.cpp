@@ -87,6 +87,10 @@ std::vector<Json> forms_of(const Rule& rule) {
     }
     case ValueKind::patterns:
       return with_words({list_of({{"type", {"string", "integer"}}}, 0)}, rule);
+    case ValueKind::names:
+      return {list_of({{"type", {"string", "number", "boolean"}}}, 0)};
+    case ValueKind::rewrites:
+      return {list_of(list_of({{"type", {"string", "number", "boolean"}}}, 2), 0)};
     case ValueKind::form: {
       std::vector<Json> forms{words(rule.choice_names())};
       for (const Form& form : rule.forms) {

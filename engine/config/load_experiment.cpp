@@ -78,6 +78,10 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   experiment.train.confusion_matrix_location = sources.location(given.mark("train.confusion_matrix"));
   experiment.schedule.warmup_location = sources.location(given.mark("schedule.warmup_steps"));
   experiment.train.early_stopping.location = sources.location(given.mark("train.early_stopping.patience"));
+  experiment.weights.rename_location = sources.location(given.mark("weights.rename"));
+  experiment.weights.transpose_location = sources.location(given.mark("weights.transpose"));
+  experiment.weights.ignore_location = sources.location(given.mark("weights.ignore"));
+  experiment.weights.fresh_location = sources.location(given.mark("weights.new"));
   check_experiment(experiment, given, sources);
   sources.throw_mistakes();
   experiment.resolved_json = resolved_json(experiment);

@@ -20,7 +20,8 @@ namespace trainer {
 ///   staged batches           read ahead: Note [Staged batches]; in an evaluation its batches too; the order of samples
 ///   offloaded activations    memory.offload
 ///   packed operands          of products, in oneDNN: DeviceModel::library_bytes, estimated
-///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h
+///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h; before the first step
+///                            the same for weights that are loaded (weights.file)
 ///
 /// On the CPU, whose allocator's memory is the host's too, these and what is reserved and was ever written (Note
 /// [Touched pages] in touched_pages.h) are together the most that is resident: VmHWM of /proc/self/status. On a GPU the

@@ -15,6 +15,7 @@
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/diagnosis.h"
 #include "engine/train/counted_metrics.h"
+#include "engine/train/files/weights_match.h"
 #include "engine/train/pass_counts.h"
 
 namespace trainer {
@@ -41,6 +42,7 @@ struct StartEvent {
   /// Overrides beside `experiment` that the run goes on with, since the one it resumes was adapted to them.
   std::vector<std::string> adapted{};
   Preprocessing preprocessing{};                ///< of the data
+  std::optional<WeightsMatch> weights{};        ///< what the run starts from (weights.file)
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)

@@ -60,6 +60,8 @@ class ProgressSaver {
                     EventSink& events);
   /// Writes the configuration, the first time.
   void save_config(RunProgress& progress) const;
+  /// For pieces of tensors on their way to files, or from them while none is saved.
+  PieceMemory& memory() { return memory_; }
 
  private:
   const RunDirectory& directory_;

@@ -20,6 +20,7 @@
 #include "engine/train/data_checks.h"
 #include "engine/train/files/replaced_run.h"
 #include "engine/train/files/run_lock.h"
+#include "engine/train/files/weights_loading.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
 #include "engine/train/resumed_state.h"
@@ -35,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 class TrainingRun {
  public:
   /// `asked` is the experiment before anything it leaves open was settled.
-  TrainingRun(const RunStart& start, const SafetensorsFile* weights, const RunSurroundings& surroundings,
+  TrainingRun(const RunStart& start, const WeightFiles* weights, const RunSurroundings& surroundings,
               RunExperiment experiment, CompiledExperiment compiled, const Experiment& asked, std::int64_t capacity,
               const LoadedData& data, Device& device, const TrainingOptions& options, const Interruption& interruption,
               EventSink& events)
@@ -53,7 +54,10 @@ class TrainingRun {
         directory_(given_.output),
         capacity_(capacity),
         compiled_(std::make_unique<CompiledExperiment>(std::move(compiled))) {
-    if (weights_ != nullptr) check_weights(*weights_, compiled_->program);
+    if (weights_ != nullptr) {
+      weights_match_ = match_weights(given_.weights, *weights_, compiled_->program);
+      require_match(*weights_match_);
+    }
     if (start.checkpoint) {
       check_resumed_state(*start.checkpoint, compiled_->experiment, compiled_->schedule);
       progress_.resume(start.checkpoint->state);
@@ -155,6 +159,7 @@ class TrainingRun {
     }
     start.first_step = progress_.state.step + 1;
     start.preprocessing = data_.preprocessing;
+    start.weights = weights_match_;
     start.outside_allocator = device_.outside_allocator();
     start.process = process_of_program();
     places_are_told_ = start.first_placed_step >= 0;
@@ -404,7 +409,7 @@ class TrainingRun {
         restore_checkpoint(*start_.checkpoint, executor);
     } else {
       load_fresh_state(executor, given_);
-      if (weights_ != nullptr) load_weights(*weights_, executor);
+      if (weights_ != nullptr) load_weights(*weights_match_, *weights_, executor, saver_->memory());
     }
     // The 16-bit copies follow parameters that were written from outside.
     if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
@@ -440,7 +445,8 @@ class TrainingRun {
   }
 
   const RunStart& start_;
-  const SafetensorsFile* const weights_;  ///< to start from, or none
+  const WeightFiles* const weights_;  ///< to start from, or none
+  std::optional<WeightsMatch> weights_match_;
   const Experiment given_;
   const BatchSize asked_batch_size_;
   const AllocatorKind asked_allocator_;
@@ -477,8 +483,8 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   directory.prepare();
   const RunStart start = choose_start(directory, experiment.config_path, options);
   // Opened before anything moves: it may be one of the run that is replaced.
-  std::optional<SafetensorsFile> weights;
-  if (!options.initial_weights.empty()) weights.emplace(options.initial_weights);
+  std::optional<WeightFiles> weights;
+  if (!experiment.weights.file.empty() && !start.checkpoint) weights.emplace(experiment.weights.file);
   check_data(experiment, data);
   const RunSurroundings surroundings = surroundings_of(data, device);
   RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)

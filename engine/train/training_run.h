@@ -24,7 +24,6 @@ struct TrainingOptions {
   bool accept_previous = false;               ///< a damaged newest checkpoint may be skipped
   bool overwrite = false;                     ///< start anew in an output directory that holds a run
   bool debug_sync = false;                    ///< wait after each call, so that a fault names its op and layer
-  std::string initial_weights;                ///< a safetensors file to start the parameters from
   std::string trainer_version;                ///< recorded in checkpoints
   double short_step_seconds = 5e-3;           ///< steps of less may be started several at once (Note [Running ahead])
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out

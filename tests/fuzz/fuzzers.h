@@ -23,6 +23,7 @@ void read_fuzzed_gzip(std::string_view input);
 void read_fuzzed_idx(std::string_view input);
 void read_fuzzed_rates(std::string_view input);
 void read_fuzzed_safetensors(std::string_view input);
+void read_fuzzed_safetensors_index(std::string_view input);
 void read_fuzzed_sweep(std::string_view input);
 
 inline constexpr Fuzzer fuzzers[] = {
@@ -35,6 +36,7 @@ inline constexpr Fuzzer fuzzers[] = {
     {"idx", read_fuzzed_idx},
     {"rates", read_fuzzed_rates},
     {"safetensors", read_fuzzed_safetensors},
+    {"safetensors_index", read_fuzzed_safetensors_index},
     {"sweep", read_fuzzed_sweep},
 };
 

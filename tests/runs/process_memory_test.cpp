@@ -169,4 +169,54 @@ TEST_CASE("The resident peak of a process is what plan and report say it will be
   }
 }
 
+TEST_CASE("Loading weights costs a piece of a tensor beside the parameters") {
+  const ScratchFolder folder;
+  // 128 MiB of weights in one matrix of an f16 file, which is converted, and swapped, on its way.
+  const std::string path = folder / "config.yaml";
+  constexpr int width = 4096, classes = 8192;
+  std::ofstream(path) << json{
+      {"name", "wide"},
+      {"device", {{"type", "cpu"}, {"threads", 1}}},
+      {"data", {{"type", "synthetic"}, {"shape", {width}}, {"classes", classes}, {"samples", 4}}},
+      {"model", {{"layers", json::array({{{"linear", {{"out", classes}, {"name", "fc"}}}}})}}},
+      {"train",
+       {{"batch_size", 1},
+        {"steps", 0}}}}.dump();
+  const std::int64_t num_elements = std::int64_t{width} * classes;
+  const std::string file = folder / "file.safetensors";
+  {
+    std::string header =
+        json{{"fc.weight", {{"dtype", "F16"}, {"shape", {width, classes}}, {"data_offsets", {0, 2 * num_elements}}}},
+             {"fc.bias",
+              {{"dtype", "F64"},
+               {"shape", {classes}},
+               {"data_offsets", {2 * num_elements, 2 * num_elements + 8 * classes}}}}}
+            .dump();
+    header.append((8 - header.size() % 8) % 8, ' ');
+    std::ofstream out(file, std::ios::binary);
+    for (int shift = 0; shift < 64; shift += 8) out.put(static_cast<char>(header.size() >> shift & 0xff));
+    out << header;
+    const std::string zeros(std::size_t{1} << 20, '\0');
+    for (std::int64_t left = 2 * num_elements + 8 * classes; left > 0; left -= static_cast<std::int64_t>(zeros.size()))
+      out.write(zeros.data(), std::min<std::int64_t>(left, static_cast<std::int64_t>(zeros.size())));
+  }
+  const auto peak_of = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"run", path, "--json", "output=" + folder / ("run" + std::to_string(words.size()))});
+    const ProcessResult result = run_trainer(words);
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    const json end = events_of(result.out).back();
+    CHECK(end["peak_resident"].get<std::int64_t>() <=
+          end["process"]["expected_resident_peak"].get<std::int64_t>() + tolerance(0));
+    return end["peak_resident"].get<std::int64_t>();
+  };
+  const std::int64_t parameter_bytes = 4 * (num_elements + classes);
+  const std::int64_t without = peak_of({});
+  CHECK(without > parameter_bytes);
+  const std::int64_t with = peak_of({"--weights", file, "weights.transpose=[fc.weight]"});
+  // 16 MiB are the piece, of which the one that a checkpoint is written through is as large; the file itself has 64
+  // MiB.
+  CHECK(with - without <= 18 * resident_mebibyte);
+}
+
 #endif

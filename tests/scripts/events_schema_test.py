@@ -102,6 +102,7 @@ class EventsSchema(unittest.TestCase):
         events = []
         for words, exit_code in [
             (f"run {quick} train.epochs=2 output=runs/done", 0),
+            (f"run {quick} train.steps=0 output=runs/weights weights.file=runs/done weights.new=[11]", 0),
             (f"run {quick} train.amp=fp16 train.steps=3 output=runs/half", 0),
             (f"run {quick} memory.limit=3MiB train.batch_size=512 output=runs/oom", 3),
             (f"run {quick} memory.limit=6MiB train.batch_size=128 memory.on_oom=adapt train.steps=4 "

@@ -225,11 +225,11 @@ TEST_CASE("Zero steps save the initial weights, from which a run with those weig
   resumed.options.resume = true;
   REQUIRE(resumed() == RunStatus::done);
   TestRun loaded(small_experiment, folder.path("loaded"), {constant});
-  loaded.options.initial_weights = checkpoint_file(folder.path("copy"), 0, "model.safetensors");
+  loaded.experiment.weights.file = checkpoint_file(folder.path("copy"), 0, "model.safetensors");
   std::filesystem::create_directories(folder.path("copy") + "/checkpoints/step-00000000");
   TestRun again(small_experiment, folder.path("again"), {"train.steps=0"});
   REQUIRE(again() == RunStatus::done);
-  write_bytes(loaded.options.initial_weights,
+  write_bytes(loaded.experiment.weights.file,
               file_bytes(checkpoint_file(folder.path("again"), 0, "model.safetensors")));
   REQUIRE(loaded() == RunStatus::done);
   TestRun plain(small_experiment, folder.path("plain"), {constant});
@@ -518,9 +518,9 @@ TEST_CASE("Initial weights must have the model's names and shapes") {
   TestRun wide(small_experiment, folder.path("wide"), {"train.steps=0", "model.layers.0.conv2d.out=7"});
   REQUIRE(wide() == RunStatus::done);
   TestRun run(small_experiment, folder.path("run"));
-  run.options.initial_weights = checkpoint_file(folder.path("wide"), 0, "model.safetensors");
+  run.experiment.weights.file = checkpoint_file(folder.path("wide"), 0, "model.safetensors");
   CHECK_THAT(refusal(run), Contains("0.weight") && Contains("7×2×3×3") && Contains("6×2×3×3"));
   CHECK(run.events.starts.empty());
-  run.options.initial_weights = checkpoint_file(folder.path("wide"), 0, "optimizer.safetensors");
-  CHECK_THAT(refusal(run), Contains("has no tensor '0.weight'"));
+  run.experiment.weights.file = checkpoint_file(folder.path("wide"), 0, "optimizer.safetensors");
+  CHECK_THAT(refusal(run), Contains("0.weight: only the model has it"));
 }

@@ -64,10 +64,10 @@ void check_golden_networks(Device& device) {
     const OutputFolder output;
     std::vector<std::string> overrides = {"output=" + output.path("run"), "train.eval_every=1000"};
     if (!holds_classes(folder)) overrides.emplace_back("data.target_type=numeric");
-    const Experiment experiment = load_experiment(folder + "/config.yaml", overrides);
+    Experiment experiment = load_experiment(folder + "/config.yaml", overrides);
     const LoadedData data = golden_data(folder, experiment);
     TrainingOptions options;
-    options.initial_weights = folder + "/initial.safetensors";
+    experiment.weights.file = folder + "/initial.safetensors";
     Interruption interruption;
     RecordingSink events;
     REQUIRE(run_training(experiment, data, device, options, interruption, events) == RunStatus::done);

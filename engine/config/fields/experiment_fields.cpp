@@ -19,6 +19,7 @@ std::vector<ExperimentField> make_fields() {
   add_memory_fields(fields);
   add_data_fields(fields);
   add_model_fields(fields);
+  add_weights_fields(fields);
   add_optimizer_fields(fields);
   add_schedule_fields(fields);
   add_train_fields(fields);
@@ -53,6 +54,8 @@ const std::vector<Section>& sections() {
       {"data.normalize", "(pixel / 255 − mean) / std, on the device; one value serves all channels", false, false},
       {"model", "What to train", false, false},
       {"loss", "What to minimize; `loss: mse` is short for `loss: {type: mse}`", true, true},
+      {"weights", "Where training starts, in place of random numbers; a run that is resumed goes on from its own",
+       false, false},
       {"optimizer", "How to update; `optimizer: adamw` is short for `optimizer: {type: adamw}`", true, false},
       {"schedule", "The learning rate over time; `schedule: cosine` is short for `schedule: {type: cosine}`", true,
        false},

@@ -60,6 +60,7 @@ void add_memory_fields(Fields& fields);
 void add_data_fields(Fields& fields);
 void add_model_fields(Fields& fields);
 void add_loss_fields(Fields& fields);
+void add_weights_fields(Fields& fields);
 void add_optimizer_fields(Fields& fields);
 void add_schedule_fields(Fields& fields);
 void add_train_fields(Fields& fields);

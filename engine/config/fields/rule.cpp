@@ -127,6 +127,8 @@ Rule layer_patterns(std::string word) {
   if (!word.empty()) rule.words = {std::move(word)};
   return rule;
 }
+Rule tensor_names() { return rule_of(ValueKind::names); }
+Rule rewrites() { return rule_of(ValueKind::rewrites); }
 Rule layer_list() { return rule_of(ValueKind::layers); }
 Rule named_values() { return rule_of(ValueKind::named_values); }
 Rule named_blocks() { return rule_of(ValueKind::blocks); }
@@ -170,6 +172,10 @@ std::string whole_expectation_of(const Rule& rule) {
     case ValueKind::patterns:
       return fmt::format("{}a list of layers by path or kind, `*` for anything, such as [features.0, conv2d]",
                          rule.words.empty() ? "" : fmt::format("{}, or ", fmt::join(rule.words, ", ")));
+    case ValueKind::names:
+      return "a list of names of tensors, `*` for anything, such as [fc.*, conv1.bias]";
+    case ValueKind::rewrites:
+      return R"(a list of [regular expression, replacement], such as [['^module\.', ''], ['\.gamma$', .weight]])";
     case ValueKind::form: {
       std::vector<std::string> forms = rule.choice_names();
       for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));
@@ -214,6 +220,10 @@ std::string type_name(const Rule& rule) {
     case ValueKind::patterns:
       return fmt::format("{}list of patterns",
                          rule.words.empty() ? "" : fmt::format("{} or ", fmt::join(rule.words, " or ")));
+    case ValueKind::names:
+      return "list of names";
+    case ValueKind::rewrites:
+      return "list of [regex, replacement]";
     case ValueKind::form: {
       std::vector<std::string> forms = rule.choice_names();
       for (const Form& each : rule.forms) forms.push_back(fmt::format("{{{}: {}}}", each.name, type_name(each.rule)));

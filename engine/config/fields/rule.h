@@ -23,6 +23,8 @@ enum class ValueKind : std::uint8_t {
   integers,  ///< vector of int64
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
   patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
+  names,     ///< vector of string: tensors by name, `*` for anything
+  rewrites,  ///< vector of TextPair: regular expressions with their replacements, see text/rewrite.h
   form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms
   layers,    ///< a list of layers; not a Value
   named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
@@ -116,6 +118,8 @@ Rule numbers(Rule element, std::size_t num_elements = 0);
 Rule number_or_numbers(Rule element);
 /// Layers by path or kind, or the word alone.
 Rule layer_patterns(std::string word = "");
+Rule tensor_names();
+Rule rewrites();
 Rule layer_list();
 Rule named_values();
 Rule named_blocks();

@@ -8,12 +8,13 @@
 #include "engine/bytes.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/number_text.h"
+#include "engine/config/text/rewrite.h"
 #include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 namespace {
 
-constexpr std::size_t longest_text = 4096;
+constexpr std::size_t longest_text = 4096, most_rewrites = 100;
 
 bool in_range(const Rule& rule, double number) {
   if (number < rule.minimum || (rule.excludes_minimum && number == rule.minimum)) return false;
@@ -35,6 +36,10 @@ class ValueReader {
         return read_list(node);
       case ValueKind::patterns:
         return read_patterns(node);
+      case ValueKind::names:
+        return read_names(node);
+      case ValueKind::rewrites:
+        return read_rewrites(node);
       case ValueKind::form:
         if (node.kind == NodeKind::map) return read_form(node);
         break;
@@ -229,6 +234,58 @@ class ValueReader {
     });
   }
 
+  /// A list that is not empty; else says so, with how the one thing that stands there would be one.
+  bool is_list(const Node& node, std::string_view suggestion) {
+    if (node.kind == NodeKind::sequence && !node.items.empty()) return true;
+    if (node.kind == NodeKind::sequence) {
+      wrong(node, "is empty");
+    } else {
+      wrong(node, "is not a list", "", std::string(suggestion));
+    }
+    return false;
+  }
+
+  /// Text as names and what is made of them are.
+  std::optional<std::string> read_text_item(const Node& item) {
+    if (item.is_broken) return std::nullopt;
+    if (item.kind != NodeKind::scalar) return wrong(item, "holds something that is not text");
+    if (item.text.size() > longest_text) return wrong(item, "is longer than 4096 bytes");
+    if (const auto mistake = mistake_in_text(item.text); !mistake.empty())
+      return wrong(item, mistake, "text in UTF-8 without control characters");
+    return item.text;
+  }
+
+  std::optional<Value> read_names(const Node& node) {
+    if (!is_list(node, node.kind == NodeKind::scalar ? fmt::format("[{}]", shortened(node.text)) : ""))
+      return std::nullopt;
+    std::vector<std::string> values;
+    return read_items(node, values, [this](const Node& item) {
+      std::optional<std::string> name = read_text_item(item);
+      if (name && name->empty()) return std::optional<std::string>(wrong(item, "names no tensor"));
+      return name;
+    });
+  }
+
+  std::optional<Value> read_rewrites(const Node& node) {
+    if (!is_list(node, "")) return std::nullopt;
+    if (node.items.size() > most_rewrites)
+      return wrong(node, fmt::format("has {} elements", node.items.size()), fmt::format("at most {}", most_rewrites));
+    std::vector<TextPair> values;
+    return read_items(node, values, [this](const Node& item) -> std::optional<TextPair> {
+      if (item.is_broken) return std::nullopt;
+      if (item.kind != NodeKind::sequence || item.items.size() != 2)
+        return wrong(item, "holds something that is not a list of two");
+      const std::optional<std::string> pattern = read_text_item(item.items[0]);
+      const std::optional<std::string> replacement = read_text_item(item.items[1]);
+      if (!pattern || !replacement) return std::nullopt;
+      TextPair pair{*pattern, *replacement};
+      RewriteMistake mistake = mistake_in_rewrite(pair);
+      if (mistake.message.empty()) return pair;
+      sources_.report(item.mark, fmt::format("'{}': {}", key_, mistake.message), std::move(mistake.expectation));
+      return std::nullopt;
+    });
+  }
+
   static bool is_pattern(std::string_view text) {
     return !text.empty() && text.size() <= longest_text && std::all_of(text.begin(), text.end(), [](unsigned char c) {
       return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '*');
@@ -355,6 +412,13 @@ struct NodeOf {
   Node operator()(const std::vector<std::string>& value) const {
     Node node = sequence(value, [](const std::string& item) { return item; });
     for (Node& item : node.items) item.quoted = true;
+    return node;
+  }
+  Node operator()(const std::vector<TextPair>& value) const {
+    Node node;
+    node.kind = NodeKind::sequence;
+    for (const TextPair& pair : value)
+      node.items.push_back((*this)(std::vector<std::string>(pair.begin(), pair.end())));
     return node;
   }
   Node operator()(const Keyed& value) const {

@@ -15,7 +15,7 @@ constexpr std::array absent_features = {
     AbsentFeature{" num_workers workers dataloader_num_workers pin_memory prefetch_factor persistent_workers ",
                   "batches are read ahead without being asked for"},
     AbsentFeature{" pretrained from_pretrained weights_url ",
-                  "no model comes with weights; run --weights FILE starts from a safetensors file"},
+                  "no model comes with weights; weights.file names a safetensors file to start from"},
     AbsentFeature{" ddp fsdp deepspeed strategy parallel distributed world_size devices gpus num_gpus ids device_ids "
                   "num_nodes ",
                   "trainer trains on one device; device.type=cuda:1 says which"},

@@ -73,8 +73,6 @@ std::string flow(const Node& node) {
   return result;
 }
 
-bool is_leaf(const Node& node) { return node.kind == NodeKind::scalar || node.kind == NodeKind::null; }
-
 /// A list of numbers, or a map of scalars and such lists: reads well on one line. Words in a list are layers.
 bool is_flat(const Node& node) {
   if (node.kind == NodeKind::sequence) {
@@ -121,8 +119,8 @@ class YamlWriter {
     for (const Node& item : value.items) {
       text_.append(indent + 2, ' ');
       text_ += "- ";
-      if (is_leaf(item)) {
-        text_ += scalar_text(item) + "\n";
+      if (item.kind != NodeKind::map) {
+        text_ += flow(item) + "\n";
       } else {
         write_map(item, indent + 4, depth + 1);
       }

@@ -13,6 +13,7 @@
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/run/metrics_text.h"
+#include "engine/report/run/weights_report.h"
 #include "engine/report/text/allocator_text.h"
 #include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
@@ -106,6 +107,7 @@ Json json_of(const StartEvent& event) {
           {"first_step", event.first_step},
           {"adapted", event.adapted},
           {"preprocessing", preprocessing_of(event.preprocessing)},
+          {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},
           {"outside_allocator", outside_allocator_of(event.outside_allocator)},
           {"process", process_memory_json(event.process, event.planned_touched)}};
 }

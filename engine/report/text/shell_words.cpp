@@ -1,45 +1,18 @@
 #include "engine/report/text/shell_words.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cctype>
 
-#include "engine/config/text/utf8_text.h"
+#include "engine/config/text/shell_word.h"
 #include "engine/report/text/style.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
 
-/// As $'…', where everything but plain ASCII is written as its byte: nothing of it is obeyed, and a shell reads it
-/// back.
-std::string quoted_by_codes(const std::string& word) {
-  std::string text = "$'";
-  for (const char c : word) {
-    const bool plain = c >= ' ' && c <= '~' && c != '\'' && c != '\\';
-    text += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return text + '\'';
-}
-
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain_marks = "._=-+:/,@%";
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || plain_marks.find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  if (const bool is_shown = escaped(word) == word && word.find('\n') == std::string::npos; !is_shown)
-    return quoted_by_codes(word);
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + '\'';
-}
-
 std::vector<std::string> quoted_each(const std::vector<std::string>& words) {
   std::vector<std::string> all;
   all.reserve(words.size());
-  for (const std::string& word : words) all.push_back(quoted(word));
+  for (const std::string& word : words) all.push_back(shell_word(word));
   return all;
 }
 
@@ -74,7 +47,7 @@ bool replaces(std::string_view key, std::string_view older) {
 
 std::string shell_words(const std::vector<std::string>& words) {
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted(word);
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_word(word);
   return text;
 }
 

@@ -94,25 +94,20 @@ void verify_file(const std::string& checkpoint, const char* name, const JsonInpu
   }
 }
 
-bool is_floating(DType type) { return type == DType::f32 || is_16_bit(type); }
-
 /// One of a file's tensors, and whether it is SavedTensor::former.
 struct FoundTensor {
   std::size_t position = 0;
   bool is_former = false;
 };
 
-/// With `converts` also in another of the floating-point types.
-FoundTensor find_tensor(const SafetensorsFile& file, const SavedTensor& wanted, bool converts) {
+FoundTensor find_tensor(const SafetensorsFile& file, const SavedTensor& wanted) {
   std::ptrdiff_t position = file.find(wanted.tensor.name);
   const bool is_former = position < 0 && wanted.former;
   if (is_former) position = file.find(wanted.former->name);
   if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", file.path(), wanted.tensor.name));
   const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
   const TensorType& type = wanted.tensor.type;
-  const bool is_converted =
-      converts && found.type.shape == type.shape && is_floating(found.type.dtype) && is_floating(type.dtype);
-  if (!is_converted && !(found.type == type)) {
+  if (!(found.type == type)) {
     throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", file.path(), found.name,
                                 found.type.to_string(), type.to_string()));
   }
@@ -134,45 +129,29 @@ void read_former(const SafetensorsFile& file, std::size_t position, const Former
   executor.write(buffer, bytes.data());
 }
 
-/// Fills a buffer, converted to its type where the file has another.
 void read_in_pieces(const SafetensorsFile& file, std::size_t position, const SavedTensor& saved, PieceMemory& memory,
                     Executor& executor) {
-  const DType found = file.tensors()[position].type.dtype, wanted = saved.kept.dtype;
-  std::vector<float> wide;
-  std::vector<std::byte> raw;
   for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
-    const std::int64_t count = piece.kept.num_elements(), num_bytes = piece.kept.num_bytes();
-    if (found == wanted) {
-      file.read(position, piece.offset, num_bytes, memory.data());
-    } else {
-      const auto found_bytes = static_cast<std::int64_t>(size_of(found));
-      wide.resize(static_cast<std::size_t>(count));
-      raw.resize(static_cast<std::size_t>(count * found_bytes));
-      file.read(position, piece.offset / static_cast<std::int64_t>(size_of(wanted)) * found_bytes, count * found_bytes,
-                raw.data());
-      widen(found, raw.data(), wide.data(), count);
-      narrow(wanted, wide.data(), memory.data(), count);
-    }
+    file.read(position, piece.offset, piece.kept.num_bytes(), memory.data());
     to_device_order(piece.order, piece.kept, memory.data());
-    executor.write(saved.buffer, piece.offset, num_bytes, memory.data());
+    executor.write(saved.buffer, piece.offset, piece.kept.num_bytes(), memory.data());
   }
 }
 
-/// Finds the buffers in a file that must hold exactly them (and what `may_be_ignored` allows).
-std::vector<FoundTensor> find_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buffers,
-                                      bool (*may_be_ignored)(std::string_view), bool converts) {
+/// Finds the buffers in a file that must hold exactly them.
+std::vector<FoundTensor> find_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buffers) {
   std::vector<char> used(file.tensors().size(), 0);
   std::vector<FoundTensor> all_found;
+  const auto refuse = [&](const std::string& name) {
+    throw DataError(fmt::format("{} has a tensor '{}' that the model has not", file.path(), name));
+  };
   for (const SavedTensor& saved : buffers) {
-    all_found.push_back(find_tensor(file, saved, converts));
+    all_found.push_back(find_tensor(file, saved));
     used[all_found.back().position] = 1;
   }
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    const std::string& name = file.tensors()[i].name;
-    if (used[i] == 0 && !may_be_ignored(name)) {
-      throw DataError(fmt::format("{} has a tensor '{}' that the model has not", file.path(), name));
-    }
-  }
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (used[i] == 0) refuse(file.tensors()[i].name);
+  if (!file.foreign().empty()) refuse(file.foreign().front().name);
   return all_found;
 }
 
@@ -207,11 +186,6 @@ void check_loss_scale(const Checkpoint& checkpoint, Executor& executor) {
                                           optimizer_file, checkpoint.state.step, scale[loss_scale_factor],
                                           scale[loss_scale_tracker], scale[loss_scale_skipped]));
   }
-}
-
-std::vector<FoundTensor> find_weights(const SafetensorsFile& file, std::span<const SavedTensor> buffers) {
-  return find_buffers(
-      file, buffers, [](std::string_view name) { return name.ends_with(".num_batches_tracked"); }, true);
 }
 
 /// A folder that is removed unless it was renamed.
@@ -291,19 +265,11 @@ Checkpoint read_checkpoint(const std::string& path) {
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
   const auto restore = [&](const char* name, std::span<const SavedTensor> buffers) {
     const SafetensorsFile file(fmt::format("{}/{}", checkpoint.path, name));
-    const auto none = [](std::string_view) { return false; };
-    read_buffers(file, buffers, find_buffers(file, buffers, none, false), executor);
+    read_buffers(file, buffers, find_buffers(file, buffers), executor);
   };
   restore(model_file, model_tensors(executor.program()));
   restore(optimizer_file, optimizer_tensors(executor.program()));
   check_loss_scale(checkpoint, executor);
-}
-
-void check_weights(const SafetensorsFile& file, const Program& program) { find_weights(file, model_tensors(program)); }
-
-void load_weights(const SafetensorsFile& file, Executor& executor) {
-  const std::vector<SavedTensor> buffers = model_tensors(executor.program());
-  read_buffers(file, buffers, find_weights(file, buffers), executor);
 }
 
 }  // namespace trainer

@@ -85,12 +85,4 @@ Checkpoint read_checkpoint(const std::string& path);
 /// and the loss scale one that such a run can have. Throws DataError.
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
 
-/// Whether parameters and running statistics can be filled from a safetensors file alone, ours or PyTorch's: every one
-/// must be there in its shape as F32, F16 or BF16, and nothing else but PyTorch's num_batches_tracked. Throws DataError
-/// that names what is not.
-void check_weights(const SafetensorsFile& file, const Program& program);
-
-/// Fills them. `executor` has run its load. Throws as check_weights.
-void load_weights(const SafetensorsFile& file, Executor& executor);
-
 }  // namespace trainer

@@ -23,6 +23,14 @@ struct DTypeName {
 constexpr DTypeName dtype_names[] = {{DType::f32, "F32"}, {DType::f16, "F16"}, {DType::bf16, "BF16"}, {DType::u8, "U8"},
                                      {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::f64, "F64"}};
 
+/// Types of the format that no tensor of trainer has.
+struct ForeignType {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+constexpr ForeignType foreign_types[] = {{"BOOL", 1}, {"I8", 1},  {"I16", 2},     {"U16", 2},
+                                         {"U32", 4},  {"U64", 8}, {"F8_E5M2", 1}, {"F8_E4M3", 1}};
+
 std::string_view file_name_of(DType type) {
   for (const DTypeName& entry : dtype_names) {
     if (entry.type == type) return entry.name;
@@ -135,14 +143,22 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   std::map<std::string, bool> seen_names_, seen_fields_;
 };
 
-/// The entry's type; nothing where its size in bytes is not what its range holds.
-TensorType type_of(const Entry& entry, const std::string& path) {
-  const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names),
-                                   [&](const DTypeName& candidate) { return candidate.name == entry.dtype; });
-  if (known == std::end(dtype_names)) {
-    throw damaged_tensors(path,
-                          fmt::format("tensor '{}' has dtype {}, which is not supported", entry.name, entry.dtype));
-  }
+/// The entry's type; none of a foreign one.
+std::optional<DType> dtype_of(const Entry& entry) {
+  for (const DTypeName& known : dtype_names)
+    if (known.name == entry.dtype) return known.type;
+  return std::nullopt;
+}
+
+std::uint64_t element_bytes_of(const Entry& entry, const std::string& path) {
+  if (const std::optional<DType> type = dtype_of(entry)) return size_of(*type);
+  for (const ForeignType& foreign : foreign_types)
+    if (foreign.name == entry.dtype) return foreign.bytes;
+  throw damaged_tensors(path, fmt::format("tensor '{}' has dtype {}, which is not supported", entry.name, entry.dtype));
+}
+
+/// The entry's shape, whose size in bytes is what its range holds.
+Shape shape_of(const Entry& entry, const std::string& path) {
   if (entry.shape.size() > static_cast<std::size_t>(Shape::max_rank)) {
     throw damaged_tensors(path, fmt::format("tensor '{}' has {} dimensions, at most {} are supported", entry.name,
                                             entry.shape.size(), Shape::max_rank));
@@ -150,7 +166,7 @@ TensorType type_of(const Entry& entry, const std::string& path) {
   if (entry.offsets.size() != 2 || entry.offsets[0] > entry.offsets[1]) {
     throw damaged_tensors(path, fmt::format("tensor '{}' has no valid data_offsets", entry.name));
   }
-  std::uint64_t num_bytes = size_of(known->type);
+  std::uint64_t num_bytes = element_bytes_of(entry, path);
   std::vector<std::int64_t> dims;
   for (const std::uint64_t dim : entry.shape) {
     if (dim > (std::uint64_t{1} << 60) || __builtin_mul_overflow(num_bytes, dim, &num_bytes)) {
@@ -162,7 +178,7 @@ TensorType type_of(const Entry& entry, const std::string& path) {
     throw damaged_tensors(path, fmt::format("tensor '{}' needs {} bytes, its data_offsets span {}", entry.name,
                                             num_bytes, entry.offsets[1] - entry.offsets[0]));
   }
-  return {known->type, Shape(std::span<const std::int64_t>(dims))};
+  return Shape(std::span<const std::int64_t>(dims));
 }
 
 }  // namespace
@@ -243,7 +259,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(s
   const std::uint64_t data_bytes = file_bytes - 8 - header_bytes;
   std::uint64_t covered = 0;
   for (const Entry& entry : handler.entries) {
-    const TensorType type = type_of(entry, path);
+    const Shape shape = shape_of(entry, path);
     if (entry.offsets[0] != covered) {
       throw damaged_tensors(path, fmt::format("tensor '{}' begins at byte {} of the data where {} was expected: {}",
                                               entry.name, entry.offsets[0], covered,
@@ -254,8 +270,13 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(s
       throw damaged_tensors(path, fmt::format("it is cut off: tensor '{}' ends at byte {} of the data, which has {}",
                                               entry.name, covered, data_bytes));
     }
+    const std::optional<DType> type = dtype_of(entry);
+    if (!type) {
+      foreign_.push_back({entry.name, entry.dtype, shape});
+      continue;
+    }
     positions_.emplace(entry.name, tensors_.size());
-    tensors_.push_back({entry.name, type});
+    tensors_.push_back({entry.name, {*type, shape}});
     offsets_.push_back(8 + header_bytes + entry.offsets[0]);
   }
   if (covered != data_bytes) {

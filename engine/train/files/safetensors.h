@@ -19,6 +19,13 @@ struct NamedTensor {
   TensorType type;
 };
 
+/// A tensor of a type that files may have and trainer computes nothing with: it can be passed over, not read.
+struct ForeignTensor {
+  std::string name;
+  std::string dtype;  ///< as the format calls it: "BOOL"
+  Shape shape;
+};
+
 /// Writes a safetensors file tensor by tensor, and each in pieces, so that little of it is ever in host memory.
 /// Layout: u64 header length, JSON header padded with spaces to 8 bytes, then the tensors in the order given, without
 /// gaps (github.com/huggingface/safetensors). Throws DataError, with the path, where the file cannot be written.
@@ -50,9 +57,9 @@ class SafetensorsWriter {
 };
 
 /// A safetensors file open for reading. The header is checked whole before any tensor is read: at most 100 MB; known
-/// dtypes; at most Shape::max_rank dimensions; sizes that agree with shapes; ranges that cover the data exactly,
-/// without holes, overlaps or duplicates. Nothing is allocated by what a header claims before it is checked.
-/// Throws DataError that names the file and what is wrong.
+/// dtypes, foreign ones included; at most Shape::max_rank dimensions; sizes that agree with shapes; ranges that cover
+/// the data exactly, without holes, overlaps or duplicates. Nothing is allocated by what a header claims before it is
+/// checked. Throws DataError that names the file and what is wrong.
 class SafetensorsFile {
  public:
   static constexpr std::uint64_t max_header_bytes = 100'000'000;
@@ -62,6 +69,7 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   /// In the order of the data.
   std::span<const NamedTensor> tensors() const { return tensors_; }
+  std::span<const ForeignTensor> foreign() const { return foreign_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Position in tensors(), or -1.
   std::ptrdiff_t find(std::string_view name) const;
@@ -77,6 +85,7 @@ class SafetensorsFile {
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::vector<NamedTensor> tensors_;
+  std::vector<ForeignTensor> foreign_;
   std::vector<std::uint64_t> offsets_;  ///< from the start of the file
   std::map<std::string, std::size_t, std::less<>> positions_;
   std::map<std::string, std::string> metadata_;

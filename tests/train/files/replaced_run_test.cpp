@@ -131,11 +131,11 @@ TEST_CASE("What replaces a run is looked at before that one moves, and may be it
   second.options.overwrite = true;
   for (const std::string& weights : {std::string("typo.safetensors"), output + "/config.yaml", other_weights(folder)}) {
     INFO(weights);
-    second.options.initial_weights = weights;
+    second.experiment.weights.file = weights;
     CHECK(refusal_of_run(second) != "accepted");
     CHECK((files_below(output) == before));
   }
-  second.options.initial_weights = checkpoint_file(output, 3, "model.safetensors");
+  second.experiment.weights.file = checkpoint_file(output, 3, "model.safetensors");
   REQUIRE(second() == RunStatus::done);
   CHECK(RunDirectory(output).checkpoint_steps() == std::vector<std::int64_t>{0});
   CHECK(file_bytes(checkpoint_file(output, 0, "model.safetensors")) ==
@@ -199,7 +199,7 @@ TEST_CASE("What a run is to replace or go on from is settled while no other run 
 TEST_CASE("A run that is refused leaves no folders") {
   const OutputFolder folder;
   TestRun run(small_experiment, folder.path("a") + "/b/run");
-  run.options.initial_weights = "typo.safetensors";
+  run.experiment.weights.file = "typo.safetensors";
   CHECK(refusal_of_run(run) != "accepted");
   CHECK_FALSE(fs::exists(folder.path("a")));
 }

@@ -131,6 +131,26 @@ TEST_CASE("Every damaged safetensors file is refused with its reason") {
   CHECK_THAT(refusal_of_file(folder.path()), Contains(folder.path()));
 }
 
+TEST_CASE("Tensors of types that trainer has not are listed apart, and what lies behind them is found") {
+  const OutputFolder folder;
+  const std::string path = folder.path("a.safetensors");
+  write_bytes(path, file_of(R"({"mask":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]},)"
+                            R"("w":{"dtype":"U8","shape":[3],"data_offsets":[4,7]}})",
+                            "\1\1\1\1abc"));
+  const SafetensorsFile file(path);
+  REQUIRE(file.foreign().size() == 1);
+  CHECK(file.foreign()[0].name == "mask");
+  CHECK(file.foreign()[0].dtype == "BOOL");
+  CHECK(file.foreign()[0].shape == Shape{2, 2});
+  CHECK(file.find("mask") == -1);
+  REQUIRE(file.find("w") == 0);
+  std::string bytes(3, ' ');
+  file.read(0, bytes.data());
+  CHECK(bytes == "abc");
+  write_bytes(path, file_of(R"({"mask":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,3]}})", "\1\1\1"));
+  CHECK_THAT(refusal_of_file(path), Contains("needs 4 bytes"));
+}
+
 TEST_CASE("A safetensors file cut anywhere is refused") {
   const std::string whole = file_of(R"({"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", "abc");
   const OutputFolder folder;

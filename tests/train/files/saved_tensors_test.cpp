@@ -13,6 +13,7 @@
 #include "engine/plan/make_allocator.h"
 #include "engine/program/compile.h"
 #include "engine/train/files/checkpoint.h"
+#include "engine/train/files/weights_loading.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/parameter_init.h"
 #include "tests/whole_runs/training_fixture.h"
@@ -164,7 +165,9 @@ TEST_CASE("Weights of convolutions have channels last on the device, and start a
   // Another seed's weights, replaced by the file's.
   overrides.push_back("seed=6");
   LoadedProgram other(overrides);
-  load_weights(SafetensorsFile(checkpoint + "/model.safetensors"), *other.executor);
+  const WeightFiles weights(checkpoint + "/model.safetensors");
+  PieceMemory memory(1);  // too little, so that it takes its own
+  load_weights(match_weights({}, weights, other.executor->program()), weights, *other.executor, memory);
   for (const BufferId buffer : loaded.program.parameter_buffers)
     CHECK((other.on_device(buffer) == loaded.on_device(buffer)));
 }
