@@ -38,6 +38,16 @@ def pair(value):
     return tuple(value) if isinstance(value, list) else value
 
 
+def make_pad(arguments):
+    size = arguments["size"]
+    top, bottom, left, right = [size] * 4 if isinstance(size, int) else size if len(size) == 4 else [
+        size[0], size[0], size[1], size[1]]
+    sides = (left, right, top, bottom)
+    if arguments["mode"] == "zeros":
+        return nn.ConstantPad2d(sides, arguments["value"])
+    return nn.ReflectionPad2d(sides) if arguments["mode"] == "reflect" else nn.ReplicationPad2d(sides)
+
+
 def make_layer(kind, arguments, shape):
     """The module; `shape` is that of its input, from which PyTorch's modules want the sizes that trainer infers."""
     if kind == "linear":
@@ -52,6 +62,10 @@ def make_layer(kind, arguments, shape):
         return nn.GroupNorm(arguments["groups"], shape[1], eps=arguments["eps"], affine=arguments["affine"])
     if kind == "instancenorm2d":
         return nn.InstanceNorm2d(shape[1], eps=arguments["eps"], affine=arguments["affine"])
+    if kind == "conv_transpose2d":
+        return nn.ConvTranspose2d(shape[1], arguments["out"], pair(arguments["kernel"]), pair(arguments.get("stride", 1)),
+                                  pair(arguments.get("padding", 0)), pair(arguments.get("output_padding", 0)),
+                                  arguments.get("groups", 1), arguments.get("bias", True), pair(arguments.get("dilation", 1)))
     if kind == "batchnorm2d":
         return nn.BatchNorm2d(shape[1], eps=arguments["eps"], affine=arguments["affine"])
     if kind == "layernorm":
@@ -61,21 +75,19 @@ def make_layer(kind, arguments, shape):
     if kind == "dropout":
         return NativeDropout(arguments["p"])
     if kind == "maxpool2d":
-        return nn.MaxPool2d(pair(arguments["kernel"]), pair(arguments["stride"]), pair(arguments["padding"]))
+        return nn.MaxPool2d(pair(arguments["kernel"]), pair(arguments["stride"]), pair(arguments["padding"]),
+                            ceil_mode=arguments.get("ceil_mode", False))
     if kind == "avgpool2d":
         return nn.AvgPool2d(pair(arguments["kernel"]), pair(arguments["stride"]), pair(arguments["padding"]),
-                            count_include_pad=arguments["count_include_pad"])
-    if kind == "conv_transpose2d":
-        return nn.ConvTranspose2d(shape[1], arguments["out"], pair(arguments["kernel"]), pair(arguments.get("stride", 1)),
-                                  pair(arguments.get("padding", 0)), pair(arguments.get("output_padding", 0)),
-                                  arguments.get("groups", 1), arguments.get("bias", True), pair(arguments.get("dilation", 1)))
-    if kind == "upsample":
-        aligned = arguments.get("align_corners", False) if arguments.get("mode") == "bilinear" else None
-        size, scale = arguments.get("size"), arguments.get("scale")
-        return nn.Upsample(pair(size) if size else None, None if size else pair(scale), arguments.get("mode", "nearest"),
-                           aligned)
+                            ceil_mode=arguments.get("ceil_mode", False), count_include_pad=arguments["count_include_pad"])
     if kind == "adaptive_avgpool2d":
         return nn.AdaptiveAvgPool2d(pair(arguments["size"]))
+    if kind == "upsample":
+        options = {"align_corners": arguments.get("align_corners", False)} if arguments.get("mode") == "bilinear" else {}
+        return nn.Upsample(pair(arguments.get("size")), pair(arguments.get("scale")), arguments.get("mode", "nearest"),
+                           **options)
+    if kind == "pad":
+        return make_pad(arguments)
     if kind == "leaky_relu":
         return nn.LeakyReLU(arguments.get("slope", 0.01))
     if kind == "prelu":

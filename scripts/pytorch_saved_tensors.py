@@ -100,6 +100,8 @@ RULES = {
     "maxpool2d": Rule("max_pool2d_with_indices", ("self", "result1")),
     # self: avg_pool2d_backward(grad, self, …)
     "avgpool2d": Rule("avg_pool2d", ("self",)),
+    # self: reflection_pad2d_backward_symint(grad, self, padding); replication_pad2d alike
+    "pad by itself": Rule("reflection_pad2d", ("self",)),
     # self: mean_backward(grad, self.sym_sizes(), …): adaptive_avg_pool2d to 1×1 runs as a mean, which keeps sizes only
     "global_avgpool": Rule("mean.dim", ()),
     # self: _adaptive_avg_pool2d_backward(grad, self)
@@ -168,7 +170,11 @@ def window_shape(x, arguments, channels):
         raise NotWrittenDown(f"an image layer over a value of shape {x.shape}")
     kernel, stride, padding = (pair(arguments[name]) for name in ("kernel", "stride", "padding"))
     dilation = pair(arguments.get("dilation", 1))
-    size = [(x.shape[2 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
+    steps = [x.shape[2 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1 for i in (0, 1)]
+    size = [steps[i] // stride[i] + 1 for i in (0, 1)]
+    if arguments.get("ceil_mode"):  # one more where it begins inside the image or the padding before it
+        size = [n + (steps[i] % stride[i] != 0 and n * stride[i] < x.shape[2 + i] + padding[i])
+                for i, n in enumerate(size)]
     return (x.shape[0], channels, *size)
 
 
@@ -272,6 +278,22 @@ def avgpool2d(tape, path, arguments, x):
     return y
 
 
+def image_of(x, height, width):
+    if len(x.shape) != 4:
+        raise NotWrittenDown(f"an image layer over a value of shape {x.shape}")
+    return (*x.shape[:2], height, width)
+
+
+def pad(tape, path, arguments, x):
+    size = arguments["size"]
+    top, bottom, left, right = ([size] * 4 if not isinstance(size, list) else
+                                [size[0], size[0], size[1], size[1]] if len(size) == 2 else size)
+    y = tape.value(image_of(x, x.shape[2] + top + bottom, x.shape[3] + left + right), x.needs_gradient, made_from=[x])
+    if x.needs_gradient:
+        tape.record(path, "pad" if arguments["mode"] == "zeros" else "pad by itself", self=x)
+    return y
+
+
 def global_avgpool(tape, path, _, x):
     y = tape.value(x.shape[:2], x.needs_gradient, made_from=[x])
     tape.record(path, "global_avgpool")
@@ -365,7 +387,7 @@ LAYERS = {"linear": linear, "conv2d": conv2d, "batchnorm2d": batchnorm, "batchno
           **{name: activation(name) for name in ("relu", "gelu", "silu", "tanh", "sigmoid", "relu6", "hardswish", "hardsigmoid", "leaky_relu")},
           "dropout": dropout, "maxpool2d": maxpool2d, "avgpool2d": avgpool2d, "global_avgpool": global_avgpool,
           "flatten": flatten, "residual": residual, "sequential": sequential, "repeat": repeat, "prelu": prelu,
-          "conv_transpose2d": conv_transpose2d, "upsample": upsample, "adaptive_avgpool2d": adaptive_avgpool2d}
+          "conv_transpose2d": conv_transpose2d, "upsample": upsample, "adaptive_avgpool2d": adaptive_avgpool2d, "pad": pad}
 LAYERS_OF_SEVERAL = {"add": add, "multiply": multiply, "concat": concat}
 
 

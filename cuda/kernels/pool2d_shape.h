@@ -22,8 +22,8 @@ inline constexpr std::int64_t most_pool_packs = 0x7FFFFFFF;
 
 /// Calls function(first, count) for ranges of the images, together all of them: as few as leave none with more than
 /// `most_packs` packs of n channels in x or y, or with one image where that alone has more.
-template <typename Function>
-void for_each_image_range(const Pool2dShape& shape, int n, std::int64_t most_packs, Function&& function) {
+template <typename Shape, typename Function>
+void for_each_image_range(const Shape& shape, int n, std::int64_t most_packs, Function&& function) {
   const std::int64_t pixels = std::max(shape.x[0] * shape.x[1], shape.y[0] * shape.y[1]);
   const std::int64_t most_images =
       std::max<std::int64_t>(1, most_packs / std::max<std::int64_t>(1, pixels * shape.channels / n));

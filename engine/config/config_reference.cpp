@@ -69,6 +69,8 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "[28, 28, 1]";
     case ValueKind::pair:
       return "[3, 3]";
+    case ValueKind::sides:
+      return "[0, 1, 0, 1]";
     case ValueKind::choice:
       return rule.choices.back().name;
     case ValueKind::boolean:

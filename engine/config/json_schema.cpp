@@ -78,6 +78,8 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {numeric(rule, "integer"), {{"type", "string"}, {"pattern", "^[0-9]+(ep)?$"}}};
     case ValueKind::pair:
       return {numeric(rule, "integer"), list_of(numeric(rule, "integer"), 2)};
+    case ValueKind::sides:
+      return {numeric(rule, "integer"), list_of(numeric(rule, "integer"), 2), list_of(numeric(rule, "integer"), 4)};
     case ValueKind::integers:
       return {list_of(numeric(rule, "integer"), rule.num_elements)};
     case ValueKind::numbers: {

@@ -71,8 +71,11 @@ class LayerReader {
 
  private:
   bool read_layer(const Node& node, const std::string& key, LayerSpec& layer) {
-    if (node.kind == NodeKind::scalar)
-      return start(node.text, node.mark, layer) && check_required(layer, node.mark, {});
+    if (node.kind == NodeKind::scalar) {
+      if (!start(node.text, node.mark, layer) || !check_required(layer, node.mark, {})) return false;
+      check_layer(layer, node, node.mark);
+      return true;
+    }
     if (node.kind != NodeKind::map || node.entries.empty()) {
       sources_.report(node.mark, fmt::format("'{}' is not a layer", key),
                       "a name, such as relu, or a name with keys, such as linear: {out: 10}");
@@ -264,15 +267,41 @@ class LayerReader {
                         "fewer times");
       }
     }
-    if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec); conv != nullptr && conv->out % conv->groups != 0) {
-      sources_.report(mark_of("groups"),
-                      fmt::format("{} groups do not divide {} output channels", conv->groups, conv->out),
-                      "a divisor of 'out'");
+    if (const auto* conv = std::get_if<Conv2dSpec>(&layer.spec))
+      check_groups(conv->groups, conv->out, mark_of("groups"));
+    if (const auto* conv = std::get_if<ConvTranspose2dSpec>(&layer.spec)) {
+      check_groups(conv->groups, conv->out, mark_of("groups"));
+      if (conv->output_padding[0] >= conv->stride[0] || conv->output_padding[1] >= conv->stride[1])
+        sources_.report(mark_of("output_padding"), "'output_padding' is not below 'stride'",
+                        fmt::format("at most {}", std::min(conv->stride[0], conv->stride[1]) - 1));
+    }
+    if (const auto* upsample = std::get_if<UpsampleSpec>(&layer.spec)) check_upsample(*upsample, mark_of, kind_mark);
+    if (const auto* pad = std::get_if<PadSpec>(&layer.spec); pad != nullptr && pad->mode != PadMode::zeros) {
+      if (pad->value != 0)
+        sources_.report(mark_of("value"), "'value' is for 'mode: zeros'", "no 'value', or 'mode: zeros'");
     }
     if (const auto* pool = std::get_if<MaxPool2dSpec>(&layer.spec))
       check_padding(pool->kernel, pool->padding, mark_of("padding"));
     if (const auto* pool = std::get_if<AvgPool2dSpec>(&layer.spec))
       check_padding(pool->kernel, pool->padding, mark_of("padding"));
+  }
+
+  template <typename MarkOf>
+  void check_upsample(const UpsampleSpec& upsample, const MarkOf& mark_of, const Mark& kind_mark) {
+    const std::string_view expectation = "one of scale, such as 2, and size, such as [64, 64]";
+    if (upsample.scale && upsample.size)
+      sources_.report(mark_of("size"), "'upsample' has both 'scale' and 'size'", std::string(expectation));
+    if (!upsample.scale && !upsample.size)
+      sources_.report(kind_mark, "'upsample' needs 'scale' or 'size'", std::string(expectation));
+    if (upsample.align_corners && upsample.mode == Interpolation::nearest)
+      sources_.report(mark_of("align_corners"), "'align_corners' is for 'mode: bilinear'",
+                      "'mode: bilinear', or no 'align_corners'");
+  }
+
+  void check_groups(std::int64_t groups, std::int64_t out, const Mark& mark) {
+    if (out % groups != 0)
+      sources_.report(mark, fmt::format("{} groups do not divide {} output channels", groups, out),
+                      "a divisor of 'out'");
   }
 
   void check_padding(const Pair& kernel, const Pair& padding, const Mark& mark) {
@@ -358,8 +387,26 @@ std::string suggest_layer(const std::string& name, bool of_features) {
                                                                         {"avgpooling2d", "avgpool2d"},
                                                                         {"gap", "global_avgpool"},
                                                                         {"globalavgpool2d", "global_avgpool"},
-                                                                        {"adaptiveavgpool2d", "global_avgpool"},
-                                                                        {"globalavgpool", "global_avgpool"}};
+                                                                        {"adaptiveavgpool2d", "adaptive_avgpool2d"},
+                                                                        {"convtranspose2d", "conv_transpose2d"},
+{"convtranspose", "conv_transpose2d"},
+{"conv2dtranspose", "conv_transpose2d"},
+{"deconv2d", "conv_transpose2d"},
+{"deconv", "conv_transpose2d"},
+{"deconvolution", "conv_transpose2d"},
+{"depthwiseconv2d", "conv2d"},
+{"adaptiveavgpool", "adaptive_avgpool2d"},
+{"interpolate", "upsample"},
+{"resize", "upsample"},
+{"upsampling2d", "upsample"},
+{"upsamplingnearest2d", "upsample"},
+{"upsamplingbilinear2d", "upsample"},
+{"zeropad2d", "pad"},
+{"zeropadding2d", "pad"},
+{"constantpad2d", "pad"},
+{"reflectionpad2d", "pad"},
+{"replicationpad2d", "pad"},
+{"globalavgpool", "global_avgpool"}};
   if (lower == "bn" || lower == "batchnorm") return of_features ? "batchnorm1d" : "batchnorm2d";
   for (const auto& [word, kind] : synonyms) {
     if (lower == word) return std::string(kind);

@@ -27,7 +27,16 @@ enum class Initialization : std::uint8_t {
 enum class Activation : std::uint8_t { relu, gelu, silu, tanh, sigmoid, leaky_relu, relu6, hardswish, hardsigmoid };
 enum class GeluApproximation : std::uint8_t { none, tanh };
 
-using Pair = std::array<std::int64_t, 2>;  ///< (height, width)
+enum class Interpolation : std::uint8_t { nearest, bilinear };
+/// What stands in the border of a padded image.
+enum class PadMode : std::uint8_t {
+  zeros,      ///< one number
+  reflect,    ///< the image mirrored at its first and last pixels, which are not repeated
+  replicate,  ///< its first and last pixels
+};
+
+using Pair = std::array<std::int64_t, 2>;   ///< (height, width)
+using Sides = std::array<std::int64_t, 4>;  ///< (top, bottom, left, right)
 
 struct LinearSpec {
   std::int64_t out = 0;
@@ -39,6 +48,17 @@ struct Conv2dSpec {
   Pair kernel{1, 1};
   Pair stride{1, 1};
   Pair padding{0, 0};
+  Pair dilation{1, 1};
+  std::int64_t groups = 1;
+  bool bias = true;
+  std::optional<Initialization> init;
+};
+struct ConvTranspose2dSpec {
+  std::int64_t out = 0;
+  Pair kernel{1, 1};
+  Pair stride{1, 1};
+  Pair padding{0, 0};
+  Pair output_padding{0, 0};
   Pair dilation{1, 1};
   std::int64_t groups = 1;
   bool bias = true;
@@ -76,12 +96,29 @@ struct MaxPool2dSpec {
   Pair kernel{2, 2};
   Pair stride{2, 2};  ///< the kernel where not given
   Pair padding{0, 0};
+  bool ceil_mode = false;
 };
 struct AvgPool2dSpec {
   Pair kernel{2, 2};
   Pair stride{2, 2};
   Pair padding{0, 0};
+  bool ceil_mode = false;
   bool count_include_pad = true;
+};
+struct AdaptiveAvgPool2dSpec {
+  Pair size{1, 1};  ///< of its output
+};
+/// One of scale and size is given.
+struct UpsampleSpec {
+  std::optional<Pair> scale;
+  std::optional<Pair> size;
+  Interpolation mode = Interpolation::nearest;
+  bool align_corners = false;  ///< bilinear only
+};
+struct PadSpec {
+  Sides size{0, 0, 0, 0};
+  PadMode mode = PadMode::zeros;
+  double value = 0;  ///< zeros only
 };
 struct GlobalAvgPoolSpec {};
 struct FlattenSpec {};
@@ -111,9 +148,11 @@ struct RepeatSpec {
   std::vector<LayerSpec> layers;
 };
 
-using LayerVariant = std::variant<LinearSpec, Conv2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec, ActivationSpec,
-                                  MaxPool2dSpec, AvgPool2dSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
-                                  AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+using LayerVariant =
+    std::variant<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec,
+                 ActivationSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec,
+                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec, AddSpec, MultiplySpec, ConcatSpec, ResidualSpec,
+                 SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string_view>
 
+#include "engine/cpu/depthwise_weights.h"
 #include "engine/cpu/dnnl_call.h"
 #include "engine/cpu/dnnl_exceptions.h"
 #include "engine/cpu/kernels.h"
@@ -239,6 +240,13 @@ ConvolutionPlan plan_of(const Op& op, const dnnl::engine& engine) {
   return *std::move(direct);
 }
 
+/// Whether oneDNN has no kernel for single channels where that matters: Note [Gradients of depthwise weights] in
+/// engine/cpu/depthwise_weights.h.
+bool takes_own_kernel(const Op& op, const ConvolutionPlan& plan) {
+  return is_depthwise_weight_gradient(op) &&
+         std::string_view(plan.description.impl_info_str()).find("_dw") == std::string_view::npos;
+}
+
 /// A convolution of any direction, reorders included.
 class ConvolutionKernel final : public CpuKernel {
  public:
@@ -326,7 +334,9 @@ class ConvolutionKernel final : public CpuKernel {
 std::unique_ptr<CpuKernel> make_convolution_kernel(const Op& op, const CpuContext& context) {
   return translating_dnnl_exceptions([&]() -> std::unique_ptr<CpuKernel> {
     const dnnl::engine engine(context.engine, true);
-    return std::make_unique<ConvolutionKernel>(op, plan_of(op, engine), context, engine);
+    const ConvolutionPlan plan = plan_of(op, engine);
+    if (takes_own_kernel(op, plan)) return make_depthwise_weights_kernel(op, context);
+    return std::make_unique<ConvolutionKernel>(op, plan, context, engine);
   });
 }
 
@@ -337,7 +347,10 @@ std::optional<Cut> cut_conv2d_backward_input(const Op& op) { return cut_input_gr
 std::optional<Cut> cut_conv2d_backward_weight(const Op& op) { return cut_weight_gradient(op, op.inputs[0].shape[0]); }
 
 std::int64_t conv2d_workspace_bytes(const Op& op, CpuContext& context) {
-  return translating_dnnl_exceptions([&] { return plan_of(op, dnnl::engine(context.engine, true)).workspace_bytes(); });
+  return translating_dnnl_exceptions([&] {
+    const ConvolutionPlan plan = plan_of(op, dnnl::engine(context.engine, true));
+    return takes_own_kernel(op, plan) ? depthwise_weights_workspace_bytes(op) : plan.workspace_bytes();
+  });
 }
 
 std::unique_ptr<CpuKernel> make_conv2d_kernel(const Op& op, CpuContext& context) {

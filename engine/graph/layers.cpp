@@ -31,7 +31,7 @@ Parameter constant_parameter(TensorType type, Parameter::Start start, bool train
   return parameter;
 }
 
-/// Adds the weight and, where the op takes one, the bias of linear or conv2d, and applies the op.
+/// Adds the weight and, where the op takes one, the bias of linear or a convolution, and applies the op.
 ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan_in, std::int64_t fan_out,
                        Initialization init, FileOrder file_order) {
   using Start = Parameter::Start;
@@ -76,6 +76,24 @@ struct LeafTranslation {
                                         .workspace_limit = builder.workspace_limit()});
     const Shape& weight = op.inputs[1].shape;
     checked_bytes(op.inputs[1]);
+    const std::int64_t window = weight[1] * weight[2];
+    const std::int64_t fan_in = weight[3] * window;
+    return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
+                          spec.init.value_or(builder.default_init()), FileOrder::channels_second);
+  }
+  ValueId operator()(const ConvTranspose2dSpec& spec) const {
+    Op op = conv_transpose2d_op(builder.type(x), {.out = spec.out,
+                                                  .kernel = spec.kernel,
+                                                  .stride = spec.stride,
+                                                  .padding = spec.padding,
+                                                  .output_padding = spec.output_padding,
+                                                  .dilation = spec.dilation,
+                                                  .groups = spec.groups,
+                                                  .bias = spec.bias,
+                                                  .workspace_limit = builder.workspace_limit()});
+    const Shape& weight = op.inputs[1].shape;
+    checked_bytes(op.inputs[1]);
+    // PyTorch counts both by the weight's own axes, the other way round than a convolution of these channels.
     const std::int64_t window = weight[1] * weight[2];
     const std::int64_t fan_in = weight[3] * window;
     return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
@@ -145,16 +163,31 @@ struct LeafTranslation {
     return builder.apply(std::move(op), {x, builder.add_parameter("weight", std::move(weight))})[0];
   }
   ValueId operator()(const MaxPool2dSpec& spec) const {
-    const Pool2dAttributes attributes{
-        .kernel = spec.kernel, .stride = spec.stride, .padding = spec.padding, .keep_indices = builder.training()};
+    const Pool2dAttributes attributes{.kernel = spec.kernel,
+                                      .stride = spec.stride,
+                                      .padding = spec.padding,
+                                      .ceil_mode = spec.ceil_mode,
+                                      .keep_indices = builder.training()};
     return builder.apply(maxpool2d_op(builder.type(x), attributes), {x}, {"indices"})[0];
   }
   ValueId operator()(const AvgPool2dSpec& spec) const {
     const Pool2dAttributes attributes{.kernel = spec.kernel,
                                       .stride = spec.stride,
                                       .padding = spec.padding,
+                                      .ceil_mode = spec.ceil_mode,
                                       .count_include_pad = spec.count_include_pad};
     return builder.apply(avgpool2d_op(builder.type(x), attributes), {x})[0];
+  }
+  ValueId operator()(const AdaptiveAvgPool2dSpec& spec) const {
+    return builder.apply(adaptive_avgpool2d_op(builder.type(x), spec.size), {x})[0];
+  }
+  ValueId operator()(const UpsampleSpec& spec) const {
+    const UpsampleAttributes attributes{
+        .mode = spec.mode, .align_corners = spec.align_corners, .scale = spec.scale.value_or(Pair{0, 0})};
+    return builder.apply(upsample_op(builder.type(x), attributes, spec.size.value_or(Pair{0, 0})), {x})[0];
+  }
+  ValueId operator()(const PadSpec& spec) const {
+    return builder.apply(pad_op(builder.type(x), {.size = spec.size, .mode = spec.mode, .value = spec.value}), {x})[0];
   }
   ValueId operator()(const GlobalAvgPoolSpec&) const {
     return builder.apply(global_avgpool_op(builder.type(x)), {x})[0];

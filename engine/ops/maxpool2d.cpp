@@ -19,7 +19,11 @@ Shape pooled_shape(const Shape& x, const Pool2dAttributes& attributes) {
                                    attributes.padding[0], attributes.padding[1], attributes.kernel[0],
                                    attributes.kernel[1]));
     }
-    y[1 + axis] = (padded - attributes.kernel[axis]) / attributes.stride[axis] + 1;
+    const std::int64_t stride = attributes.stride[axis];
+    const std::int64_t steps = padded - attributes.kernel[axis];
+    y[1 + axis] = steps / stride + 1;
+    const bool has_rest = attributes.ceil_mode && steps % stride != 0;
+    if (has_rest && y[1 + axis] * stride < x[1 + axis] + attributes.padding[axis]) ++y[1 + axis];
   }
   return y;
 }

@@ -4,6 +4,7 @@
 
 #include "engine/errors.h"
 #include "engine/ops/activation.h"
+#include "engine/ops/adaptive_avgpool2d.h"
 #include "engine/ops/add.h"
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
@@ -12,6 +13,7 @@
 #include "engine/ops/concat.h"
 #include "engine/ops/confusion_matrix.h"
 #include "engine/ops/conv2d.h"
+#include "engine/ops/conv_transpose2d.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dice.h"
 #include "engine/ops/dropout.h"
@@ -34,6 +36,8 @@
 #include "engine/ops/placed.h"
 #include "engine/ops/prelu.h"
 #include "engine/ops/smooth_l1.h"
+#include "engine/ops/pad.h"
+#include "engine/ops/upsample.h"
 
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
 /// does not link; engine/ops/<file>.cpp defines each op's OpDefinition; tests/op_cases has cases for each line and
@@ -44,6 +48,8 @@
   X(linear, LinearAttributes)                                         \
   X(linear_backward_input, LinearAttributes)                          \
   X(linear_backward_weight, LinearAttributes)                         \
+  X(conv_transpose2d, Conv2dAttributes)                               \
+  X(conv_transpose2d_backward_weight, Conv2dAttributes)               \
   X(conv2d, Conv2dAttributes)                                         \
   X(conv2d_backward_input, Conv2dAttributes)                          \
   X(conv2d_backward_weight, Conv2dAttributes)                         \
@@ -64,6 +70,12 @@
   X(maxpool2d_backward, Pool2dAttributes)                             \
   X(avgpool2d, Pool2dAttributes)                                      \
   X(avgpool2d_backward, Pool2dAttributes)                             \
+  X(adaptive_avgpool2d, std::monostate)                               \
+  X(adaptive_avgpool2d_backward, std::monostate)                      \
+  X(upsample, UpsampleAttributes)                                     \
+  X(upsample_backward, UpsampleAttributes)                            \
+  X(pad, PadAttributes)                                               \
+  X(pad_backward, PadAttributes)                                      \
   X(global_avgpool, std::monostate)                                   \
   X(global_avgpool_backward, std::monostate)                          \
   X(flatten, std::monostate)                                          \
@@ -105,7 +117,7 @@ namespace trainer {
 
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
-                 LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, DropoutAttributes,
+                 LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes,
                  AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
                  LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes,
                  GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,

@@ -1,5 +1,7 @@
 #include "engine/train/training_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>

@@ -12,6 +12,13 @@ def window_out(size, kernel, stride, padding, dilation=1):
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
+def pooled_out(size, kernel, stride, padding, ceil_mode):
+    floor = window_out(size, kernel, stride, padding)
+    has_rest = ceil_mode and (size + 2 * padding - kernel) % stride != 0
+    # The last window begins inside the image or the padding before it.
+    return floor + 1 if has_rest and floor * stride < size + padding else floor
+
+
 def pair(value):
     return list(value) if isinstance(value, (list, tuple)) else [value, value]
 
@@ -75,13 +82,40 @@ class NetworkMaker:
             return {"conv2d": arguments}, [*sizes, outputs]
         return {"conv2d": {"out": out or 4, "kernel": 1}}, [height, width, out or 4]
 
+    def conv_transpose2d(self, shape):
+        random = self.random
+        for _ in range(50):
+            groups = random.choice([g for g in (1, 1, 2, 3) if shape[2] % g == 0])
+            outputs = groups * random.randint(1, max(1, MOST_CHANNELS // groups))
+            kernel, stride, padding = maybe_pair(random, 1, 4), maybe_pair(random, 1, 2), maybe_pair(random, 0, 2)
+            dilation = maybe_pair(random, 1, 2) if random.random() < 0.3 else 1
+            more = [random.randint(0, s - 1) for s in pair(stride)]
+            sizes = [(size - 1) * s - 2 * p + d * (k - 1) + m + 1 for size, k, s, p, d, m in
+                     zip(shape[:2], pair(kernel), pair(stride), pair(padding), pair(dilation), more)]
+            if min(sizes) < 1 or max(sizes) > 20:
+                continue
+            arguments = {"out": outputs, "kernel": kernel}
+            for name, value, plain in (("stride", stride, 1), ("padding", padding, 0), ("output_padding", more, [0, 0]),
+                                       ("dilation", dilation, 1), ("groups", groups, 1)):
+                if value != plain:
+                    arguments[name] = value
+                    self.note(f"conv_transpose2d {name}")
+            if random.random() < 0.4:
+                arguments["bias"] = False
+                self.note("conv_transpose2d without bias")
+            self.note("conv_transpose2d")
+            return {"conv_transpose2d": arguments}, [*sizes, outputs]
+        return {"conv_transpose2d": {"out": 4, "kernel": 1}}, [*shape[:2], 4]
+
     def pool(self, shape, kind):
         random = self.random
         for _ in range(50):
             kernel = maybe_pair(random, 1, 3)
             stride = maybe_pair(random, 1, 3)
             padding = [random.randint(0, k // 2) for k in pair(kernel)]
-            sizes = [window_out(size, k, s, p) for size, k, s, p in zip(shape[:2], pair(kernel), pair(stride), padding)]
+            ceil_mode = random.random() < 0.3
+            sizes = [pooled_out(size, k, s, p, ceil_mode) for size, k, s, p in
+                     zip(shape[:2], pair(kernel), pair(stride), padding)]
             # PyTorch, too, wants every window to begin inside the image or its padding.
             if min(sizes) < 1:
                 continue
@@ -90,12 +124,15 @@ class NetworkMaker:
                 arguments["stride"] = stride
                 self.note(f"{kind} stride")
             else:
-                sizes = [window_out(size, k, k, p) for size, k, p in zip(shape[:2], pair(kernel), padding)]
+                sizes = [pooled_out(size, k, k, p, ceil_mode) for size, k, p in zip(shape[:2], pair(kernel), padding)]
                 if min(sizes) < 1:
                     continue
             if padding != [0, 0]:
                 arguments["padding"] = padding
                 self.note(f"{kind} padding")
+            if ceil_mode:
+                arguments["ceil_mode"] = True
+                self.note(f"{kind} ceil_mode")
             if kind == "avgpool2d" and random.random() < 0.5:
                 arguments["count_include_pad"] = random.random() < 0.5
                 self.note("avgpool2d count_include_pad")
@@ -119,6 +156,46 @@ class NetworkMaker:
             return layer
         layer = self.norm("groupnorm")
         return {"groupnorm": {"groups": self.random.choice(groups), **(layer if isinstance(layer, dict) else {}).get("groupnorm", {})}}
+
+    def adaptive_avgpool2d(self, shape):
+        size = maybe_pair(self.random, 1, 6)
+        self.note("adaptive_avgpool2d")
+        return {"adaptive_avgpool2d": {"size": size}}, [*pair(size), shape[2]]
+
+    def upsample(self, shape):
+        random = self.random
+        self.note("upsample")
+        arguments = {}
+        if random.random() < 0.6:
+            arguments["mode"] = random.choice(["nearest", "bilinear"])
+            self.note(f"upsample {arguments['mode']}")
+        if arguments.get("mode") == "bilinear" and random.random() < 0.4:
+            arguments["align_corners"] = True
+            self.note("upsample align_corners")
+        if max(shape[:2]) <= 6 and random.random() < 0.6:
+            scale = maybe_pair(random, 1, 3)
+            self.note("upsample scale")
+            return {"upsample": {"scale": scale, **arguments}}, [*(s * f for s, f in zip(shape[:2], pair(scale))), shape[2]]
+        size = maybe_pair(random, 1, 12)
+        self.note("upsample size")
+        return {"upsample": {"size": size, **arguments}}, [*pair(size), shape[2]]
+
+    def pad(self, shape):
+        random = self.random
+        arguments = {}
+        if random.random() < 0.7:
+            arguments["mode"] = random.choice(["zeros", "reflect", "replicate"])
+            self.note(f"pad {arguments['mode']}")
+        most = min(2, *(side - 1 for side in shape[:2])) if arguments.get("mode") == "reflect" else 2
+        sides = random.choice([1, 2, 4])
+        size = [random.randint(0, most) for _ in range(sides)]
+        if arguments.get("mode", "zeros") == "zeros" and random.random() < 0.3:
+            arguments["value"] = random.choice([0.5, -1.0])
+            self.note("pad value")
+        self.note("pad")
+        top, bottom, left, right = size * 4 if sides == 1 else [size[0], size[0], size[1], size[1]] if sides == 2 else size
+        out = [shape[0] + top + bottom, shape[1] + left + right, shape[2]]
+        return {"pad": {"size": size[0] if sides == 1 else size, **arguments}}, out
 
     def norm(self, kind):
         arguments = {}
@@ -230,9 +307,10 @@ class NetworkMaker:
     def image_layer(self, shape):
         random = self.random
         kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "groupnorm", "activation", "activation", "maxpool2d",
-                              "avgpool2d", "dropout", "residual", "sequential", "repeat", "joined"])
-        if kind == "conv2d":
-            return self.conv2d(shape)
+                              "avgpool2d", "adaptive_avgpool2d", "conv_transpose2d", "upsample", "pad", "dropout", "residual",
+                              "sequential", "repeat", "joined"])
+        if kind in ("conv2d", "conv_transpose2d", "adaptive_avgpool2d", "upsample", "pad"):
+            return getattr(self, kind)(shape)
         if kind in ("maxpool2d", "avgpool2d"):
             return self.pool(shape, "avgpool2d" if self.smooth else kind)
         return self.any_layer(kind, shape)
@@ -325,8 +403,13 @@ def kinds_in(layers):
 
 EVERYTHING = {
     "conv2d", "conv2d stride", "conv2d padding", "conv2d dilation", "conv2d groups", "conv2d without bias",
+    "conv_transpose2d", "conv_transpose2d stride", "conv_transpose2d padding", "conv_transpose2d output_padding",
+    "conv_transpose2d dilation", "conv_transpose2d groups", "conv_transpose2d without bias",
     "maxpool2d", "maxpool2d stride", "maxpool2d padding", "avgpool2d", "avgpool2d stride", "avgpool2d padding",
-    "avgpool2d count_include_pad", "batchnorm1d", "batchnorm1d momentum", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
+    "avgpool2d count_include_pad", "maxpool2d ceil_mode", "avgpool2d ceil_mode", "adaptive_avgpool2d", "upsample",
+    "upsample nearest", "upsample bilinear", "upsample align_corners", "upsample scale", "upsample size", "pad",
+    "pad zeros", "pad reflect", "pad replicate", "pad value",
+    "batchnorm1d", "batchnorm1d momentum", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
     "groupnorm", "groupnorm eps", "groupnorm without affine", "instancenorm2d", "instancenorm2d eps",
     "instancenorm2d with affine", "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images", "relu", "gelu", "gelu approximate",
     "silu", "tanh", "sigmoid", "leaky_relu", "leaky_relu slope", "relu6", "hardswish", "hardsigmoid", "prelu", "prelu init",

@@ -85,6 +85,15 @@ class GlobalAveragePool(nn.Module):
         return x.mean(dim=(2, 3))
 
 
+def make_pad(size, mode="zeros", value=0.0):
+    top, bottom, left, right = ([size] * 4 if not isinstance(size, list) else
+                                [size[0], size[0], size[1], size[1]] if len(size) == 2 else size)
+    sides = (left, right, top, bottom)
+    if mode == "zeros":
+        return nn.ConstantPad2d(sides, value)
+    return nn.ReflectionPad2d(sides) if mode == "reflect" else nn.ReplicationPad2d(sides)
+
+
 class ChannelLinear(nn.Linear):
     def forward(self, x):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
@@ -153,6 +162,8 @@ def make_layer(kind, arguments, inputs, scopes):
         module = (ChannelLayerNorm if is_image else nn.LayerNorm)(shape[0], **options)
     elif kind == "conv2d":
         module = nn.Conv2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)
+    elif kind == "conv_transpose2d":
+        module = nn.ConvTranspose2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)
     elif kind in ("batchnorm1d", "batchnorm2d"):
         module = (nn.BatchNorm1d if kind == "batchnorm1d" else nn.BatchNorm2d)(shape[0], **arguments)
     elif kind == "groupnorm":
@@ -163,6 +174,16 @@ def make_layer(kind, arguments, inputs, scopes):
         module = nn.MaxPool2d(arguments.pop("kernel", 2), **arguments)
     elif kind == "avgpool2d":
         module = nn.AvgPool2d(arguments.pop("kernel", 2), **arguments)
+    elif kind == "adaptive_avgpool2d":
+        module = nn.AdaptiveAvgPool2d(arguments["size"])
+    elif kind == "upsample":
+        options = {"align_corners": arguments.get("align_corners", False)} if arguments.get("mode") == "bilinear" else {}
+        # Of several axes PyTorch wants a tuple of floats or integers.
+        size, scale = ((tuple(value) if isinstance(value, list) else value) for value in
+                       (arguments.get("size"), arguments.get("scale")))
+        module = nn.Upsample(size=size, scale_factor=scale, mode=arguments.get("mode", "nearest"), **options)
+    elif kind == "pad":
+        module = make_pad(**arguments)
     elif kind == "global_avgpool":
         module = GlobalAveragePool()
     elif kind == "flatten":

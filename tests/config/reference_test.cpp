@@ -47,10 +47,17 @@ model:
     - batchnorm1d: {eps: 1e-2, momentum: 0.25, affine: false}
     - groupnorm: {groups: 4, eps: 1e-4, affine: false}
     - instancenorm2d: {eps: 1e-3, affine: true}
-    - maxpool2d: {kernel: 3, stride: 2, padding: 1}
+    - maxpool2d: {kernel: 3, stride: 2, padding: 1, ceil_mode: true}
     - avgpool2d: {kernel: 3, count_include_pad: false}
     - residual: {layers: [silu, tanh], shortcut: [sigmoid], name: b}
     - repeat: {times: 3, layers: [sequential: {layers: [layernorm: {eps: 0.1}, dropout: {p: 0.1}]}]}
+    - conv_transpose2d: {out: 8, kernel: [2, 3], stride: 2, padding: [0, 1], output_padding: [1, 0], dilation: 2, groups: 2, bias: false, init: zeros}
+    - adaptive_avgpool2d: {size: [3, 2]}
+    - upsample: {scale: [2, 3]}
+    - upsample: {size: 9, mode: bilinear, align_corners: true}
+    - pad: {size: 1}
+    - pad: {size: [2, 3], mode: reflect}
+    - pad: {size: [1, 2, 3, 4], value: -0.5}
     - leaky_relu: {slope: 0.30000000000000004, name: leaky}
     - prelu: {init: -0.1, num: 8}
     - multiply: {from: [leaky, "on"]}

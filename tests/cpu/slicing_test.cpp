@@ -38,6 +38,18 @@ std::vector<Op> sliced_ops(DType type) {
   const Op avgpool2d = avgpool2d_op(images, {});
   add(avgpool2d);
   add(avgpool2d_backward_op(avgpool2d));
+  const Op adaptive_avgpool2d = adaptive_avgpool2d_op(images, {7, 9});
+  add(adaptive_avgpool2d);
+  add(adaptive_avgpool2d_backward_op(adaptive_avgpool2d));
+  const Op transposed = conv_transpose2d_op(images, {.out = 8, .kernel = {2, 2}, .stride = {2, 2}});
+  add(transposed);
+  add(conv_transpose2d_backward_weight_op(transposed));
+  const Op upsample = upsample_op(images, {.mode = Interpolation::bilinear, .scale = {2, 1}}, {});
+  add(upsample);
+  add(upsample_backward_op(upsample));
+  const Op pad = pad_op(images, {.size = {1, 2, 3, 4}, .mode = PadMode::reflect});
+  add(pad);
+  add(pad_backward_op(pad));
   add(global_avgpool_op(images));
   add(global_avgpool_backward_op(global_avgpool_op(images)));
   add(flatten_op(images));

@@ -93,6 +93,8 @@ const std::vector<Convolution2d>& all_convolutions() {
       {{2, 6, 5, 15}, {.out = 9, .kernel = {1, 3}, .padding = {0, 1}, .groups = 3, .bias = false}},
       {{2, 5, 5, 7}, {.out = 7, .kernel = {3, 3}, .padding = {1, 1}, .groups = 7, .relu = true}},
       {{2, 5, 5, 4}, {.out = 8, .kernel = {5, 5}, .padding = {2, 2}, .groups = 4}},
+      {{3, 21, 19, 40},
+       {.out = 40, .kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}, .groups = 40, .bias = false, .relu = true}},
       // Rows enough for the bias gradient to add up in parts.
       {{5, 31, 29, 3}, {.out = 2, .kernel = {3, 3}, .padding = {1, 1}}},
   };
@@ -134,6 +136,41 @@ TEST_CASE("a convolution's workspace is the library's alone, but for the gradien
         CHECK(conv2d_workspace(conv2d_backward_weight_op(op), library_bytes).num_bytes == library_bytes);
     }
   }
+}
+
+TEST_CASE(
+    "a convolution of single channels is computed by own kernels, whose scratch is that of the weights' gradient") {
+  class AskedInVain final : public ConvolutionPlanner {
+   public:
+    std::int64_t workspace_bytes(const ConvolutionCall&) override { throw DeviceError("asked for a convolution"); }
+  };
+  AskedInVain planner;
+  const auto bytes_of = [&](const Op& op) {
+    return compute_workspace_bytes(op, {.convolutions = &planner, .tf32 = false});
+  };
+  Conv2dAttributes attributes{.out = 24, .kernel = {3, 3}, .padding = {1, 1}, .groups = 24, .bias = false};
+  const TensorType x{DType::f16, {2, 40, 30, 24}};
+  const Op op = conv2d_op(x, attributes);
+  CHECK(bytes_of(op) == 0);
+  CHECK(bytes_of(conv2d_backward_input_op(op)) == 0);
+  // 2400 pixels in parts of 256, the 9 weights of 24 channels in f32.
+  CHECK(bytes_of(conv2d_backward_weight_op(op)) == 10 * 9 * 24 * 4);
+  CHECK_FALSE(conv2d_statistics_pay(op, {.convolutions = &planner, .tf32 = false}));
+  const Op transposed = conv_transpose2d_op(x, {.out = 24, .kernel = {2, 2}, .stride = {2, 2}, .groups = 24});
+  CHECK(bytes_of(transposed) == 0);
+
+  attributes.out = 48;
+  CHECK(depthwise_shape_of(conv2d_op(x, attributes))->multiplier == 2);
+  attributes.kernel = {3, 6};
+  CHECK_THROWS_AS(bytes_of(conv2d_op(x, attributes)), DeviceError);
+  attributes = {.out = 24, .kernel = {3, 3}, .groups = 12, .bias = false};
+  CHECK_THROWS_AS(bytes_of(conv2d_op(x, attributes)), DeviceError);
+  // More pixels than 31 bits count, as far as a kernel reaches.
+  const DepthwiseShape shape{.images = 1 << 20, .channels = 8, .x = {64, 27}, .y = {64, 27}, .kernel = {3, 3}};
+  CHECK(depthwise_conv2d_serves(shape));
+  DepthwiseShape larger = shape;
+  larger.x[1] = 28;
+  CHECK_FALSE(depthwise_conv2d_serves(larger));
 }
 
 TEST_CASE("the library is asked for a ReLU only behind a bias, and for TF32 only where it is allowed") {

@@ -65,6 +65,23 @@ TEST_CASE("weights of convolutions are kept with channels last, and saved and st
   CHECK(file_shape(linear.file_order, linear.type.shape) == linear.type.shape);
 }
 
+TEST_CASE(
+    "the weight of a transposed convolution is saved and started as PyTorch's, which counts what comes in by what goes "
+    "out") {
+  const Experiment experiment = experiment_of(
+      "    - conv_transpose2d: {out: 4, kernel: [2, 5], stride: 2}\n"
+      "    - conv_transpose2d: {out: 6, kernel: 3, groups: 2}\n    - flatten\n    - linear: {out: 10}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  const Parameter& plain = graph.parameters.at(0);
+  CHECK(plain.type.shape == Shape{3, 2, 5, 4});
+  CHECK(file_shape(plain.file_order, plain.type.shape) == Shape{3, 4, 2, 5});
+  CHECK((plain.fan_in == 40 && plain.fan_out == 30));
+  CHECK((graph.parameters.at(1).type.shape == Shape{4} && graph.parameters.at(1).fan_in == 40));
+  const Parameter& grouped = graph.parameters.at(2);
+  CHECK(grouped.type.shape == Shape{4, 3, 3, 3});
+  CHECK((grouped.fan_in == 27 && grouped.fan_out == 36));
+}
+
 TEST_CASE("norms and biases do not decay; weights do") {
   const Experiment experiment =
       experiment_of("    - conv2d: {out: 4, kernel: 3}\n    - batchnorm2d\n    - flatten\n    - linear: {out: 10}\n");

@@ -2,15 +2,17 @@
 
 #include <memory>
 
+#include "cuda/kernels/depthwise_conv2d.h"
 #include "tests/kernel_cases/kernel_case.h"
 
 namespace trainer::cuda {
 namespace {
 
-/// Of one image of CIFAR's ResNet-18; images and windows are square.
+/// Of one image, where not said otherwise of CIFAR's ResNet-18; images and windows are square.
 struct ConvolutionPlace {
   const char* name;
   std::int64_t x_size, x_channels, y_channels, kernel, stride;
+  std::int64_t groups = 1;
 };
 constexpr ConvolutionPlace convolution_places[] = {
     {"3to64.3x3.32x32", 32, 3, 64, 3, 1},     {"64to64.3x3.32x32", 32, 64, 64, 3, 1},
@@ -19,6 +21,10 @@ constexpr ConvolutionPlace convolution_places[] = {
     {"256to512.3x3.4x4", 8, 256, 512, 3, 2},  {"512to512.3x3.4x4", 4, 512, 512, 3, 1},
     {"64to128.1x1.16x16", 32, 64, 128, 1, 2},
 };
+
+/// Of one image in MobileNetV2: what own kernels compute, and cuDNN for comparison.
+constexpr ConvolutionPlace depthwise_places[] = {{"depthwise.192.3x3.28x28", 28, 192, 192, 3, 1, 192},
+                                                 {"depthwise.144.3x3.28x28", 56, 144, 144, 3, 2, 144}};
 
 constexpr const char* direction_names[] = {"forward", "input_gradient", "weight_gradient"};
 
@@ -33,6 +39,7 @@ ConvolutionCall call_of(const ConvolutionPlace& place, ConvolutionDirection dire
           .kernel = {place.kernel, place.kernel},
           .stride = {place.stride, place.stride},
           .padding = {padding, padding},
+          .groups = place.groups,
           .workspace_limit = std::int64_t{256} << 20};
 }
 
@@ -85,7 +92,78 @@ void add_convolution(KernelCases& cases, std::string name,
 
 }  // namespace
 
+namespace {
+
+struct DepthwiseLauncher {
+  ConvolutionDirection direction;
+  const char* name;
+  std::vector<std::string> kernels;
+};
+
+SizedCase depthwise_of(const DepthwiseLauncher& launcher, const ConvolutionCall& call) {
+  const DepthwiseShape shape{.images = call.x[0],
+                             .channels = call.x[3],
+                             .x = {call.x[1], call.x[2]},
+                             .y = {call.y[1], call.y[2]},
+                             .kernel = call.kernel,
+                             .stride = call.stride,
+                             .padding = call.padding};
+  SizedCase sized{.shape = fmt::format("{}x{}x{}x{}", call.x[0], call.x[1], call.x[2], call.x[3])};
+  const auto add = [&](ConvolutionDirection written_by, const std::array<std::int64_t, 4>& image) {
+    return call.direction == written_by ? sized.output(call.type, elements_of(image))
+                                        : sized.input(call.type, elements_of(image));
+  };
+  const auto x = add(ConvolutionDirection::input_gradient, call.x);
+  const auto weights = add(ConvolutionDirection::weight_gradient, weights_of(call));
+  const auto y = add(ConvolutionDirection::forward, call.y);
+  for (const CaseOperand& operand : sized.operands) sized.bytes += operand.num_bytes();
+  const bool sums = launcher.direction == ConvolutionDirection::weight_gradient;
+  const std::int64_t workspace_bytes = sums ? depthwise_workspace_bytes(shape) : 0;
+  sized.bytes += 2 * workspace_bytes;
+  const auto workspace = sized.scratch(workspace_bytes);
+  sized.launch = [=, type = call.type, direction = launcher.direction](const OperandAddresses& at, Stream stream) {
+    switch (direction) {
+      case ConvolutionDirection::forward:
+        return depthwise_conv2d_forward(type, at[x], at[weights], nullptr, at[y], false, shape, stream);
+      case ConvolutionDirection::input_gradient:
+        return depthwise_conv2d_input_gradient(type, at[y], at[weights], at[x], shape, stream);
+      case ConvolutionDirection::weight_gradient:
+        return depthwise_conv2d_weight_gradient(type, at[y], at[x], at[weights], shape, at[workspace], stream);
+    }
+  };
+  return sized;
+}
+
+void add_depthwise_cases(KernelCases& cases) {
+  const DepthwiseLauncher launchers[] = {
+      {ConvolutionDirection::forward, "forward", {"depthwise_conv2d_gather_kernel"}},
+      {ConvolutionDirection::input_gradient, "input_gradient", {"depthwise_conv2d_gather_kernel"}},
+      {ConvolutionDirection::weight_gradient,
+       "weight_gradient",
+       {"depthwise_conv2d_weight_sums_kernel", "depthwise_conv2d_combine_kernel"}}};
+  for (const DType type : case_types)
+    for (const ConvolutionPlace& place : depthwise_places)
+      for (const DepthwiseLauncher& launcher : launchers)
+        cases.push_back({.name = case_name(std::string("depthwise_conv2d_") + launcher.name, type, place.name),
+                         .kernels = launcher.kernels,
+                         .units = 256,
+                         .least_units = 1,
+                         .sized = [=](std::int64_t images, Library&) {
+                           return depthwise_of(launcher, call_of(place, launcher.direction, type, images));
+                         }});
+}
+
+}  // namespace
+
 void add_convolution_cases(KernelCases& cases) {
+  add_depthwise_cases(cases);
+  for (const ConvolutionPlace& place : depthwise_places)
+    for (const auto direction :
+         {ConvolutionDirection::forward, ConvolutionDirection::input_gradient, ConvolutionDirection::weight_gradient})
+      add_convolution(cases,
+                      case_name(fmt::format("convolution_{}", direction_names[static_cast<int>(direction)]),
+                                DType::bf16, place.name),
+                      [=](std::int64_t images) { return call_of(place, direction, DType::bf16, images); });
   for (const DType type : {DType::f16, DType::bf16})
     for (const ConvolutionPlace& place : convolution_places)
       for (const auto direction : {ConvolutionDirection::forward, ConvolutionDirection::input_gradient,

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cuda/kernels/add_bias.h"
 #include "cuda/kernels/batchnorm2d.h"
 #include "cuda/kernels/bias_gradient.h"
 #include "cuda/kernels/layernorm.h"
@@ -290,6 +291,24 @@ void add_bias_gradient(KernelCases& cases, DType type, const BiasGradientOptions
                    }});
 }
 
+/// Behind the transposed convolution of a U-Net that makes 128 × 128 pixels of 64 channels.
+void add_bias_addition(KernelCases& cases, DType type) {
+  constexpr std::int64_t columns = 64;
+  cases.push_back(
+      {.name = case_name("add_bias", type, "64"),
+       .kernels = {"add_bias_kernel"},
+       .units = 16 * 128 * 128,
+       .least_units = some_rows,
+       .sized = [=](std::int64_t rows, Library&) {
+         SizedCase sized{.shape = fmt::format("{}x{}", rows, columns), .bytes = pass_bytes(type, {rows, columns}, 2)};
+         const auto bias = sized.input(type, columns), y = sized.modified(type, rows * columns);
+         sized.launch = [=](const OperandAddresses& at, Stream stream) {
+           add_bias(type, at[bias], at[y], rows, columns, stream);
+         };
+         return sized;
+       }});
+}
+
 }  // namespace
 
 void add_normalization_cases(KernelCases& cases) {
@@ -298,6 +317,7 @@ void add_normalization_cases(KernelCases& cases) {
     for (const std::int64_t columns : layernorm_columns) add_layernorm(cases, type, columns, false);
     add_layernorm(cases, type, 1024, true);
     add_bias_gradient(cases, type, {}, "1024");
+    add_bias_addition(cases, type);
   }
   add_bias_gradient(cases, DType::bf16, {.f32_result = true, .adds = true}, "1024.adds_f32");
 }

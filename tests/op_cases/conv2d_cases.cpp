@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/cpu/cpu_device.h"
+#include "tests/op_cases/conv_transpose2d_cases.h"
 #include "tests/op_cases/op_case.h"
 
 namespace trainer {
@@ -33,6 +34,21 @@ std::vector<ConvolutionCase> all_convolution_cases() {
       {"depthwise of 16, no bias",
        {f32, {1, 5, 5, 16}},
        {.out = 16, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 16, .bias = false}},
+      {"depthwise 5x5, relu",
+       {f32, {2, 6, 7, 16}},
+       {.out = 16, .kernel = {5, 5}, .padding = {2, 2}, .groups = 16, .relu = true}},
+      {"depthwise of two shapes and steps",
+       {f32, {1, 7, 6, 40}},
+       {.out = 40, .kernel = {5, 2}, .stride = {1, 3}, .padding = {1, 1}, .groups = 40, .bias = false, .relu = true}},
+      {"depthwise dilated",
+       {f32, {1, 9, 8, 8}},
+       {.out = 8, .kernel = {3, 2}, .padding = {2, 1}, .dilation = {2, 3}, .groups = 8}},
+      {"depthwise with a channel multiplier",
+       {f32, {2, 5, 4, 3}},
+       {.out = 9, .kernel = {3, 3}, .stride = {3, 2}, .padding = {1, 1}, .groups = 3}},
+      {"depthwise 6x6, which the library computes",
+       {f32, {1, 6, 7, 8}},
+       {.out = 8, .kernel = {6, 6}, .padding = {1, 1}, .groups = 8}},
       {"almost enough for Winograd", {f32, {1, 17, 18, 32}}, {.out = 48, .kernel = {3, 3}, .padding = {1, 1}}},
       {"Winograd", {f32, {4, 21, 22, 128}}, {.out = 128, .kernel = {3, 3}, .padding = {1, 1}}, true},
       {"Winograd, unpadded, no bias, relu",
@@ -138,6 +154,7 @@ std::vector<OpCase> conv2d_cases() {
     const auto inputs = conv2d_inputs(op);
     cases.push_back({c.name, op, inputs, {{reference_of(c)(inputs)}}, {}, tolerance_of(c)});
   }
+  for (OpCase& c : conv_transpose2d_backward_input_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

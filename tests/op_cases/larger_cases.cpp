@@ -104,6 +104,25 @@ void append_pools(std::vector<OpCase>& cases, const TensorType& x) {
   }
 }
 
+/// What makes images of other sizes of them.
+void append_resized(std::vector<OpCase>& cases, const TensorType& x) {
+  const Op adaptive = adaptive_avgpool2d_op(x, {3, 5});
+  cases.push_back(drawn(adaptive));
+  cases.push_back(drawn(adaptive_avgpool2d_backward_op(adaptive)));
+  for (const auto mode : {Interpolation::nearest, Interpolation::bilinear})
+    for (const Op& upsample :
+         {upsample_op(x, {.mode = mode, .scale = {2, 3}}, {}), upsample_op(x, {.mode = mode}, {7, 4})}) {
+      cases.push_back(drawn(upsample));
+      cases.push_back(drawn(upsample_backward_op(upsample)));
+    }
+  for (const auto mode : {PadMode::zeros, PadMode::reflect, PadMode::replicate}) {
+    if (mode == PadMode::reflect && (x.shape[1] < 4 || x.shape[2] < 4)) continue;
+    const Op pad = pad_op(x, {.size = {0, 3, 2, 1}, .mode = mode});
+    cases.push_back(drawn(pad));
+    cases.push_back(drawn(pad_backward_op(pad)));
+  }
+}
+
 void append_convolutions(std::vector<OpCase>& cases, const TensorType& x) {
   const std::int64_t groups = x.shape[3] % 4 == 0 ? 4 : 1;
   for (const bool relu : {false, true}) {
@@ -135,6 +154,32 @@ void append_channels(std::vector<OpCase>& cases, const TensorType& x) {
   }
 }
 
+void append_depthwise(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t channels = x.shape[3];
+  if (channels == 1) return;
+  for (const auto& [kernel, stride] : {std::pair<std::int64_t, std::int64_t>{3, 1}, {3, 2}, {5, 1}}) {
+    const Op op = conv2d_op(x, {.out = channels,
+                                .kernel = {kernel, kernel},
+                                .stride = {stride, stride},
+                                .padding = {kernel / 2, kernel / 2},
+                                .groups = channels});
+    cases.push_back(drawn(op));
+    cases.push_back(drawn(conv2d_backward_input_op(op)));
+    cases.push_back(drawn(conv2d_backward_weight_op(op)));
+  }
+}
+
+void append_transposed(std::vector<OpCase>& cases, const TensorType& x) {
+  const std::int64_t groups = x.shape[3] % 4 == 0 ? 4 : 1;
+  for (const bool bias : {true, false}) {
+    const Op op = conv_transpose2d_op(
+        x, {.out = 12, .kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .groups = groups, .bias = bias});
+    cases.push_back(drawn(op));
+    cases.push_back(drawn(conv_transpose2d_backward_weight_op(op)));
+    if (bias) cases.push_back(drawn(conv_transpose2d_backward_input_op(op)));
+  }
+}
+
 void append_images(std::vector<OpCase>& cases) {
   for (const Shape& shape :
        {Shape{1, 1, 1, 1}, Shape{2, 13, 11, 3}, Shape{3, 7, 5, 8}, Shape{2, 17, 19, 37}, Shape{1, 5, 4, 257}}) {
@@ -147,6 +192,9 @@ void append_images(std::vector<OpCase>& cases) {
     append_pools(cases, x);
     append_convolutions(cases, x);
     append_channels(cases, x);
+    append_depthwise(cases, x);
+    append_transposed(cases, x);
+    append_resized(cases, x);
     cases.push_back(drawn(global_avgpool_op(x)));
     cases.push_back(drawn(global_avgpool_backward_op(global_avgpool_op(x))));
     cases.push_back(drawn(flatten_op(x)));

@@ -31,6 +31,16 @@ std::vector<PoolCase> all_pool_cases() {
        {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .count_include_pad = false}},
       {"stride beyond the window", {f32, {1, 7, 8, 2}}, {.kernel = {2, 1}, .stride = {3, 2}}},
       {"window of two shapes", {f32, {1, 5, 6, 3}}, {.kernel = {1, 5}, .stride = {1, 1}, .padding = {0, 2}}},
+      {"2x2, the rest too", {f32, {2, 5, 7, 3}}, {.ceil_mode = true}},
+      {"padded, windows beyond the padding",
+       {f32, {2, 8, 6, 5}},
+       {.kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 1}, .ceil_mode = true}},
+      {"padded, windows beyond the padding, padding not counted",
+       {f32, {1, 8, 6, 16}},
+       {.kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 1}, .ceil_mode = true, .count_include_pad = false}},
+      {"no window that begins behind the image",
+       {f32, {1, 3, 5, 2}},
+       {.kernel = {1, 1}, .stride = {4, 3}, .ceil_mode = true}},
       {"large enough for threads", {f32, {3, 20, 20, 16}}, {}},
   };
 }
@@ -78,6 +88,21 @@ Largest max_reference(const PoolCase& c, const Values& x) {
   return result;
 }
 
+/// The elements of an output's window that lie in the image or its padding.
+double whole_window(const PoolCase& c, std::size_t output) {
+  const Shape y = pooled_shape(c.x.shape, c.attributes);
+  const auto pixel = static_cast<std::int64_t>(output) / y[3];
+  double count = 1;
+  for (const auto& [axis, at] : {std::pair{0, pixel / y[2] % y[1]}, {1, pixel % y[2]}}) {
+    const auto a = static_cast<std::size_t>(axis);
+    double of_axis = 0;
+    for (std::int64_t i = 0; i < c.attributes.kernel[a]; ++i)
+      if (at * c.attributes.stride[a] + i < c.x.shape[1 + axis] + 2 * c.attributes.padding[a]) ++of_axis;
+    count *= of_axis;
+  }
+  return count;
+}
+
 Reference average_reference(const PoolCase& c) {
   return [c](const std::vector<Values>& inputs) {
     Values sums(num_outputs(c)), counts(num_outputs(c));
@@ -85,8 +110,8 @@ Reference average_reference(const PoolCase& c) {
       sums[output] += inputs[0][element];
       counts[output] += 1;
     });
-    const auto whole = static_cast<double>(c.attributes.kernel[0] * c.attributes.kernel[1]);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] /= c.attributes.count_include_pad ? whole : counts[i];
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] /= c.attributes.count_include_pad ? whole_window(c, i) : counts[i];
     return sums;
   };
 }

@@ -74,6 +74,9 @@ PACKED = [
     (r"layernorm_(backward|backward_at_once|gradient_sums)_kernel", 128),
     (r"global_avgpool_(forward|backward)_kernel", 64),
     (r"(max|avg)pool2d_(forward|backward)_kernel", 64),
+    (r"(adaptive_avgpool2d|upsample|pad)_(forward|backward)_kernel", 64),
+    (r"add_bias_kernel", 64),
+    (r"depthwise_conv2d_(gather|weight_sums)_kernel", 128),
     (r"elementwise_kernel", 64),
 ]
 # What packs of other kernels are moved by, and how often at least. A tensor's odd end is moved one by one.
@@ -96,6 +99,8 @@ LOCAL = [
     (r"batchnorm2d_gradient_sums_kernel<\w+, 8>", 2, "one number of 80 registers' worth and one more"),
     (r"groupnorm_forward_at_once_kernel<float, 4>", 4, "around the square root's subroutine, once a group"),
     (r"batchnorm2d_statistics_kernel", 2, "around the square root's subroutine, once a channel"),
+    (r"upsample_backward_kernel<\w+, 8, true>", 4, "an address, before and after the loops"),
+    (r"depthwise_conv2d_gather_kernel<float, 4, false>", 40, "addresses around the division by a step"),
     (r"avgpool2d_backward_kernel<\w+, 8>", 40, "around the subroutine for the reciprocal of a window's size"),
 ]
 # Losses over a batch's few outputs, and the update of 8-bit moments, which looks codes up.
@@ -197,7 +202,7 @@ class Kernels(unittest.TestCase):
                 self.assertEqual(kernel.count("STG.128"), 3)
 
     def test_pools_divide_no_64_bit_numbers(self):
-        for kernel in self.matching(r"(maxpool2d|avgpool2d|global_avgpool)_"):
+        for kernel in self.matching(r"(maxpool2d|avgpool2d|global_avgpool|upsample|pad)_"):
             with self.subTest(kernel.name):
                 self.assertEqual(kernel.count("DIV64"), 0)
 

@@ -144,8 +144,8 @@ class NetworkDraw {
     std::string text = convolution(width) + ", " + norm(width) + activation() + ", ";
     for (unsigned count = random_() % 3; count > 0; --count) {
       const std::string block = convolution(width) + ", batchnorm2d, relu, " + convolution(width) + ", batchnorm2d";
-      switch (random_() % 7) {
-        case 6:
+      switch (random_() % 11) {
+        case 10:
           text += gated(width) + ", ";
           break;
         case 0:
@@ -164,8 +164,24 @@ class NetworkDraw {
         case 3:
           text += convolution(width, ", groups: 2") + ", " + norm(width) + "relu, ";
           break;
+        case 6:
+          text += "{upsample: {scale: 2" + one_of({"", ", mode: bilinear", ", mode: bilinear, align_corners: true"}) +
+                  "}}, " + convolution(width, ", stride: 2") + ", relu, ";
+          break;
+        case 9:
+          text += "{conv_transpose2d: {out: " + width + ", kernel: 3, stride: 2, padding: 1" +
+                  one_of({"", ", output_padding: 1", ", groups: 2, bias: false"}) + "}}, relu, " +
+                  convolution(width, ", stride: 2") + ", ";
+          break;
+        case 7:
+          text += "{pad: {size: [1, 0, 2, 1]" + one_of({"", ", mode: replicate", ", value: 0.5"}) +
+                  "}}, {conv2d: {out: " + width + ", kernel: 2}}, ";
+          break;
+        case 8:
+          text += "{adaptive_avgpool2d: {size: [" + number(4, 9) + ", 5]}}, ";
+          break;
         default:
-          text += "{avgpool2d: {kernel: 2, stride: 1}}, ";
+          text += "{avgpool2d: {kernel: 2, stride: 1" + one_of({"", ", ceil_mode: true"}) + "}}, ";
       }
     }
     return text + one_of({"{maxpool2d: {kernel: 2}}, flatten, ", "global_avgpool, ", "flatten, "});

@@ -31,7 +31,11 @@ model:
     - conv2d: {out: 12, kernel: 1}
     - instancenorm2d: {affine: true}
     - maxpool2d: {kernel: 2}
+    - upsample: {scale: 2, mode: bilinear}
+    - conv_transpose2d: {out: 10, kernel: 3, stride: 2, padding: 1, output_padding: 1}
+    - pad: {size: [1, 0, 2, 1], mode: reflect}
     - avgpool2d: {kernel: 2, stride: 1}
+    - adaptive_avgpool2d: {size: [3, 2]}
     - dropout: {p: 0.2}
     - flatten
     - linear: {out: 20}

@@ -115,7 +115,8 @@ Value value_of(const Member& member, const MemberRule& rule) {
     return rule.name_of(member);
   } else if constexpr (std::integral<Member> && !std::is_same_v<Member, bool>) {
     return static_cast<std::int64_t>(member);
-  } else if constexpr (std::is_same_v<Member, bool> || std::is_same_v<Member, double> || std::is_same_v<Member, Pair>) {
+  } else if constexpr (std::is_same_v<Member, bool> || std::is_same_v<Member, double> || std::is_same_v<Member, Pair> ||
+                       std::is_same_v<Member, Sides>) {
     return member;
   } else {  // strings and lists
     return member.empty() ? Value() : Value(member);

@@ -76,6 +76,33 @@ LayerKind conv2d() {
           }};
 }
 
+LayerKind conv_transpose2d() {
+  using Spec = ConvTranspose2dSpec;
+  return {"conv_transpose2d",
+          "Transposed convolution of images (H, W, C): with a stride it makes them larger",
+          "conv_transpose2d: {out: 32, kernel: 2, stride: 2}",
+          Spec{},
+          {
+              of(&Spec::out, "out", integer(1), "Number of output channels")
+                  .required()
+                  .is(SizeOf::width)
+                  .also_called({"out_channels", "filters", "channels"}),
+              of(&Spec::kernel, "kernel", pair(1), "Height and width of the kernel")
+                  .required()
+                  .also_called({"kernel_size"}),
+              of(&Spec::stride, "stride", pair(1), "How far apart the kernel is put for neighbouring pixels")
+                  .also_called({"strides"}),
+              of(&Spec::padding, "padding", pair(0), "Rows and columns left out at each side of the output")
+                  .also_called({"pad"}),
+              of(&Spec::output_padding, "output_padding", pair(0),
+                 "Rows and columns that the output has more at its end; below `stride`"),
+              of(&Spec::dilation, "dilation", pair(1), "Distance between the kernel's elements"),
+              of(&Spec::groups, "groups", integer(1), "Groups of channels that are convolved apart; divides `out`"),
+              bias_field<Spec>(),
+              init_field<Spec>(),
+          }};
+}
+
 LayerKind batchnorm(bool of_images) {
   using Spec = BatchNormSpec;
   const std::string name = of_images ? "batchnorm2d" : "batchnorm1d";
@@ -166,6 +193,8 @@ std::vector<LayerField> pooling_fields() {
       of(&Spec::stride, "stride", pair(1), "Step of the window").defaults_to("the kernel").also_called({"strides"}));
   fields.push_back(
       of(&Spec::padding, "padding", pair(0), "Added at each side; at most half the kernel").also_called({"pad"}));
+  fields.push_back(of(&Spec::ceil_mode, "ceil_mode", boolean(),
+                      "Whether a last window that reaches beyond the image and its padding is taken too"));
   return fields;
 }
 
@@ -180,6 +209,62 @@ LayerKind avgpool2d() {
   kind.fields.push_back(
       of(&AvgPool2dSpec::count_include_pad, "count_include_pad", boolean(), "Whether padding counts in the mean"));
   return kind;
+}
+
+LayerKind adaptive_avgpool2d() {
+  return {"adaptive_avgpool2d",
+          "Means of windows that are as large as makes the output of that height and width",
+          "adaptive_avgpool2d: {size: 7}",
+          AdaptiveAvgPool2dSpec{},
+          {of(&AdaptiveAvgPool2dSpec::size, "size", pair(1), "Height and width of the output")
+               .required()
+               .also_called({"output_size", "out"})}};
+}
+
+LayerKind upsample() {
+  using Spec = UpsampleSpec;
+  return {
+      "upsample",
+      "A larger image, or of any size, of the same channels",
+      "upsample: {scale: 2, mode: bilinear}",
+      Spec{},
+      {
+          of(&Spec::scale, "scale", pair(1), "How many times the height and the width; either this or `size`")
+              .defaults_to("by `size`")
+              .also_called({"scale_factor", "factor"}),
+          of(&Spec::size, "size", pair(1), "Height and width of the output; either this or `scale`")
+              .defaults_to("by `scale`")
+              .also_called({"output_size"}),
+          of(&Spec::mode, "mode",
+             choice<Interpolation>({{"nearest", Interpolation::nearest, "the nearest pixel"},
+                                    {"bilinear", Interpolation::bilinear, "between the four around it", {"linear"}}}),
+             "What a pixel is made of")
+              .also_called({"interpolation"}),
+          of(&Spec::align_corners, "align_corners", boolean(),
+             "bilinear: whether the centres of the corner pixels stay where they are, instead of the borders"),
+      }};
+}
+
+LayerKind pad() {
+  using Spec = PadSpec;
+  using Type = PadMode;
+  return {
+      "pad",
+      "A border around the image",
+      "pad: {size: 1, mode: reflect}",
+      Spec{},
+      {
+          of(&Spec::size, "size", sides(0), "How many rows and columns are added at each side")
+              .required()
+              .also_called({"padding"}),
+          of(&Spec::mode, "mode",
+             choice<Type>({{"zeros", Type::zeros, "of `value`", {"constant"}},
+                           {"reflect", Type::reflect, "mirrored at the edge, which is not repeated", {"reflection"}},
+                           {"replicate", Type::replicate, "the edge repeated", {"edge", "replication"}}}),
+             "What stands there")
+              .also_called({"padding_mode"}),
+          of(&Spec::value, "value", number(), "zeros: the number that stands there"),
+      }};
 }
 
 LayerKind dropout() {
@@ -241,6 +326,7 @@ std::vector<LayerKind> make_layer_kinds() {
   std::vector<LayerKind> kinds;
   kinds.push_back(linear());
   kinds.push_back(conv2d());
+  kinds.push_back(conv_transpose2d());
   kinds.push_back(batchnorm(true));
   kinds.push_back(batchnorm(false));
   kinds.push_back(layernorm());
@@ -258,6 +344,9 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(prelu());
   kinds.push_back(maxpool2d());
   kinds.push_back(avgpool2d());
+  kinds.push_back(adaptive_avgpool2d());
+  kinds.push_back(upsample());
+  kinds.push_back(pad());
   kinds.push_back({"global_avgpool",
                    "Mean over height and width: (H, W, C) becomes (C)",
                    "global_avgpool",

@@ -107,6 +107,11 @@ Rule pair(std::int64_t minimum) {
   rule.kind = ValueKind::pair;
   return rule;
 }
+Rule sides(std::int64_t minimum) {
+  Rule rule = integer(minimum);
+  rule.kind = ValueKind::sides;
+  return rule;
+}
 Rule integers(std::int64_t minimum) {
   Rule rule = integer(minimum);
   rule.kind = ValueKind::integers;
@@ -162,6 +167,8 @@ std::string whole_expectation_of(const Rule& rule) {
       return "a number of steps, such as 100, or of epochs, such as 1ep";
     case ValueKind::pair:
       return fmt::format("an integer or [height, width], each{}", range_text(rule));
+    case ValueKind::sides:
+      return fmt::format("an integer, [height, width] or [top, bottom, left, right], each{}", range_text(rule));
     case ValueKind::integers:
       return fmt::format("a list of integers, each{}", range_text(rule));
     case ValueKind::numbers: {
@@ -213,6 +220,8 @@ std::string type_name(const Rule& rule) {
       return "steps or epochs";
     case ValueKind::pair:
       return "integer or [h, w]";
+    case ValueKind::sides:
+      return "integer, [h, w] or [t, b, l, r]";
     case ValueKind::integers:
       return "list of integers";
     case ValueKind::numbers:

@@ -20,6 +20,7 @@ enum class ValueKind : std::uint8_t {
   numbered,  ///< string, one of Rule::choices, the last also with a number behind it: cuda, cuda:1
   interval,  ///< Interval
   pair,      ///< Pair, also written as one integer
+  sides,     ///< Sides, also written as one integer or a Pair
   integers,  ///< vector of int64
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
   patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
@@ -113,6 +114,7 @@ Rule text();
 Rule size_of_memory(double minimum = 1);
 Rule interval();
 Rule pair(std::int64_t minimum);
+Rule sides(std::int64_t minimum);
 Rule integers(std::int64_t minimum);
 Rule numbers(Rule element, std::size_t num_elements = 0);
 Rule number_or_numbers(Rule element);

@@ -31,6 +31,7 @@ class ValueReader {
     if (node.kind == NodeKind::null) return wrong(node, "has no value");
     switch (rule_.kind) {
       case ValueKind::pair:
+      case ValueKind::sides:
       case ValueKind::integers:
       case ValueKind::numbers:
         return read_list(node);
@@ -328,6 +329,7 @@ class ValueReader {
     if (node.kind == NodeKind::map) return wrong(node, "cannot be a map");
     if (node.kind == NodeKind::scalar) return read_single(node);
     if (rule_.kind == ValueKind::pair) return read_pair(node);
+    if (rule_.kind == ValueKind::sides) return read_sides(node);
     if (rule_.num_elements != 0 && node.items.size() != rule_.num_elements) {
       return wrong(node, fmt::format("has {} element{}", node.items.size(), node.items.size() == 1 ? "" : "s"));
     }
@@ -356,6 +358,10 @@ class ValueReader {
       if (const auto both = integer_of(node)) return Value(Pair{*both, *both});
       return std::nullopt;
     }
+    if (rule_.kind == ValueKind::sides) {
+      if (const auto all = integer_of(node)) return Value(Sides{*all, *all, *all, *all});
+      return std::nullopt;
+    }
     if (!rule_.allows_single) return wrong(node, "is not a list");
     if (const auto number = read_number_node(node)) return Value(std::vector<double>{*number});
     return std::nullopt;
@@ -369,6 +375,18 @@ class ValueReader {
     const auto width = integer_of(node.items[1]);
     if (!height || !width) return std::nullopt;
     return Value(Pair{*height, *width});
+  }
+
+  std::optional<Value> read_sides(const Node& node) {
+    if (node.items.size() != 2 && node.items.size() != 4) {
+      return wrong(node, fmt::format("has {} element{}", node.items.size(), node.items.size() == 1 ? "" : "s"));
+    }
+    std::vector<std::int64_t> given;
+    for (const Node& item : node.items)
+      if (const auto number = integer_of(item)) given.push_back(*number);
+    if (given.size() != node.items.size()) return std::nullopt;
+    if (given.size() == 2) return Value(Sides{given[0], given[0], given[1], given[1]});
+    return Value(Sides{given[0], given[1], given[2], given[3]});
   }
 
   const Rule& rule_;
@@ -403,6 +421,11 @@ struct NodeOf {
   }
   Node operator()(const Pair& value) const {
     if (value[0] == value[1]) return (*this)(value[0]);
+    return sequence(value, [](std::int64_t item) { return fmt::format("{}", item); });
+  }
+  Node operator()(const Sides& value) const {
+    const bool is_even = value[0] == value[1] && value[2] == value[3];
+    if (is_even) return (*this)(Pair{value[0], value[2]});
     return sequence(value, [](std::int64_t item) { return fmt::format("{}", item); });
   }
   Node operator()(const std::vector<std::int64_t>& value) const {
