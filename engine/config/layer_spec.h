@@ -148,11 +148,10 @@ struct RepeatSpec {
   std::vector<LayerSpec> layers;
 };
 
-using LayerVariant =
-    std::variant<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec,
-                 ActivationSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec,
-                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec, AddSpec, MultiplySpec, ConcatSpec, ResidualSpec,
-                 SequentialSpec, RepeatSpec>;
+using LayerVariant = std::variant<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec,
+                                  GroupNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec,
+                                  UpsampleSpec, PadSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
+                                  AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

@@ -33,10 +33,10 @@
 #include "engine/ops/normalize_pixels.h"
 #include "engine/ops/offload.h"
 #include "engine/ops/optimizer_update.h"
+#include "engine/ops/pad.h"
 #include "engine/ops/placed.h"
 #include "engine/ops/prelu.h"
 #include "engine/ops/smooth_l1.h"
-#include "engine/ops/pad.h"
 #include "engine/ops/upsample.h"
 
 /// The one list of ops: its name and the type of its attributes. A device must define a kernel for each line or
@@ -117,10 +117,10 @@ namespace trainer {
 
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
-                 LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes,
-                 AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
-                 LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes,
-                 GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
-                 OffloadAttributes>;
+                 LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, UpsampleAttributes,
+                 PadAttributes, DropoutAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes,
+                 LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes,
+                 ConfusionMatrixAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
+                 LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

@@ -31,9 +31,9 @@ struct Keyed {
 };
 
 /// A field's value on its way between YAML and its struct; monostate: not given, and nothing to show.
-using Value =
-    std::variant<std::monostate, bool, std::int64_t, double, std::string, Interval, Pair, Sides, std::vector<std::int64_t>,
-                 std::vector<double>, std::vector<std::string>, std::vector<TextPair>, Keyed>;
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Interval, Pair, Sides,
+                           std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>,
+                           std::vector<TextPair>, Keyed>;
 
 /// Reads a node by a rule. Reports against `key` and returns nothing where it does not hold.
 std::optional<Value> read_value(const Node& node, const Rule& rule, std::string_view key, SourceSet& sources);
