@@ -20,15 +20,15 @@ TRAINER_SIMD void add_bias_to_rows(const float* bias, float* y, std::int64_t row
   }
 }
 
-constexpr std::int64_t summed_channels = 16, summed_rows = 512;
+constexpr std::int64_t bias_channels = 16, bias_rows = 512;
 
 /// The sums over the rows of up to 16 channels of dy: of f32 over 512 rows at a time, those in f64.
 TRAINER_SIMD void sum_channels(const float* dy, float* sums, std::int64_t rows, std::int64_t channels,
                                std::int64_t count) {
-  std::array<double, summed_channels> totals{};
-  for (std::int64_t begin = 0; begin < rows; begin += summed_rows) {
-    std::array<float, summed_channels> part{};
-    for (std::int64_t row = begin; row < std::min(rows, begin + summed_rows); ++row) {
+  std::array<double, bias_channels> totals{};
+  for (std::int64_t begin = 0; begin < rows; begin += bias_rows) {
+    std::array<float, bias_channels> part{};
+    for (std::int64_t row = begin; row < std::min(rows, begin + bias_rows); ++row) {
       const float* const from = dy + row * channels;
 #pragma omp simd
       for (std::int64_t c = 0; c < count; ++c) part[static_cast<std::size_t>(c)] += from[c];
@@ -83,10 +83,10 @@ class TransposedWeightKernel final : public CpuKernel {
     const float* const dy = input(addresses, 0);
     float* const db = output(addresses, 1);
     parallel_tasks(pixels_ * channels_ <= serial_elements ? 1 : num_threads_,
-                   (channels_ + summed_channels - 1) / summed_channels, [&](std::int64_t i) {
-                     const std::int64_t first = i * summed_channels;
+                   (channels_ + bias_channels - 1) / bias_channels, [&](std::int64_t i) {
+                     const std::int64_t first = i * bias_channels;
                      sum_channels(dy + first, db + first, pixels_, channels_,
-                                  std::min(summed_channels, channels_ - first));
+                                  std::min(bias_channels, channels_ - first));
                    });
   }
 

@@ -20,6 +20,11 @@ TEST_CASE("Every kind of layer trains through CUDA's ops as on the CPU") {
   check_losses_of_cpu(*device);
 }
 
+TEST_CASE("Every model that is shipped trains through CUDA's ops as on the CPU") {
+  const auto device = cuda::make_emulated_device();
+  check_shipped_models(*device);
+}
+
 TEST_CASE("Techniques that hold less memory change no bit through CUDA's ops, or round as they say") {
   const auto device = cuda::make_emulated_device();
   check_memory_techniques(*device);

@@ -100,6 +100,10 @@ TEST_CASE("Every kind of layer trains on the GPU as on the CPU") {
   if (const auto device = gpu()) check_losses_of_cpu(*device);
 }
 
+TEST_CASE("Every model that is shipped trains on the GPU as on the CPU") {
+  if (const auto device = gpu()) check_shipped_models(*device);
+}
+
 TEST_CASE("Techniques that hold less memory change no bit on the GPU, or round as they say") {
   if (const auto device = gpu()) check_memory_techniques(*device);
 }

@@ -15,8 +15,9 @@ using namespace trainer;
 
 namespace {
 
-/// The model of a file of configs/models/, with the parameters in `with`, on images of `size`×`size`.
-Graph graph_of_model(const std::string& model, const std::string& with, std::int64_t size) {
+/// The model of a file of configs/models/, with the parameters in `with`, on images of `size`×`size`; a class for each
+/// image or each pixel.
+Graph graph_of_model(const std::string& model, const std::string& with, std::int64_t size, bool of_pixels = false) {
   const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/models/" + model + ".yaml";
   const Experiment experiment =
       parse_experiment(fmt::format("model: {{file: {}, with: {{{}}}}}\n"
@@ -25,6 +26,7 @@ Graph graph_of_model(const std::string& model, const std::string& with, std::int
                        "model.yaml");
   DataDescription data;
   data.inputs = {{.name = "input", .type = {DType::f32, {size, size, 3}}, .mean = {}, .std = {}}};
+  if (of_pixels) data.target = {DType::i32, {size, size}};
   data.num_outputs = 1000;
   data.num_train = data.num_held = 4;
   return build_graph(experiment, data, 2, GraphMode::training);
@@ -66,6 +68,21 @@ TEST_CASE("the tensors of shipped models have the names and shapes of torchvisio
   CHECK(tensors_of(graph_of_model("resnet", "depth: 18", 64)) == torchvision_tensors("resnet18"));
   CHECK(tensors_of(graph_of_model("resnet", "depth: 50", 64)) == torchvision_tensors("resnet50"));
   CHECK(tensors_of(graph_of_model("vgg16", "", 224)) == torchvision_tensors("vgg16"));
+  CHECK(tensors_of(graph_of_model("mobilenetv2", "", 64)) == torchvision_tensors("mobilenetv2"));
+}
+
+TEST_CASE("the encoder of the U-Net with a ResNet has the tensors of torchvision's ResNet but its head") {
+  for (const char* depth : {"18", "50"}) {
+    INFO(depth);
+    std::vector<std::string> encoder = torchvision_tensors(std::string("resnet") + depth);
+    std::erase_if(encoder, [](const std::string& tensor) { return tensor.starts_with("fc."); });
+    std::vector<std::string> tensors =
+        tensors_of(graph_of_model("unet_resnet", fmt::format("depth: {}, classes: 1000", depth), 32, true));
+    std::erase_if(tensors, [](const std::string& tensor) {
+      return tensor.starts_with("up") || tensor.starts_with("head.");
+    });
+    CHECK(tensors == encoder);
+  }
 }
 
 TEST_CASE("shipped models have as many parameters as their papers' networks") {
@@ -77,6 +94,10 @@ TEST_CASE("shipped models have as many parameters as their papers' networks") {
   }
   CHECK(num_trained(graph_of_model("resnet", "depth: 18, classes: 1000, stem: cifar", 32)) == 11'689'512 - 64 * 3 * 40);
   CHECK(num_trained(graph_of_model("vgg16", "", 224)) == 138'357'544);
+  CHECK(num_trained(graph_of_model("mobilenetv2", "", 64)) == 3'504'872);
+  // Without the head, whose classes differ, as many as the network of the paper has with batch norms: 31,037,698 with
+  // two classes.
+  CHECK(num_trained(graph_of_model("unet", "classes: 1000", 16, true)) == 31'037'698 - 2 * 65 + 1000 * 65);
 }
 
 TEST_CASE("the MLP that is shipped has as many layers as it is told, each as wide") {

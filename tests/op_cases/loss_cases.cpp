@@ -12,11 +12,11 @@ namespace {
 constexpr float gradient_scale = 0.125F;
 
 /// The statistics of a term start at these numbers, to which a loss adds.
-const Values before = {0.5, 2, 1, 1, 3};
+const Values sums_before = {0.5, 2, 1, 1, 3};
 
 Values statistics_before(const LossTerm& term = {}) {
   Values statistics;
-  for (int i = 0; i < term.count; ++i) statistics.insert(statistics.end(), before.begin(), before.end());
+  for (int i = 0; i < term.count; ++i) statistics.insert(statistics.end(), sums_before.begin(), sums_before.end());
   return statistics;
 }
 

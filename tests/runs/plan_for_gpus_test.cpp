@@ -249,3 +249,24 @@ TEST_CASE("a plan still needs a configuration") {
   CHECK(result.exit_code == 2);
   CHECK_THAT(result.err, Contains("CONFIG is missing"));
 }
+
+TEST_CASE("every model that is shipped is planned for every GPU that is described") {
+  const std::string images = "data={type: synthetic, shape: [64, 64, 3], classes: 7, samples: 64}";
+  const std::string pixels =
+      "data={type: synthetic, shape: [64, 64, 3], target_shape: [64, 64], classes: 7, samples: 64}";
+  const ScratchFolder folder;
+  for (const std::string& file : files_below("configs/models")) {
+    INFO(file);
+    const bool of_pixels = file.find("unet") != std::string::npos;
+    const std::string config = folder / "model.yaml";
+    std::ofstream(config) << "model: {file: " TRAINER_SOURCE_DIR "/" << file << ", with: {classes: 7}}\n";
+    const std::vector<std::string> words = {"plan",      config,  of_pixels ? pixels : images, "train.batch_size=8",
+                                            "--gpu",     "all",   "train.amp=fp16",            "--json"};
+    const ProcessResult result = run_trainer(words);
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    const json& targets = events_of(result.out).front()["targets"];
+    CHECK(targets.size() == files_below("configs/gpus").size());
+    for (const json& target : targets) CHECK(target["peak_reserved"] > 0);
+  }
+}

@@ -108,6 +108,50 @@ data: {type: synthetic, shape: [6, 8, 2], target_shape: [6, 8], classes: 3, samp
 model: {layers: [conv2d: {out: 6, kernel: 3, padding: 1}, batchnorm2d, relu, conv2d: {out: 3, kernel: 1}]}
 loss: [{type: cross_entropy, ignore_index: 1}, {type: dice, weight: 0.5, ignore_index: 1}]
 )"},
+      {"unet", R"(
+data: {type: synthetic, shape: [8, 8, 2], target_shape: [8, 8], classes: 3, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - conv2d: {out: 4, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu: {name: wide}
+    - maxpool2d: {kernel: 2}
+    - conv2d: {out: 6, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu
+    - conv_transpose2d: {out: 4, kernel: 2, stride: 2, name: enlarged}
+    - concat: {from: [wide, enlarged]}
+    - conv2d: {out: 4, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu
+    - conv2d: {out: 3, kernel: 1}
+)"},
+      {"mobilenet", R"(
+data: {type: synthetic, shape: [8, 8, 3], classes: 4, samples: 22, validation_samples: 6}
+model:
+  blocks:
+    unit:
+      parameters: {channels: , out: , stride: 1}
+      layers:
+        - conv2d: {out: "${channels * 2}", kernel: 1, bias: false}
+        - batchnorm2d
+        - relu6
+        - conv2d: {out: "${channels * 2}", kernel: 3, stride: "${stride}", padding: 1, groups: "${channels * 2}", bias: false}
+        - batchnorm2d
+        - relu6
+        - conv2d: {out: "${out}", kernel: 1, bias: false}
+        - batchnorm2d: {name: narrow}
+        - add: {from: [narrow, in], when: "${stride == 1 and channels == out}"}
+  layers:
+    - conv2d: {out: 4, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu6
+    - unit: {channels: 4, out: 4}
+    - unit: {channels: 4, out: 5, stride: 2}
+    - global_avgpool
+    - dropout: {p: 0.2}
+    - linear: {out: 4}
+)"},
       {"regression", R"(
 data: {type: synthetic, shape: [9], target_type: numeric, samples: 22, validation_samples: 6}
 model: {layers: [linear: {out: 20}, silu, linear: {out: 20}, sigmoid, linear: {out: 1}]}

@@ -122,6 +122,44 @@ void check_losses_of_cpu(Device& device) {
     CHECK(here.events.evaluations[i].loss == Approx(on_cpu.events.evaluations[i].loss).epsilon(1e-3));
 }
 
+void check_shipped_models(Device& device) {
+  struct Model {
+    const char* name;
+    const char* with;
+    const char* data;
+  };
+  const char* const images = "shape: [32, 32, 3], classes: 5";
+  const char* const pixels = "shape: [32, 32, 3], target_shape: [32, 32], classes: 5";
+  const std::vector<Model> models = {
+      {"mlp", "width: 9, depth: 2, classes: 5", "shape: [7], classes: 5"},
+      {"resnet", "depth: 18, width: 4, classes: 5, stem: cifar", images},
+      {"resnet", "depth: 50, width: 2, classes: 5", images},
+      {"vgg16", "width: 2, hidden: 8, classes: 5", images},
+      {"mobilenetv2", "width: 4, classes: 5, stem: cifar", images},
+      {"unet", "width: 2, depth: 3, classes: 5", pixels},
+      {"unet", "width: 3, depth: 1, classes: 5, up: bilinear", pixels},
+      {"unet_resnet", "width: 4, depth: 18, classes: 5", pixels},
+  };
+  const OutputFolder folder;
+  for (const Model& model : models) {
+    INFO(model.name << " with " << model.with);
+    const std::string yaml = std::string("name: model\nseed: 5\ndata: {type: synthetic, samples: 7, validation_samples: 3, ") +
+                             model.data + "}\nmodel: {file: " TRAINER_SOURCE_DIR "/configs/models/" + model.name +
+                             ".yaml, with: {" + model.with +
+                             "}}\noptimizer: {type: sgd, lr: 0.001, momentum: 0.9}\ntrain: {batch_size: 4, steps: 3}\n";
+    TestRun here(yaml, folder.path("here")), on_cpu(yaml, folder.path("cpu"));
+    here.options.overwrite = on_cpu.options.overwrite = true;
+    REQUIRE(run_on(here, device) == RunStatus::done);
+    REQUIRE(on_cpu() == RunStatus::done);
+    check_steps(here, device);
+    REQUIRE(here.events.steps.size() == 3);
+    for (std::size_t i = 0; i < here.events.steps.size(); ++i) {
+      INFO("step " << i + 1);
+      CHECK(here.events.steps[i].loss == Approx(on_cpu.events.steps[i].loss).epsilon(2e-3));
+    }
+  }
+}
+
 void check_memory_techniques(Device& device) {
   const OutputFolder folder;
   const auto train = [&](const std::string& name, std::vector<std::string> overrides) {
