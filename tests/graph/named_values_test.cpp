@@ -136,9 +136,9 @@ TEST_CASE("names that are not there, outputs that nobody reads and shapes that d
                         two_last_layers),
              Contains("test.yaml:6:22: error: layer '2' cannot concatenate 2×8×8×3 of 'a' and 2×4×4×3 of 'b'"));
   // What is named inside a block is not seen from outside but by its path.
-  CHECK_THAT(mistake_in("    - sequential: {layers: [{relu: {name: in}}, tanh]}\n    - sigmoid: {from: in}\n" +
+  CHECK_THAT(mistake_in("    - sequential: {layers: [{relu: {name: inner}}, tanh]}\n    - sigmoid: {from: inner}\n" +
                         two_last_layers),
-             Contains("no layer before this one is called 'in'"));
+             Contains("no layer before this one is called 'inner'"));
 }
 
 TEST_CASE("what from takes is told where it is wrong, and is written as it was read") {

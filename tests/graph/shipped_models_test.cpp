@@ -78,9 +78,8 @@ TEST_CASE("the encoder of the U-Net with a ResNet has the tensors of torchvision
     std::erase_if(encoder, [](const std::string& tensor) { return tensor.starts_with("fc."); });
     std::vector<std::string> tensors =
         tensors_of(graph_of_model("unet_resnet", fmt::format("depth: {}, classes: 1000", depth), 32, true));
-    std::erase_if(tensors, [](const std::string& tensor) {
-      return tensor.starts_with("up") || tensor.starts_with("head.");
-    });
+    std::erase_if(tensors,
+                  [](const std::string& tensor) { return tensor.starts_with("up") || tensor.starts_with("head."); });
     CHECK(tensors == encoder);
   }
 }

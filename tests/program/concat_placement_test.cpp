@@ -73,8 +73,9 @@ std::int64_t held_while_making(const Graph& graph, ValueId made_last) {
 const std::string conv_of_4 = "{conv2d: {out: 4, kernel: 3, padding: 1}}";
 /// Branches that end in what can be placed, as in an Inception block.
 const std::string branches =
-    "{relu: {name: in}}, " + conv_of_4 + ", batchnorm2d, {relu: {name: a}}, {conv2d: {out: 6, kernel: 1, from: in}}, " +
-    "{silu: {name: b}}, {conv2d: {out: 5, kernel: 3, padding: 1, from: in}}, {batchnorm2d: {name: c}}, " +
+    "{relu: {name: first}}, " + conv_of_4 +
+    ", batchnorm2d, {relu: {name: a}}, {conv2d: {out: 6, kernel: 1, from: first}}, " +
+    "{silu: {name: b}}, {conv2d: {out: 5, kernel: 3, padding: 1, from: first}}, {batchnorm2d: {name: c}}, " +
     "{concat: {from: [a, b, c]}}";
 
 }  // namespace
@@ -97,14 +98,14 @@ TEST_CASE("parts of a concatenation that nothing else reads are written in place
 
 TEST_CASE("parts that others read, or that products make, are copied, and what remains is placed") {
   const auto counts =
-      forward_counts(concatenating("{relu: {name: in}}, " + conv_of_4 + ", {tanh: {name: a}}, " + conv_of_4 +
+      forward_counts(concatenating("{relu: {name: first}}, " + conv_of_4 + ", {tanh: {name: a}}, " + conv_of_4 +
                                    ", {silu: {name: b}}, {conv2d: {out: 3, kernel: 1, name: c}}, " +
-                                   "{silu: {from: b, name: d}}, {concat: {from: [a, d, c, in]}}"));
+                                   "{silu: {from: b, name: d}}, {concat: {from: [a, d, c, first]}}"));
   CHECK(counts.count("concat") == 0);
   CHECK(counts.at("activation@4") == 1);       // d
   CHECK(counts.at("place_channels+0") == 1);   // a, which the convolution behind it reads too
   CHECK(counts.at("place_channels+8") == 1);   // c
-  CHECK(counts.at("place_channels+11") == 1);  // in
+  CHECK(counts.at("place_channels+11") == 1);  // first
   // Where nothing can be placed it is a concatenation as before.
   const auto none =
       forward_counts(concatenating(conv_of_4 + ", {conv2d: {out: 3, kernel: 1, name: a}}, {conv2d: {out: 2, kernel: "
@@ -115,9 +116,9 @@ TEST_CASE("parts that others read, or that products make, are copied, and what r
 TEST_CASE("a part is not placed where the whole would wait too long for the others") {
   // What is widest stands between the first part and the last, and is gone when they meet.
   const std::string layers =
-      "{avgpool2d: {kernel: 2, name: in}}, {relu: {name: early}}, {conv2d: {out: 512, kernel: 1, "
-      "from: in}}, {global_avgpool: {name: thin}}, {linear: {out: 4}}, {sigmoid: {name: gate}}, "
-      "{conv2d: {out: 4, kernel: 1, from: in}}, {tanh: {name: late}}, {multiply: {from: [late, "
+      "{avgpool2d: {kernel: 2, name: first}}, {relu: {name: early}}, {conv2d: {out: 512, kernel: 1, "
+      "from: first}}, {global_avgpool: {name: thin}}, {linear: {out: 4}}, {sigmoid: {name: gate}}, "
+      "{conv2d: {out: 4, kernel: 1, from: first}}, {tanh: {name: late}}, {multiply: {from: [late, "
       "gate]}}, {silu: {name: last}}, {concat: {from: [early, last]}}";
   const Program program = concatenating(layers, "recompute_cheap: false");
   const auto counts = forward_counts(program);

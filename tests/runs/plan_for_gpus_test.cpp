@@ -260,8 +260,8 @@ TEST_CASE("every model that is shipped is planned for every GPU that is describe
     const bool of_pixels = file.find("unet") != std::string::npos;
     const std::string config = folder / "model.yaml";
     std::ofstream(config) << "model: {file: " TRAINER_SOURCE_DIR "/" << file << ", with: {classes: 7}}\n";
-    const std::vector<std::string> words = {"plan",      config,  of_pixels ? pixels : images, "train.batch_size=8",
-                                            "--gpu",     "all",   "train.amp=fp16",            "--json"};
+    const std::vector<std::string> words = {
+        "plan", config, of_pixels ? pixels : images, "train.batch_size=8", "--gpu", "all", "train.amp=fp16", "--json"};
     const ProcessResult result = run_trainer(words);
     INFO(result.err);
     REQUIRE(result.exit_code == 0);

@@ -89,9 +89,9 @@ class NetworkDraw {
                ", {concat: {from: [c" + n + ", b" + n + "], name: d" + n + "}}, " + layer(", name: e" + n) + ", " +
                layer(", name: f" + n + ", from: d" + n) + ", {add: {from: [e" + n + ", f" + n + "]}}";
       default:  // from inside a block to what stands before it
-        return first + "{sequential: {name: s" + n + ", layers: [" + layer(", name: in") + ", {add: {from: [in, a" + n +
-               "], name: sum}}]}}, {tanh: {name: t" + n + "}}, {add: {from: [t" + n + ", s" + n + ".in, s" + n +
-               ".sum]}}, " + activation();
+        return first + "{sequential: {name: s" + n + ", layers: [" + layer(", name: inner") +
+               ", {add: {from: [inner, a" + n + "], name: sum}}]}}, {tanh: {name: t" + n + "}}, {add: {from: [t" + n +
+               ", s" + n + ".inner, s" + n + ".sum]}}, " + activation();
     }
   }
 
@@ -213,7 +213,7 @@ class NetworkDraw {
   }
 
   /// Techniques that change numbers. 16 bits and what goes with them, storage, the cut of a batch.
-  std::string numbers(bool is_classifier, bool needs_two_samples) {
+  std::string numbers(bool is_classifier, bool needs_two_samples = false) {
     const std::string amp = one_of({"off", "off", "fp16", "bf16"});
     const bool is_adam = one_in(2);
     const std::string batch_size = needs_two_samples ? one_of({"4", "5", "22"}) : one_of({"1", "4", "5", "7", "22"});

@@ -143,10 +143,10 @@ void check_shipped_models(Device& device) {
   const OutputFolder folder;
   for (const Model& model : models) {
     INFO(model.name << " with " << model.with);
-    const std::string yaml = std::string("name: model\nseed: 5\ndata: {type: synthetic, samples: 7, validation_samples: 3, ") +
-                             model.data + "}\nmodel: {file: " TRAINER_SOURCE_DIR "/configs/models/" + model.name +
-                             ".yaml, with: {" + model.with +
-                             "}}\noptimizer: {type: sgd, lr: 0.001, momentum: 0.9}\ntrain: {batch_size: 4, steps: 3}\n";
+    const std::string yaml =
+        std::string("name: model\nseed: 5\ndata: {type: synthetic, samples: 7, validation_samples: 3, ") + model.data +
+        "}\nmodel: {file: " TRAINER_SOURCE_DIR "/configs/models/" + model.name + ".yaml, with: {" + model.with +
+        "}}\noptimizer: {type: sgd, lr: 0.001, momentum: 0.9}\ntrain: {batch_size: 4, steps: 3}\n";
     TestRun here(yaml, folder.path("here")), on_cpu(yaml, folder.path("cpu"));
     here.options.overwrite = on_cpu.options.overwrite = true;
     REQUIRE(run_on(here, device) == RunStatus::done);
