@@ -8,8 +8,8 @@
 namespace trainer {
 namespace {
 
-/// Of the planner's unit; one to three seconds.
-constexpr std::int64_t most_work = 8'000'000;
+/// Of the planner's unit; one to four seconds.
+constexpr std::int64_t most_work = 10'000'000;
 /// What is spent on values below the largest, and how many of its neighbours are looked at in any case.
 constexpr std::int64_t most_work_below = 500'000;
 constexpr std::int64_t num_neighbours = 8;
