@@ -134,8 +134,9 @@ void KnownScratch::write() {
       if (answers_.at(*key).is_used == is_used) kept.push_back(&*key);
   }
   std::string body = identity_ + '\n';
-  for (auto key = kept.rbegin(); key != kept.rend(); ++key)
-    fmt::format_to(std::back_inserter(body), "{} {}\n", answers_.at(**key).value, **key);
+  std::reverse(kept.begin(), kept.end());
+  for (const std::string* const key : kept)
+    fmt::format_to(std::back_inserter(body), "{} {}\n", answers_.at(*key).value, *key);
   fs::create_directories(fs::path(path_).parent_path());
   std::string unfinished = path_ + ".XXXXXX";
   const int descriptor = mkstemp(unfinished.data());

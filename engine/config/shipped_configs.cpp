@@ -11,7 +11,7 @@ std::filesystem::path find_shipped_config(const std::string& path) {
   // Programs stand in build/NAME, tests one folder below.
   for (const fs::path& folder : {fs::path(""), executable_folder / "../..", executable_folder / "../../..",
                                  executable_folder / "../share/trainer"}) {
-    const fs::path found = (folder / "configs" / path).lexically_normal();
+    fs::path found = (folder / "configs" / path).lexically_normal();
     if (fs::exists(found, ignored)) return found;
   }
   return {};

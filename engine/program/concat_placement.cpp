@@ -111,6 +111,7 @@ class ConcatPlacement {
         std::find_if(makers.begin(), makers.end(), [&](std::int32_t maker) { return holds_no_more(n, parts, maker); });
     if (first == makers.end()) return false;
     std::vector<const ConcatPart*> order;  // in which the whole is filled
+    order.reserve(parts.size());
     for (const ConcatPart& part : parts) order.push_back(&part);
     const auto is_placed = [&](const ConcatPart* part) { return part->maker >= *first; };
     std::stable_sort(order.begin(), order.end(), [&](const ConcatPart* a, const ConcatPart* b) {

@@ -296,6 +296,7 @@ bool ModelExpansion::bind(const std::vector<ModelParameter>& parameters, const s
                           bool is_use, const Mark& mark, const Place& caller, int use, Scope& scope) {
   const std::size_t mistakes_before = sources_.num_mistakes();
   std::vector<std::string> names;
+  names.reserve(parameters.size());
   for (const ModelParameter& each : parameters) names.push_back(each.name);
   if (given != nullptr) {
     for (const MapEntry& entry : given->entries) {

@@ -32,7 +32,7 @@ class ReferenceResolver {
   /// Wherever they stand in the tree.
   void resolve_all();
   /// In a scalar, which need not be of the tree; `key` is what messages call it.
-  void resolve(Node& scalar, const std::string& key, const Scope* scope);
+  void resolve(Node& node, const std::string& key, const Scope* scope);
 
   /// The keys that were read, where there are expressions or scopes, and else none: what follows from a value is then
   /// more than the value itself.
