@@ -105,7 +105,7 @@ model:
 )"},
       {"pixels", R"(
 data: {type: synthetic, shape: [6, 8, 2], target_shape: [6, 8], classes: 3, samples: 22, validation_samples: 6}
-model: {layers: [conv2d: {out: 6, kernel: 3, padding: 1}, batchnorm2d, relu, conv2d: {out: 3, kernel: 1}]}
+model: {layers: [conv2d: {out: 6, kernel: 3, padding: 1}, batchnorm2d, relu, linear: {out: 3}]}
 loss: [{type: cross_entropy, ignore_index: 1}, {type: dice, weight: 0.5, ignore_index: 1}]
 )"},
       {"unet", R"(
@@ -124,7 +124,7 @@ model:
     - conv2d: {out: 4, kernel: 3, padding: 1, bias: false}
     - batchnorm2d
     - relu
-    - conv2d: {out: 3, kernel: 1}
+    - linear: {out: 3}
 )"},
       {"mobilenet", R"(
 data: {type: synthetic, shape: [8, 8, 3], classes: 4, samples: 22, validation_samples: 6}

@@ -87,7 +87,7 @@ TEST_CASE("the JSON of weights has all tensors and counts them") {
   CHECK(told["mismatched"] == 0);
   REQUIRE(told["tensors"].size() == 5);
   CHECK(told["tensors"][2]["transposed"] == true);
-  CHECK(told["tensors"][2]["file_shape"] == nlohmann::json({7, 5}));
+  CHECK(told["tensors"][2]["file_shape"] == nlohmann::ordered_json({7, 5}));
   CHECK(told["tensors"][3]["file_name"] == nullptr);
   CHECK(told["tensors"][4]["shape"] == nullptr);
 }
