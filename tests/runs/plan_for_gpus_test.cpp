@@ -265,7 +265,7 @@ TEST_CASE("every model that is shipped is planned for every GPU that is describe
     const ProcessResult result = run_trainer(words);
     INFO(result.err);
     REQUIRE(result.exit_code == 0);
-    const json& targets = events_of(result.out).front()["targets"];
+    const json targets = events_of(result.out).front()["targets"];
     CHECK(targets.size() == files_below("configs/gpus").size());
     for (const json& target : targets) CHECK(target["peak_reserved"] > 0);
   }
