@@ -22,11 +22,13 @@ inline std::vector<std::byte> bytes_of(const TensorValues& tensor) {
   std::byte* to = bytes.data();
   for (const double value : tensor.values) {
     const auto single = static_cast<float>(value);
-    const auto whole = static_cast<std::int64_t>(value);
     if (tensor.type.dtype == DType::f64) std::memcpy(to, &value, sizeof(value));
     if (tensor.type.dtype == DType::f32) std::memcpy(to, &single, sizeof(single));
     if (is_16_bit(tensor.type.dtype)) narrow(tensor.type.dtype, &single, to, 1);
-    if (tensor.type.dtype == DType::i64) std::memcpy(to, &whole, sizeof(whole));
+    if (tensor.type.dtype == DType::i64) {
+      const auto whole = static_cast<std::int64_t>(value);
+      std::memcpy(to, &whole, sizeof(whole));
+    }
     to += size_of(tensor.type.dtype);
   }
   return bytes;
