@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Computes torchvision's networks in PyTorch and writes tests/golden/torchvision_<name>.json and .yaml.
+"""Computes torchvision's networks in PyTorch and writes tests/golden/torchvision_<name>.json.
 
-The JSON has the shapes of the input, every tensor of the state_dict by name and shape, whose values a formula makes
+It has trainer's `model` section, the shapes of the input, every tensor of the state_dict by name and shape, whose values a formula makes
 (torchvision_networks.py), and what PyTorch computes in f64: logits and loss in evaluation and in training mode, and for
 each parameter and running statistic the L2 norm and a few elements, [norm, element…] with the places of the elements; each
-with how far a good f32 may be from it (rounding.py). The YAML is the same network as trainer's layers.
+with how far a good f32 may be from it (rounding.py).
 
 usage: .venv/bin/python scripts/oracle/make_torchvision_golden.py [NAME…]
 """
@@ -20,10 +20,12 @@ import torchvision  # noqa: E402
 
 import rounding  # noqa: E402
 import torchvision_networks  # noqa: E402
-from torchvision_networks import NETWORKS, NORMALIZE, NUM_CLASSES  # noqa: E402
+from torchvision_networks import NETWORKS, NUM_CLASSES  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "golden"
 NUM_ELEMENTS = 3
+# Logits of no more numbers are kept whole.
+MOST_WHOLE = 64
 # Draws of noise, more than for small networks: a few of them are to meet a kink on its other side.
 NUM_NOISY = 8
 
@@ -35,7 +37,7 @@ def places(number, array):
 
 
 def sampled(found, chosen):
-    """Logits and losses as they are; of tensors the norm and the chosen elements."""
+    """Losses as they are, logits where they are few; of tensors the norm and the chosen elements."""
     result = {}
     for name, array in found.items():
         if name in chosen:
@@ -44,45 +46,6 @@ def sampled(found, chosen):
         else:
             result[name] = array
     return result
-
-
-def layer_lines(layers, indent):
-    """A layer a line, those that nest over several."""
-    for layer in layers:
-        kind, options = next(iter(layer.items())) if isinstance(layer, dict) else (layer, {})
-        nested = [key for key in ("layers", "shortcut") if key in options]
-        if not nested:
-            yield " " * indent + "- " + (json.dumps(layer).replace('"', "") if options else kind)
-            continue
-        yield " " * indent + f"- {kind}:"
-        for key, value in options.items():
-            if key not in nested:
-                yield " " * (indent + 4) + f"{key}: {value}"
-        for key in nested:
-            yield " " * (indent + 4) + f"{key}:"
-            yield from layer_lines(options[key], indent + 6)
-
-
-def config_text(name, network):
-    size = network.golden_size
-    lines = [
-        f"# Written by scripts/oracle/make_torchvision_golden.py: torchvision's {name} as layers.",
-        f"name: {name}", "data:",
-        f"  {{type: synthetic, shape: [{size}, {size}, 3], classes: {NUM_CLASSES}, samples: {network.batch}, "
-        f"validation_samples: {network.batch}, shuffle: false, normalize: {json.dumps(NORMALIZE)}}}".replace('"', ""),
-        "model:", "  layers:", *layer_lines(network.layers(), 4),
-    ]
-    if network.rename:
-        lines += ["weights:", f"  file: {name}.safetensors", "  rename:",
-                  *(f"    - ['{pattern}', '{replacement}']" for pattern, replacement in network.rename)]
-    else:
-        lines += ["weights:", f"  file: {name}.safetensors"]
-    lines += [
-        "# What is saved as momentum is the gradient, and no weight moves.",
-        "optimizer: {type: sgd, lr: 0, momentum: 1e-38}",
-        f"train: {{batch_size: {network.batch}, steps: 1, eval_every: 1000}}",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def golden_of(network):
@@ -94,15 +57,17 @@ def golden_of(network):
         found = torchvision_networks.compute(network, size, state, dtype, noise)
         if not chosen:
             for number, (what, array) in enumerate(found.items()):
-                if what.startswith(("gradient", "running")):
+                if what.startswith(("gradient", "running")) or array.size > MOST_WHOLE:
                     chosen[what] = places(number, array)
         return sampled(found, chosen)
 
     reference = rounding.Reference(compute, seed=1, num_noisy=NUM_NOISY)
     shapes = torchvision_networks.state_shapes(network.model())
+    targets = torchvision_networks.targets_of(network, size)
     return {
         "torch": torch.__version__, "torchvision": torchvision.__version__,
-        "images": [network.batch, size, size, 3], "classes": NUM_CLASSES,
+        "model": torchvision_networks.model_section(network),
+        "images": [network.batch, size, size, 3], "targets": list(targets.shape[1:]), "classes": NUM_CLASSES,
         "tensors": [[name, list(shape)] for name, shape in shapes],
         "places": chosen,
         "exact": {name: np.asarray(value).reshape(-1).tolist() for name, value in reference.exact.items()},
@@ -139,7 +104,6 @@ def main(names):
     torch.set_num_threads(2)
     for name in names or [name for name, network in NETWORKS.items() if network.golden_size]:
         network = NETWORKS[name]
-        (GOLDEN / f"torchvision_{name}.yaml").write_text(config_text(name, network), encoding="utf-8")
         (GOLDEN / f"torchvision_{name}.json").write_text(golden_text(short(golden_of(network))), encoding="utf-8")
         print(f"tests/golden/torchvision_{name}")
 

@@ -43,8 +43,8 @@ def write_images(folder, network, size):
 
 
 def config_of(network, section, weights, steps):
-    return gradient_probe({"data": section, "model": {"layers": network.layers()},
-                           "weights": {"file": str(weights), **({"rename": network.rename} if network.rename else {})},
+    return gradient_probe({"data": section, "model": torchvision_networks.model_section(network),
+                           "weights": {"file": str(weights)},
                            "train": {"batch_size": network.batch, "steps": steps, "eval_every": 1000}})
 
 

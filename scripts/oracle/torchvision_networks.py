@@ -1,4 +1,4 @@
-"""torchvision's networks with weights that a formula makes, and the same networks as trainer's layers.
+"""torchvision's networks with weights that a formula makes, and which of trainer's models they are.
 
 The formula is a hash of (number of the tensor in the state_dict, element) mapped to [-1, 1) and scaled by the fan-in, the
 same in tests/whole_runs/torchvision_networks.cpp, so that a golden needs no weights. U-Net, which torchvision has not, is
@@ -69,49 +69,11 @@ def formula_state(model):
             for number, (name, shape) in enumerate(shapes.items())}
 
 
-# trainer's layers
-
-def conv(name, out, kernel, **options):
-    return {"conv2d": {"out": out, "kernel": kernel, "bias": False, **options, "name": name}}
-
-
-def norm(name):
-    return {"batchnorm2d": {"name": name}}
-
-
-def resnet_block(kind, width, out, stride, shortcut):
-    if kind == "basic":
-        layers = [conv("conv1", width, 3, stride=stride, padding=1), norm("bn1"), "relu",
-                  conv("conv2", width, 3, padding=1), norm("bn2")]
-    else:
-        layers = [conv("conv1", width, 1), norm("bn1"), "relu", conv("conv2", width, 3, stride=stride, padding=1),
-                  norm("bn2"), "relu", conv("conv3", out, 1), norm("bn3")]
-    options = {"layers": layers}
-    if shortcut:
-        options["shortcut"] = [{"conv2d": {"out": out, "kernel": 1, "stride": stride, "bias": False}}, "batchnorm2d"]
-    return {"sequential": {"layers": [{"residual": options}, "relu"]}}
-
-
-def resnet_layers(kind, depths):
-    layers = [conv("conv1", 64, 7, stride=2, padding=3), norm("bn1"), "relu",
-              {"maxpool2d": {"kernel": 3, "stride": 2, "padding": 1}}]
-    channels = 64
-    for number, depth in enumerate(depths):
-        width = 64 << number
-        out = width * (1 if kind == "basic" else 4)
-        blocks = []
-        for block in range(depth):
-            stride = 2 if block == 0 and number > 0 else 1
-            blocks.append(resnet_block(kind, width, out, stride, stride != 1 or channels != out))
-            channels = out
-        layers.append({"sequential": {"layers": blocks, "name": f"layer{number + 1}"}})
-    return [*layers, "global_avgpool", {"linear": {"out": NUM_CLASSES, "name": "fc"}}]
-
-
-# A residual keeps its branches apart: layer1.0.conv1 is layer1.0.0.layers.conv1 in such a configuration.
-RESNET_NAMES = [[r"^(layer\d\.\d+)\.downsample\.", r"\1.0.shortcut."], [r"^(layer\d\.\d+)\.(conv|bn)", r"\1.0.layers.\2"]]
-
 VGG16 = [64, 64, "M", 128, 128, "M", 256, 256, 256, "M", 512, 512, 512, "M", 512, 512, 512, "M"]
+
+
+def resnet(kind, depths):
+    return torchvision.models.ResNet(kind, depths, num_classes=NUM_CLASSES)
 
 
 def vgg16(divisor=1):
@@ -126,35 +88,72 @@ def vgg16(divisor=1):
     return model
 
 
-def vgg16_layers(divisor=1):
-    """For images of 224², whose features have the 7² that are averaged to 7² in others."""
-    features = []
-    for width in VGG16:
-        features += [{"maxpool2d": {"kernel": 2}}] if width == "M" else [
-            {"conv2d": {"out": width // divisor, "kernel": 3, "padding": 1}}, "relu"]
-    hidden = {"linear": {"out": 4096 // divisor}}
-    classifier = [hidden, "relu", {"dropout": {"p": 0}}, hidden, "relu", {"dropout": {"p": 0}},
-                  {"linear": {"out": NUM_CLASSES}}]
-    return [{"sequential": {"layers": features, "name": "features"}}, "flatten",
-            {"sequential": {"layers": classifier, "name": "classifier"}}]
+def double_conv(channels, out):
+    """Under the name that trainer's block gives its convolutions."""
+    return nn.ModuleDict({"convs": nn.Sequential(
+        nn.Conv2d(channels, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+        nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU())})
 
 
-Network = collections.namedtuple("Network", "model layers rename golden_size full_size batch")
+class UNet(nn.Module):
+    """As Ronneberger et al. 2015 draw it, with padding and batch norms; modules have the names of trainer's layers."""
+
+    def __init__(self, width, depth, up):
+        super().__init__()
+        self.depth = depth
+        channels = 3
+        for level in range(depth):
+            self.add_module(f"down{level}", double_conv(channels, width << level))
+            channels = width << level
+        self.pool = nn.MaxPool2d(2)
+        self.add_module("bottom", double_conv(channels, width << depth))
+        for level in reversed(range(depth)):
+            out, below = width << level, width << (level + 1)
+            self.add_module(f"enlarged{level}", nn.Sequential(nn.ConvTranspose2d(below, out, 2, stride=2)) if
+                            up == "transpose" else nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"),
+                                                                 nn.Conv2d(below, out, 1)))
+            self.add_module(f"up{level}", double_conv(2 * out, out))
+        self.add_module("head", nn.Conv2d(width, NUM_CLASSES, 1))
+
+    def forward(self, x):
+        kept = []
+        for level in range(self.depth):
+            kept.append(self.get_submodule(f"down{level}.convs")(x))
+            x = self.pool(kept[-1])
+        x = self.bottom["convs"](x)
+        for level in reversed(range(self.depth)):
+            x = torch.cat([kept[level], self.get_submodule(f"enlarged{level}")(x)], dim=1)
+            x = self.get_submodule(f"up{level}.convs")(x)
+        return self.head(x)
 
 
-def resnet(kind, depths):
-    block = torchvision.models.resnet.BasicBlock if kind == "basic" else torchvision.models.resnet.Bottleneck
-    return lambda: torchvision.models.ResNet(block, depths, num_classes=NUM_CLASSES)
-
-
-# The size of images in goldens (None: no golden) and in scripts/verify_against_pytorch.py (None: not there).
+# `model` builds PyTorch's; `file` and `values` are the same network of configs/models/. `golden_size` and `full_size`: of
+# the images in tests/golden/ (None: no golden) and in scripts/verify_against_pytorch.py (None: not there).
+Network = collections.namedtuple("Network", "model file values golden_size full_size batch of_pixels", defaults=(2, False))
+BASIC, BOTTLENECK = torchvision.models.resnet.BasicBlock, torchvision.models.resnet.Bottleneck
 NETWORKS = {
-    "resnet18": Network(resnet("basic", [2, 2, 2, 2]), lambda: resnet_layers("basic", [2, 2, 2, 2]), RESNET_NAMES, 64, 224, 2),
-    "resnet50": Network(resnet("bottleneck", [3, 4, 6, 3]), lambda: resnet_layers("bottleneck", [3, 4, 6, 3]), RESNET_NAMES,
-                        64, 224, 2),
-    "vgg16": Network(vgg16, vgg16_layers, [], None, 224, 2),
-    "vgg16_narrow": Network(lambda: vgg16(8), lambda: vgg16_layers(8), [], 224, None, 2),
+    "resnet18": Network(lambda: resnet(BASIC, [2, 2, 2, 2]), "resnet", {"depth": 18}, 64, 224),
+    "resnet50": Network(lambda: resnet(BOTTLENECK, [3, 4, 6, 3]), "resnet", {"depth": 50}, 64, 224),
+    "vgg16": Network(vgg16, "vgg16", {"dropout": 0}, None, 224),
+    "vgg16_narrow": Network(lambda: vgg16(8), "vgg16", {"width": 8, "hidden": 512, "dropout": 0}, 224, None),
+    "mobilenetv2": Network(lambda: torchvision.models.MobileNetV2(num_classes=NUM_CLASSES, dropout=0), "mobilenetv2",
+                           {"dropout": 0}, 64, 224),
+    "unet": Network(lambda: UNet(16, 4, "transpose"), "unet", {"width": 16}, 32, None, of_pixels=True),
+    "unet_bilinear": Network(lambda: UNet(8, 3, "bilinear"), "unet", {"width": 8, "depth": 3, "up": "bilinear"}, 24, None,
+                             of_pixels=True),
 }
+
+
+def model_section(network):
+    """`model` of a configuration."""
+    return {"file": f"models/{network.file}.yaml", "with": {**network.values, "classes": NUM_CLASSES}}
+
+
+def targets_of(network, size):
+    """i32: a class for each image, or (count, height, width)."""
+    if not network.of_pixels:
+        return labels(network.batch)
+    return labels(network.batch * size * size).reshape(network.batch, size, size)
 
 
 def model_of(network, dtype, state):
@@ -173,11 +172,12 @@ def inputs_of(size, count, dtype):
 
 
 def compute(network, size, state, dtype, noise, watch=None):
-    """{what: array}: logits and loss of both modes, gradients, running statistics behind the training step."""
+    """{what: array}: logits (channels last) and loss of both modes, gradients, running statistics behind the training
+    step."""
     model = model_of(network, dtype, state)
     if watch:
         watch(model)
-    inputs, targets = inputs_of(size, network.batch, dtype), torch.from_numpy(labels(network.batch)).long()
+    inputs, targets = inputs_of(size, network.batch, dtype), torch.from_numpy(targets_of(network, size)).long()
     if noise:
         noise.attach(model)
         noise.of_tensors(model)
@@ -187,7 +187,7 @@ def compute(network, size, state, dtype, noise, watch=None):
         model.train(mode == "train")
         logits = model(inputs)
         loss = nn.functional.cross_entropy(logits, targets)
-        found[f"{mode} logits"] = logits.detach().double().numpy().copy()
+        found[f"{mode} logits"] = logits.detach().movedim(1, -1).double().numpy().copy()
         found[f"{mode} loss"] = np.array(loss.item())
     loss.backward()
     for name, parameter in model.named_parameters():

@@ -2,12 +2,18 @@
 
 #include "tests/cuda/emulated_device.h"
 #include "tests/whole_runs/device_checks.h"
+#include "tests/whole_runs/torchvision_networks.h"
 
 using namespace trainer;
 
 TEST_CASE("Whole runs through CUDA's kernels and library calls end in PyTorch's losses and weights") {
   const auto device = cuda::make_emulated_device();
   check_golden_networks(*device);
+}
+
+TEST_CASE("Logits, loss and gradients of a ResNet and of U-Nets through CUDA's ops are PyTorch's") {
+  const auto device = cuda::make_emulated_device();
+  for (const char* name : {"resnet18", "unet", "unet_bilinear"}) check_torchvision_network(*device, name);
 }
 
 TEST_CASE("The plan of a run through CUDA's ops is the run's memory, step by step") {

@@ -4,7 +4,8 @@
 
 using namespace trainer;
 
-TEST_CASE("Logits, loss and gradients of torchvision's networks are PyTorch's on the CPU") {
+TEST_CASE("Logits, loss and gradients of torchvision's networks and of U-Nets are PyTorch's on the CPU") {
   const auto device = make_cpu_device(2);
-  for (const char* name : {"resnet18", "resnet50", "vgg16_narrow"}) check_torchvision_network(*device, name);
+  for (const char* name : {"resnet18", "resnet50", "vgg16_narrow", "mobilenetv2", "unet", "unet_bilinear"})
+    check_torchvision_network(*device, name);
 }
