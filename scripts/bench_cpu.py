@@ -27,7 +27,8 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 TRAINER = ROOT / "scripts" / "trainer"
 NUM_THREADS = 2
 # Batch size, warm-up steps and the goal: trainer's speed over the faster PyTorch. The networks: configs/bench/.
-NETWORKS = {"mlp": (128, 10, 1.5), "cnn": (64, 10, 1.3), "resnet18": (64, 3, 1.2)}
+NETWORKS = {"mlp": (128, 10, 1.5), "cnn": (64, 10, 1.3), "resnet18": (64, 3, 1.2), "resnet50_64": (16, 3, 1.2),
+            "unet_128": (4, 3, 1.2)}
 MEMORY_GOAL = 0.5
 # Beside busy processes: trainer's speed over the faster PyTorch's; its time over its own on an idle machine, with one
 # busy process beside its two threads on two cores.
@@ -236,9 +237,9 @@ def print_goals(network, results, ratios):
     print_network(network, results)
     print(f"  speed {ratios['speed_median']:.2f}x (best {ratios['speed_best']:.2f}x) of the faster PyTorch, "
           f"goal >= {ratios['speed_goal']}x: {'met' if ratios['speed_median'] >= ratios['speed_goal'] else 'not met'}")
-    print(f"  memory {ratios['memory']:.2f}x of the smaller PyTorch, goal <= {MEMORY_GOAL}x: "
-          f"{'met' if ratios['memory'] <= MEMORY_GOAL else 'not met'}; "
-          f"{ratios['memory_above_import']:.2f}x of what it takes above import")
+    for key, what in ("memory", "of the smaller PyTorch"), ("memory_above_import", "of what it takes above import"):
+        print(f"  memory {ratios[key]:.2f}x {what}, goal <= {MEMORY_GOAL}x: "
+              f"{'met' if ratios[key] <= MEMORY_GOAL else 'not met'}")
 
 
 def first_line(command):
@@ -279,7 +280,7 @@ def main():
                         help="in PyTorch's place another build of trainer: has this one become slower?")
     parser.add_argument("--keep", metavar="FILE",
                         help="with --against: where the figures go, in scripts/results/ if it names no folder; else nowhere")
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="mlp, cnn, resnet18; all where none is named")
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all where none is named")
     arguments = parser.parse_args()
     unknown = set(arguments.networks) - set(NETWORKS)
     if unknown:

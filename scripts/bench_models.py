@@ -2,6 +2,8 @@
 import torch
 from torch import nn
 
+from pytorch_unet import UNet
+
 
 class BasicBlock(nn.Module):
     def __init__(self, channels_in, channels_out, stride):
@@ -39,6 +41,15 @@ def make_resnet18():
             layers.append(BasicBlock(channels, out, stride))
             channels = out
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+def make_resnet50():
+    import torchvision  # what the other networks do not need
+    return torchvision.models.resnet50(num_classes=10)
+
+
+def make_unet():
+    return UNet(64, 4, "transpose", 2)
 
 
 # By the names of bench_gpu.py.

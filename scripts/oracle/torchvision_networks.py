@@ -1,15 +1,19 @@
 """torchvision's networks with weights that a formula makes, and which of trainer's models they are.
 
 The formula is a hash of (number of the tensor in the state_dict, element) mapped to [-1, 1) and scaled by the fan-in, the
-same in tests/whole_runs/torchvision_networks.cpp, so that a golden needs no weights. U-Net, which torchvision has not, is
-built here of torch.nn's modules, as Ronneberger et al. 2015 draw it, with padding and batch norms.
+same in tests/whole_runs/torchvision_networks.cpp, so that a golden needs no weights. U-Net is scripts/pytorch_unet.py's.
 """
 import collections
+import pathlib
+import sys
 
 import numpy as np
 import torch
 import torchvision
 from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from pytorch_unet import UNet  # noqa: E402
 
 NUM_CLASSES = 10
 NORMALIZE = {"mean": 0.5, "std": 0.25}
@@ -88,45 +92,6 @@ def vgg16(divisor=1):
     return model
 
 
-def double_conv(channels, out):
-    """Under the name that trainer's block gives its convolutions."""
-    return nn.ModuleDict({"convs": nn.Sequential(
-        nn.Conv2d(channels, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
-        nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU())})
-
-
-class UNet(nn.Module):
-    """As Ronneberger et al. 2015 draw it, with padding and batch norms; modules have the names of trainer's layers."""
-
-    def __init__(self, width, depth, up):
-        super().__init__()
-        self.depth = depth
-        channels = 3
-        for level in range(depth):
-            self.add_module(f"down{level}", double_conv(channels, width << level))
-            channels = width << level
-        self.pool = nn.MaxPool2d(2)
-        self.add_module("bottom", double_conv(channels, width << depth))
-        for level in reversed(range(depth)):
-            out, below = width << level, width << (level + 1)
-            self.add_module(f"enlarged{level}", nn.Sequential(nn.ConvTranspose2d(below, out, 2, stride=2)) if
-                            up == "transpose" else nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"),
-                                                                 nn.Conv2d(below, out, 1)))
-            self.add_module(f"up{level}", double_conv(2 * out, out))
-        self.add_module("head", nn.Conv2d(width, NUM_CLASSES, 1))
-
-    def forward(self, x):
-        kept = []
-        for level in range(self.depth):
-            kept.append(self.get_submodule(f"down{level}.convs")(x))
-            x = self.pool(kept[-1])
-        x = self.bottom["convs"](x)
-        for level in reversed(range(self.depth)):
-            x = torch.cat([kept[level], self.get_submodule(f"enlarged{level}")(x)], dim=1)
-            x = self.get_submodule(f"up{level}.convs")(x)
-        return self.head(x)
-
-
 # `model` builds PyTorch's; `file` and `values` are the same network of configs/models/. `golden_size` and `full_size`: of
 # the images in tests/golden/ (None: no golden) and in scripts/verify_against_pytorch.py (None: not there).
 Network = collections.namedtuple("Network", "model file values golden_size full_size batch of_pixels", defaults=(2, False))
@@ -138,8 +103,8 @@ NETWORKS = {
     "vgg16_narrow": Network(lambda: vgg16(8), "vgg16", {"width": 8, "hidden": 512, "dropout": 0}, 224, None),
     "mobilenetv2": Network(lambda: torchvision.models.MobileNetV2(num_classes=NUM_CLASSES, dropout=0), "mobilenetv2",
                            {"dropout": 0}, 64, 224),
-    "unet": Network(lambda: UNet(16, 4, "transpose"), "unet", {"width": 16}, 32, None, of_pixels=True),
-    "unet_bilinear": Network(lambda: UNet(8, 3, "bilinear"), "unet", {"width": 8, "depth": 3, "up": "bilinear"}, 24, None,
+    "unet": Network(lambda: UNet(16, 4, "transpose", NUM_CLASSES), "unet", {"width": 16}, 32, None, of_pixels=True),
+    "unet_bilinear": Network(lambda: UNet(8, 3, "bilinear", NUM_CLASSES), "unet", {"width": 8, "depth": 3, "up": "bilinear"}, 24, None,
                              of_pixels=True),
 }
 
