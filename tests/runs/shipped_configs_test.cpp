@@ -38,6 +38,8 @@ std::vector<std::string> shortened(const std::string& config) {
   // A step on whole images takes a GPU.
   if (config == "configs/bench/resnet50.yaml")
     words.insert(words.end(), {"data.shape=[33, 33, 3]", "data.samples=40", "data.validation_samples=3"});
+  if (config == "configs/bench/unet_128.yaml")
+    words.insert(words.end(), {"data.shape=[32, 32, 3]", "data.target_shape=[32, 32]"});
   return words;
 }
 
