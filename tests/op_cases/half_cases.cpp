@@ -134,16 +134,19 @@ double deviation_of(const Values& values) {
   return std::sqrt(squares);
 }
 
-/// What rounding the sums before the bias is added changes beside the rounding of the result.
-double rounding_before_bias(const Op& op, DType type) {
-  constexpr double largest_sum = 32;
-  return op.kind == OpKind::conv_transpose2d && op.inputs.size() > 2 ? largest_sum * rounding_of(type) : 0;
+/// Beside the rounding of the result, that of the sums before the bias is added: they are at most |result| + |bias|, and
+/// a tolerance is of 1 + |result|.
+double rounding_before_bias(const OpCase& c, DType type) {
+  if (c.op.kind != OpKind::conv_transpose2d || c.op.inputs.size() < 3) return 0;
+  double largest = 1;
+  for (const double bias : c.inputs[2]) largest = std::max(largest, std::fabs(bias));
+  return largest * rounding_of(type);
 }
 
 /// Nothing where rounding the inputs makes another case of it: what varies in them is lost.
 std::optional<OpCase> narrowed(OpCase c, DType type) {
   c.op = narrowed(std::move(c.op), type);
-  c.tolerance += rounding_before_bias(c.op, type);
+  c.tolerance += rounding_before_bias(c, type);
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     if (c.op.inputs[i].dtype != type) continue;
     const double change = largest_change(type, c.inputs[i]);
@@ -194,7 +197,7 @@ std::vector<OpCase> larger_half_cases(DType type) {
     if (narrowed_operands(c.op.kind) == Narrowed::none) continue;
     all.push_back(c);
     all.back().op = narrowed(c.op, type);
-    all.back().tolerance += rounding_before_bias(c.op, type);
+    all.back().tolerance += rounding_before_bias(c, type);
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
       if (all.back().op.inputs[i].dtype == type)
         for (double& value : all.back().inputs[i]) value = nearest(type, value);
