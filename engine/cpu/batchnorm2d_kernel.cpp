@@ -124,8 +124,9 @@ class BatchNorm2dKernel final : public AnyBatchNorm2dKernel {
     auto* const scale = reinterpret_cast<float*>(sums + shape_.num_sums());
     float* const offset = scale + channels;
 
-    // The first row serves as the shift; y may be x, so it is kept apart.
-    widen(type_, x, offset, channels);
+    // One row serves as the shift; y may be x, so it is kept apart.
+    const std::int64_t first_of_shift = shift_row(shape_.rows) * channels * static_cast<std::int64_t>(size_of(type_));
+    widen(type_, static_cast<const std::byte*>(x) + first_of_shift, offset, channels);
     const RowParts parts = shape_.sum_parts();
     const RowPieces pieces(type_, channels, 1, offset + channels);
     parallel_tasks(shape_.num_threads(context_), parts.num_parts, [&](std::int64_t part) {

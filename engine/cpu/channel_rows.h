@@ -26,6 +26,10 @@ TRAINER_SIMD_INLINE float normalized(float x, float scale, float offset) { retur
 void normalization_lines(const float* mean, const float* rstd, const float* weight, const float* bias,
                          std::int64_t channels, float* scale, float* offset);
 
+/// Of x's rows, the one to centre the moments of all on: wherever it lies in an image, not in its first corner, where
+/// a convolution that pads leaves other numbers than elsewhere.
+constexpr std::int64_t shift_row(std::int64_t rows) { return rows * 55 / 89; }
+
 /// Adds to first[c] the sum of x − shift, to second[c] that of its square, over some rows. Centring on a value of the
 /// data keeps the difference of the two exact enough where the mean is large against the deviation.
 void sum_moments(const float* x, const float* shift, std::int64_t rows, std::int64_t channels, double* first,

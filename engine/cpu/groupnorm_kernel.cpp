@@ -155,11 +155,11 @@ class GroupNormKernel final : public AnyGroupNormKernel {
     const auto [sums, gradients, lines, pieces] = places(addresses.workspace, 1);
     const std::int64_t channels = shape_.channels, rows = shape_.rows;
     const auto line = [&, lines = lines](std::int64_t place) { return lines + place * forward_lines * channels; };
-    /// A sample's first row serves as the shift; y may be x, so it is kept apart, where the offset will be.
+    /// One row of a sample serves as the shift; y may be x, so it is kept apart, where the offset will be.
     const auto keep_shift = [&](std::int64_t sample, float* shift) {
-      const auto* const first =
-          static_cast<const std::byte*>(x) + sample * rows * channels * static_cast<std::int64_t>(size_of(type_));
-      widen(type_, first, shift, channels);
+      const std::int64_t row_bytes = channels * static_cast<std::int64_t>(size_of(type_));
+      const std::int64_t row = sample * rows + shift_row(rows);
+      widen(type_, static_cast<const std::byte*>(x) + row * row_bytes, shift, channels);
     };
     const auto add_piece = [&, pieces = pieces](double* of_piece, const float* shift, std::int64_t first,
                                                 std::int64_t last) {

@@ -26,8 +26,6 @@ GOLDEN = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "gold
 NUM_ELEMENTS = 3
 # Logits of no more numbers are kept whole.
 MOST_WHOLE = 64
-# Draws of noise, more than for small networks: a few of them are to meet a kink on its other side.
-NUM_NOISY = 8
 
 
 def places(number, array):
@@ -61,7 +59,7 @@ def golden_of(network):
                     chosen[what] = places(number, array)
         return sampled(found, chosen)
 
-    reference = rounding.Reference(compute, seed=1, num_noisy=NUM_NOISY)
+    reference = rounding.Reference(compute, seed=1, num_noisy=torchvision_networks.NUM_NOISY)
     shapes = torchvision_networks.state_shapes(network.model())
     targets = torchvision_networks.targets_of(network, size)
     return {

@@ -17,6 +17,8 @@ from pytorch_unet import UNet  # noqa: E402
 
 NUM_CLASSES = 10
 NORMALIZE = {"mean": 0.5, "std": 0.25}
+# Draws of noise, more than for small networks: a few of them are to meet a kink on its other side.
+NUM_NOISY = 8
 IMAGES, LABELS = 1 << 20, (1 << 20) + 1  # what stands for the number of a tensor
 
 

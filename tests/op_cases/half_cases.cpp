@@ -134,8 +134,8 @@ double deviation_of(const Values& values) {
   return std::sqrt(squares);
 }
 
-/// Beside the rounding of the result, that of the sums before the bias is added: they are at most |result| + |bias|, and
-/// a tolerance is of 1 + |result|.
+/// Beside the rounding of the result, that of the sums before the bias is added: they are at most |result| + |bias|,
+/// and a tolerance is of 1 + |result|.
 double rounding_before_bias(const OpCase& c, DType type) {
   if (c.op.kind != OpKind::conv_transpose2d || c.op.inputs.size() < 3) return 0;
   double largest = 1;
