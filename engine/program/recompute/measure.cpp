@@ -92,6 +92,30 @@ void OrderMeter::forget_reads() {
   }
 }
 
+/// From behind a run to before it: makes of `held_bytes` what is held before it, and returns what is held while it
+/// runs, save its workspace.
+std::int64_t OrderMeter::step_back(const Run& run, std::int64_t& held_bytes) {
+  ++num_walked_;
+  std::int64_t made_bytes = 0;
+  for (std::int32_t o = run.makes.begin; o < run.makes.end; ++o) {
+    const std::int32_t output = operands_[o];
+    made_bytes += problem_.values[output].num_bytes;
+    if (!is_read_later_[output]) held_bytes += released_bytes_[output];
+    is_read_later_[output] = 0;
+  }
+  for (std::int32_t r = run.reads.begin; r < run.reads.end; ++r) {
+    const std::int32_t input = operands_[r];
+    if (is_read_later_[input]) continue;
+    is_read_later_[input] = 1;
+    last_read_by_[input] = num_walked_;
+    held_bytes += released_bytes_[input];
+  }
+  if (run.take_overs.begin != run.take_overs.end) held_bytes -= taken_over_bytes(run, made_bytes);
+  const std::int64_t running_bytes = held_bytes;
+  held_bytes -= made_bytes;
+  return running_bytes;
+}
+
 /// From the last node to the first, which meets the last read of a run's value before anything else of it. What is held
 /// is counted from what the end holds, which is known at the start only.
 OrderMeter::Figures OrderMeter::walk(const std::vector<std::int32_t>& nodes, std::vector<Step>* steps) {
@@ -102,29 +126,12 @@ OrderMeter::Figures OrderMeter::walk(const std::vector<std::int32_t>& nodes, std
   bool is_any = false;
   for (std::size_t p = nodes.size(); p-- > 0;) {
     const std::int32_t n = nodes[p];
-    const Run& run = --num_runs_[n] > 0 ? further_runs_[n] : first_runs_[n];
-    ++num_walked_;
     const std::int64_t after_bytes = held_bytes;
-    std::int64_t made_bytes = 0;
-    for (std::int32_t o = run.makes.begin; o < run.makes.end; ++o) {
-      const std::int32_t output = operands_[o];
-      made_bytes += problem_.values[output].num_bytes;
-      if (!is_read_later_[output]) held_bytes += released_bytes_[output];
-      is_read_later_[output] = 0;
-    }
-    for (std::int32_t r = run.reads.begin; r < run.reads.end; ++r) {
-      const std::int32_t input = operands_[r];
-      if (is_read_later_[input]) continue;
-      is_read_later_[input] = 1;
-      last_read_by_[input] = num_walked_;
-      held_bytes += released_bytes_[input];
-    }
-    if (run.take_overs.begin != run.take_overs.end) held_bytes -= taken_over_bytes(run, made_bytes);
-    const std::int64_t running_bytes = held_bytes + problem_.nodes[n].workspace_bytes;
+    const std::int64_t running_bytes = step_back(--num_runs_[n] > 0 ? further_runs_[n] : first_runs_[n], held_bytes) +
+                                       problem_.nodes[n].workspace_bytes;
     most_running_bytes = is_any ? std::max(most_running_bytes, running_bytes) : running_bytes;
     is_any = true;
     if (steps != nullptr) (*steps)[p] = {running_bytes, after_bytes};
-    held_bytes -= made_bytes;
   }
   forget_reads();
   const std::int64_t start_bytes = problem_.base_bytes + source_bytes_;
@@ -132,6 +139,39 @@ OrderMeter::Figures OrderMeter::walk(const std::vector<std::int32_t>& nodes, std
   figures.peak_bytes = is_any ? std::max(start_bytes, most_running_bytes + end_bytes) : start_bytes;
   if (steps != nullptr)
     for (Step& step : *steps) step = {step.running_bytes + end_bytes, step.after_bytes + end_bytes};
+  return figures;
+}
+
+OrderMeter::Figures OrderMeter::measure_stages(const std::vector<std::int32_t>& nodes,
+                                               std::vector<std::int64_t>& stage_bytes) {
+  count_runs(nodes);
+  stage_bytes.clear();
+  Figures figures;
+  std::int64_t held_bytes = 0;
+  for (std::size_t p = nodes.size(); p-- > 0;) {
+    const std::int32_t n = nodes[p];
+    const bool is_further = --num_runs_[n] > 0;
+    const Run& run = is_further ? further_runs_[n] : first_runs_[n];
+    if (is_further) {
+      const auto is_read = [&](std::int32_t output) { return is_read_later_[output] != 0; };
+      if (std::none_of(operands_.begin() + run.makes.begin, operands_.begin() + run.makes.end, is_read)) continue;
+      figures.recompute_time += run.time;
+    }
+    const std::int64_t running_bytes = step_back(run, held_bytes) + problem_.nodes[n].workspace_bytes;
+    if (is_further)
+      stage_bytes.back() = std::max(stage_bytes.back(), running_bytes);
+    else
+      stage_bytes.push_back(running_bytes);
+  }
+  forget_reads();
+  const std::int64_t start_bytes = problem_.base_bytes + source_bytes_;
+  const std::int64_t end_bytes = start_bytes - held_bytes;
+  figures.peak_bytes = start_bytes;
+  for (std::int64_t& bytes : stage_bytes) {
+    bytes += end_bytes;
+    figures.peak_bytes = std::max(figures.peak_bytes, bytes);
+  }
+  std::reverse(stage_bytes.begin(), stage_bytes.end());
   return figures;
 }
 

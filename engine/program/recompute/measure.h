@@ -24,6 +24,10 @@ class OrderMeter {
   };
   Figures measure(const std::vector<std::int32_t>& nodes, std::vector<Step>& steps);
 
+  /// The figures of `nodes` without further runs that nothing reads (without_unread), and the most bytes that each
+  /// stage holds: a first run with the further ones between it and the first run in front of it.
+  Figures measure_stages(const std::vector<std::int32_t>& nodes, std::vector<std::int64_t>& stage_bytes);
+
  private:
   /// What one run of a node does to memory: its first run, or a further one. Lists are ranges of operands_ and rules_.
   struct Run {
@@ -37,6 +41,7 @@ class OrderMeter {
   };
   Run run_of(const RecomputeProblem::Node& node, bool is_rerun);
   std::int64_t taken_over_bytes(const Run& run, std::int64_t& made_bytes) const;
+  std::int64_t step_back(const Run& run, std::int64_t& held_bytes);
   double count_runs(const std::vector<std::int32_t>& nodes);
   Figures walk(const std::vector<std::int32_t>& nodes, std::vector<Step>* steps);
   void forget_reads();

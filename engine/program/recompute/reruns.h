@@ -25,6 +25,15 @@ class Reruns {
   /// `all`, computed again too where it is not held at the place anyway; empty where that is the same.
   std::vector<std::int32_t> with_runs(const std::vector<std::int32_t>& order, std::int32_t value, bool all) const;
 
+  /// `order` with all of `values` released at the place, and made again right before they are read next, with what that
+  /// takes and is not held at the place anyway; each once.
+  std::vector<std::int32_t> without_held(const std::vector<std::int32_t>& order,
+                                         const std::vector<std::int32_t>& values) const;
+
+  /// `order` with the further run that reads `value` next moved before the place, to where the value was made or read
+  /// last, so that its outputs are held instead; empty where what reads it next is no further run.
+  std::vector<std::int32_t> with_earlier_run(const std::vector<std::int32_t>& order, std::int32_t value) const;
+
   std::int32_t num_values() const { return static_cast<std::int32_t>(producer_.size()); }
 
  private:
@@ -37,7 +46,7 @@ class Reruns {
   std::size_t place_ = 0;
   std::vector<std::int32_t> producer_;                // by value: of what may be computed again
   std::vector<std::int64_t> last_event_, next_read_;  // by value, of the copy that is there at the place; -1: none
-  std::vector<std::int32_t> num_runs_;
+  std::vector<std::int32_t> num_runs_, runs_until_place_;  // by node
 };
 
 }  // namespace trainer

@@ -16,7 +16,7 @@ std::vector<RecomputeOrder> search_orders(const RecomputeProblem& problem, const
   add_chain(problem, front);
   add_segments(problem, front);
   add_keep_sets(problem, front);
-  add_descents(problem, front, 4'000'000);
+  add_descents(problem, front);
   constexpr std::int64_t max_visits = 2'000'000;
   refine_orders(problem, front, max_visits);
   return front.orders();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,8 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 /// States are sets of held values at a number of first runs.
 class StateSearch {
  public:
-  StateSearch(const RecomputeProblem& problem, std::int64_t budget) : problem_(problem), budget_(budget) {
+  StateSearch(const RecomputeProblem& problem, std::int64_t budget, double below)
+      : problem_(problem), budget_(budget), below_(below) {
     bit_.assign(problem.values.size(), -1);
     last_backward_read_.assign(problem.values.size(), -1);
     std::vector<bool> is_made(problem.values.size(), false);
@@ -38,14 +40,13 @@ class StateSearch {
 
   double run() {
     const std::size_t num_nodes = problem_.nodes.size();
-    best_.assign((num_nodes + 1) << num_bits_, infinite);
     reach(0, start_, 0);
     while (!queue_.empty()) {
       const auto [minus_time, state] = queue_.top();
       queue_.pop();
       const std::size_t done = state >> num_bits_;
       const auto held = static_cast<std::uint32_t>(state & ((std::size_t{1} << num_bits_) - 1));
-      if (-minus_time > best_[state]) continue;
+      if (-minus_time > best_.at(state)) continue;
       if (done == num_nodes) return -minus_time;
       run_node(done, held, -minus_time, static_cast<std::int32_t>(done), false);
       const auto num_run = static_cast<std::int32_t>(std::min<std::size_t>(done, problem_.num_forward));
@@ -58,8 +59,10 @@ class StateSearch {
  private:
   void reach(std::size_t done, std::uint32_t held, double time) {
     const std::size_t state = (done << num_bits_) | held;
-    if (time >= best_[state]) return;
-    best_[state] = time;
+    if (time >= below_) return;
+    const auto [best, is_new] = best_.try_emplace(state, time);
+    if (!is_new && time >= best->second) return;
+    best->second = time;
     queue_.emplace(-time, state);
   }
 
@@ -128,14 +131,15 @@ class StateSearch {
   std::vector<std::int64_t> last_backward_read_;
   std::vector<bool> is_batch_;
   std::uint32_t start_ = 0;
-  std::vector<double> best_;
+  double below_;
+  std::unordered_map<std::size_t, double> best_;  // by state
   std::priority_queue<std::pair<double, std::size_t>> queue_;
 };
 
 }  // namespace
 
-double least_recompute_time(const RecomputeProblem& problem, std::int64_t budget) {
-  return StateSearch(problem, budget).run();
+double least_recompute_time(const RecomputeProblem& problem, std::int64_t budget, double below) {
+  return StateSearch(problem, budget, below).run();
 }
 
 std::map<std::int64_t, double> front_of_all_keep_sets(const RecomputeProblem& problem) {

@@ -262,7 +262,6 @@ std::int32_t convolution_of(ProblemBuilder& builder, const UNet& net, std::int32
   ProblemBuilder::Layer norm;
   norm.time = 1;
   norm.num_bytes = num_bytes;
-  norm.pinned_bytes = 1;
   norm.in_place = true;
   return builder.layer(norm, {last});
 }
@@ -344,6 +343,47 @@ RecomputeProblem dense_block(int num_layers) {
     convolution.num_bytes = growth;
     const std::int32_t made = builder.layer(convolution, {x});
     x = builder.layer(moving_layer(growth * (n + 1), 1), {x, made});
+  }
+  return builder.finish(x);
+}
+
+RecomputeProblem residual_blocks(int num_blocks) {
+  constexpr std::int64_t image = 8;
+  ProblemBuilder builder;
+  ProblemBuilder::Layer convolution;
+  convolution.time = 20;
+  convolution.num_bytes = image;
+  ProblemBuilder::Layer norm;
+  norm.num_bytes = image;
+  ProblemBuilder::Layer add = moving_layer(image, 1);
+  add.needs_output = true;  // a ReLU is in it
+  add.in_place = true;
+  std::int32_t x = builder.source(image);
+  for (int n = 0; n < num_blocks; ++n) {
+    const std::int32_t normed = builder.layer(norm, {builder.layer(convolution, {x})});
+    const std::int32_t made = builder.layer(convolution, {normed});
+    const std::int32_t shortcut = n == 0 ? builder.layer(convolution, {x}) : x;
+    x = builder.layer(add, {made, shortcut});
+  }
+  return builder.finish(x);
+}
+
+RecomputeProblem inverted_residuals(int num_blocks) {
+  constexpr std::int64_t narrow = 2, wide = 6 * narrow;
+  ProblemBuilder builder;
+  ProblemBuilder::Layer expand, depthwise, project, norm;
+  expand.time = project.time = 12;
+  depthwise.time = 5;
+  expand.num_bytes = depthwise.num_bytes = norm.num_bytes = wide;
+  project.num_bytes = narrow;
+  ProblemBuilder::Layer add = moving_layer(narrow, 1);
+  add.in_place = true;
+  std::int32_t x = builder.source(narrow);
+  for (int n = 0; n < num_blocks; ++n) {
+    const std::int32_t expanded = builder.layer(norm, {builder.layer(expand, {x})});
+    const std::int32_t filtered = builder.layer(norm, {builder.layer(depthwise, {expanded})});
+    const std::int32_t made = builder.layer(project, {filtered});
+    x = n == 0 ? made : builder.layer(add, {made, x});
   }
   return builder.finish(x);
 }

@@ -76,4 +76,10 @@ RecomputeProblem squeeze_and_excite(int num_blocks);
 /// Layers that read the concatenation of all before them in the block.
 RecomputeProblem dense_block(int num_layers);
 
+/// Residual blocks of [convolution, norm, convolution, add]; the first one's shortcut is a convolution.
+RecomputeProblem residual_blocks(int num_blocks);
+/// MobileNetV2's [convolution to six times the channels, norm, depthwise convolution, norm, convolution back, add]; the
+/// first without the sum.
+RecomputeProblem inverted_residuals(int num_blocks);
+
 }  // namespace trainer::recompute_problems
