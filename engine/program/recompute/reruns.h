@@ -44,8 +44,8 @@ class Reruns {
 
   const RecomputeProblem& problem_;
   std::size_t place_ = 0;
-  std::vector<std::int32_t> producer_;                // by value: of what may be computed again
-  std::vector<std::int64_t> last_event_, next_read_;  // by value, of the copy that is there at the place; -1: none
+  std::vector<std::int32_t> producer_;                     // by value: of what may be computed again
+  std::vector<std::int64_t> last_event_, next_read_;       // by value, of the copy that is there at the place; -1: none
   std::vector<std::int32_t> num_runs_, runs_until_place_;  // by node
 };
 
