@@ -36,6 +36,12 @@ CHAINS = {"64 × linear, layer norm, GELU": ("configs/memory/norm_chain.yaml", 8
 SHARES = (1 / 2, 1 / 5, 1 / 10)
 NUM_BISECTIONS = 12
 
+# With a budget of half the default peak of a step: U-Net at 512², at no more than this share of its FLOPs again.
+HALF_GOAL = 0.25
+U_NET = ["configs/memory/unet.yaml", "data.shape=[512, 512, 3]", "data.target_shape=[512, 512]", "train.batch_size=16",
+         "optimizer={type: sgd, lr: 0.01, momentum: 0.99}", "memory.allocator=planned"]
+HALVED_ON, HALVED_IN = (None, "rtx3090", "h200"), {"f32": "off", "bf16": "bf16"}
+
 # Bytes a parameter for AdamW: parameters, gradients and optimizer state.
 ADAMW_MODEL = "configs/memory/mlp.yaml"
 SIXTEEN_BIT = ["train.amp=bf16", "memory.moments=8bit", "memory.master_weights=false", "memory.gradients=16bit"]
@@ -143,6 +149,19 @@ def compare_checkpointing(planner):
     return rows
 
 
+def compare_halved(planner):
+    rows = []
+    for gpu in HALVED_ON:
+        here = Planner(planner.trainer, gpu)
+        for precision, amp in HALVED_IN.items():
+            model = [*U_NET, f"train.amp={amp}"]
+            default = outcome(here.plan(*model, *NO_BOUND))
+            rows.append({"model": "U-Net at 512²", "words": model, "device": gpu or "cpu", "precision": precision,
+                         "default": default, "half": plan_budget(here, model, default["peak_allocated"] // 2),
+                         "goal": HALF_GOAL})
+    return rows
+
+
 def compare_adamw(planner):
     num_parameters = field(planner.trainer.summary(ADAMW_MODEL), "parameters")
     rows = []
@@ -207,6 +226,16 @@ def print_checkpointing(rows):
             print(f"    least at {FLOPS_GOAL:.0%}          no budget needs so few")
 
 
+def print_halved(rows):
+    print(f"\nHalf of the default peak of a step, all categories, at ≤ {HALF_GOAL:.0%} more FLOPs")
+    for row in rows:
+        half, peak = row["half"], row["default"]["peak_allocated"]
+        found = "no order is within it" if half is None else \
+            (f"{half['peak_allocated'] / MIB:9.1f} MiB ({half['peak_allocated'] / peak:.3f}), {half['recomputed_share']:6.1%} "
+             f"of the FLOPs again: {verdict(half['recomputed_share'] <= row['goal'])}")
+        print(f"  {row['model']}, {row['precision']:5} {row['device']:8} {peak / MIB:9.1f} MiB → {found}")
+
+
 def print_adamw(rows):
     print(f"\nAdamW: bytes a parameter, each category at its highest ({ADAMW_MODEL}, {rows[0]['parameters']:,} parameters)")
     print(f"  {'':42}{'parameters':>11}{'gradients':>11}{'state':>8}{'total':>8}  goal")
@@ -218,7 +247,7 @@ def print_adamw(rows):
 
 
 PARTS = {"activations": (compare_activations, print_activations),
-         "checkpointing": (compare_checkpointing, print_checkpointing), "adamw": (compare_adamw, print_adamw)}
+         "checkpointing": (compare_checkpointing, print_checkpointing), "halved": (compare_halved, print_halved), "adamw": (compare_adamw, print_adamw)}
 
 
 def git(*words):

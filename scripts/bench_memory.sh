@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/bench_memory.sh [--json FILE] [--gpu PROFILE] [activations|checkpointing|adamw …]: what trainer holds beside
-# what PyTorch keeps for the same model and batch: activations at default settings, with train.checkpointing=auto under
-# capacities that leave less and less, and AdamW's bytes a parameter. Prints the ratios and the goals, and keeps the
+# scripts/bench_memory.sh [--json FILE] [--gpu PROFILE] [activations|checkpointing|halved|adamw …]: what trainer holds
+# beside what PyTorch keeps for the same model and batch: activations at default settings, with train.checkpointing=auto
+# under capacities that leave less and less, a U-Net at half of its peak, and AdamW's bytes a parameter. Prints the ratios and the goals, and keeps the
 # figures in scripts/results/memory_<date>.json. Nothing is trained: trainer plans, to the byte, and PyTorch's rules are
 # counted (scripts/pytorch_saved_tensors.py) and, on the CPU, measured.
 set -euo pipefail
