@@ -22,6 +22,8 @@ NO_BOUND = ["--capacity", "1TiB"]
 ACTIVATION_GOAL = 0.6
 MODELS = {"ResNet-18": ("configs/cifar10_resnet18.yaml", ACTIVATION_GOAL),
           "ResNet-50": ("configs/memory/resnet50.yaml", 0.55),
+          "MobileNetV2": ("configs/memory/mobilenetv2.yaml", 0.55),
+          "U-Net of 64 channels, 256×256": ("configs/memory/unet.yaml", ACTIVATION_GOAL),
           "MLP of 12, ReLU": ("configs/memory/mlp.yaml", ACTIVATION_GOAL),
           "MLP of 12, GELU and layer norm": ("configs/memory/mlp_gelu.yaml", ACTIVATION_GOAL),
           "CNN": ("configs/memory/cnn.yaml", None)}
@@ -192,7 +194,7 @@ def print_activations(rows):
               f"{row['trainer_bytes'] / MIB:13.1f}{row['ratio']:8.3f}"
               f"{row['floor_ratio']:8.3f}{row['recomputed_share']:8.1%}  {goal}")
     print("  floor: the share of PyTorch's that norms, activations, dropout, pooling and sums do not make again from the rest;\n"
-          "  below it lie only 16 bits and products computed again. again: FLOPs computed again, of the step's")
+          "  below it lie only 16 bits, products computed again, and the smaller parts of a concatenation. again: FLOPs computed again, of the step's")
     gpus = {row["pytorch_gpu"]["name"] for row in rows if row["pytorch_gpu"]}
     if not gpus - {None}:
         print("  PyTorch's measured peak: SKIPPED, there is no GPU that it sees")

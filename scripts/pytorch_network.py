@@ -144,6 +144,7 @@ class Layers(nn.Module):
         self.children_.append(module)
 
     def forward(self, x):
+        self.outputs[f"{self.prefix}in"] = x
         for path, sources, module in zip(self.paths, self.sources, self.children_):
             x = self.step(path, sources, module, x)
         return x
@@ -153,6 +154,7 @@ def make_sequence(layers, x, prefix="", outputs=None):
     """(the module of a list of layers, its output for x)."""
     outputs = {} if outputs is None else outputs
     result = Layers(prefix, outputs)
+    outputs[f"{prefix}in"] = x
     for index, layer in enumerate(layers):
         kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
         path = f"{prefix}{arguments.get('name', index)}"
@@ -180,7 +182,7 @@ def make_sequence(layers, x, prefix="", outputs=None):
 
 def make_target(loss, logits_shape):
     if loss == "cross_entropy":
-        return torch.zeros(logits_shape[0], dtype=torch.long)
+        return torch.zeros((logits_shape[0], *logits_shape[2:]), dtype=torch.long)
     return torch.zeros(logits_shape)
 
 

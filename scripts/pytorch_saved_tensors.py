@@ -412,6 +412,7 @@ def find_output(tape, prefix, name):
 
 
 def sequence(tape, prefix, layers, x):
+    tape.outputs[f"{prefix}in"] = x
     for index, layer in enumerate(layers):
         kind, arguments = kind_and_arguments(layer)
         path = f"{prefix}{arguments.get('name', index)}"
@@ -432,7 +433,7 @@ def record_loss(tape, loss, logits):
     if loss.get("label_smoothing", 0) != 0 or loss.get("class_weights"):
         raise NotWrittenDown("a loss with label_smoothing or class_weights")
     if kind == "cross_entropy":
-        target = tape.value(logits.shape[:1], False, element_bytes=8)
+        target = tape.value((logits.shape[0], *logits.shape[2:]), False, element_bytes=8)  # a class each pixel of images
         result = tape.value(logits.shape, True, made_from=[logits])
         tape.record("loss", "log_softmax", result=result)
         tape.record("loss", "nll_loss", self=result, target=target, weight=ABSENT, total_weight=tape.value((), False))

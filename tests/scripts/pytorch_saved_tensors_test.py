@@ -173,6 +173,11 @@ NETWORKS = {
         {"pad": {"size": 1, "mode": "zeros", "value": 0.5}}, conv(4), {"pad": {"size": [1, 2], "mode": "reflect", "value": 0}},
         conv(4), {"adaptive_avgpool2d": {"size": [3, 2]}}, conv(3), {"adaptive_avgpool2d": {"size": 1}}, "flatten",
         dense(3)], (3, 2, 9, 11), "cross_entropy"),
+    "a class a pixel, the input of a list": ([
+        conv(4), {"sequential": {"name": "unit", "layers": [
+            {"conv2d": {**conv(4)["conv2d"], "name": "main"}}, "relu", {"sequential": {"name": "gated", "layers": [
+                conv(4), {"add": {"from": ["main", "in"]}}]}}, {"add": {"from": ["gated", "in"]}}]}}, "relu6",
+        conv(3, kernel=1, padding=0)], (3, 2, 5, 7), "cross_entropy"),
     "flatten first": (["flatten", dense(5), "sigmoid", dense(2)], (1, 1, 3, 3), "mse"),
     "norm first": ([batch_norm(), {"avgpool2d": {"kernel": 2, "stride": 2, "padding": 0, "count_include_pad": True}},
                     "flatten", dense(1)], (2, 3, 4, 4), "bce_with_logits"),
