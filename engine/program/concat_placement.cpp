@@ -18,21 +18,25 @@ struct ConcatPart {
   std::int64_t first = 0;  ///< of its channels in the whole
   std::int64_t num_bytes = 0;
   std::int32_t maker = -1;  ///< the node that could place it; -1: it has to be copied
+  /// The first node behind the concatenation that reads it too, and before which its maker would run again; -1: none.
+  std::int32_t again_at = -1;
 };
 
 class ConcatPlacement {
  public:
-  explicit ConcatPlacement(Graph& graph) : graph_(graph), uses_(graph) { find_live_bytes(); }
+  explicit ConcatPlacement(Graph& graph) : graph_(graph), uses_(graph) { find_lifetimes(); }
 
   void run() {
     const auto num_nodes = static_cast<std::int32_t>(graph_.nodes.size());
     copies_.resize(graph_.nodes.size());
+    again_.resize(graph_.nodes.size());
     std::vector<bool> is_replaced(graph_.nodes.size(), false);
     for (std::int32_t n = 0; n < num_nodes; ++n)
       if (graph_.nodes[n].op.kind == OpKind::concat) is_replaced[n] = place(n);
     std::vector<GraphNode> kept;
     kept.reserve(graph_.nodes.size());
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (GraphNode& again : again_[n]) kept.push_back(std::move(again));
       if (!is_replaced[n]) kept.push_back(std::move(graph_.nodes[n]));
       for (GraphNode& copy : copies_[n]) kept.push_back(std::move(copy));
     }
@@ -40,25 +44,39 @@ class ConcatPlacement {
   }
 
  private:
+  /// A further value of that kind, for later readers.
+  ValueId add_value(const Value& value) {
+    graph_.values.push_back(value);
+    readers_.emplace_back();
+    last_read_.push_back(-1);
+    return static_cast<ValueId>(graph_.values.size() - 1);
+  }
+
   ValueId root(ValueId value) const {
     while (graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
     return value;
   }
 
-  /// By node, the bytes of what is there while it runs: made by then, and read by it or later.
-  void find_live_bytes() {
+  /// By value, its readers and the last of them; by node, the bytes of what is there while it runs: made by then, and
+  /// read by it or later.
+  void find_lifetimes() {
     const std::size_t num_nodes = graph_.nodes.size();
-    std::vector<std::int64_t> made(graph_.values.size(), -1), read(graph_.values.size(), -1);
-    for (std::size_t n = 0; n < num_nodes; ++n) {
-      for (const ValueId input : graph_.nodes[n].inputs) read[root(input)] = static_cast<std::int64_t>(n);
-      for (const ValueId output : graph_.nodes[n].outputs) made[output] = static_cast<std::int64_t>(n);
+    std::vector<std::int32_t> made(graph_.values.size(), -1);
+    readers_.resize(graph_.values.size());
+    last_read_.assign(graph_.values.size(), -1);
+    for (std::int32_t n = 0; n < static_cast<std::int32_t>(num_nodes); ++n) {
+      for (const ValueId input : graph_.nodes[n].inputs) {
+        readers_[input].push_back(n);
+        last_read_[root(input)] = n;
+      }
+      for (const ValueId output : graph_.nodes[n].outputs) made[output] = n;
     }
     live_bytes_.assign(num_nodes + 1, 0);
     for (std::size_t v = 0; v < made.size(); ++v) {
       if (made[v] < 0) continue;
       const std::int64_t num_bytes = graph_.values[v].type.num_bytes();
       live_bytes_[static_cast<std::size_t>(made[v])] += num_bytes;
-      live_bytes_[static_cast<std::size_t>(std::max(made[v], read[v])) + 1] -= num_bytes;
+      live_bytes_[static_cast<std::size_t>(std::max(made[v], last_read_[v])) + 1] -= num_bytes;
     }
     for (std::size_t n = 1; n < live_bytes_.size(); ++n) live_bytes_[n] += live_bytes_[n - 1];
   }
@@ -69,20 +87,63 @@ class ConcatPlacement {
     std::int64_t first = 0;
     for (const ValueId input : concat.inputs) {
       const TensorType& type = graph_.values[input].type;
-      parts.push_back({input, first, type.num_bytes(), maker_of(input, concat.phase)});
+      ConcatPart part{.value = input, .first = first, .num_bytes = type.num_bytes()};
+      if (const std::int32_t maker = maker_of(input, concat.phase); maker >= 0) {
+        const bool is_shared = uses_.num_uses[input] > 1;
+        if (is_shared) part.again_at = next_reader(input, n, maker);
+        if (!is_shared || part.again_at >= 0) part.maker = maker;
+      }
+      parts.push_back(part);
       first += type.shape[-1];
     }
     return parts;
   }
 
-  /// The node whose first output alone is `value`, where it may be placed and nothing else reads it.
+  /// The node whose first output alone is `value`, where it may be placed.
   std::int32_t maker_of(ValueId value, Phase phase) const {
-    const std::int32_t maker = uses_.producer[value];
-    if (maker < 0 || uses_.num_uses[value] != 1 || graph_.values[value].category == Category::input) return -1;
+    const bool is_further = static_cast<std::size_t>(value) >= uses_.producer.size();
+    const std::int32_t maker = is_further ? -1 : uses_.producer[value];
+    if (maker < 0 || graph_.values[value].category == Category::input) return -1;
     const GraphNode& node = graph_.nodes[maker];
     const bool can_be_placed = definition_of(node.op.kind).can_be_placed && node.op.placed_at < 0 &&
                                node.outputs[0] == value && node.op.outputs[0] == node.op.inputs[0];
     return can_be_placed && node.phase == phase ? maker : -1;
+  }
+
+  /// Where `maker` would run again for those that read `value` behind the concatenation n; -1: it may not. Only what is
+  /// run again already: such an op changes no state.
+  std::int32_t next_reader(ValueId value, std::int32_t n, std::int32_t maker) const {
+    const GraphNode& node = graph_.nodes[maker];
+    const std::vector<std::int32_t>& readers = readers_[value];
+    if (node.phase != Phase::recompute || node.outputs.size() != 1) return -1;
+    if (static_cast<std::size_t>(uses_.num_uses[value]) != readers.size()) return -1;  // a view reads it
+    if (readers[0] != n || readers[1] == n) return -1;
+    const OpDefinition& definition = definition_of(node.op.kind);
+    if (definition.is_slow != nullptr && definition.is_slow(node.op)) return -1;
+    std::int64_t read_bytes = 0;
+    for (const ValueId input : node.inputs) {
+      const ValueId held = root(input);
+      read_bytes += graph_.values[input].type.num_bytes();
+      if (graph_.values[held].parameter < 0 && last_read_[held] < readers[1]) return -1;
+    }
+    // A copy reads the value once; beside that there are numbers of the channels.
+    return read_bytes < 2 * graph_.values[value].type.num_bytes() ? readers[1] : -1;
+  }
+
+  /// Runs the maker of a part that is placed once more, for those that read it later.
+  void run_again(const ConcatPart& part, std::int32_t n) {
+    GraphNode again = graph_.nodes[part.maker];
+    const ValueId value = add_value(Value(graph_.values[part.value]));
+    again.outputs[0] = value;
+    last_read_[value] = last_read_[part.value];
+    for (const std::int32_t reader : readers_[part.value]) {
+      if (reader == n) continue;
+      readers_[value].push_back(reader);
+      for (ValueId& input : graph_.nodes[reader].inputs)
+        if (input == part.value) input = value;
+    }
+    again_[static_cast<std::size_t>(part.again_at)].push_back(std::move(again));
+    for (std::int32_t at = n + 1; at < part.again_at; ++at) live_bytes_[static_cast<std::size_t>(at)] -= part.num_bytes;
   }
 
   /// Whether, with the parts of `makers` placed, no moment from the first of them on holds more than copying does.
@@ -126,10 +187,10 @@ class ConcatPlacement {
       const ConcatPart& part = *order[i];
       ValueId next = y;
       if (i + 1 < order.size()) {
-        graph_.values.push_back(whole);
-        next = static_cast<ValueId>(graph_.values.size() - 1);
+        next = add_value(whole);
       }
       if (is_placed(&part)) {
+        if (part.again_at >= 0) run_again(part, n);
         GraphNode& maker = graph_.nodes[part.maker];
         maker.op = placed_op(std::move(maker.op), whole.type, part.first, so_far.has_value());
         if (so_far) maker.inputs.push_back(*so_far);
@@ -149,7 +210,10 @@ class ConcatPlacement {
 
   Graph& graph_;
   const ValueUses uses_;
+  std::vector<std::vector<std::int32_t>> readers_;
+  std::vector<std::int32_t> last_read_;
   std::vector<std::int64_t> live_bytes_;
+  std::vector<std::vector<GraphNode>> again_;   // before each node
   std::vector<std::vector<GraphNode>> copies_;  // behind each node
 };
 

@@ -19,6 +19,19 @@ namespace trainer {
 // version holds at its worst up to and with the copy, by the sizes of what is alive. The same holds for a concatenation
 // that the backward pass makes again, where a skip is often read by nothing else.
 //
+// What the backward pass computes again for a concatenation may be read once more further on: a U-Net's skip by the
+// max-pooling behind it, when all of the inner levels are through. Where it is one that can be placed, is made of what
+// is there until then anyhow, and reads no more than the copy would, it is run a second time for the later readers
+// instead of being copied and held for them:
+//
+//   batchnorm2d (relu), again    → a                      batchnorm2d (relu), again    → y[…, a]
+//   concat (a, b), again         → y                      place_channels (b), again    → y[…, b]
+//   …                                              →      …
+//                                                         batchnorm2d (relu), again    → a
+//   maxpool2d (a), again                                  maxpool2d (a), again
+//
+// No more bytes are moved so, and a is not held in between.
+//
 // The numbers written are the same. What a part's layer computes is then stored in a buffer that bears the
 // concatenation's name.
 

@@ -151,3 +151,41 @@ TEST_CASE("a concatenation in place holds less, also where the backward pass mak
     }
   }
 }
+
+TEST_CASE("a skip that is read again further on is made twice instead of being copied and held") {
+  const auto unet = [](const std::string& activation) {
+    return conv_of_4 + ", batchnorm2d, {" + activation + ": {name: skip}}, {maxpool2d: {kernel: 2}}, " +
+           "{conv2d: {out: 6, kernel: 3, padding: 1, name: inner}}, batchnorm2d, relu, {conv_transpose2d: {out: 4, " +
+           "kernel: 2, stride: 2, name: up}}, {concat: {from: [skip, up]}}, {conv2d: {out: 8, kernel: 3, padding: 1}}";
+  };
+  const auto again = [](const Program& program) {
+    return placed_counts(program, program.micro_batches[0].first, Phase::recompute);
+  };
+  const Program program = concatenating(unet("relu"), "recompute_cheap: true");
+  const Program copying = concatenating(unet("relu"), "recompute_cheap: true, in_place: false");
+  const auto copied = again(copying), placed = again(program);
+  CHECK(copied.at("concat") == 1);
+  CHECK(copied.at("batchnorm2d_normalize") == 2);
+  CHECK(placed.count("concat") == 0);
+  CHECK(placed.at("batchnorm2d_normalize@0") == 1);
+  CHECK(placed.at("place_channels+4") == 1);
+  CHECK(placed.at("batchnorm2d_normalize") == 2);
+  // While the inner levels' gradients are computed, it is not there.
+  const auto held_at_inner = [](const Program& of) {
+    std::int64_t held = 0;
+    for (const Instruction& instruction : of.micro_batches[0].first.instructions) {
+      if (instruction.kind == Kind::allocate) held += of.buffers[instruction.index].num_bytes;
+      if (instruction.kind == Kind::release) held -= of.buffers[instruction.index].num_bytes;
+      if (instruction.kind == Kind::run && instruction.phase == Phase::backward &&
+          of.calls[instruction.index].op.kind == OpKind::conv_transpose2d_backward_weight)
+        return held;
+    }
+    return std::int64_t{-1};
+  };
+  CHECK(held_at_inner(program) == held_at_inner(copying) - 16 * 8 * 8 * 4 * 4);
+
+  // Exponentials take longer than a copy.
+  const auto slow = again(concatenating(unet("silu"), "recompute_cheap: true"));
+  CHECK(slow.at("concat") == 1);
+  CHECK(slow.at("activation") == 1);
+}
