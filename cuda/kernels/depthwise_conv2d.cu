@@ -39,24 +39,48 @@ DepthwiseAxes depthwise_axes(const DepthwiseShape& s, bool forward) {
   return {axis(0), axis(1)};
 }
 
-/// The element that meets `tap` of the kernel in element `at` of what is written; −1: none does.
+/// What meets `tap` of the kernel in the elements of what is written from `first` on, one after another.
+template <bool forward>
+class MetElements {
+ public:
+  __device__ __forceinline__ MetElements(const DepthwiseAxis& axis, int first, int tap) {
+    if (forward) {
+      from_ = first * axis.stride - axis.padding + tap * axis.dilation;
+      return;
+    }
+    const int stepped = first + axis.padding - tap * axis.dilation;
+    from_ = stepped;
+    if (axis.stride == 1) return;
+    from_ = stepped / axis.stride;
+    behind_ = stepped - from_ * axis.stride;
+    if (behind_ < 0) {
+      behind_ += axis.stride;
+      --from_;
+    }
+  }
+
+  /// −1: nothing does.
+  __device__ __forceinline__ int element(const DepthwiseAxis& axis) const {
+    return (forward || behind_ == 0) && from_ >= 0 && from_ < axis.from ? from_ : -1;
+  }
+
+  __device__ __forceinline__ void step(const DepthwiseAxis& axis) {
+    if (forward) {
+      from_ += axis.stride;
+    } else if (++behind_ == axis.stride) {
+      behind_ = 0;
+      ++from_;
+    }
+  }
+
+ private:
+  int from_ = 0;
+  int behind_ = 0;  ///< backward: how many elements lie between the one that from_ meets and this one
+};
+
 template <bool forward>
 __device__ __forceinline__ int met_by(const DepthwiseAxis& axis, int at, int tap) {
-  if (forward) {
-    const int from = at * axis.stride - axis.padding + tap * axis.dilation;
-    return from >= 0 && from < axis.from ? from : -1;
-  }
-  const int stepped = at + axis.padding - tap * axis.dilation;
-  if (stepped < 0) return -1;
-  int from = stepped;
-  if (axis.stride == 2) {
-    if ((stepped & 1) != 0) return -1;
-    from = stepped >> 1;
-  } else if (axis.stride != 1) {
-    from = stepped / axis.stride;
-    if (from * axis.stride != stepped) return -1;
-  }
-  return from < axis.from ? from : -1;
+  return MetElements<forward>(axis, at, tap).element(axis);
 }
 
 /// A pixel of images of height × width, or a strip of them where `width` counts strips.
@@ -72,14 +96,16 @@ __device__ __forceinline__ DepthwisePixel depthwise_pixel(unsigned index, int he
 
 /// Forward from x to y, else from dy to dx: an element of `to` gathers what the taps of its channel's kernel meet.
 /// Packs of more than one channel are for a multiplier of 1. A block first puts its channels' weights into shared
-/// memory, a tap's next to each other.
+/// memory, a tap's next to each other. Bounds on the blocks of an SM: left alone, ptxas spills for the sake of one
+/// more.
 template <typename T, int n, bool forward>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, n == 1 ? 6 : 3)
     depthwise_conv2d_gather_kernel(const T* __restrict__ from, const T* __restrict__ weights,
                                    const T* __restrict__ bias, T* __restrict__ to, bool relu, DepthwiseAxes axes,
                                    int channels, int multiplier, unsigned num_strips, unsigned strips_per_block,
                                    std::int64_t num_tiles) {
   wait_for_earlier_kernels();
+  if (n > 1) multiplier = 1;  // known, so that it takes no registers
   using Floats = Pack<float, n>;
   TRAINER_SHARED(Floats, kernels, most_kernel * most_kernel * depthwise_lanes);
   const TilePosition position = tile_position<n>(num_tiles, channels);
@@ -122,8 +148,9 @@ __global__ void __launch_bounds__(tile_threads)
           } else {
             weight.values[0] = to_float(weights[std::int64_t{kernel} * num_taps + tap]);
           }
-          for (int u = 0; u < depthwise_strip; ++u) {
-            const int column = met_by<forward>(axes.columns, first_column + u, j);
+          MetElements<forward> met(axes.columns, first_column, j);
+          for (int u = 0; u < depthwise_strip; ++u, met.step(axes.columns)) {
+            const int column = met.element(axes.columns);
             if (column < 0) continue;
             const Floats values = load_floats<n>(line + std::int64_t{column} * from_channels);
             for (int c = 0; c < n; ++c) sums[u].values[c] += values.values[c] * weight.values[c];

@@ -100,7 +100,6 @@ LOCAL = [
     (r"groupnorm_forward_at_once_kernel<float, 4>", 4, "around the square root's subroutine, once a group"),
     (r"batchnorm2d_statistics_kernel", 2, "around the square root's subroutine, once a channel"),
     (r"upsample_backward_kernel<\w+, 8, true>", 4, "an address, before and after the loops"),
-    (r"depthwise_conv2d_gather_kernel<\w+, [48], false>", 40, "addresses around the division by a step"),
     (r"avgpool2d_backward_kernel<\w+, 8>", 40, "around the subroutine for the reciprocal of a window's size"),
 ]
 # Losses over a batch's few outputs, and the update of 8-bit moments, which looks codes up.
