@@ -110,8 +110,8 @@ class ConcatPlacement {
     return can_be_placed && node.phase == phase ? maker : -1;
   }
 
-  /// Where `maker` would run again for those that read `value` behind the concatenation n; -1: it may not. Only what is
-  /// run again already: such an op changes no state.
+  /// The first of those that read `value` behind the concatenation n, before which `maker` would run again; -1: it may
+  /// not. Only what is run again already, for such an op changes no state.
   std::int32_t next_reader(ValueId value, std::int32_t n, std::int32_t maker) const {
     const GraphNode& node = graph_.nodes[maker];
     const std::vector<std::int32_t>& readers = readers_[value];
@@ -123,11 +123,11 @@ class ConcatPlacement {
     std::int64_t read_bytes = 0;
     for (const ValueId input : node.inputs) {
       const ValueId held = root(input);
-      read_bytes += graph_.values[input].type.num_bytes();
+      const TensorType& type = graph_.values[input].type;
+      if (type.shape.rank() > 1) read_bytes += type.num_bytes();  // others are numbers of the channels
       if (graph_.values[held].parameter < 0 && last_read_[held] < readers[1]) return -1;
     }
-    // A copy reads the value once; beside that there are numbers of the channels.
-    return read_bytes < 2 * graph_.values[value].type.num_bytes() ? readers[1] : -1;
+    return read_bytes <= graph_.values[value].type.num_bytes() ? readers[1] : -1;
   }
 
   /// Runs the maker of a part that is placed once more, for those that read it later.
