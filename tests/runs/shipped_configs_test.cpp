@@ -38,8 +38,9 @@ std::vector<std::string> shortened(const std::string& config) {
   // A step on whole images takes a GPU.
   if (config == "configs/bench/resnet50.yaml")
     words.insert(words.end(), {"data.shape=[33, 33, 3]", "data.samples=40", "data.validation_samples=3"});
-  if (config == "configs/bench/unet_128.yaml")
-    words.insert(words.end(), {"data.shape=[32, 32, 3]", "data.target_shape=[32, 32]"});
+  if (config == "configs/memory/mobilenetv2.yaml") words.emplace_back("data.shape=[33, 33, 3]");
+  if (config == "configs/memory/unet.yaml" || config == "configs/bench/unet_128.yaml")
+    words.insert(words.end(), {"data.shape=[32, 32, 3]", "data.target_shape=[32, 32]", "model.with={width: 16}"});
   return words;
 }
 
