@@ -158,6 +158,8 @@ def make_sequence(layers, x, prefix="", outputs=None):
     for index, layer in enumerate(layers):
         kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
         path = f"{prefix}{arguments.get('name', index)}"
+        if arguments.get("share"):
+            raise SystemExit(f"layer '{path}' shares parameters, which this model of PyTorch's does not")
         sources = arguments.get("from") or []
         sources = [sources] if isinstance(sources, str) else sources
         given = result.find(sources[0]) if sources else x

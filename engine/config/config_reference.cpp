@@ -132,6 +132,7 @@ std::string explain_layer(const LayerKind& kind) {
   text += fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
   text += fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several() ? "list of texts" : "text",
                       kind.takes_several() ? "required" : "none", "", from_help(kind));
+  if (kind.has_parameters) text += fmt::format("  {:<20} text; none\n  {:<20} {}\n", "share", "", share_help);
   if (kind.name == "repeat") text += fmt::format("  {:<20} text; none\n  {:<20} {}\n", "as", "", as_help);
   return text + fmt::format("  {:<20} true, false or an expression; true\n  {:<20} {}\n", "when", "", when_help);
 }
@@ -335,7 +336,9 @@ std::string config_reference_markdown() {
       "output it takes instead of that of the layer right before it. A name is sought among the layers of the same "
       "list, "
       "then of the list around it; `block.conv` is a layer in another one, `input` the model's input and `in` that of "
-      "the list. `when` leaves a layer out where it is 0 or false. A `repeat` with `as: i` writes its copies into the "
+      "the list. `share`, of a layer with parameters, names in the same way a layer before it whose parameters it "
+      "uses. "
+      "`when` leaves a layer out where it is 0 or false. A `repeat` with `as: i` writes its copies into the "
       "list where it stands, with `${i}` from 0.\n\n";
   for (const LayerKind& kind : layer_kinds()) {
     text += fmt::format("#### `{}`\n\n{}. Example: `{}`\n\n", kind.name, kind.help, kind.example);

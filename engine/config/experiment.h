@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -205,6 +206,19 @@ struct CheckpointConfig {
   SourceLocation best_location = {};
 };
 
+/// A parameter of a model's file, or of a block, whose value is an integer.
+struct IntegerParameter {
+  std::string key;  ///< "model.with.width", "model.blocks.unit.parameters.width"
+  std::int64_t value = 0;
+  std::vector<std::int64_t> one_of;  ///< the values it may have; empty: any
+};
+
+/// What an experiment was read from.
+struct ExperimentSource {
+  std::string text, file_name;
+  std::vector<std::string> overrides;
+};
+
 struct Experiment {
   std::string name;
   std::uint64_t seed = 0;
@@ -223,6 +237,9 @@ struct Experiment {
   std::string output;  ///< output; runs/${name} by default
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.
   std::set<std::string, std::less<>> computed_from;
+  /// Of the model that `layers` were written out from, with the values that they were.
+  std::vector<IntegerParameter> model_parameters;
+  std::shared_ptr<const ExperimentSource> source;  ///< for read_again(); none of one that was not read
   std::string config_path;    ///< the file the experiment was read from; relative data paths are tried from the
                               ///< working directory
   std::string resolved_json;  ///< every key with its value, as `config show --json` prints and events carry

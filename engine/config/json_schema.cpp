@@ -254,6 +254,10 @@ Json layer_schema(const LayerKind& kind) {
   if (kind.max_inputs != any_number) several["maxItems"] = kind.max_inputs;
   properties["from"] = kind.takes_several() ? several : layer_name;
   properties["from"]["description"] = from_help(kind);
+  if (kind.has_parameters) {
+    properties["share"] = layer_name;
+    properties["share"]["description"] = share_help;
+  }
   properties["when"] = condition_schema();
   if (kind.name == "repeat") {
     const Json name_schema{{"type", "string"}, {"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}};

@@ -36,6 +36,13 @@ bool is_layer_name(std::string_view name) {
          !std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
+bool is_layer_path(const Node& node) {
+  return node.kind == NodeKind::scalar && !node.text.empty() && node.text.size() <= longest_path &&
+         std::all_of(node.text.begin(), node.text.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
+         });
+}
+
 class LayerReader {
  public:
   explicit LayerReader(SourceSet& sources) : sources_(sources) {}
@@ -155,6 +162,10 @@ class LayerReader {
         holds = read_from(kind, entry, layer) && holds;
         continue;
       }
+      if (entry.key == "share" && kind.has_parameters) {
+        holds = read_share(entry, layer) && holds;
+        continue;
+      }
       const auto field =
           std::find_if(kind.fields.begin(), kind.fields.end(), [&](const auto& each) { return each.key == entry.key; });
       if (field == kind.fields.end()) {
@@ -173,6 +184,9 @@ class LayerReader {
       }
     }
     if (!check_required(layer, kind_mark, given) || !holds) return holds;
+    if (!layer.share.empty() && given.contains("init"))
+      sources_.report(node.find("init")->mark, "'init' stands beside 'share', whose layer says how they start",
+                      "one of them");
     follow_kernel(layer, given);
     check_layer(layer, node, kind_mark);
     return true;
@@ -201,18 +215,12 @@ class LayerReader {
       sources_.report(mark, what, inputs_expected(kind));
       return false;
     };
-    const auto is_path = [](const Node& node) {
-      return node.kind == NodeKind::scalar && !node.text.empty() && node.text.size() <= longest_path &&
-             std::all_of(node.text.begin(), node.text.end(), [](unsigned char c) {
-               return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
-             });
-    };
     layer.from_location = sources_.location(value.mark);
     if (value.is_broken ||
         std::any_of(value.items.begin(), value.items.end(), [](const Node& n) { return n.is_broken; }))
       return false;
     if (!kind.takes_several()) {
-      if (!is_path(value)) return refuse(value.mark, "'from' names no layer");
+      if (!is_layer_path(value)) return refuse(value.mark, "'from' names no layer");
       layer.from = {value.text};
       return true;
     }
@@ -220,7 +228,7 @@ class LayerReader {
     if (value.kind != NodeKind::sequence || num_inputs < kind.min_inputs || num_inputs > kind.max_inputs)
       return refuse(value.mark, fmt::format("'{}' takes several layers", kind.name));
     for (const Node& item : value.items) {
-      if (!is_path(item)) return refuse(item.mark, "'from' names no layer");
+      if (!is_layer_path(item)) return refuse(item.mark, "'from' names no layer");
       if (std::find(layer.from.begin(), layer.from.end(), item.text) != layer.from.end())
         return refuse(item.mark, fmt::format("'from' names '{}' twice", shortened(item.text)));
       layer.from.push_back(item.text);
@@ -228,7 +236,23 @@ class LayerReader {
     return true;
   }
 
+  bool read_share(const MapEntry& entry, LayerSpec& layer) {
+    if (entry.value.is_broken) return false;
+    layer.share_location = sources_.location(entry.value.mark);
+    if (!is_layer_path(entry.value)) {
+      sources_.report(entry.value.mark, "'share' names no layer", "a layer before it: share: a");
+      return false;
+    }
+    layer.share = entry.value.text;
+    return true;
+  }
+
   void report_unknown(const LayerKind& kind, const MapEntry& entry) {
+    if (entry.key == "share") {
+      sources_.report(entry.key_mark, fmt::format("'{}' has no parameters that could be shared", kind.name),
+                      "no 'share'");
+      return;
+    }
     sources_.report(entry.key_mark, fmt::format("unknown key '{}' in '{}'", shortened(entry.key), kind.name),
                     fmt::format("one of {}", fmt::join(kind.keys(), ", ")),
                     suggest_key(entry.key, kind.fields, kind.keys()));
@@ -347,6 +371,7 @@ Node node_of_layer(const LayerSpec& layer) {
   }
   if (!layer.name.empty()) keys.entries.push_back({"name", {}, scalar(layer.name)});
   if (!layer.from.empty()) keys.entries.push_back({"from", {}, node_of_from(layer.from, kind->takes_several())});
+  if (!layer.share.empty()) keys.entries.push_back({"share", {}, scalar(layer.share)});
   if (keys.entries.empty()) return scalar(layer.kind);
   Node node;
   node.kind = NodeKind::map;

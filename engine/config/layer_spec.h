@@ -160,9 +160,10 @@ struct LayerSpec {
   /// Of `from:`, the layers whose outputs it takes, by name or path; empty where not given: the layer before it. At
   /// least two for a kind that takes several, else one.
   std::vector<std::string> from;
+  std::string share;  ///< of `share:`, the layer whose parameters it uses, by name or path; empty where not given
   LayerVariant spec;
   SourceLocation location;
-  SourceLocation from_location;  ///< where `from` is given
+  SourceLocation from_location, share_location;  ///< where these are given
 };
 
 }  // namespace trainer

@@ -58,6 +58,8 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   const Node& root = composed.root;
   Experiment experiment;
   experiment.computed_from = std::move(composed.computed_from);
+  experiment.model_parameters = std::move(composed.model_parameters);
+  experiment.source = std::make_shared<ExperimentSource>(ExperimentSource{std::string(text), file_name, overrides});
   experiment.config_path = file_name;
   const ExperimentKeys given = read_experiment(root, experiment, sources);
   experiment.data.location = sources.location(given.mark("data"));
@@ -90,6 +92,14 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
 
 Experiment load_experiment(const std::string& path, const std::vector<std::string>& overrides) {
   return parse_experiment(read_config_file(path), path, overrides);
+}
+
+Experiment read_again(const Experiment& experiment, const std::string& override_text) {
+  require_internal(experiment.source != nullptr, "an experiment that is read again was read");
+  const ExperimentSource& source = *experiment.source;
+  std::vector<std::string> overrides = source.overrides;
+  overrides.push_back(override_text);
+  return parse_experiment(source.text, source.file_name, overrides);
 }
 
 std::string resolved_yaml(const Experiment& experiment) { return yaml_text(resolved_tree(experiment)); }

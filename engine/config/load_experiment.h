@@ -20,6 +20,9 @@ Experiment load_experiment(const std::string& path, const std::vector<std::strin
 Experiment parse_experiment(std::string_view text, const std::string& file_name,
                             const std::vector<std::string>& overrides = {});
 
+/// The same configuration with one more override. Throws ConfigError as above; `experiment` was read.
+Experiment read_again(const Experiment& experiment, const std::string& override_text);
+
 /// Every key that applies, with its value, as YAML; parsing it again gives the same experiment. Written from the
 /// struct's fields, so it also holds for an experiment that was changed after it was loaded.
 std::string resolved_yaml(const Experiment& experiment);

@@ -47,15 +47,24 @@ SearchedKey parse_searched_key(const std::string& text) {
 
 Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment, const SearchedKey& searched,
                         Planner& planner, std::int64_t capacity) {
-  const IntegerRange allowed = integer_range_of(searched.key, experiment.layers);
+  IntegerRange allowed = integer_range_of(searched.key, experiment.layers);
+  std::optional<std::int64_t> highest = searched.highest;
+  const auto parameter = std::find_if(experiment.model_parameters.begin(), experiment.model_parameters.end(),
+                                      [&](const IntegerParameter& each) { return each.key == searched.key; });
+  const bool is_parameter = parameter != experiment.model_parameters.end();
+  if (is_parameter && !parameter->one_of.empty()) {
+    const auto [least, most] = std::minmax_element(parameter->one_of.begin(), parameter->one_of.end());
+    allowed = {*least, *most};
+    if (!highest) highest = *most;
+  }
   const std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
   const auto load_with = [&](std::int64_t value) {
     std::vector<std::string> overrides = request.overrides;
     overrides.push_back(fmt::format("{}={}", searched.key, value));
     return load_experiment(request.config_path, overrides);
   };
-  // A place that is not in this model is a mistake, and no value of it fits.
-  const Experiment first = load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
+  // A place that is not in this model is a mistake, and no value of it fits. Of a parameter not every value can be.
+  const Experiment first = is_parameter ? experiment : load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
   const DataDescription data = describe_data(first.data, first.seed);
   // What an expression makes of a value need not grow with it.
   const bool is_computed = searched.key.starts_with("model.with.") || searched.key.starts_with("model.blocks.") ||
@@ -72,7 +81,6 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
       return std::nullopt;
     }
   };
-  std::optional<std::int64_t> highest = searched.highest;
   const bool is_batch = searched.key == "train.batch_size";
   if (!highest && is_batch) highest = data.num_train;
   std::optional<std::int64_t> own;

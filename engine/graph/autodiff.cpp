@@ -27,8 +27,7 @@ class Differentiation {
       Scope scope(*this, graph_.nodes[i]);
       differentiate_op(scope);
     }
-    for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
-      graph_.parameter_gradients[p] = gradients_[value_of_parameter(p)];
+    for (std::size_t p = 0; p < graph_.parameters.size(); ++p) adopt_gradient(p);
   }
 
  private:
@@ -108,19 +107,36 @@ class Differentiation {
       gradient = view;
     }
     if (const std::int32_t parameter = graph_.values[value].parameter; parameter >= 0) {
-      const std::string role = graph_.values[graph_.parameter_values[parameter]].role + ".grad";
+      const std::string role = gradient_role(parameter);
       const TensorType type = graph_.values[gradient].type;
       if (graph_.keeps_gradients_in_f32 && type.dtype != DType::f32) {
         graph_.values[gradient].role = role + "." + std::string(name_of(type.dtype));
         gradient = emit(cast_op(type, DType::f32), {gradient}, layer)[0];
       }
-      graph_.values[gradient].role = role;
-      graph_.values[gradient].category = Category::gradient;
+      graph_.values[gradient].role = role + ".partial";
     } else if (graph_.values[gradient].role == "output.grad" && graph_.values[gradient].layer == layer) {
       graph_.values[gradient].role = "input.grad";
     }
     ValueId& sum = gradients_[value];
-    sum = sum < 0 ? gradient : emit(add_op(graph_.values[value].type), {sum, gradient}, layer)[0];
+    sum = sum < 0 ? gradient : emit(add_op(graph_.values[gradient].type), {sum, gradient}, layer)[0];
+    if (graph_.values[value].parameter >= 0 && sum != gradient)
+      graph_.values[sum].role = gradient_role(graph_.values[value].parameter) + ".sum";
+  }
+
+  std::string gradient_role(std::int32_t parameter) const {
+    return graph_.values[graph_.parameter_values[parameter]].role + ".grad";
+  }
+
+  /// What is there once every use of the parameter has added its part is its gradient: Note [Shared parameters] in
+  /// engine/graph/graph_builder.h.
+  void adopt_gradient(std::size_t p) {
+    const ValueId gradient = gradients_[value_of_parameter(p)];
+    graph_.parameter_gradients[p] = gradient;
+    if (gradient < 0) return;
+    Value& value = graph_.values[gradient];
+    value.role = gradient_role(static_cast<std::int32_t>(p));
+    value.category = Category::gradient;
+    value.layer = graph_.parameters[p].layer;
   }
 
   Graph& graph_;

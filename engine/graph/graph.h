@@ -42,8 +42,9 @@ struct Layer {
   std::string kind;  ///< "conv2d"
   SourceLocation location;
   TensorType input, output;
-  std::int64_t num_parameters = 0;
+  std::int64_t num_parameters = 0;  ///< of its own
   std::int64_t forward_flops = 0;
+  std::string shares{};  ///< the layer whose parameters it uses; empty: it has its own, if any
 };
 
 /// A tensor that training keeps: weights, and running statistics (not trainable).
@@ -58,6 +59,7 @@ struct Parameter {
   enum class Start : std::uint8_t { random_weight, random_bias, zeros, ones, constant } start = Start::random_weight;
   double constant = 0;  ///< where it starts as one
   std::int64_t fan_in = 0, fan_out = 0;
+  std::int64_t groups = 1;  ///< of a convolution, which its shape does not tell
 };
 
 enum class GraphMode : std::uint8_t { training, evaluation };

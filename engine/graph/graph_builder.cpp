@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/config/diagnostic.h"
@@ -13,6 +14,16 @@ namespace {
 
 constexpr double most_graph_bytes = 0x1p50;
 
+bool is_at_or_below(std::string_view path, std::string_view scope) {
+  return path.starts_with(scope) && (path.size() == scope.size() || path[scope.size()] == '.');
+}
+
+std::string described(const Parameter& parameter) {
+  std::string text = file_shape(parameter.file_order, parameter.type.shape).to_string();
+  if (parameter.groups > 1) text += fmt::format(" in {} groups", parameter.groups);
+  return text;
+}
+
 }  // namespace
 
 void GraphBuilder::begin_layer(std::string path, std::string kind, const SourceLocation& location, ValueId input) {
@@ -22,7 +33,9 @@ void GraphBuilder::begin_layer(std::string path, std::string kind, const SourceL
   layer.location = location;
   if (input >= 0) layer.input = type(input);
   layer_ = static_cast<LayerId>(graph_.layers.size());
+  layer_at_[layer.path] = layer_;
   graph_.layers.push_back(std::move(layer));
+  parameters_of_.emplace_back();
 }
 
 void GraphBuilder::end_layer(ValueId output) {
@@ -35,12 +48,12 @@ void GraphBuilder::add_output(const std::string& path, const SourceLocation& loc
   output_at_[path] = output;
 }
 
-ValueId GraphBuilder::find_output(const std::string& prefix, const std::string& name,
-                                  const SourceLocation& location) const {
+std::string GraphBuilder::find_path(const std::string& prefix, const std::string& name,
+                                    const SourceLocation& location) const {
   std::vector<std::string> known;
   for (std::string scope = prefix;;) {
-    const auto found = output_at_.find(scope.empty() ? name : scope + "." + name);
-    if (found != output_at_.end()) return found->second;
+    std::string path = scope.empty() ? name : scope + "." + name;
+    if (output_at_.contains(path)) return path;
     for (const LayerOutput& output : outputs_)
       if (scope.empty() || output.path.starts_with(scope + "."))
         known.push_back(output.path.substr(scope.empty() ? 0 : scope.size() + 1));
@@ -101,6 +114,14 @@ ValueId GraphBuilder::add_view(ValueId base, const Shape& shape) {
 ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) {
   checked_bytes(parameter.type);
   Layer& layer = graph_.layers[layer_];
+  const auto sharing = std::find_if(sharings_.rbegin(), sharings_.rend(),
+                                    [&](const Sharing& each) { return is_at_or_below(layer.path, each.path); });
+  if (sharing != sharings_.rend()) {
+    const ValueId value = find_shared(*sharing, role, parameter);
+    layer.shares = graph_.layers[graph_.values[value].layer].path;
+    parameters_of_[layer_].push_back({std::string(role), value});
+    return value;
+  }
   parameter.name = layer.path + "." + std::string(role);
   parameter.layer = layer_;
   if (parameter.trainable) layer.num_parameters += parameter.type.num_elements();
@@ -108,7 +129,72 @@ ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) 
   graph_.values[value].parameter = static_cast<std::int32_t>(graph_.parameters.size());
   graph_.parameters.push_back(std::move(parameter));
   graph_.parameter_values.push_back(value);
+  parameters_of_[layer_].push_back({std::string(role), value});
   return value;
+}
+
+void GraphBuilder::begin_sharing(std::string path, std::string owner, const SourceLocation& location) {
+  sharings_.push_back({std::move(path), std::move(owner), location});
+}
+
+ValueId GraphBuilder::find_shared(const Sharing& sharing, std::string_view role, const Parameter& parameter) const {
+  const Layer& layer = graph_.layers[layer_];
+  const std::string owner_path = sharing.owner + layer.path.substr(sharing.path.size());
+  const auto refuse = [&](const std::string& difference, std::string_view expectation) {
+    return located_error(
+        sharing.location,
+        fmt::format("layer '{}' cannot share the parameters of '{}': {}", layer.path, owner_path, difference),
+        expectation);
+  };
+  const auto found = layer_at_.find(owner_path);
+  if (found == layer_at_.end())
+    throw refuse(fmt::format("there is no layer '{}'", owner_path), "layers that are called alike in both");
+  const Layer& owner = graph_.layers[found->second];
+  if (owner.kind != layer.kind)
+    throw refuse(fmt::format("one is of kind {}, the other {}", layer.kind, owner.kind), "two layers of one kind");
+  const std::vector<NamedParameter>& parameters = parameters_of_[found->second];
+  const auto shared =
+      std::find_if(parameters.begin(), parameters.end(), [&](const NamedParameter& each) { return each.role == role; });
+  if (shared == parameters.end())
+    throw refuse(fmt::format("it has a {0}, and '{1}' has no {0}", role, owner_path), "both with it or both without");
+  const Parameter& its = graph_.parameters[graph_.values[shared->value].parameter];
+  if (its.type != parameter.type || its.file_order != parameter.file_order || its.groups != parameter.groups)
+    throw refuse(
+        fmt::format("its {} is {}, and that of '{}' is {}", role, described(parameter), owner_path, described(its)),
+        "parameters of the same shapes");
+  return shared->value;
+}
+
+void GraphBuilder::end_sharing() {
+  const Sharing sharing = std::move(sharings_.back());
+  sharings_.pop_back();
+  // One layer with parameters has no others below it.
+  const auto single = layer_at_.find(sharing.owner);
+  const bool is_single = single != layer_at_.end() && !parameters_of_[single->second].empty();
+  const std::size_t begin = is_single ? static_cast<std::size_t>(single->second) : 0;
+  const std::size_t end = is_single ? begin + 1 : graph_.layers.size();
+  bool has_any = false;
+  for (std::size_t owner = begin; owner < end; ++owner) {
+    const std::string& owner_path = graph_.layers[owner].path;
+    if (!is_at_or_below(owner_path, sharing.owner) || parameters_of_[owner].empty()) continue;
+    has_any = true;
+    const std::string path = sharing.path + owner_path.substr(sharing.owner.size());
+    const auto found = layer_at_.find(path);
+    for (const NamedParameter& parameter : parameters_of_[owner]) {
+      const bool is_used = found != layer_at_.end() &&
+                           std::any_of(parameters_of_[found->second].begin(), parameters_of_[found->second].end(),
+                                       [&](const auto& each) { return each.role == parameter.role; });
+      if (!is_used)
+        throw located_error(sharing.location,
+                            fmt::format("layer '{}' cannot share the parameters of '{}': '{}' has a {}, and '{}' has "
+                                        "none",
+                                        sharing.path, sharing.owner, owner_path, parameter.role, path),
+                            "both with it or both without");
+    }
+  }
+  if (!has_any)
+    throw located_error(sharing.location, fmt::format("'{}' has no parameters that could be shared", sharing.owner),
+                        "a layer before this one that has some");
 }
 
 std::vector<ValueId> GraphBuilder::apply(Op op, std::vector<ValueId> inputs,

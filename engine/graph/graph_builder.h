@@ -9,6 +9,23 @@
 
 namespace trainer {
 
+// Note [Shared parameters]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// A layer, or a list of them, may use the parameters of an earlier one: layers that are built at or below a path
+// between begin_sharing() and end_sharing() take those of the layer that stands in the same place at or below the
+// owner. So a parameter has one value, which several ops read; it is counted, started, saved and updated once, under
+// its owner's name, and under mixed precision has one 16-bit copy.
+//
+// Its gradient is the sum of those of its uses, each widened first where gradients are kept in f32: a use's is a
+// temporary, "<layer>.weight.grad.partial", and the sum alone is "<owner>.weight.grad", of the category `gradient`.
+// What else asks for the gradient of a parameter (updates, accumulation, clipping, recomputation) knows the sum alone.
+// The owner comes first in the forward pass, so mostly its use is the last in the backward pass, and the sum is there
+// then.
+//
+// Running statistics of a batch norm are shared as well: each use of a step normalises by its own batch and changes
+// them in the order of the model, as PyTorch's module does that is called twice; computing an output again leaves them
+// alone.
+
 /// Grows a graph layer by layer: the vocabulary that engine/graph/layers.cpp translates layers with.
 class GraphBuilder {
  public:
@@ -29,8 +46,14 @@ class GraphBuilder {
   ValueId add_value(TensorType type, std::string_view role, Category category);
   /// A value in the memory of `base` with another shape of as many elements.
   ValueId add_view(ValueId base, const Shape& shape);
-  /// A parameter of the layer. `role` is its name behind the layer's path: "weight".
+  /// A parameter of the layer. `role` is its name behind the layer's path: "weight". That of the layer which it shares
+  /// parameters with, where it does; throws ConfigError where that one has none alike.
   ValueId add_parameter(std::string_view role, Parameter parameter);
+  /// Layers at `path` and below use the parameters of those at `owner` and below, which are built: Note [Shared
+  /// parameters]. Errors point at `location`.
+  void begin_sharing(std::string path, std::string owner, const SourceLocation& location);
+  /// Ends the last that was begun. Throws ConfigError where a parameter of the owner was not used, or it has none.
+  void end_sharing();
   /// Applies an op; returns its outputs, the first with the role `first_role`, the others with `more_roles`.
   std::vector<ValueId> apply(Op op, std::vector<ValueId> inputs, const std::vector<std::string_view>& more_roles = {},
                              std::string_view first_role = "output");
@@ -38,9 +61,14 @@ class GraphBuilder {
   void add_input(const std::string& name, ValueId input) { output_at_[name] = input; }
   /// The output of the layer that stands at `path` of the model is `output`; it must be read.
   void add_output(const std::string& path, const SourceLocation& location, ValueId output);
-  /// What `name` stands for in a list of layers under `prefix`: a layer of that list or of one around it, or one inside
-  /// such a layer by its path from there. Throws ConfigError that points at `location` where there is none before it.
-  ValueId find_output(const std::string& prefix, const std::string& name, const SourceLocation& location) const;
+  /// The path of what `name` stands for in a list of layers under `prefix`: a layer of that list or of one around it,
+  /// or one inside such a layer by its path from there. Throws ConfigError that points at `location` where there is
+  /// none before it.
+  std::string find_path(const std::string& prefix, const std::string& name, const SourceLocation& location) const;
+  /// Its output.
+  ValueId find_output(const std::string& prefix, const std::string& name, const SourceLocation& location) const {
+    return output_at_.at(find_path(prefix, name, location));
+  }
   /// Throws ConfigError for the first layer whose output no op reads and that is not the prediction.
   void check_outputs_are_read() const;
 
@@ -48,6 +76,19 @@ class GraphBuilder {
   std::uint32_t next_random_stream() { return ++num_random_streams_; }
 
  private:
+  /// A parameter as its layer, or one that shares it, knows it.
+  struct NamedParameter {
+    std::string role;
+    ValueId value = -1;
+  };
+  struct Sharing {
+    std::string path, owner;
+    SourceLocation location;
+  };
+
+  /// The owner's parameter for that of the layer; throws ConfigError where it has none alike.
+  ValueId find_shared(const Sharing& sharing, std::string_view role, const Parameter& parameter) const;
+
   Graph& graph_;
   Initialization default_init_;
   std::int64_t workspace_limit_;
@@ -60,7 +101,10 @@ class GraphBuilder {
   };
   std::vector<LayerOutput> outputs_;  ///< in the order of the model
   std::unordered_map<std::string, ValueId> output_at_;
-  double num_bytes_ = 0;  ///< of the values
+  std::vector<std::vector<NamedParameter>> parameters_of_;  ///< by layer
+  std::unordered_map<std::string, LayerId> layer_at_;       ///< by path
+  std::vector<Sharing> sharings_;                           ///< the inmost last
+  double num_bytes_ = 0;                                    ///< of the values
 };
 
 /// The bytes of a tensor, however large. Throws ShapeError where there are more than any machine holds: what is added

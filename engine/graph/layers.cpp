@@ -33,11 +33,12 @@ Parameter constant_parameter(TensorType type, Parameter::Start start, bool train
 
 /// Adds the weight and, where the op takes one, the bias of linear or a convolution, and applies the op.
 ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan_in, std::int64_t fan_out,
-                       Initialization init, FileOrder file_order) {
+                       Initialization init, FileOrder file_order, std::int64_t groups = 1) {
   using Start = Parameter::Start;
   std::vector<ValueId> inputs = {x};
   Parameter weight = random_parameter(op.inputs[1], Start::random_weight, fan_in, fan_out, init);
   weight.file_order = file_order;
+  weight.groups = groups;
   inputs.push_back(builder.add_parameter("weight", std::move(weight)));
   if (op.inputs.size() > 2)
     inputs.push_back(
@@ -79,7 +80,7 @@ struct LeafTranslation {
     const std::int64_t window = weight[1] * weight[2];
     const std::int64_t fan_in = weight[3] * window;
     return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
-                          spec.init.value_or(builder.default_init()), FileOrder::channels_second);
+                          spec.init.value_or(builder.default_init()), FileOrder::channels_second, spec.groups);
   }
   ValueId operator()(const ConvTranspose2dSpec& spec) const {
     Op op = conv_transpose2d_op(builder.type(x), {.out = spec.out,
@@ -97,7 +98,7 @@ struct LeafTranslation {
     const std::int64_t window = weight[1] * weight[2];
     const std::int64_t fan_in = weight[3] * window;
     return apply_weighted(builder, std::move(op), x, fan_in, weight[0] * window,
-                          spec.init.value_or(builder.default_init()), FileOrder::channels_second);
+                          spec.init.value_or(builder.default_init()), FileOrder::channels_second, spec.groups);
   }
   ValueId operator()(const BatchNormSpec& spec) const {
     const BatchNorm2dAttributes attributes{.eps = spec.eps, .momentum = spec.momentum, .affine = spec.affine};
@@ -323,7 +324,12 @@ ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers
     for (const std::string& name : layers[i].from)
       inputs.push_back(builder.find_output(prefix, name, layers[i].from_location));
     if (inputs.empty()) inputs.push_back(value);
+    const bool shares = !layers[i].share.empty();
+    if (shares)
+      builder.begin_sharing(path, builder.find_path(prefix, layers[i].share, layers[i].share_location),
+                            layers[i].share_location);
     value = build_layer(builder, layers[i], path, inputs);
+    if (shares) builder.end_sharing();
     builder.add_output(path, layers[i].location, value);
   }
   return value;

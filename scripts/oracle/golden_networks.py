@@ -61,6 +61,28 @@ NETWORKS = {
         "schedule": {"type": "cosine"},
         "train": {"batch_size": 6},
     },
+    "shared": {
+        "data": {"shape": [9, 7, 3], "classes": 4, "samples": 26,
+                 "normalize": {"mean": [0.45, 0.5, 0.4], "std": [0.25, 0.3, 0.2]}},
+        "layers": [
+            ("conv2d", {"out": 6, "kernel": 3, "padding": 1, "name": "stem"}), ("batchnorm2d", {"name": "norm"}), "relu",
+            ("conv2d", {"out": 6, "kernel": 3, "padding": 1, "bias": False, "name": "conv"}),
+            ("batchnorm2d", {"share": "norm"}), ("prelu", {"num": 6, "name": "slope"}),
+            ("conv2d", {"out": 6, "kernel": 3, "padding": 2, "stride": 2, "dilation": 2, "bias": False, "share": "conv"}),
+            ("batchnorm2d", {"share": "norm"}), ("prelu", {"num": 6, "share": "slope"}),
+            ("conv2d", {"out": 6, "kernel": 3, "bias": False, "share": "conv"}),
+            ("groupnorm", {"groups": 2, "name": "groups"}), ("groupnorm", {"groups": 2, "share": "groups"}),
+            "global_avgpool",
+            ("linear", {"out": 6, "name": "hidden"}), ("layernorm", {"name": "rows"}), "silu",
+            ("repeat", {"times": 2, "layers": [
+                ("residual", {"layers": [("linear", {"out": 6, "share": "hidden"}), ("layernorm", {"share": "rows"}), "tanh"]}),
+            ]}),
+            ("linear", {"out": 4}),
+        ],
+        "loss": {"type": "cross_entropy"},
+        "optimizer": {"type": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
+        "train": {"batch_size": 6, "clip_norm": 1.0},
+    },
     "residual_relu": {
         "data": {"shape": [8, 6, 3], "classes": 4, "samples": 26,
                  "normalize": {"mean": [0.45, 0.5, 0.4], "std": [0.25, 0.3, 0.2]}},

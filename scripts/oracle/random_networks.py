@@ -304,11 +304,40 @@ class NetworkMaker:
             out[-1] = sum(width[source] for source in sources)
         return {"sequential": {"layers": layers}}, out
 
+    def shared(self, shape):
+        """A layer that keeps the shape, and further ones that use its parameters; a convolution may change the size in
+        the last of them."""
+        random = self.random
+        is_image = len(shape) == 3
+        width = shape[-1]
+        kinds = ["linear", "prelu", *(["layernorm"] if width > 1 else []),
+                 *(["conv2d", "conv2d", "batchnorm2d", "conv_transpose2d"] if is_image else
+                   ["batchnorm1d"] if self.norms_features else [])]
+        kind = random.choice([each for each in kinds if each != "prelu" or not self.smooth])
+        arguments = {"linear": {"out": width}, "prelu": {"num": width}}.get(kind, {})
+        if kind in ("conv2d", "conv_transpose2d"):
+            arguments = {"out": width, "kernel": 3, "padding": 1}
+        if kind in ("linear", "conv2d", "conv_transpose2d") and random.random() < 0.4:
+            arguments["bias"] = False
+        if kind.startswith("batchnorm") and random.random() < 0.4:
+            arguments["affine"] = False
+        layers = [{kind: {**arguments, "name": "owner"}}]
+        out = list(shape)
+        for index in range(random.randint(1, 2)):
+            again = {**arguments, "share": "owner" if index == 0 or random.random() < 0.5 else f"again{index - 1}"}
+            if kind == "conv2d" and out == list(shape) and random.random() < 0.4:
+                again.update(stride=2, padding=2, dilation=2)
+                out = [*(window_out(size, 3, 2, 2, 2) for size in shape[:2]), width]
+                self.note("share conv2d stride")
+            layers += [self.activation(), {kind: {**again, "name": f"again{index}"}}]
+        self.note("share", f"share {kind}")
+        return {"sequential": {"layers": layers}}, out
+
     def image_layer(self, shape):
         random = self.random
         kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "groupnorm", "activation", "activation", "maxpool2d",
                               "avgpool2d", "adaptive_avgpool2d", "conv_transpose2d", "upsample", "pad", "dropout", "residual",
-                              "sequential", "repeat", "joined"])
+                              "sequential", "repeat", "joined", "shared"])
         if kind in ("conv2d", "conv_transpose2d", "adaptive_avgpool2d", "upsample", "pad"):
             return getattr(self, kind)(shape)
         if kind in ("maxpool2d", "avgpool2d"):
@@ -330,8 +359,8 @@ class NetworkMaker:
             return self.dropout(), shape
         if kind == "residual":
             return self.residual(shape)
-        if kind == "joined":
-            return self.joined(shape)
+        if kind in ("joined", "shared"):
+            return getattr(self, kind)(shape)
         if kind == "sequential":
             self.note("sequential")
             return {"sequential": {"layers": [*self.branch(shape, shape), self.activation()]}}, shape
@@ -349,7 +378,7 @@ class NetworkMaker:
 
     def vector_layer(self, shape):
         kind = self.random.choice(["linear", "linear", "layernorm", "batchnorm1d", "groupnorm", "activation", "activation", "dropout",
-                                   "residual", "sequential", "repeat", "joined"])
+                                   "residual", "sequential", "repeat", "joined", "shared"])
         if kind == "batchnorm1d" and not self.norms_features:
             kind = "activation"
         if kind == "linear":
@@ -413,5 +442,6 @@ EVERYTHING = {
     "groupnorm", "groupnorm eps", "groupnorm without affine", "instancenorm2d", "instancenorm2d eps",
     "instancenorm2d with affine", "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images", "relu", "gelu", "gelu approximate",
     "silu", "tanh", "sigmoid", "leaky_relu", "leaky_relu slope", "relu6", "hardswish", "hardsigmoid", "prelu", "prelu init",
-    "prelu num", "add", "multiply", "concat", "gate", "from", "from outside", "from inside", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
+    "prelu num", "add", "multiply", "concat", "gate", "from", "from outside", "from inside", "share", "share linear", "share conv2d", "share conv2d stride",
+    "share conv_transpose2d", "share batchnorm1d", "share batchnorm2d", "share layernorm", "share prelu", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
     "linear without bias", "global_avgpool", "flatten"}

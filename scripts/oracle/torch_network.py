@@ -80,6 +80,29 @@ class Concat(nn.Module):
 JOINING = {"add": Add, "multiply": Multiply, "concat": Concat}
 
 
+class Shared(nn.Module):
+    """Calls another layer's module, which alone has the parameters and running statistics; a convolution by `own`'s
+    stride, padding and the like."""
+
+    def __init__(self, owner, own):
+        super().__init__()
+        self.unregistered = owner, own
+
+    def forward(self, x):
+        owner, own = self.unregistered
+        if isinstance(own, nn.Conv2d):
+            return own._conv_forward(x, owner.weight, owner.bias)
+        return owner(x)
+
+
+class Scope(dict):
+    """The shapes of a list's layers by name or path, and the module that they are in."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
 class GlobalAveragePool(nn.Module):
     def forward(self, x):
         return x.mean(dim=(2, 3))
@@ -121,7 +144,9 @@ def sequence(layers, shape, scopes=()):
     """The module of a list of layers, the shape behind it, and those of all layers in it by path; children bear the
     layer's name or index."""
     module = Layers()
-    shapes = {} if scopes else {"input": shape}
+    shapes = Scope(module)
+    if not scopes:
+        shapes["input"] = shape
     for index, layer in enumerate(layers):
         kind, arguments = kind_and_arguments(layer)
         arguments = dict(arguments)
@@ -129,9 +154,13 @@ def sequence(layers, shape, scopes=()):
         sources = arguments.pop("from", None)
         if isinstance(sources, str):
             sources = [sources]
+        share = arguments.pop("share", None)
         scopes_here = (*scopes, shapes)
         inputs = [shape] if sources is None else [find(scopes_here, source) for source in sources]
         child, shape, inner = make_layer(kind, arguments, inputs, scopes_here)
+        if share is not None:
+            owner = next(scope.module for scope in reversed(scopes_here) if share in scope).get_submodule(share)
+            child = Shared(owner.unregistered[0] if isinstance(owner, Shared) else owner, child)
         shapes[name] = shape
         shapes.update({f"{name}.{path}": value for path, value in inner.items()})
         module.add(name, child, sources)

@@ -95,12 +95,38 @@ class NetworkDraw {
     }
   }
 
+  /// Layers that use the parameters of others: once, in each round of a repetition, and in a list of their own; with
+  /// batch norms, whose running statistics are shared too, where there are some. `layers` keep the shape; `@` stands
+  /// for the key that names each or what it shares.
+  std::string sharing(const std::string& layers) {
+    const std::string n = std::to_string(++num_branches_);
+    const auto named = [&](std::string text, const std::string& key) {
+      while (text.find('@') != std::string::npos) text.replace(text.find('@'), 1, key + n);
+      return text;
+    };
+    const std::string owner = named(layers, "name: p"), user = named(layers, "share: p");
+    switch (random_() % 3) {
+      case 0:
+        return owner + ", " + activation() + ", " + user;
+      case 1:
+        return owner + ", {repeat: {times: 2, layers: [" + user + ", " + activation() + "]}}";
+      default:
+        return "{sequential: {name: s" + n + ", layers: [" + owner +
+               ", {prelu: {name: slope}}]}}, {sequential: {share: s" + n + ", layers: [" + owner +
+               ", {prelu: {name: slope, init: 0.1}}]}}, " + activation();
+    }
+  }
+
   /// Layers that leave features as many as they were.
   std::string even_feature_layers(const std::string& width) {
     const std::string linear = "{linear: {out: " + width + one_of({"", ", bias: false"}) + "}}";
-    switch (random_() % 6) {
+    switch (random_() % 7) {
       case 0:
         return activation();
+      case 6: {
+        const std::string layers = "{linear: {out: " + width + ", @}}, {layernorm: {@n}}";
+        return sharing(layers);
+      }
       case 5:
         return branches([&](const std::string& keys) { return "{linear: {out: " + width + keys + "}}"; });
       case 1:
@@ -144,7 +170,13 @@ class NetworkDraw {
     std::string text = convolution(width) + ", " + norm(width) + activation() + ", ";
     for (unsigned count = random_() % 3; count > 0; --count) {
       const std::string block = convolution(width) + ", batchnorm2d, relu, " + convolution(width) + ", batchnorm2d";
-      switch (random_() % 11) {
+      switch (random_() % 12) {
+        case 11: {
+          const std::string layers = "{conv2d: {out: " + width + ", kernel: 3, padding: 1, bias: false, @}}, {" +
+                                     one_of({"batchnorm2d", "instancenorm2d"}) + ": {affine: true, @n}}";
+          text += sharing(layers) + ", ";
+          break;
+        }
         case 10:
           text += gated(width) + ", ";
           break;

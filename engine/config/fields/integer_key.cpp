@@ -62,7 +62,7 @@ IntegerRange range_in_layers(std::string_view key) {
     if (field->layers) refuse(key, "is a list of layers");
     return range_of(key, field->rule);
   }
-  if (name == "name" || name == "from") refuse(key, "takes text");
+  if (name == "name" || name == "from" || name == "share") refuse(key, "takes text");
   const std::string near = suggest_key(name, kind->fields, kind->keys());
   refuse_unknown(key, near.empty() ? "" : fmt::format("{}.{}", parent, near));
 }

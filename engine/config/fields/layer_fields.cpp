@@ -322,6 +322,16 @@ LayerKind repeat() {
           }};
 }
 
+template <class... Specs>
+bool is_one_of(const LayerVariant& spec) {
+  return (std::holds_alternative<Specs>(spec) || ...);
+}
+
+bool has_parameters(const LayerVariant& spec) {
+  return is_one_of<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec, PreluSpec,
+                   ResidualSpec, SequentialSpec, RepeatSpec>(spec);
+}
+
 std::vector<LayerKind> make_layer_kinds() {
   std::vector<LayerKind> kinds;
   kinds.push_back(linear());
@@ -364,6 +374,7 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(residual());
   kinds.push_back(sequential());
   kinds.push_back(repeat());
+  for (LayerKind& kind : kinds) kind.has_parameters = has_parameters(kind.initial);
   return kinds;
 }
 
@@ -379,6 +390,7 @@ std::vector<std::string> LayerKind::keys() const {
   for (const auto& each : fields) result.push_back(each.key);
   result.emplace_back("name");
   result.emplace_back("from");
+  if (has_parameters) result.emplace_back("share");
   result.emplace_back("when");
   if (name == "repeat") result.emplace_back("as");
   return result;

@@ -14,7 +14,7 @@ namespace trainer {
 /// Of LayerKind::max_inputs: as many as are named.
 inline constexpr int any_number = std::numeric_limits<int>::max();
 
-/// One kind of layer and its keys. `name`, `from` and `when`, which every layer takes, are not among them.
+/// One kind of layer and its keys. `name`, `from`, `when` and `share` are not among them.
 struct LayerKind {
   std::string name;
   std::string help;
@@ -24,11 +24,12 @@ struct LayerKind {
   /// Whether a sample's result depends on how the batch is cut; null: no layer's of this kind does.
   bool (*depends_on_batch)(const LayerVariant&) = nullptr;
   int min_inputs = 1, max_inputs = 1;
+  bool has_parameters = false;  ///< or layers that may have some: it takes `share`
 
   /// Inputs, so that it needs `from`.
   bool takes_several() const { return max_inputs > 1; }
   bool has_required_key() const;
-  std::vector<std::string> keys() const;  ///< of the fields, `name`, `from`, `when` and, of a repeat, `as`
+  std::vector<std::string> keys() const;  ///< of the fields, `name`, `from`, `share`, `when` and, of a repeat, `as`
 };
 
 /// All kinds, in the order of the reference page.
@@ -38,6 +39,9 @@ std::vector<std::string> layer_kind_names();
 
 /// What `from` is to a layer of the kind.
 std::string from_help(const LayerKind& kind);
+/// What `share` is to a layer that has parameters.
+inline constexpr std::string_view share_help =
+    "The layer before it whose parameters it uses, by name or path; its own where not given";
 /// What `when` is to any layer, and `as` to a repeat.
 inline constexpr std::string_view when_help = "Whether the layer is there; it is where not given";
 inline constexpr std::string_view as_help =

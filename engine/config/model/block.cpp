@@ -19,7 +19,8 @@ constexpr std::string_view block_example = "{parameters: {width: 64}, layers: [l
 
 /// What `repeat`, blocks and layers take beside parameters.
 bool is_taken(std::string_view name) {
-  constexpr std::array<std::string_view, 9> taken{"name", "from", "when", "and", "or", "not", "min", "max", "if"};
+  constexpr std::array<std::string_view, 10> taken{"name", "from", "share", "when", "and",
+                                                   "or",   "not",  "min",   "max",  "if"};
   return name == "true" || name == "false" || std::find(taken.begin(), taken.end(), name) != taken.end();
 }
 
@@ -27,6 +28,7 @@ bool is_scalar(const Node& node) { return node.kind == NodeKind::scalar; }
 
 /// `{default: 50, one_of: [18, 34, 50]}`
 void read_described(const MapEntry& entry, ModelParameter& parameter, SourceSet& sources) {
+  parameter.is_described = true;
   for (const MapEntry& key : entry.value.entries) {
     if (key.key == "default") {
       if (is_scalar(key.value))

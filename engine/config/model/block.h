@@ -16,6 +16,7 @@ struct ModelParameter {
   Mark mark;
   Node initial;                     ///< its value where none is given; null: it must be given
   std::vector<std::string> one_of;  ///< the values it may have; empty: any
+  bool is_described = false;        ///< by a map, whose `default` is the value
 
   bool is_required() const { return initial.kind == NodeKind::null; }
 };

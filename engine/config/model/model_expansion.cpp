@@ -49,7 +49,7 @@ bool has_conditions(const Node& node) {
 }
 
 /// What is beside parameters in the use of a block.
-bool is_key_of_use(std::string_view key) { return key == "name" || key == "from" || key == "when"; }
+bool is_key_of_use(std::string_view key) { return key == "name" || key == "from" || key == "share" || key == "when"; }
 
 }  // namespace
 
@@ -82,6 +82,11 @@ void ModelExpansion::expand() {
     sources_.report(with_mark, "'model.with' has no parameters to give values to",
                     "model.file, whose parameters it sets");
   if (is_given(&blocks_node_)) blocks_ = read_blocks(blocks_node_, sources_);
+  for (const auto& [name, block] : blocks_)
+    for (const ModelParameter& parameter : block.parameters)
+      note_integer(fmt::format("model.blocks.{}.parameters.{}{}", name, parameter.name,
+                               parameter.is_described ? ".default" : ""),
+                   parameter.initial.text, parameter);
   const Node* layers = model.find("layers");
   if (layers != nullptr && layers->kind == NodeKind::sequence) put_layers(Node(*layers));
 }
@@ -159,7 +164,21 @@ void ModelExpansion::read_file(const Node& file, Node with) {
   const Place caller{&no_names, 0, depth_of_layers};
   const bool binds =
       bind(parameters, owner, with.kind == NodeKind::map ? &with : nullptr, false, path.mark, caller, use_, scope_);
+  if (binds)
+    for (const ModelParameter& parameter : parameters)
+      if (const std::string* value = scope_.find(parameter.name))
+        note_integer("model.with." + parameter.name, *value, parameter);
   put_layers(binds && layers != nullptr ? *layers : Node{});
+}
+
+void ModelExpansion::note_integer(std::string key, const std::string& text, const ModelParameter& parameter) {
+  const auto value = read_integer(text);
+  if (!std::holds_alternative<std::int64_t>(value)) return;
+  IntegerParameter noted{std::move(key), std::get<std::int64_t>(value), {}};
+  for (const std::string& choice : parameter.one_of)
+    if (const auto number = read_integer(choice); std::holds_alternative<std::int64_t>(number))
+      noted.one_of.push_back(std::get<std::int64_t>(number));
+  integer_parameters_.push_back(std::move(noted));
 }
 
 Mark ModelExpansion::marked(Mark mark, int use) {
@@ -375,7 +394,7 @@ void ModelExpansion::use_block(const ModelBlock& block, const Mark& mark, const 
   sequential.mark = mark;
   sequential.entries.push_back({"layers", mark, std::move(layers)});
   if (keys != nullptr)
-    for (const std::string_view key : {"name", "from"})
+    for (const std::string_view key : {"name", "from", "share"})
       if (const auto entry = std::find_if(keys->entries.begin(), keys->entries.end(),
                                           [&](const MapEntry& each) { return each.key == key; });
           entry != keys->entries.end())
@@ -393,7 +412,7 @@ void ModelExpansion::unroll(const MapEntry& repeat, const Place& place, std::vec
   const std::size_t mistakes_before = sources_.num_mistakes();
   for (const MapEntry& entry : repeat.value.entries) {
     if (std::find(keys.begin(), keys.end(), entry.key) != keys.end()) continue;
-    const bool is_of_layer = entry.key == "name" || entry.key == "from";
+    const bool is_of_layer = entry.key == "name" || entry.key == "from" || entry.key == "share";
     sources_.report(marked(entry.key_mark, place.use),
                     is_of_layer
                         ? fmt::format("'{}' does not go with 'as', which writes the copies into this list", entry.key)

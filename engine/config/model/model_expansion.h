@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/experiment.h"
 #include "engine/config/model/block.h"
 #include "engine/config/yaml/references.h"
 #include "engine/config/yaml/source_set.h"
@@ -19,7 +20,8 @@ namespace trainer {
 // that what comes after knows layers alone: the graph, the plan, the resolved configuration, and overrides, which reach
 // into what was written out.
 //
-// A use of a block becomes `sequential: {layers: […]}` with the use's `name` and `from`, so that parameters are called
+// A use of a block becomes `sequential: {layers: […]}` with the use's `name`, `from` and `share`, so that parameters
+// are called
 // `<name or position>.<path in the block>`. A block sees its own parameters, those of the model's file, and all keys of
 // the configuration; not those of the block that uses it. Marks of what stands in a block know who used it
 // (SourceSet::add_use). Work is counted (most_nodes, most_scalar_bytes), also where it leaves nothing behind.
@@ -37,6 +39,8 @@ class ModelExpansion {
   void expand();
   /// The same for blocks, `when` and `as` in layers that were set since.
   void expand_again();
+  /// Parameters of the file, as they were given values, and the defaults of the configuration's blocks.
+  const std::vector<IntegerParameter>& integer_parameters() const { return integer_parameters_; }
 
  private:
   /// Where layers are written out: the names they see, the use they stand in, and how deep the list lies in the tree.
@@ -64,6 +68,7 @@ class ModelExpansion {
 
   /// A copy with its references resolved and its marks in the use.
   Node resolved(const Node& node, const Place& place);
+  void note_integer(std::string key, const std::string& text, const ModelParameter& parameter);
   static Mark marked(Mark mark, int use);
   void count(std::size_t num_bytes, const Mark& mark);
 
@@ -73,7 +78,8 @@ class ModelExpansion {
   ReferenceResolver& resolver_;
   Node blocks_node_, file_;  ///< what the blocks point into
   std::map<std::string, ModelBlock> blocks_;
-  Scope scope_;                   ///< the parameters of the file
+  Scope scope_;  ///< the parameters of the file
+  std::vector<IntegerParameter> integer_parameters_;
   int use_ = 0;                   ///< of the file
   std::vector<std::string> way_;  ///< the blocks that are being written out
   bool is_recursive_ = false;     ///< a block uses itself, which was reported

@@ -191,7 +191,7 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
   else if (!expands && needs_expansion(root))
     expansion.expand();
   resolver.resolve_all();
-  return {std::move(root), resolver.computed_from()};
+  return {std::move(root), resolver.computed_from(), expansion.integer_parameters()};
 }
 
 }  // namespace trainer

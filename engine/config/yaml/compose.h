@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/config/experiment.h"
 #include "engine/config/yaml/source_set.h"
 
 namespace trainer {
@@ -21,6 +22,7 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
 struct ComposedConfig {
   Node root;
   std::set<std::string, std::less<>> computed_from;  ///< Experiment::computed_from
+  std::vector<IntegerParameter> model_parameters;    ///< Experiment::model_parameters
 };
 
 /// Makes one tree of a text, the files it extends and the overrides, and resolves the references in it. The model is

@@ -17,8 +17,10 @@ int loss_of(const Change& change) {
   int loss = 0;
   for (const ChangePart& part : change.parts) {
     const Effect* const effect = std::get_if<Effect>(&part);
-    const bool is_of_model = effect == nullptr ? std::holds_alternative<NarrowerLayers>(part)
-                                               : *effect == Effect::narrower_layer || *effect == Effect::fewer_repeats;
+    const bool is_of_model =
+        effect == nullptr
+            ? std::holds_alternative<NarrowerLayers>(part)
+            : *effect == Effect::narrower_layer || *effect == Effect::fewer_repeats || *effect == Effect::smaller_model;
     if (is_of_model) return 2;
     if (effect != nullptr && (*effect == Effect::no_moments || *effect == Effect::no_momentum)) loss = 1;
   }

@@ -41,6 +41,7 @@ enum class Effect : std::uint8_t {
   no_moments,      ///< SGD in the place of another optimizer
   narrower_layer,  ///< the widest that was found to fit
   fewer_repeats,   ///< the most that were found to fit
+  smaller_model,   ///< by a parameter of it: the largest value that was found to fit
   higher_limit,
 };
 

@@ -360,7 +360,32 @@ class FixSearch {
     return changed;
   }
 
+  /// Lower parameters of the model, with what else of `base` each needs.
+  void try_parameters(const Experiment& base) {
+    const auto try_cut = [&](const Experiment& changed) {
+      const FitAnswer answer = planner_.answer(changed, data_, capacity_);
+      return answer == FitAnswer::fits           ? CutAnswer::fits
+             : answer == FitAnswer::does_not_fit ? CutAnswer::does_not_fit
+                                                 : CutAnswer::cannot_be;
+    };
+    for (const ParameterCut& cut : parameter_cuts(base, try_cut)) {
+      Experiment before = experiment_;
+      before.layers = cut.experiment.layers;
+      const Experiment minimal =
+          minimal_change(before, cut.experiment, [&](const Experiment& fewer) { return fits(fewer); });
+      Experiment of_settings = minimal;
+      of_settings.layers = experiment_.layers;
+      TechniqueDifference difference = difference_of(of_settings);
+      difference.set.push_back(cut.set);
+      difference.parts.emplace_back(Effect::smaller_model);
+      difference.numbers = NumbersEffect::other;
+      propose(minimal, std::move(difference));
+    }
+  }
+
   void try_model(const Experiment& base) {
+    try_parameters(base);
+    if (has_enough()) return;
     const auto fits_cut = [&](const Experiment& changed) { return fits(changed); };
     if (const std::optional<Experiment> cut = even_cut(base, fits_cut)) propose(*cut);
     if (has_enough()) return;

@@ -1,9 +1,14 @@
 #include "engine/plan/search/model_cuts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "engine/config/fields/model_numbers.h"
+#include "engine/config/load_experiment.h"
+#include "engine/errors.h"
 #include "engine/plan/search/minimal_change.h"
 #include "engine/plan/search/model_difference.h"
 
@@ -21,7 +26,96 @@ std::int64_t largest_below(std::int64_t original, const FitsWith& fits_with) {
   return low;
 }
 
+std::int64_t last_width(std::vector<LayerSpec> layers) {
+  std::int64_t width = 0;
+  for (const ModelNumber& number : numbers_of_model(layers))
+    if (number.is_width) width = *number.value;
+  return width;
+}
+
+/// The largest value of a parameter that fits, below its own.
+class ParameterSearch {
+ public:
+  ParameterSearch(const Experiment& experiment, const IntegerParameter& parameter, const TryCut& try_cut)
+      : experiment_(experiment), parameter_(parameter), try_cut_(try_cut) {}
+
+  std::optional<std::int64_t> find() const {
+    if (!parameter_.one_of.empty()) return find_choice();
+    // What is not divided without a remainder is no model: the values that are lie a step apart.
+    std::int64_t step = 1;
+    while (step < parameter_.value && answer(parameter_.value - step) == CutAnswer::cannot_be) step *= 2;
+    const std::int64_t num_steps = (parameter_.value - 1) / step;
+    const auto fits_after = [&](std::int64_t count) {
+      return answer(parameter_.value - count * step) == CutAnswer::fits;
+    };
+    if (num_steps < 1 || !fits_after(num_steps)) return std::nullopt;
+    std::int64_t low = 0, high = num_steps;
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (fits_after(middle) ? high : low) = middle;
+    }
+    return parameter_.value - high * step;
+  }
+
+  std::string override_to(std::int64_t value) const { return fmt::format("{}={}", parameter_.key, value); }
+
+  /// Nothing where the model does not take the value, or is the same with it, or gives other outputs.
+  std::optional<Experiment> with(std::int64_t value) const {
+    try {
+      Experiment read = read_again(experiment_, override_to(value));
+      if (last_width(read.layers) != last_width(experiment_.layers)) return std::nullopt;
+      Experiment changed = experiment_;
+      changed.layers = std::move(read.layers);
+      return changed;
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  CutAnswer answer(std::int64_t value) const {
+    const std::optional<Experiment> changed = with(value);
+    return changed ? try_cut_(*changed) : CutAnswer::cannot_be;
+  }
+
+  std::optional<std::int64_t> find_choice() const {
+    std::vector<std::int64_t> lower = parameter_.one_of;
+    std::erase_if(lower, [&](std::int64_t value) { return value >= parameter_.value; });
+    std::sort(lower.begin(), lower.end(), std::greater());
+    const auto found =
+        std::find_if(lower.begin(), lower.end(), [&](std::int64_t value) { return answer(value) == CutAnswer::fits; });
+    return found == lower.end() ? std::nullopt : std::optional(*found);
+  }
+
+  const Experiment& experiment_;
+  const IntegerParameter& parameter_;
+  const TryCut& try_cut_;
+};
+
 }  // namespace
+
+std::vector<ParameterCut> parameter_cuts(const Experiment& experiment, const TryCut& try_cut) {
+  if (experiment.source == nullptr || try_cut(experiment) != CutAnswer::does_not_fit) return {};
+  struct Lowered {
+    double share = 0;
+    ParameterCut cut;
+  };
+  std::vector<Lowered> lowered;
+  for (const IntegerParameter& parameter : experiment.model_parameters) {
+    if (parameter.value <= 1 || experiment.computed_from.contains(parameter.key)) continue;
+    const ParameterSearch search(experiment, parameter, try_cut);
+    if (const std::optional<std::int64_t> value = search.find())
+      lowered.push_back({static_cast<double>(*value) / static_cast<double>(parameter.value),
+                         {search.with(*value).value(), search.override_to(*value)}});
+  }
+  std::stable_sort(lowered.begin(), lowered.end(),
+                   [](const Lowered& a, const Lowered& b) { return a.share > b.share; });
+  if (lowered.size() > 3) lowered.resize(3);
+  std::vector<ParameterCut> cuts;
+  cuts.reserve(lowered.size());
+  for (Lowered& each : lowered) cuts.push_back(std::move(each.cut));
+  return cuts;
+}
 
 std::vector<Experiment> single_cuts(const Experiment& experiment, const Fits& fits) {
   if (fits(experiment)) return {};

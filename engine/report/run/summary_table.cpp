@@ -72,15 +72,19 @@ std::string summary_table(const Program& program, const Style& style) {
                    {"FLOPs", Align::right, Narrow::is_left_out},
                    {"activations"}});
   const std::vector<LayerFigures> figures = figures_of(program);
-  const auto add = [&](std::string path, std::string kind, std::string output, const LayerFigures& layer) {
-    table.add_row({std::move(path), std::move(kind), std::move(output), format_count(layer.num_parameters),
+  const auto add = [&](std::string path, std::string kind, std::string output, std::string num_parameters,
+                       const LayerFigures& layer) {
+    table.add_row({std::move(path), std::move(kind), std::move(output), std::move(num_parameters),
                    format_bytes(layer.parameter_bytes), format_flops(layer.flops),
                    format_bytes(layer.activation_bytes)});
   };
-  for (std::size_t i = 0; i < program.layers.size(); ++i)
-    add(program.layers[i].path, program.layers[i].kind, program.layers[i].output.shape.to_string(), figures[i]);
+  for (std::size_t i = 0; i < program.layers.size(); ++i) {
+    const Layer& layer = program.layers[i];
+    add(layer.path, layer.kind, layer.output.shape.to_string(),
+        layer.shares.empty() ? format_count(figures[i].num_parameters) : "of " + layer.shares, figures[i]);
+  }
   table.add_rule();
-  add("total", "", "", figures.back());
+  add("total", "", "", format_count(figures.back().num_parameters), figures.back());
   return table.render(style, 0);
 }
 
@@ -98,6 +102,7 @@ std::string summary_json(const Program& program) {
     const Layer& layer = program.layers[i];
     nlohmann::ordered_json entry = {{"layer", layer.path}, {"kind", layer.kind}};
     entry["output"] = std::vector<std::int64_t>(layer.output.shape.begin(), layer.output.shape.end());
+    if (!layer.shares.empty()) entry["shares"] = layer.shares;
     add_figures(entry, figures[i]);
     layers.push_back(std::move(entry));
   }

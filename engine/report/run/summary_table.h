@@ -7,9 +7,9 @@
 
 namespace trainer {
 
-/// What `trainer summary` prints: one line a layer with its output shape, parameters, forward FLOPs of a batch, bytes
-/// of its parameters, and bytes of the activations that training holds for it; totals below. A layer that works in
-/// place, or whose output is a view, holds no activation bytes of its own.
+/// What `trainer summary` prints: one line a layer with its output shape, parameters (or whose it uses), forward FLOPs
+/// of a batch, bytes of its parameters, and bytes of the activations that training holds for it; totals below. A layer
+/// that works in place, or whose output is a view, holds no activation bytes of its own.
 std::string summary_table(const Program& program, const Style& style);
 
 /// The same as one JSON object without a newline.

@@ -65,6 +65,8 @@ std::string part_text(Effect effect) {
       return "a narrower layer: the widest that was found to fit";
     case Effect::fewer_repeats:
       return "fewer repeats: the most that were found to fit";
+    case Effect::smaller_model:
+      return "a smaller model: the largest that was found to fit";
     case Effect::higher_limit:
       return "a higher limit: the device has the memory";
   }

@@ -82,6 +82,8 @@ class WeightsMatcher {
         ignore_("weights.ignore", config.ignore, config.ignore_location),
         fresh_("weights.new", config.fresh, config.fresh_location) {
     for (const SavedTensor& saved : model_) known_.insert(saved.tensor.name);
+    for (const Layer& layer : program.layers)
+      if (!layer.shares.empty()) owners_[layer.path] = layer.shares;
   }
 
   WeightsMatch match() {
@@ -218,6 +220,10 @@ class WeightsMatcher {
       row.note = "only the file has it";
     } else {
       row.note = "only the file has it";
+      const auto owner = owners_.find(row.name.substr(0, row.name.rfind('.')));
+      if (owner != owners_.end())
+        row.note +=
+            fmt::format(", since layer '{}' uses the parameters of '{}': weights.ignore", owner->first, owner->second);
     }
     rows.push_back(std::move(row));
   }
@@ -244,8 +250,9 @@ class WeightsMatcher {
   const WeightFiles& files_;
   const std::vector<SavedTensor> model_;
   NamePatterns transpose_, ignore_, fresh_;
-  std::set<std::string, std::less<>> known_;  ///< the model's names
-  std::vector<std::string> names_;            ///< of the file's tensors, renamed
+  std::set<std::string, std::less<>> known_;   ///< the model's names
+  std::map<std::string, std::string> owners_;  ///< by the path of a layer: whose parameters it uses
+  std::vector<std::string> names_;             ///< of the file's tensors, renamed
   std::vector<bool> is_ignored_, is_taken_;
   std::map<std::string, std::size_t, std::less<>> places_;
 };

@@ -99,6 +99,24 @@ TEST_CASE("an adaptation is told with what failed, what there is, and what the r
         "out of memory by the plan, before the first step: 8.00 MiB are not enough; goes on with the same settings");
 }
 
+TEST_CASE("the table of layers says whose parameters a layer uses, and counts them once") {
+  Program program;
+  program.layers.resize(2);
+  program.layers[0] = {"a", "linear", {}, {}, {DType::f32, Shape{8, 4}}, 20, 256};
+  program.layers[1] = {"b", "linear", {}, {}, {DType::f32, Shape{8, 4}}, 0, 256, "a"};
+  program.parameters.resize(1);
+  program.parameters[0].type = {DType::f32, Shape{5, 4}};
+  program.parameters[0].layer = 0;
+  CHECK(summary_table(program, {}) ==
+        "layer  kind    output  parameters  their bytes  FLOPs  activations\n"
+        "a      linear  8×4             20         80 B    256          0 B\n"
+        "b      linear  8×4           of a          0 B    256          0 B\n"
+        "──────────────────────────────────────────────────────────────────\n"
+        "total                          20         80 B    512          0 B\n");
+  CHECK(summary_json(program).find(R"({"layer":"b","kind":"linear","output":[8,4],"shares":"a","parameters":0)") !=
+        std::string::npos);
+}
+
 TEST_CASE("the table of layers counts parameters and the activations that training allocates") {
   Program program;
   program.layers.resize(2);

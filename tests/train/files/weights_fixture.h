@@ -85,9 +85,9 @@ inline TensorValues& tensor_named(std::vector<TensorValues>& tensors, const std:
   return tensors.front();
 }
 
-/// What a run of no steps saves of a tensor.
-inline std::vector<float> saved_values(const std::string& output, const std::string& name) {
-  const SafetensorsFile file(checkpoint_file(output, 0, "model.safetensors"));
+/// What a run saves of a tensor behind a step; by default one of no steps.
+inline std::vector<float> saved_values(const std::string& output, const std::string& name, std::int64_t step = 0) {
+  const SafetensorsFile file(checkpoint_file(output, step, "model.safetensors"));
   const std::ptrdiff_t position = file.find(name);
   REQUIRE(position >= 0);
   std::vector<float> values(
