@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/cli/process.h"
@@ -52,6 +53,29 @@ TEST_CASE("where no larger value can be, fit says so and not that memory bounds 
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("up to 10 fits") && Contains("None of the larger values, up to 40, can be.") &&
                              !Contains("memory does not bound it"));
+}
+
+TEST_CASE("the largest value of a model's parameter is sought among those that it takes") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "trainer-fit-parameter-test";
+  std::filesystem::create_directories(folder);
+  const std::string file = (folder / "model.yaml").string();
+  const auto fit = [&](const std::string& model, const std::string& capacity, const std::string& key) {
+    std::ofstream(file) << "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 64}\nmodel: " << model
+                        << "\ntrain: {batch_size: 4}\n";
+    const ProcessResult result = run_trainer({"fit", file, "--capacity", capacity, "--max", key, "--json"});
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 0);
+    return number_behind(result.out, "value");
+  };
+  // Whose width 4 divides.
+  const std::int64_t width =
+      fit("{file: models/mobilenetv2.yaml, with: {classes: 10, stem: cifar}}", "24MiB", "model.with.width");
+  CHECK(width % 4 == 0);
+  CHECK(plan(file, "24MiB", "model.with.width=" + std::to_string(width)) == 0);
+  CHECK(plan(file, "24MiB", "model.with.width=" + std::to_string(width + 4)) == 4);
+  CHECK(fit("{file: models/resnet.yaml, with: {classes: 10, stem: cifar, width: 4}}", "1GiB", "model.with.depth") ==
+        101);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("where no value or combination fits, fit exits with 4 and says so") {
