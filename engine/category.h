@@ -16,10 +16,12 @@ enum class Category : std::uint8_t {
   workspace,        ///< scratch of one op while it runs
   temporary,        ///< gradients of activations, loss statistics, norms
   communication,    ///< buffers of collectives
+  frozen,           ///< weights of networks that are not trained: those of losses on features
 };
-inline constexpr int num_categories = 8;
+inline constexpr int num_categories = 9;
 inline constexpr std::array<std::string_view, num_categories> category_names = {
-    "parameter", "gradient", "optimizer_state", "activation", "input", "workspace", "temporary", "communication"};
+    "parameter", "gradient",  "optimizer_state", "activation", "input",
+    "workspace", "temporary", "communication",   "frozen"};
 constexpr std::string_view name_of(Category category) { return category_names[static_cast<int>(category)]; }
 
 /// Which part of a step an instruction belongs to.

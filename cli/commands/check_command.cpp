@@ -21,6 +21,7 @@
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/style.h"
 #include "engine/train/data_checks.h"
+#include "engine/train/files/frozen_weights.h"
 #include "engine/train/files/weights_match.h"
 
 namespace trainer {
@@ -46,6 +47,7 @@ struct CheckFindings {
   MemoryPlan plan;
   std::string device_kind, device_name;
   std::optional<WeightsMatch> weights;
+  std::vector<WeightsMatch> frozen;
   std::vector<std::string> warnings;
 };
 
@@ -63,12 +65,14 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
   std::optional<WeightsMatch> weights = examine_weights(experiment, compiled.program);
   if (weights) require_match(*weights);
+  const FrozenWeights frozen(experiment, compiled.program);
+  frozen.require_matches();
   // Reads every sample: a file can be damaged behind its header.
   check_data(experiment, load_data(experiment.data, experiment.seed));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
-  return {std::move(compiled), capacity,           std::move(plan),    device->kind(),
-          device->name(),      std::move(weights), std::move(warnings)};
+  return {std::move(compiled), capacity,           std::move(plan),  device->kind(),
+          device->name(),      std::move(weights), frozen.matches(), std::move(warnings)};
 }
 
 std::string check_text(const CheckFindings& findings, const ExperimentArguments& arguments,
@@ -100,27 +104,31 @@ std::string check_text(const CheckFindings& findings, const ExperimentArguments&
     text += fmt::format("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
   text = wrap_lines(text, static_cast<std::size_t>(style.width));
   if (findings.weights) text += '\n' + weights_table(*findings.weights, shows_all_weights, style);
+  if (!findings.frozen.empty()) text += '\n' + frozen_text(findings.frozen, shows_all_weights, style);
   return text;
 }
 
 std::string check_json(const CheckFindings& findings) {
   const DataDescription& data = findings.compiled.data;
   const RunSchedule& schedule = findings.compiled.schedule;
-  return json_text({{"event", "check"},
-                    {"valid", true},
-                    {"layers", findings.compiled.program.layers.size()},
-                    {"parameters", num_trainable_parameters(findings.compiled.program)},
-                    {"train_samples", data.num_train},
-                    {"validation_samples", data.num_validation},
-                    {"batch_size", schedule.batch_size()},
-                    {"steps", schedule.total_steps()},
-                    {"device", findings.device_kind},
-                    {"fits", findings.plan.fits},
-                    {"capacity", findings.capacity.num_bytes},
-                    {"peak_reserved", findings.plan.fits ? nlohmann::ordered_json(findings.plan.peak_reserved)
-                                                         : nlohmann::ordered_json()},
-                    {"weights", findings.weights ? weights_json(*findings.weights) : nlohmann::ordered_json()},
-                    {"warnings", findings.warnings}});
+  nlohmann::ordered_json json = {
+      {"event", "check"},
+      {"valid", true},
+      {"layers", findings.compiled.program.layers.size()},
+      {"parameters", num_trainable_parameters(findings.compiled.program)},
+      {"train_samples", data.num_train},
+      {"validation_samples", data.num_validation},
+      {"batch_size", schedule.batch_size()},
+      {"steps", schedule.total_steps()},
+      {"device", findings.device_kind},
+      {"fits", findings.plan.fits},
+      {"capacity", findings.capacity.num_bytes},
+      {"peak_reserved",
+       findings.plan.fits ? nlohmann::ordered_json(findings.plan.peak_reserved) : nlohmann::ordered_json()},
+      {"weights", findings.weights ? weights_json(*findings.weights) : nlohmann::ordered_json()},
+      {"warnings", findings.warnings}};
+  if (!findings.frozen.empty()) json["frozen"] = frozen_json(findings.frozen);
+  return json_text(json);
 }
 
 /// Where the block or the model's file that a place stands in is used, from the inside out.

@@ -104,6 +104,7 @@ void ProgressSink::show(const StartEvent& event) {
         wrap(fmt::format("weights {}", weights_line(*event.weights)), static_cast<std::size_t>(options_.style.width)) +
         '\n' + weights_table(*event.weights, options_.shows_all_weights, options_.style));
   }
+  write(frozen_text(event.frozen, options_.shows_all_weights, options_.style));
   if (!event.skipped_checkpoint.empty())
     write(wrap("passed over: " + event.skipped_checkpoint, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (options_.finds_batch_size && event.experiment != nullptr)

@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   const TilePosition at = tile_position<n>(num_tiles, channels);
   if (!at.active) return;
   const auto [begin, end] = at.rows_of_group(rows_per_block, rows);
-  Normalization<n> by{.mean = load_floats<n>(running_mean + at.channel),
+  Normalization<n> by{.mean = load_floats_or<n>(running_mean, at.channel, 0.0f),
                       .slope = load_floats<n>(running_var + at.channel),
                       .bias = load_floats_or<n>(bias, at.channel, 0.0f)};
   const Pack<float, n> weights = load_floats_or<n>(weight, at.channel, 1.0f);

@@ -79,10 +79,10 @@ void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, con
 
 struct BatchNorm2dInference {
   const void* x = nullptr;
-  void* y = nullptr;             ///< may be x
-  std::int64_t y_channels = 0;   ///< of y's rows, of which `channels` are written; 0: no others
-  const void* addend = nullptr;  ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
-  const float* running_mean = nullptr;
+  void* y = nullptr;                    ///< may be x
+  std::int64_t y_channels = 0;          ///< of y's rows, of which `channels` are written; 0: no others
+  const void* addend = nullptr;         ///< (rows, channels) of x's type, added before ReLU; may be y; null: nothing
+  const float* running_mean = nullptr;  ///< null: 0
   const float* running_var = nullptr;
   const float* weight = nullptr;  ///< null: 1
   const float* bias = nullptr;    ///< null: 0
@@ -91,7 +91,8 @@ struct BatchNorm2dInference {
   float ceiling = no_ceiling;  ///< with relu: what y is at most
 };
 
-/// The same with the running statistics. Bytes: x, y and the addend once. FLOPs: 3 an element, 4 with an addend.
+/// The same with the running statistics; without mean and bias also the gradient by x, of dy. Bytes: x, y and the
+/// addend once. FLOPs: 3 an element, 4 with an addend.
 void batchnorm2d_inference(DType type, const BatchNorm2dInference& operands, const BatchNorm2dShape& shape,
                            Stream stream);
 

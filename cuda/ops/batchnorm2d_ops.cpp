@@ -83,6 +83,19 @@ std::unique_ptr<Kernel> make_batchnorm2d_inference_kernel(const Op& op, CudaCont
   });
 }
 
+std::unique_ptr<Kernel> make_batchnorm2d_inference_backward_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
+                      shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
+    batchnorm2d_inference(type,
+                          {.x = input(addresses, 0),
+                           .y = output(addresses, 0),
+                           .running_var = input<float>(addresses, 1),
+                           .weight = attributes.affine ? input<float>(addresses, 2) : nullptr,
+                           .eps = attributes.eps},
+                          shape, stream);
+  });
+}
+
 std::unique_ptr<Kernel> make_batchnorm2d_backward_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), type = op.inputs[0].dtype,
                       shape = batchnorm2d_shape(op), &stream = context.stream](const OperandAddresses& addresses) {

@@ -108,9 +108,23 @@ struct WeightsConfig {
   SourceLocation rename_location, transpose_location, ignore_location, fresh_location = {};
 };
 
-enum class LossType : std::uint8_t { cross_entropy, mse, l1, smooth_l1, bce_with_logits, dice };
+enum class LossType : std::uint8_t { cross_entropy, mse, l1, smooth_l1, bce_with_logits, dice, feature };
 constexpr bool takes_classes(LossType type) { return type == LossType::cross_entropy || type == LossType::dice; }
 constexpr bool takes_numbers(LossType type) { return type != LossType::cross_entropy; }
+enum class FeatureDistance : std::uint8_t { l1, mse };
+/// Of `feature`: Note [Frozen networks] in engine/graph/frozen_network.h.
+struct FeatureConfig {
+  std::vector<LayerSpec> network;     ///< network.layers
+  WeightsConfig weights;              ///< network.weights; `strict` is only about what the file alone has
+  std::vector<std::string> layers;    ///< whose outputs are compared, by their paths in the network
+  std::vector<double> layer_weights;  ///< empty: 1 each
+  FeatureDistance distance = FeatureDistance::l1;
+  std::vector<double> mean, std;  ///< of each channel of the images: the network reads (x − mean) / std; empty: x
+  SourceLocation layers_location = {}, mean_location = {};
+
+  FeatureConfig() { weights.strict = false; }
+  double layer_weight(std::size_t layer) const { return layer_weights.empty() ? 1.0 : layer_weights[layer]; }
+};
 /// The loss, or a term of it.
 struct LossConfig {
   LossType type = LossType::cross_entropy;
@@ -120,7 +134,11 @@ struct LossConfig {
   std::int32_t ignore_index = -100;   ///< of classes: such a target is left out of means, accuracies and gradients
   double smooth = 1e-5;               ///< of dice: added to either side of each class's quotient
   double weight = 1.0;                ///< of a term of a sum
+  FeatureConfig feature;
   SourceLocation location = {}, class_weights_location = {};
+
+  /// Means over numbers of their own that it adds up: one, or one for each layer that it compares.
+  std::size_t num_parts() const { return type == LossType::feature ? feature.layers.size() : 1; }
 };
 
 enum class OptimizerType : std::uint8_t { sgd, adam, adamw };

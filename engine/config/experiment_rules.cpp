@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "engine/config/feature_rules.h"
 #include "engine/config/fields/enum_choices.h"
 #include "engine/config/layer_reader.h"
+#include "engine/config/loss_terms.h"
 #include "engine/config/text/utf8_text.h"
 
 namespace trainer {
@@ -206,7 +208,16 @@ class Rules {
   }
 
   void check_loss() {
-    for (const LossConfig& loss : experiment_.losses) check_loss(loss);
+    std::size_t num_parts = 0;
+    for (const LossConfig& loss : experiment_.losses) {
+      check_loss(loss);
+      if (loss.type == LossType::feature && !given_.has("loss.terms"))
+        check_feature(loss.feature, given_, "loss.", sources_);
+      num_parts += loss.num_parts();
+    }
+    if (num_parts > most_loss_terms)
+      refuse({"loss"}, fmt::format("a loss of {} terms, each layer that is compared being one", num_parts),
+             fmt::format("at most {}", most_loss_terms));
     check_terms();
     check_best();
   }

@@ -168,7 +168,10 @@ Json section_schema(const Section& section) {
     for (const Choice& choice : type->rule.choices) {
       Json keys = Json::object();
       for (const std::string& name : keys_of_section(section.key)) {
-        const ExperimentField* field = find_field(join_key(section.key, name));
+        const std::string key = join_key(section.key, name);
+        const ExperimentField* field = find_field(key);
+        // A section in this one is for the choices that its first key is for.
+        if (field == nullptr) field = find_field(join_key(key, keys_of_section(key).front()));
         if (field == type || field->read || !field->applies_to(choice.name)) continue;
         keys[name] = properties[name];
       }
@@ -220,7 +223,18 @@ void add_block_definitions(Json& definitions) {
 /// A term of a loss that is a sum.
 Json loss_schema() {
   Json properties = Json::object();
-  for (const Field<LossConfig>& field : loss_term_fields()) properties[field.key] = schema_of(field, LossConfig{});
+  for (const Field<LossConfig>& field : loss_term_fields()) {
+    Json* section = &properties;
+    std::string_view rest = field.key;
+    for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+      Json& map = (*section)[std::string(rest.substr(0, dot))];
+      if (map.is_null())
+        map = {{"type", {"object", "null"}}, {"properties", Json::object()}, {"additionalProperties", false}};
+      section = &map["properties"];
+      rest.remove_prefix(dot + 1);
+    }
+    (*section)[std::string(rest)] = schema_of(field, LossConfig{});
+  }
   Json words = Json::array();
   std::vector<Json> forms{{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}}};
   for (const Choice& choice : loss_choices().choices) {

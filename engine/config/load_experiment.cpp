@@ -2,6 +2,7 @@
 
 #include "engine/config/experiment_reader.h"
 #include "engine/config/experiment_rules.h"
+#include "engine/config/feature_rules.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/layer_reader.h"
 #include "engine/config/loss_reader.h"
@@ -36,7 +37,7 @@ Node resolved_tree(const Experiment& experiment) {
         find_or_add(root, section_of(field.key)) = std::move(list);
       continue;
     }
-    Node value = field.layers ? node_of_layers(experiment.layers) : node_of(field.get(experiment));
+    Node value = field.layers ? node_of_layers(field.const_layers(experiment)) : node_of(field.get(experiment));
     if (value.kind == NodeKind::null) continue;
     Node* node = &root;
     std::string_view rest = field.key;
@@ -68,8 +69,10 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   experiment.train.checkpointing.location = sources.location(given.mark("train.checkpointing"));
   experiment.loss_location = sources.location(given.mark("loss"));
   if (!given.has("loss.terms")) {
-    experiment.losses.front().location = experiment.loss_location;
-    experiment.losses.front().class_weights_location = sources.location(given.mark("loss.class_weights"));
+    LossConfig& loss = experiment.losses.front();
+    loss.location = experiment.loss_location;
+    loss.class_weights_location = sources.location(given.mark("loss.class_weights"));
+    locate_feature_keys(loss.feature, given, "loss.", sources);
   }
   experiment.data.drop_last_location = sources.location(given.mark("data.drop_last"));
   for (const LossConfig& loss : experiment.losses) {

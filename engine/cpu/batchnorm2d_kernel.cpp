@@ -192,6 +192,33 @@ class BatchNorm2dInferenceKernel final : public AnyBatchNorm2dKernel {
   }
 };
 
+class BatchNorm2dInferenceBackwardKernel final : public AnyBatchNorm2dKernel {
+ public:
+  using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
+
+  void run(const OperandAddresses& addresses, const StepScalars&) override {
+    const float* const running_var = input(addresses, 1);
+    auto* const scale = static_cast<float*>(addresses.workspace);
+    float* const offset = scale + shape_.channels;
+    std::fill_n(offset, shape_.channels, 0.0F);
+    for (std::int64_t c = 0; c < shape_.channels; ++c) {
+      const double reciprocal = 1 / std::sqrt(static_cast<double>(running_var[c]) + attributes_.eps);
+      const double weight = attributes_.affine ? static_cast<double>(input(addresses, 2)[c]) : 1.0;
+      scale[c] = static_cast<float>(weight * reciprocal);
+    }
+    const LastPass pass{.x = addresses.inputs[0],
+                        .addend = nullptr,
+                        .y = addresses.outputs[0],
+                        .relu = false,
+                        .ceiling = std::numeric_limits<float>::quiet_NaN(),
+                        .type = type_,
+                        .scale = scale,
+                        .offset = offset,
+                        .channels = shape_.channels};
+    scale_all_rows(context_, shape_, pass, place_, scale);
+  }
+};
+
 }  // namespace
 
 // Sums, where there are any, then f32 vectors over the channels, two lines and backward three more, then pieces of
@@ -210,5 +237,7 @@ const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d<BatchNorm2dNormaliz
                                             batchnorm2d_workspace_bytes};
 const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d<BatchNorm2dInferenceKernel>, takes_16_bit,
                                             batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_inference_backward_on_cpu = {make_batchnorm2d<BatchNorm2dInferenceBackwardKernel>, takes_16_bit,
+                                                     batchnorm2d_workspace_bytes};
 
 }  // namespace trainer

@@ -45,6 +45,7 @@ class Differentiation {
       return owner_.emit(std::move(op), std::move(inputs), node_.layer);
     }
     void set_gradient(int position, Operand gradient) override {
+      if (!owner_.needs_gradient_[node_.inputs[position]]) return;  // of what is frozen
       const bool is_loss = node_.outputs.empty();
       if (is_loss && owner_.graph_.loss_scale >= 0) gradient = owner_.scale_gradient(gradient, node_.layer);
       owner_.add_gradient(node_.inputs[position], gradient, node_.layer);

@@ -7,6 +7,7 @@
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/enum_choices.h"
+#include "engine/graph/frozen_network.h"
 #include "engine/graph/graph_builder.h"
 #include "engine/graph/metrics.h"
 #include "engine/ops/op_definition.h"
@@ -77,7 +78,6 @@ class LossTranslation {
       : builder_(builder), graph_(graph), experiment_(experiment), data_(data) {}
 
   void add(const LossConfig& loss, const LossTerm& term) {
-    check_targets(loss);
     const TensorType& prediction = builder_.type(graph_.prediction);
     const TensorType& targets = builder_.type(graph_.targets);
     switch (loss.type) {
@@ -91,6 +91,7 @@ class LossTranslation {
         return apply(bce_with_logits_op(prediction, targets, term));
       case LossType::dice:
         return add_dice(loss, term);
+      case LossType::feature:  // add_distances() does that
       case LossType::cross_entropy:
         break;
     }
@@ -98,6 +99,26 @@ class LossTranslation {
     Op op = cross_entropy_op(prediction, targets, cross_entropy_attributes(loss, term));
     check_num_outputs(false);
     apply(std::move(op));
+  }
+
+  /// Of a loss on features: what is compared, part by part.
+  void add_distances(const FeatureConfig& feature, const ComparedFeatures& features, LossTerm term) {
+    for (std::size_t i = 0; i < features.wanted.size(); ++i, ++term.index) {
+      const TensorType &predicted = builder_.type(features.predicted[i]), &wanted = builder_.type(features.wanted[i]);
+      Op op = feature.distance == FeatureDistance::mse ? mse_op(predicted, wanted, term)
+                                                       : smooth_l1_op(predicted, wanted, {.beta = 0, .term = term});
+      builder_.apply(std::move(op), {features.predicted[i], features.wanted[i], graph_.loss_statistics});
+    }
+  }
+
+  void check_targets(const LossConfig& loss) const {
+    if (!data_.categorical() || takes_classes(loss.type)) return;
+    const DataType type = experiment_.data.type;
+    const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
+    throw located_error(loss.location,
+                        fmt::format("{} needs {} as targets; the data has classes", loss_choices().name_of(loss.type),
+                                    loss.type == LossType::feature ? "images" : "numbers"),
+                        may_be_numeric ? "data.target_type: numeric, or loss: cross_entropy" : "loss: cross_entropy");
   }
 
  private:
@@ -109,16 +130,6 @@ class LossTranslation {
     if (data_.categorical()) check_num_outputs(true);
     const ValueId of_sums = builder_.apply(sums, {graph_.prediction, graph_.targets}, {}, "sums")[0];
     builder_.apply(dice_op(sums), {graph_.prediction, graph_.targets, of_sums, graph_.loss_statistics});
-  }
-
-  void check_targets(const LossConfig& loss) const {
-    if (!data_.categorical() || takes_classes(loss.type)) return;
-    const DataType type = experiment_.data.type;
-    const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
-    throw located_error(
-        loss.location,
-        fmt::format("{} needs numbers as targets; the data has classes", loss_choices().name_of(loss.type)),
-        may_be_numeric ? "data.target_type: numeric, or loss: cross_entropy" : "loss: cross_entropy");
   }
 
   void check_class_weights(const LossConfig& loss) const {
@@ -159,18 +170,46 @@ void add_metrics(GraphBuilder& builder, Graph& graph, const Experiment& experime
     builder.apply(std::move(op), {graph.prediction, graph.targets, graph.metric_counts});
 }
 
+/// The means of the whole loss, each with its number of numbers a sample where `features` has them.
+void add_parts(Graph& graph, const LossConfig& loss, std::int32_t index, const DataDescription& data,
+               const GraphBuilder& builder, const ComparedFeatures& features) {
+  if (loss.type != LossType::feature) {
+    graph.loss_parts.push_back({.loss = index, .weight = loss.weight, .numbers_of_sample = data.target.num_elements()});
+    return;
+  }
+  for (std::size_t i = 0; i < features.wanted.size(); ++i) {
+    const double weight = loss.feature.layer_weight(i);
+    graph.loss_parts.push_back({.loss = index,
+                                .weight = loss.weight * weight,
+                                .weight_in_term = weight,
+                                .numbers_of_sample = numbers_of_sample(builder.type(features.wanted[i]))});
+  }
+}
+
 void add_loss(GraphBuilder& builder, Graph& graph, const Experiment& experiment, const DataDescription& data) {
   LossTranslation translation(builder, graph, experiment, data);
-  const auto count = static_cast<int>(experiment.losses.size());
-  for (int index = 0; index < count; ++index) {
-    const LossConfig& loss = experiment.losses[static_cast<std::size_t>(index)];
-    builder.begin_layer(count == 1 ? "loss" : fmt::format("loss.{}", index), loss_choices().name_of(loss.type),
-                        loss.location, graph.prediction);
+  const std::vector<LossConfig>& losses = experiment.losses;
+  int num_parts = 0, part = 0;
+  for (const LossConfig& loss : losses) num_parts += static_cast<int>(loss.num_parts());
+  for (std::size_t index = 0; index < losses.size(); ++index) {
+    const LossConfig& loss = losses[index];
+    const std::string path = losses.size() == 1 ? "loss" : fmt::format("loss.{}", index);
+    translation.check_targets(loss);
+    ComparedFeatures features;
+    const bool compares = loss.type == LossType::feature;
+    if (compares) features = build_frozen_network(builder, graph, loss, static_cast<std::int32_t>(index), path);
+    builder.begin_layer(path, loss_choices().name_of(loss.type), loss.location, graph.prediction);
     try {
       if (index == 0)
-        graph.loss_statistics = builder.add_value(loss_statistics_type(count), "statistics", Category::temporary);
-      translation.add(loss, {.index = index, .count = count});
-      if (index + 1 == count) add_metrics(builder, graph, experiment, data);
+        graph.loss_statistics = builder.add_value(loss_statistics_type(num_parts), "statistics", Category::temporary);
+      const LossTerm term{.index = part, .count = num_parts};
+      if (compares)
+        translation.add_distances(loss.feature, features, term);
+      else
+        translation.add(loss, term);
+      add_parts(graph, loss, static_cast<std::int32_t>(index), data, builder, features);
+      part += static_cast<int>(loss.num_parts());
+      if (index + 1 == losses.size()) add_metrics(builder, graph, experiment, data);
     } catch (const ShapeError& error) {
       throw located_error(last_layer_location(experiment), error.what());
     }

@@ -44,7 +44,8 @@ struct Layer {
   TensorType input, output;
   std::int64_t num_parameters = 0;  ///< of its own
   std::int64_t forward_flops = 0;
-  std::string shares{};  ///< the layer whose parameters it uses; empty: it has its own, if any
+  bool is_frozen = false;  ///< of a frozen network
+  std::string shares{};    ///< the layer whose parameters it uses; empty: it has its own, if any
 };
 
 /// A tensor that training keeps: weights, and running statistics (not trainable).
@@ -60,6 +61,26 @@ struct Parameter {
   double constant = 0;  ///< where it starts as one
   std::int64_t fan_in = 0, fan_out = 0;
   std::int64_t groups = 1;  ///< of a convolution, which its shape does not tell
+  /// The frozen network that it is of, in Graph::frozen_networks; -1: it is the model's.
+  std::int32_t network = -1;
+  std::string network_name;      ///< of a frozen network: its name there, and in files
+  std::vector<float> constants;  ///< of a frozen network: what it holds, where that is not a file's
+
+  bool is_frozen() const { return network >= 0; }
+};
+
+/// See Note [Frozen networks] in frozen_network.h.
+struct FrozenNetwork {
+  std::int32_t loss = 0;     ///< in Experiment::losses
+  LayerId layer = no_layer;  ///< whose its parameters are
+};
+
+/// A mean that the loss adds up.
+struct LossPart {
+  std::int32_t loss = 0;               ///< in Experiment::losses
+  double weight = 1;                   ///< in the whole loss, that of the term included
+  double weight_in_term = 1;           ///< in its term
+  std::int64_t numbers_of_sample = 0;  ///< targets, or numbers of a layer's output
 };
 
 enum class GraphMode : std::uint8_t { training, evaluation };
@@ -78,10 +99,12 @@ struct Graph {
   bool keeps_gradients_in_f32 = true;        ///< 16-bit gradients of parameters are widened as soon as they are made
   std::vector<ValueId> inputs;               ///< the samples as they arrive
   ValueId targets = -1;
-  ValueId prediction = -1;       ///< what the loss reads: logits
-  ValueId loss_statistics = -1;  ///< f64 (num_loss_statistics) of each term of the loss
-  ValueId metric_counts = -1;    ///< what evaluations count in beside the loss (engine/graph/metrics.h); -1: nothing
-  ValueId loss_scale = -1;       ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
+  ValueId prediction = -1;                     ///< what the loss reads: logits
+  ValueId loss_statistics = -1;                ///< f64 (num_loss_statistics) of each part of the loss
+  std::vector<LossPart> loss_parts;            ///< in the order of their statistics, terms one after the other
+  std::vector<FrozenNetwork> frozen_networks;  ///< one for each loss on features
+  ValueId metric_counts = -1;  ///< what evaluations count in beside the loss (engine/graph/metrics.h); -1: nothing
+  ValueId loss_scale = -1;     ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
 
   /// The inputs and the targets: Note [Fields of a batch] in data_description.h.
   std::vector<ValueId> fields() const {
@@ -90,12 +113,6 @@ struct Graph {
     return fields;
   }
 };
-
-/// Terms of its loss.
-inline int num_loss_terms(const Graph& graph) {
-  const TensorType& statistics = graph.values[static_cast<std::size_t>(graph.loss_statistics)].type;
-  return static_cast<int>(statistics.num_elements()) / num_loss_statistics;
-}
 
 /// Builds the forward pass and the loss. Throws ConfigError that points at the layer's line where shapes disagree.
 Graph build_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode);

@@ -31,6 +31,7 @@ void GraphBuilder::begin_layer(std::string path, std::string kind, const SourceL
   layer.path = std::move(path);
   layer.kind = std::move(kind);
   layer.location = location;
+  layer.is_frozen = frozen_ != nullptr;
   if (input >= 0) layer.input = type(input);
   layer_ = static_cast<LayerId>(graph_.layers.size());
   layer_at_[layer.path] = layer_;
@@ -44,8 +45,16 @@ void GraphBuilder::end_layer(ValueId output) {
 }
 
 void GraphBuilder::add_output(const std::string& path, const SourceLocation& location, ValueId output) {
-  outputs_.push_back({path, location, output});
+  outputs_.push_back({path, location, output, frozen_ == nullptr});
   output_at_[path] = output;
+  if (frozen_ == nullptr) return;
+  for (std::size_t i = 0; i < frozen_->wanted.size(); ++i)
+    if (path.substr(frozen_->prefix.size() + 1) == frozen_->wanted[i]) frozen_->outputs[i] = output;
+}
+
+bool GraphBuilder::is_complete() const {
+  return frozen_ != nullptr &&
+         std::none_of(frozen_->outputs.begin(), frozen_->outputs.end(), [](ValueId output) { return output < 0; });
 }
 
 std::string GraphBuilder::find_path(const std::string& prefix, const std::string& name,
@@ -76,7 +85,7 @@ void GraphBuilder::check_outputs_are_read() const {
     for (const ValueId input : node.inputs) read(input);
   read(graph_.prediction);
   for (const LayerOutput& output : outputs_)
-    if (is_read[output.value] == 0)
+    if (output.must_be_read && is_read[output.value] == 0)
       throw located_error(output.location, fmt::format("no layer reads the output of layer '{}'", output.path),
                           "a layer behind it that takes it by 'from', or the layer left out");
 }
@@ -122,6 +131,12 @@ ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) 
     parameters_of_[layer_].push_back({std::string(role), value});
     return value;
   }
+  if (frozen_ != nullptr) {
+    const ValueId value = add_frozen_parameter(layer.path.substr(frozen_->prefix.size() + 1) + "." + std::string(role),
+                                               std::move(parameter));
+    parameters_of_[layer_].push_back({std::string(role), value});
+    return value;
+  }
   parameter.name = layer.path + "." + std::string(role);
   parameter.layer = layer_;
   if (parameter.trainable) layer.num_parameters += parameter.type.num_elements();
@@ -130,6 +145,30 @@ ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) 
   graph_.parameters.push_back(std::move(parameter));
   graph_.parameter_values.push_back(value);
   parameters_of_[layer_].push_back({std::string(role), value});
+  return value;
+}
+
+ValueId GraphBuilder::add_constants(std::string_view name, std::vector<float> values) {
+  Parameter parameter;
+  parameter.type = {DType::f32, {static_cast<std::int64_t>(values.size())}};
+  parameter.constants = std::move(values);
+  return add_frozen_parameter(std::string(name), std::move(parameter));
+}
+
+ValueId GraphBuilder::add_frozen_parameter(const std::string& name, Parameter parameter) {
+  require_internal(frozen_ != nullptr, "a frozen network is entered before it is built");
+  if (const auto known = frozen_->parameters.find(name); known != frozen_->parameters.end()) return known->second;
+  parameter.network = frozen_->network;
+  parameter.network_name = name;
+  parameter.name = graph_.layers[frozen_->owner].path + "." + name;
+  parameter.layer = frozen_->owner;
+  parameter.trainable = parameter.decays = false;
+  const ValueId value = add_value(parameter.type, name, Category::frozen);
+  graph_.values[value].layer = frozen_->owner;
+  graph_.values[value].parameter = static_cast<std::int32_t>(graph_.parameters.size());
+  graph_.parameters.push_back(std::move(parameter));
+  graph_.parameter_values.push_back(value);
+  frozen_->parameters.emplace(name, value);
   return value;
 }
 

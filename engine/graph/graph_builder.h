@@ -26,13 +26,36 @@ namespace trainer {
 // them in the order of the model, as PyTorch's module does that is called twice; computing an output again leaves them
 // alone.
 
+/// A frozen network while it is built over one of its inputs: Note [Frozen networks] in frozen_network.h.
+struct FrozenScope {
+  std::int32_t network = 0;
+  LayerId owner = no_layer;         ///< of its parameters
+  std::vector<std::string> wanted;  ///< layers whose outputs are sought, by their paths in the network
+  std::string prefix;               ///< the path that its layers stand under
+  bool differentiates = false;      ///< whether a gradient flows through it
+  std::vector<ValueId> outputs;     ///< of the wanted layers; -1: not built yet
+  std::unordered_map<std::string, ValueId> parameters;  ///< by their names in the network, once they exist
+};
+
 /// Grows a graph layer by layer: the vocabulary that engine/graph/layers.cpp translates layers with.
 class GraphBuilder {
  public:
   GraphBuilder(Graph& graph, Initialization default_init, std::int64_t workspace_limit)
       : graph_(graph), default_init_(default_init), workspace_limit_(workspace_limit) {}
 
-  bool training() const { return graph_.mode == GraphMode::training; }
+  /// Whether layers behave as in training.
+  bool training() const { return graph_.mode == GraphMode::training && frozen_ == nullptr; }
+  /// Whether a backward pass goes through what is built.
+  bool differentiates() const {
+    return graph_.mode == GraphMode::training && (frozen_ == nullptr || frozen_->differentiates);
+  }
+  /// What is built from here on is of a frozen network; null: of the model. `scope` must outlive that.
+  void enter_frozen(FrozenScope* scope) {
+    frozen_ = scope;
+    sharings_.clear();  // of layers that were not built to their end
+  }
+  /// Whether all that is wanted of a frozen network is there.
+  bool is_complete() const;
   Initialization default_init() const { return default_init_; }
   std::int64_t workspace_limit() const { return workspace_limit_; }
   const TensorType& type(ValueId value) const { return graph_.values[value].type; }
@@ -49,6 +72,8 @@ class GraphBuilder {
   /// A parameter of the layer. `role` is its name behind the layer's path: "weight". That of the layer which it shares
   /// parameters with, where it does; throws ConfigError where that one has none alike.
   ValueId add_parameter(std::string_view role, Parameter parameter);
+  /// Constants of a frozen network, f32, as a parameter that no file has.
+  ValueId add_constants(std::string_view name, std::vector<float> values);
   /// Layers at `path` and below use the parameters of those at `owner` and below, which are built: Note [Shared
   /// parameters]. Errors point at `location`.
   void begin_sharing(std::string path, std::string owner, const SourceLocation& location);
@@ -59,7 +84,7 @@ class GraphBuilder {
                              std::string_view first_role = "output");
   /// What layers may take by the name.
   void add_input(const std::string& name, ValueId input) { output_at_[name] = input; }
-  /// The output of the layer that stands at `path` of the model is `output`; it must be read.
+  /// The output of the layer that stands at `path` is `output`; it must be read, where it is of the model.
   void add_output(const std::string& path, const SourceLocation& location, ValueId output);
   /// The path of what `name` stands for in a list of layers under `prefix`: a layer of that list or of one around it,
   /// or one inside such a layer by its path from there. Throws ConfigError that points at `location` where there is
@@ -88,16 +113,19 @@ class GraphBuilder {
 
   /// The owner's parameter for that of the layer; throws ConfigError where it has none alike.
   ValueId find_shared(const Sharing& sharing, std::string_view role, const Parameter& parameter) const;
+  ValueId add_frozen_parameter(const std::string& name, Parameter parameter);
 
   Graph& graph_;
   Initialization default_init_;
   std::int64_t workspace_limit_;
+  FrozenScope* frozen_ = nullptr;
   LayerId layer_ = no_layer;
   std::uint32_t num_random_streams_ = 0;
   struct LayerOutput {
     std::string path;
     SourceLocation location;
     ValueId value = -1;
+    bool must_be_read = true;
   };
   std::vector<LayerOutput> outputs_;  ///< in the order of the model
   std::unordered_map<std::string, ValueId> output_at_;
@@ -111,7 +139,11 @@ class GraphBuilder {
 /// and multiplied of the others is far from overflowing.
 double checked_bytes(const TensorType& type);
 
-/// Translates `layers`, in order, onto `input`; returns the last output. `prefix` is the path they stand under.
+/// The path of the layer at `position` of a list that stands under `prefix`.
+std::string path_of_layer(const LayerSpec& layer, std::size_t position, const std::string& prefix);
+
+/// Translates `layers`, in order, onto `input`; returns the last output. `prefix` is the path they stand under. Of a
+/// frozen network no more than what is wanted of it.
 /// Throws ConfigError that points at the layer whose shapes disagree.
 ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers, const std::string& prefix,
                      ValueId input);

@@ -168,7 +168,7 @@ struct LeafTranslation {
                                       .stride = spec.stride,
                                       .padding = spec.padding,
                                       .ceil_mode = spec.ceil_mode,
-                                      .keep_indices = builder.training()};
+                                      .keep_indices = builder.differentiates()};
     return builder.apply(maxpool2d_op(builder.type(x), attributes), {x}, {"indices"})[0];
   }
   ValueId operator()(const AvgPool2dSpec& spec) const {
@@ -266,7 +266,9 @@ struct LeafTranslation {
 ValueId build_residual(GraphBuilder& builder, const LayerSpec& layer, const ResidualSpec& spec, const std::string& path,
                        ValueId input) {
   const ValueId branch = build_layers(builder, spec.layers, path + ".layers", input);
+  if (builder.is_complete()) return branch;
   const ValueId shortcut = build_layers(builder, spec.shortcut, path + ".shortcut", input);
+  if (builder.is_complete()) return shortcut;
   const TensorType& branch_type = builder.type(branch);
   const TensorType& shortcut_type = builder.type(shortcut);
   if (branch_type != shortcut_type) {
@@ -292,7 +294,7 @@ ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::st
     return build_layers(builder, sequential->layers, path, input);
   if (const auto* repeat = std::get_if<RepeatSpec>(&layer.spec)) {
     ValueId value = input;
-    for (std::int64_t i = 0; i < repeat->times; ++i)
+    for (std::int64_t i = 0; i < repeat->times && !builder.is_complete(); ++i)
       value = build_layers(builder, repeat->layers, fmt::format("{}.{}", path, i), value);
     return value;
   }
@@ -312,14 +314,16 @@ ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::st
 
 }  // namespace
 
+std::string path_of_layer(const LayerSpec& layer, std::size_t position, const std::string& prefix) {
+  return (prefix.empty() ? "" : prefix + ".") + (layer.name.empty() ? std::to_string(position) : layer.name);
+}
+
 ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers, const std::string& prefix,
                      ValueId input) {
   builder.add_input(prefix.empty() ? "in" : prefix + ".in", input);
   ValueId value = input;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    std::string path = prefix;
-    if (!path.empty()) path += '.';
-    path += layers[i].name.empty() ? std::to_string(i) : layers[i].name;
+    const std::string path = path_of_layer(layers[i], i, prefix);
     std::vector<ValueId> inputs;
     for (const std::string& name : layers[i].from)
       inputs.push_back(builder.find_output(prefix, name, layers[i].from_location));
@@ -329,8 +333,10 @@ ValueId build_layers(GraphBuilder& builder, const std::vector<LayerSpec>& layers
       builder.begin_sharing(path, builder.find_path(prefix, layers[i].share, layers[i].share_location),
                             layers[i].share_location);
     value = build_layer(builder, layers[i], path, inputs);
+    if (builder.is_complete()) break;  // inside this one
     if (shares) builder.end_sharing();
     builder.add_output(path, layers[i].location, value);
+    if (builder.is_complete()) break;
   }
   return value;
 }

@@ -23,6 +23,16 @@ Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& at
   return op;
 }
 
+Op batchnorm2d_inference_backward_op(const Op& batchnorm2d_inference) {
+  const auto& attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d_inference);
+  require_internal(!attributes.relu && !attributes.adds, "such a norm is not fused where it has a gradient");
+  const TensorType& x = batchnorm2d_inference.inputs[0];
+  const TensorType& channels = batchnorm2d_inference.inputs[1];
+  Op op{OpKind::batchnorm2d_inference_backward, attributes, {x, channels}, {x}};
+  if (attributes.affine) op.inputs.push_back(channels);
+  return op;
+}
+
 Op batchnorm2d_normalize_op(const Op& batchnorm2d) {
   auto attributes = attributes_of<BatchNorm2dAttributes>(batchnorm2d);
   attributes.given_sums = false;
@@ -87,6 +97,14 @@ void differentiate_batchnorm2d(GradientScope& scope) {
   }
 }
 
+/// Of a frozen network: its parameters have no gradients.
+void differentiate_batchnorm2d_inference(GradientScope& scope) {
+  if (!scope.needs_gradient(0)) return;
+  std::vector<Operand> inputs = {scope.output_gradient(), scope.input(2)};
+  if (attributes_of<BatchNorm2dAttributes>(scope.op()).affine) inputs.push_back(scope.input(3));
+  scope.set_gradient(0, scope.emit(batchnorm2d_inference_backward_op(scope.op()), std::move(inputs))[0]);
+}
+
 Rerun rerun_batchnorm2d(const Op& op) {
   Rerun rerun{.op = batchnorm2d_normalize_op(op), .reads = {0, -2, -3}, .makes = {0}};
   const int num_inputs = static_cast<int>(rerun.op.inputs.size());
@@ -136,10 +154,13 @@ const OpDefinition batchnorm2d_normalize_definition = {.flops = batchnorm2d_flop
                                                        .can_be_placed = true,
                                                        .takes_scratch = true};
 const OpDefinition batchnorm2d_inference_definition = {.flops = batchnorm2d_flops<2>,
+                                                       .differentiate = differentiate_batchnorm2d_inference,
                                                        .in_place_of = forward_in_place,
                                                        .precision = Precision::follows_first,
                                                        .can_be_placed = true,
                                                        .takes_scratch = true};
+const OpDefinition batchnorm2d_inference_backward_definition = {
+    .flops = flops_per_input_element<1>, .in_place = in_place_over_first, .takes_scratch = true};
 const OpDefinition batchnorm2d_backward_definition = {
     .flops = batchnorm2d_flops<11>, .in_place_of = backward_in_place, .takes_scratch = true};
 

@@ -44,6 +44,9 @@ Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
 Op batchnorm2d_normalize_op(const Op& batchnorm2d);
 /// Evaluation. The same inputs, none modified; outputs: y, which may be stored over x or the addend.
 Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
+/// The gradient of that by x, without ReLU and addend: dx = dy · weight / √(running_var + eps).
+/// inputs: dy, running_var (C)[, weight (C)]; outputs: dx, which may be stored over dy.
+Op batchnorm2d_inference_backward_op(const Op& batchnorm2d_inference);
 /// inputs: dy, x, mean, rstd[, weight[, bias where relu]]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
 /// Where ReLU was applied, y is not read: whether it was above 0 and not capped (before y was rounded to 16 bits, if it
 /// was) is computed anew from x, as the forward pass computed it. With an addend and ReLU it also makes the addend's

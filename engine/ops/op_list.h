@@ -56,6 +56,7 @@
   X(batchnorm2d, BatchNorm2dAttributes)                               \
   X(batchnorm2d_normalize, BatchNorm2dAttributes)                     \
   X(batchnorm2d_inference, BatchNorm2dAttributes)                     \
+  X(batchnorm2d_inference_backward, BatchNorm2dAttributes)            \
   X(batchnorm2d_backward, BatchNorm2dAttributes)                      \
   X(layernorm, LayerNormAttributes)                                   \
   X(layernorm_backward, LayerNormAttributes)                          \

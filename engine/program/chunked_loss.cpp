@@ -30,7 +30,7 @@ class ChunkedLoss {
   bool find() {
     const auto loss = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
                                    [](const GraphNode& node) { return node.op.kind == OpKind::cross_entropy; });
-    if (loss == graph_.nodes.end() || num_loss_terms(graph_) > 1) return false;
+    if (loss == graph_.nodes.end() || graph_.loss_parts.size() > 1) return false;
     loss_ = static_cast<std::size_t>(loss - graph_.nodes.begin());
     replaced_ = {loss_};
     const auto counting = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),

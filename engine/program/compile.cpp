@@ -55,6 +55,8 @@ Graph make_graph(const Experiment& experiment, const DataDescription& data, std:
 void adopt_model(Program& program, Scheduler& scheduler, const Experiment& experiment, const Graph& graph) {
   program.layers = graph.layers;
   program.parameters = graph.parameters;
+  program.loss_parts = graph.loss_parts;
+  program.frozen_networks = graph.frozen_networks;
   const auto add_persistent = [&](std::string name, const Value& value) {
     const BufferId buffer = scheduler.add_buffer(std::move(name), value.layer, value.category, value.type);
     program.load.instructions.push_back({Kind::allocate, buffer, value.layer, Phase::load});

@@ -88,7 +88,7 @@ class PrecisionPass {
   }
 
   ValueId narrowed_parameter(ValueId value, std::int32_t parameter) {
-    if (!options_.master_weights) {
+    if (!options_.master_weights || graph_.parameters[parameter].is_frozen()) {
       set_narrow(value);
       graph_.parameters[parameter].type.dtype = options_.type;
       return value;

@@ -69,6 +69,8 @@ struct Program {
   std::vector<BufferId> parameter_buffers;          ///< by parameter
   std::vector<BufferId> copy_buffers;               ///< by parameter: its 16-bit copy; -1: none
   std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
+  std::vector<LossPart> loss_parts;                 ///< as Graph::loss_parts
+  std::vector<FrozenNetwork> frozen_networks;       ///< as Graph::frozen_networks
   BufferId loss_statistics = -1;
   BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
   BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled

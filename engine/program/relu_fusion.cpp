@@ -89,7 +89,9 @@ void fuse_relu(Graph& graph) {
       GraphNode& before = kept[place[producer[node.inputs[0]]]];
       bool* const relu = relu_switch(before.op);
       bool* const cap = is_relu6(node.op) ? cap_switch(before.op) : nullptr;
-      const bool takes_it = relu != nullptr && !*relu && (cap != nullptr || !is_relu6(node.op));
+      // Its gradient reads no output: Note [Frozen networks] in engine/graph/frozen_network.h.
+      const bool is_frozen_norm = graph.mode == GraphMode::training && before.op.kind == OpKind::batchnorm2d_inference;
+      const bool takes_it = relu != nullptr && !is_frozen_norm && !*relu && (cap != nullptr || !is_relu6(node.op));
       if (takes_it && before.outputs[0] == node.inputs[0]) {
         *relu = true;
         if (cap != nullptr) *cap = true;

@@ -28,7 +28,7 @@ class RoutineSchedule {
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
     if (graph_.mode == GraphMode::training && !adds_gradients) {
-      const LossStatisticsAttributes attributes{.num_terms = num_loss_terms(graph_),
+      const LossStatisticsAttributes attributes{.num_terms = static_cast<int>(graph_.loss_parts.size()),
                                                 .keeps_non_finite = program_.loss_scale < 0};
       scheduler_.append_call(routine_, start_loss_statistics_op(attributes), {program_.loss_statistics}, {},
                              graph_.values[graph_.loss_statistics].layer, first_phase);

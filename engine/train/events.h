@@ -43,6 +43,7 @@ struct StartEvent {
   std::vector<std::string> adapted{};
   Preprocessing preprocessing{};                ///< of the data
   std::optional<WeightsMatch> weights{};        ///< what the run starts from (weights.file)
+  std::vector<WeightsMatch> frozen{};           ///< what the frozen networks of its losses hold
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)

@@ -11,6 +11,9 @@ void load_fresh_state(Executor& executor, const Experiment& experiment) {
   executor.run(program.load, {});
   executor.clear(program.loss_statistics);
   initialize_parameters(executor, experiment.seed);
+  for (std::size_t i = 0; i < program.parameters.size(); ++i)
+    if (program.parameters[i].is_frozen()) executor.clear(program.parameter_buffers[i]);
+  write_frozen_constants(executor);
   for (const OptimizerBuffers& buffers : program.optimizer_buffers) {
     if (buffers.first >= 0) executor.clear(buffers.first);
     if (buffers.second >= 0) executor.clear(buffers.second);

@@ -88,6 +88,7 @@ void initialize_parameters(Executor& executor, std::uint64_t seed) {
   std::vector<std::uint16_t> narrowed;
   for (std::size_t i = 0; i < program.parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];
+    if (parameter.is_frozen()) continue;
     const DType type = parameter.type.dtype;
     for (const TensorPiece& piece : pieces_of(parameter)) {
       const std::int64_t count = piece.kept.num_elements();
@@ -105,6 +106,13 @@ void initialize_parameters(Executor& executor, std::uint64_t seed) {
       executor.write(program.parameter_buffers[i], first * element_bytes, count * element_bytes, from);
     }
   }
+}
+
+void write_frozen_constants(Executor& executor) {
+  const Program& program = executor.program();
+  for (std::size_t i = 0; i < program.parameters.size(); ++i)
+    if (const std::vector<float>& constants = program.parameters[i].constants; !constants.empty())
+      executor.write(program.parameter_buffers[i], constants.data());
 }
 
 }  // namespace trainer

@@ -23,7 +23,10 @@ inline constexpr std::uint32_t parameter_stream = 0x1A170000;
 void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t index, std::span<float> values,
                   std::int64_t first = 0);
 
-/// Fills every parameter on the device; `executor` has run its program's load.
+/// Fills every parameter of the model on the device; `executor` has run its program's load.
 void initialize_parameters(Executor& executor, std::uint64_t seed);
+
+/// Fills those of frozen networks that no file has.
+void write_frozen_constants(Executor& executor);
 
 }  // namespace trainer

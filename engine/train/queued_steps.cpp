@@ -70,12 +70,12 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   for (const QueuedStep& earlier : driver_.queued()) pass += earlier.step.num_micro_batches;
   scalars.pass = static_cast<std::uint32_t>(pass);
   // Where all targets are ignored, or of classes of weight 0, there is nothing to learn from.
-  for (std::size_t term = 0; term < experiment_.losses.size(); ++term) {
-    const LossConfig& loss = experiment_.losses[term];
-    const double loss_weight = loss_weight_of_step(step, loss);
+  for (std::size_t i = 0; i < program_.loss_parts.size(); ++i) {
+    const LossPart& part = program_.loss_parts[i];
+    const double loss_weight = loss_weight_of_step(step, part);
     if (loss_weight == 0) warn_of_weightless(number);
-    const float scale = loss_weight > 0 ? static_cast<float>(loss.weight / loss_weight) : 0.0F;
-    (term == 0 ? scalars.gradient_scale : scalars.further_gradient_scales[term - 1]) = scale;
+    const float scale = loss_weight > 0 ? static_cast<float>(part.weight / loss_weight) : 0.0F;
+    (i == 0 ? scalars.gradient_scale : scalars.further_gradient_scales[i - 1]) = scale;
   }
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
                                         schedule_.steps_per_epoch());
@@ -141,13 +141,13 @@ bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
   return event.skipped;
 }
 
-double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const LossConfig& loss) {
-  const std::int64_t targets_of_sample = data_.description.target.num_elements();
+double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const LossPart& part) {
+  const LossConfig& loss = experiment_.losses[static_cast<std::size_t>(part.loss)];
   if (loss.type == LossType::dice) return static_cast<double>(step.num_samples);
   // Data has no negative targets, such as PyTorch's default for those that are ignored.
   const bool depends_on_targets =
       loss.type == LossType::cross_entropy && (!loss.class_weights.empty() || loss.ignore_index >= 0);
-  if (!depends_on_targets) return static_cast<double>(step.num_samples * targets_of_sample);
+  if (!depends_on_targets) return static_cast<double>(step.num_samples * part.numbers_of_sample);
   if (order_epoch_ != step.epoch) {
     sampler_.order_of_epoch(step.epoch, order_);
     order_epoch_ = step.epoch;

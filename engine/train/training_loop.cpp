@@ -133,17 +133,18 @@ LossStatistics TrainingLoop::read_statistics() {
 LossSummary TrainingLoop::summarize(const LossStatistics& statistics) const {
   LossSummary summary;
   double counted = 0, correct = 0, correct_top5 = 0;
-  for (std::size_t term = 0; term < experiment_.losses.size(); ++term) {
-    const double* const of_term = statistics.data() + term * num_loss_statistics;
-    const double weight = of_term[loss_weight];
+  for (std::size_t i = 0; i < program_.loss_parts.size(); ++i) {
+    const LossPart& part = program_.loss_parts[i];
+    const double* const of_part = statistics.data() + i * num_loss_statistics;
+    const double weight = of_part[loss_weight];
     // What is not finite stays so.
-    const double mean = weight == 0 ? 0 * of_term[loss_sum] : of_term[loss_sum] / weight;
-    summary.loss += experiment_.losses[term].weight * mean;
-    summary.terms.values[term] = mean;
-    if (counted > 0) continue;  // of the first term that counts
-    counted = of_term[num_counted];
-    correct = of_term[num_correct];
-    correct_top5 = of_term[num_correct_top5];
+    const double mean = weight == 0 ? 0 * of_part[loss_sum] : of_part[loss_sum] / weight;
+    summary.loss += part.weight * mean;
+    summary.terms.values[static_cast<std::size_t>(part.loss)] += part.weight_in_term * mean;
+    if (counted > 0) continue;  // of the first part that counts
+    counted = of_part[num_counted];
+    correct = of_part[num_correct];
+    correct_top5 = of_part[num_correct_top5];
   }
   if (experiment_.losses.size() > 1) summary.terms.count = static_cast<int>(experiment_.losses.size());
   if (counted <= 0) return summary;

@@ -82,7 +82,7 @@ class TrainingLoop {
   bool note_evaluation(const LossSummary& summary);
 
   /// What the mean of a term of the loss divides by in the whole step, known before its first micro-batch.
-  double loss_weight_of_step(const RunSchedule::Step& step, const LossConfig& loss);
+  double loss_weight_of_step(const RunSchedule::Step& step, const LossPart& part);
   LossStatistics read_statistics();
   /// What evaluations counted beside the loss.
   CountedMetrics read_counts();

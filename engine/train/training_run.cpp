@@ -20,6 +20,7 @@
 #include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/data_checks.h"
+#include "engine/train/files/frozen_weights.h"
 #include "engine/train/files/replaced_run.h"
 #include "engine/train/files/run_lock.h"
 #include "engine/train/files/weights_loading.h"
@@ -55,12 +56,16 @@ class TrainingRun {
         events_(events),
         directory_(given_.output),
         capacity_(capacity),
-        compiled_(std::make_unique<CompiledExperiment>(std::move(compiled))) {
+        compiled_(std::make_unique<CompiledExperiment>(std::move(compiled))),
+        frozen_(given_, compiled_->program) {
     if (weights_ != nullptr) {
       weights_match_ = match_weights(given_.weights, *weights_, compiled_->program);
       require_match(*weights_match_);
     }
+    frozen_.require_matches();
+    const std::vector<FrozenChecksum> frozen_checksums = frozen_.checksums();
     if (start.checkpoint) {
+      require_same_networks(start.checkpoint->path, start.checkpoint->state.frozen, frozen_checksums);
       check_resumed_state(*start.checkpoint, compiled_->experiment, compiled_->schedule);
       progress_.resume(start.checkpoint->state);
       warnings_ = resumption_warnings(progress_.state, surroundings);
@@ -73,6 +78,7 @@ class TrainingRun {
     progress_.state.train_crc32 = surroundings.train_crc32;
     progress_.state.validation_crc32 = surroundings.validation_crc32;
     progress_.state.device = surroundings.device;
+    progress_.state.frozen = frozen_checksums;
     progress_.config_yaml = resolved_yaml(given_);
     progress_.state.num_samples = data.train->size();
     progress_.state.preprocessing = data.preprocessing;
@@ -162,6 +168,7 @@ class TrainingRun {
     start.first_step = progress_.state.step + 1;
     start.preprocessing = data_.preprocessing;
     start.weights = weights_match_;
+    start.frozen = frozen_.matches();
     start.outside_allocator = device_.outside_allocator();
     start.process = process_of_program();
     places_are_told_ = start.first_placed_step >= 0;
@@ -413,6 +420,7 @@ class TrainingRun {
       load_fresh_state(executor, given_);
       if (weights_ != nullptr) load_weights(*weights_match_, *weights_, executor, saver_->memory());
     }
+    frozen_.load(executor, saver_->memory());
     // The 16-bit copies follow parameters that were written from outside.
     if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
     device_.synchronize();
@@ -467,6 +475,7 @@ class TrainingRun {
   bool places_are_told_ = false;      ///< that layouts are placed, or that the run goes on in another way
   std::int64_t planned_touched_ = 0;  ///< by what is compiled; 0: not planned
   std::unique_ptr<const CompiledExperiment> compiled_;
+  const FrozenWeights frozen_;
   std::optional<ProgressSaver> saver_;  ///< once there is something to train
   HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them

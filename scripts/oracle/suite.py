@@ -12,7 +12,8 @@ import zlib
 
 from findings import CaseResult, Findings, PartResult
 
-PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "metrics", "losses", "semantics",
+PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "metrics", "losses", "features",
+         "semantics",
          "torchvision"]
 
 

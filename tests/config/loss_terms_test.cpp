@@ -73,3 +73,45 @@ TEST_CASE("terms are checked as losses are, each in its place") {
   CHECK_THAT(refusal("loss: [l1, mse]\ncheckpoint: {best: dice}\n"), Contains("this loss has no dice"));
   CHECK_THAT(refusal("loss: dice\ncheckpoint: {best: top5}\n"), Contains("dice has no top5"));
 }
+
+TEST_CASE("a loss on features names its network as a model is named, alone or as a term, and reads back") {
+  const std::string network = "network: {file: models/vgg16.yaml, with: {width: 4}, weights: {file: vgg.safetensors}}";
+  const std::string keys = "type: feature, " + network + ", layers: [features.3, features.8]";
+  for (const std::string& loss : {"{" + keys + "}", "[l1, {" + keys + ", weight: 0.1, layer_weights: [1, 0.5]}]"}) {
+    const Experiment experiment = parse_experiment(loss_model + "loss: " + loss + "\n", "a.yaml");
+    const FeatureConfig& feature = experiment.losses.back().feature;
+    CHECK((feature.network.size() == 4 && feature.network.front().name == "features"));
+    CHECK((feature.weights.file == "vgg.safetensors" && !feature.weights.strict));
+    CHECK(feature.layers == std::vector<std::string>{"features.3", "features.8"});
+    CHECK(feature.layer_weight(1) == (experiment.losses.size() > 1 ? 0.5 : 1));
+    const Experiment again = parse_experiment(resolved_yaml(experiment), "b.yaml");
+    CHECK(resolved_yaml(again) == resolved_yaml(experiment));
+    CHECK(again.losses.back().feature.network.size() == 4);
+  }
+  const Experiment wide = parse_experiment(loss_model + "loss: [l1, {" + keys + "}]\n", "a.yaml",
+                                           {"loss.1.network.with={width: 8}", "loss.1.distance=mse"});
+  CHECK(std::get<Conv2dSpec>(std::get<SequentialSpec>(wide.losses[1].feature.network[0].spec).layers[0].spec).out == 8);
+  CHECK(wide.losses[1].feature.distance == FeatureDistance::mse);
+}
+
+TEST_CASE("a loss on features is told what it lacks, each at its place") {
+  const std::string network = "network: {layers: [conv2d: {out: 2, name: a}], weights: {file: w.safetensors}}";
+  const auto of = [&](const std::string& keys) { return refusal("loss: {type: feature, " + keys + "}\n"); };
+  CHECK_THAT(of("layers: [a]"), Contains("a.yaml:2:1: error: a loss on features needs 'network'"));
+  CHECK_THAT(of("network: {layers: [conv2d: {out: 2}]}, layers: [a]"),
+             Contains("a.yaml:2:23: error: a loss on features needs 'network.weights.file'"));
+  CHECK_THAT(of(network), Contains("needs 'layers', whose outputs it compares"));
+  CHECK_THAT(of(network + ", layers: [a, a]"), Contains("'layers' names 'a' twice"));
+  CHECK_THAT(of(network + ", layers: [a], layer_weights: [1, 2]"),
+             Contains("'layer_weights' has 2 values for 1 layers"));
+  CHECK_THAT(of(network + ", layers: [a], layer_weights: [0]"), Contains("all of 'layer_weights' are 0"));
+  CHECK_THAT(of(network + ", layers: [a], mean: 0.5"), Contains("'mean' needs 'std'"));
+  CHECK_THAT(of("network: {file: models/none.yaml, weights: {file: w}}, layers: [a]"), Contains("models/none.yaml"));
+  CHECK_THAT(of("network: {layers: [conv2d: {out: 2}], with: {a: 1}, weights: {file: w}}, layers: [a]"),
+             Contains("'loss.network.with' has no parameters"));
+  CHECK_THAT(of(network + ", layers: [a, b, c, d, e, f, g, h, i]"), Contains("a loss of 9 terms"));
+  CHECK_THAT(refusal("loss: {type: l1, layers: [a]}\n"), Contains("'loss.layers' does not apply to 'loss: l1'") ||
+                                                             Contains("'loss.layers' does not apply to 'l1'"));
+  CHECK_THAT(refusal("loss: [l1, {type: feature, " + network + "}]\n"),
+             Contains("a.yaml:2:12: error: a loss on features needs 'layers'"));
+}

@@ -31,6 +31,11 @@ TEST_CASE("Every model that is shipped trains through CUDA's ops as on the CPU")
   check_shipped_models(*device);
 }
 
+TEST_CASE("A loss on features of a frozen network trains through CUDA's ops as on the CPU") {
+  const auto device = cuda::make_emulated_device();
+  check_frozen_network(*device);
+}
+
 TEST_CASE("Techniques that hold less memory change no bit through CUDA's ops, or round as they say") {
   const auto device = cuda::make_emulated_device();
   check_memory_techniques(*device);

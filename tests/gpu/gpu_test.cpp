@@ -104,6 +104,10 @@ TEST_CASE("Every model that is shipped trains on the GPU as on the CPU") {
   if (const auto device = gpu()) check_shipped_models(*device);
 }
 
+TEST_CASE("A loss on features of a frozen network trains on the GPU as on the CPU") {
+  if (const auto device = gpu()) check_frozen_network(*device);
+}
+
 TEST_CASE("Techniques that hold less memory change no bit on the GPU, or round as they say") {
   if (const auto device = gpu()) check_memory_techniques(*device);
 }

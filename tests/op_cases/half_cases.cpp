@@ -60,6 +60,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::batchnorm2d:
     case OpKind::batchnorm2d_normalize:
     case OpKind::batchnorm2d_inference:
+    case OpKind::batchnorm2d_inference_backward:
     case OpKind::batchnorm2d_backward:
     case OpKind::layernorm:
     case OpKind::layernorm_backward:

@@ -62,6 +62,7 @@ void append_elementwise(std::vector<OpCase>& cases) {
 void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
   const std::int64_t channels = x.shape[3];
   const Values positive = random_values(channels, 8, 0.5, 2);
+  cases.push_back(drawn(batchnorm2d_inference_backward_op(batchnorm2d_inference_op(x, {})), {{1, positive}}));
   for (const auto& [relu, adds] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     const BatchNorm2dAttributes attributes{.relu = relu, .adds = adds};
     const Op forward = batchnorm2d_op(x, attributes);

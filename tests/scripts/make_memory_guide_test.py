@@ -28,7 +28,7 @@ PRETENDER = textwrap.dedent("""\
     if words[0] == "plan":
         activation = (20 if sqrt else 40) * MIB
         held = dict(parameter=4 * MIB, gradient=4 * MIB, optimizer_state=8 * MIB, activation=activation, input=MIB,
-                    workspace=MIB // 2, temporary=0, communication=0)
+                    workspace=MIB // 2, temporary=0, communication=0, frozen=0)
         print(json.dumps(dict(event="plan", fits=True, batch_size=64, peak_allocated=sum(held.values()),
                               peak_reserved=90 * MIB, by_category=held, category_peaks=held)))
     else:

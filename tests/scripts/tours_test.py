@@ -158,7 +158,7 @@ class Teacher(Tour):
         self.assertEqual(len(rows), 3)
         done = rows[0]
         self.assertEqual(sum(int(done[name]) for name in ("parameter", "gradient", "optimizer_state", "activation",
-                                                          "input", "workspace", "temporary", "communication")),
+                                                          "input", "workspace", "temporary", "communication", "frozen")),
                          int(done["peak_allocated"]))
         lines = self.type(f"trainer run {quick} memory.limit=4MiB output=runs/small", 3, "MiB missing",
                           r"1\. ", "Paste the first:", "out_of_memory.txt")

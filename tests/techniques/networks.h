@@ -3,12 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/source_folder.h"
+
 namespace trainer {
 
 /// A small network of each kind, with 22 training samples, so that batches of 5 leave an odd last one.
 struct TechniqueNetwork {
   const char* name;
-  const char* yaml;  ///< without optimizer and train
+  std::string yaml;  ///< without optimizer and train
 };
 
 inline const std::vector<TechniqueNetwork>& technique_networks() {
@@ -156,6 +158,33 @@ model:
 data: {type: synthetic, shape: [9], target_type: numeric, samples: 22, validation_samples: 6}
 model: {layers: [linear: {out: 20}, silu, linear: {out: 20}, sigmoid, linear: {out: 1}]}
 loss: mse
+)"},
+      {"super-resolution", R"(
+data: {type: synthetic, shape: [4, 4, 2], target_type: numeric, target_shape: [8, 8, 2], samples: 22, validation_samples: 6}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1}
+    - batchnorm2d
+    - relu
+    - upsample: {scale: 2}
+    - linear: {out: 2}
+loss:
+  - l1
+  - type: feature
+    weight: 0.5
+    network:
+      layers:
+        - sequential:
+            name: features
+            layers: [conv2d: {out: 4, kernel: 3, padding: 1, bias: false}, batchnorm2d, relu, maxpool2d: {kernel: 2}, conv2d: {out: 6, kernel: 3, padding: 1}, relu]
+        - global_avgpool
+        - linear: {out: 10, name: classifier}
+      weights: {file: )" + source_folder() +
+                               R"(/tests/techniques/feature_network.safetensors}
+    layers: [features.2, features.5]
+    layer_weights: [1, 0.5]
+    mean: [0.4, 0.5]
+    std: [0.2, 0.3]
 )"},
       {"binary", R"(
 data: {type: synthetic, shape: [7], target_type: numeric, samples: 22, validation_samples: 6}

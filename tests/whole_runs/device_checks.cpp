@@ -162,6 +162,44 @@ void check_shipped_models(Device& device) {
   }
 }
 
+void check_frozen_network(Device& device) {
+  const std::string yaml =
+      "name: features\nseed: 5\n"
+      "data: {type: synthetic, shape: [4, 4, 2], target_type: numeric, target_shape: [8, 8, 2], samples: 11, "
+      "validation_samples: 4}\n"
+      "model: {layers: [conv2d: {out: 6, kernel: 3, padding: 1}, relu, upsample: {scale: 2}, "
+      "conv2d: {out: 2, kernel: 3, padding: 1}]}\n"
+      "loss:\n"
+      "  - l1\n"
+      "  - type: feature\n"
+      "    weight: 0.5\n"
+      "    network:\n"
+      "      layers: [sequential: {name: features, layers: [conv2d: {out: 4, kernel: 3, padding: 1, bias: false}, "
+      "batchnorm2d, relu, maxpool2d: {kernel: 2}, conv2d: {out: 6, kernel: 3, padding: 1}]}]\n"
+      "      weights: {file: " TRAINER_SOURCE_DIR
+      "/tests/techniques/feature_network.safetensors}\n"
+      "    layers: [features.2, features.4]\n"
+      "    mean: 0.4\n"
+      "    std: [0.2, 0.3]\n"
+      "optimizer: {type: sgd, lr: 0.01, momentum: 0.9}\n"
+      "train: {batch_size: 4, steps: 4}\n";
+  const OutputFolder folder;
+  for (const char* const amp : {"off", "bf16"}) {
+    const std::string set = std::string("train.amp=") + amp;
+    TestRun here(yaml, folder.path("here"), {set}), on_cpu(yaml, folder.path("cpu"), {set});
+    here.options.overwrite = on_cpu.options.overwrite = true;
+    REQUIRE(run_on(here, device) == RunStatus::done);
+    REQUIRE(on_cpu() == RunStatus::done);
+    check_steps(here, device);
+    REQUIRE(here.events.steps.size() == 4);
+    for (std::size_t i = 0; i < here.events.steps.size(); ++i) {
+      INFO(set << ", step " << i + 1);
+      CHECK(here.events.steps[i].loss ==
+            Approx(on_cpu.events.steps[i].loss).epsilon(here.experiment.train.amp == Amp::off ? 1e-4 : 2e-2));
+    }
+  }
+}
+
 void check_memory_techniques(Device& device) {
   const OutputFolder folder;
   const auto train = [&](const std::string& name, std::vector<std::string> overrides) {

@@ -14,6 +14,8 @@ void check_plan_equals_run(Device& device);
 void check_losses_of_cpu(Device& device);
 /// Each model of configs/models, small, trains as on the CPU device, with the plan's bytes.
 void check_shipped_models(Device& device);
+/// A model whose loss compares features of a frozen network trains as on the CPU device, with the plan's bytes.
+void check_frozen_network(Device& device);
 /// Techniques that only hold less memory change no bit, those that round stay near, and the plan is the run's memory.
 void check_memory_techniques(Device& device);
 /// Steps that repeat themselves are replayed, and give the bits that they give kernel by kernel.

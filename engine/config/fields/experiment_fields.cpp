@@ -54,6 +54,8 @@ const std::vector<Section>& sections() {
       {"data.normalize", "(pixel / 255 − mean) / std, on the device; one value serves all channels", false, false},
       {"model", "What to train", false, false},
       {"loss", "What to minimize; `loss: mse` is short for `loss: {type: mse}`", true, true},
+      {"loss.network", "The frozen network of `loss: feature`, said as a model is", false, false},
+      {"loss.network.weights", "What it has learned", false, false},
       {"weights", "Where training starts, in place of random numbers; a run that is resumed goes on from its own",
        false, false},
       {"optimizer", "How to update; `optimizer: adamw` is short for `optimizer: {type: adamw}`", true, false},

@@ -14,6 +14,74 @@
 namespace trainer {
 namespace {
 
+/// A key that is gone once the network is written out.
+template <class Owner>
+Field<Owner> written_out(const std::string& key, const Rule& rule, const std::string& help) {
+  Field<Owner> result;
+  result.key = key;
+  result.rule = rule;
+  result.help = help;
+  result.set = [](Owner&, const Value&) {};
+  result.get = [](const Owner&) { return Value(); };
+  return result;
+}
+
+/// Those of `feature` alone.
+template <class Owner, class At>
+void add_feature_fields(std::vector<Field<Owner>>& fields, const std::string& prefix, const At& at) {
+  const auto add_one = [&](Field<Owner> one) -> Field<Owner>& {
+    one.only_for = {"feature"};
+    if (prefix.empty()) one.decided_by = "type";
+    return fields.emplace_back(std::move(one));
+  };
+  const auto add = [&]<class Member, class MemberRule>(const std::string& key, Member FeatureConfig::*member,
+                                                       MemberRule rule, const std::string& help) -> Field<Owner>& {
+    const auto access = [ at, member ](auto& owner) -> auto& { return at(owner).feature.*member; };
+    return add_one(field<Owner>(prefix + key, access, std::move(rule), help));
+  };
+  const auto add_of_weights = [&]<class Member>(const std::string& key, Member WeightsConfig::*member, Rule rule,
+                                                const std::string& help) -> Field<Owner>& {
+    const auto access = [ at, member ](auto& owner) -> auto& { return at(owner).feature.weights.*member; };
+    return add_one(field<Owner>(prefix + "network.weights." + key, access, std::move(rule), help));
+  };
+  add_one(layers_field<Owner>(
+      prefix + "network.layers", [at](auto& owner) -> auto& { return at(owner).feature.network; },
+      "The layers of the frozen network, first to last; those behind the last that is compared are not built"));
+  add_one(written_out<Owner>(prefix + "network.blocks", named_blocks(), "Blocks of layers, as `model.blocks`"));
+  add_one(written_out<Owner>(prefix + "network.file", text(),
+                             "A file with the network, as `model.file`, such as models/vgg16.yaml"));
+  add_one(written_out<Owner>(prefix + "network.with", named_values(), "Values of the parameters of `network.file`"));
+  add_of_weights("file", &WeightsConfig::file, text(),
+                 "What the network has learned, as `weights.file`; needed, and read again when a run is resumed");
+  add_of_weights("rename", &WeightsConfig::rename, rewrites(), "As `weights.rename`");
+  add_of_weights("transpose", &WeightsConfig::transpose, tensor_names(), "As `weights.transpose`");
+  add_of_weights("ignore", &WeightsConfig::ignore, tensor_names(), "As `weights.ignore`");
+  Field<Owner>& strict = add_of_weights(
+      "strict", &WeightsConfig::strict, boolean(),
+      "Whether what the file has beyond the layers that are built must be named in `ignore`; they need all of theirs");
+  strict.default_text = "false";
+  strict.get = [at](const Owner& owner) {
+    const WeightsConfig& weights = at(owner).feature.weights;
+    return weights.strict ? Value(true) : Value();
+  };
+  add("layers", &FeatureConfig::layers, tensor_names(),
+      "Layers of the network whose outputs for prediction and target are compared, by their paths")
+      .synonyms = {"feature_layers", "content_layers", "layers_to_compare"};
+  add("layer_weights", &FeatureConfig::layer_weights, numbers(number_at_least(0.0)),
+      "What the distance in each of `layers` is multiplied by")
+      .default_text = "1 each";
+  add("distance", &FeatureConfig::distance,
+      choice<FeatureDistance>({{"l1", FeatureDistance::l1, "mean absolute difference"},
+                               {"mse", FeatureDistance::mse, "mean squared difference", {"l2"}}}),
+      "How far outputs are from each other")
+      .synonyms = {"criterion"};
+  add("mean", &FeatureConfig::mean, number_or_numbers(number()),
+      "Subtracted from each channel of both images before the network reads them")
+      .default_text = "not subtracted";
+  add("std", &FeatureConfig::std, number_or_numbers(number_above(0.0)), "Divides each channel after that")
+      .default_text = "not divided";
+}
+
 /// `at` refers to the loss of an owner; its keys stand under `prefix`.
 template <class Owner, class At>
 std::vector<Field<Owner>> fields_of_loss(const std::string& prefix, const At& at) {
@@ -51,6 +119,7 @@ std::vector<Field<Owner>> fields_of_loss(const std::string& prefix, const At& at
   add("smooth", &LossConfig::smooth, number_above(0.0), "Added above and below the line of each class's quotient",
       {"dice"})
       .synonyms = {"eps", "smooth_nr", "smooth_dr", "epsilon"};
+  add_feature_fields(fields, prefix, at);
   return fields;
 }
 
@@ -115,7 +184,11 @@ const EnumRule<LossType>& loss_choices() {
                         {"dice",
                          LossType::dice,
                          "1 − the overlap of soft guess and truth of each class, of the whole batch",
-                         {"DiceLoss", "dice_loss", "soft_dice", "f1_loss"}}});
+                         {"DiceLoss", "dice_loss", "soft_dice", "f1_loss"}},
+                        {"feature",
+                         LossType::feature,
+                         "the distance between what a frozen network makes of prediction and target",
+                         {"perceptual", "PerceptualLoss", "vgg", "content", "lpips", "feature_loss"}}});
   return all;
 }
 

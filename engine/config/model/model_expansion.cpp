@@ -53,6 +53,30 @@ bool is_key_of_use(std::string_view key) { return key == "name" || key == "from"
 
 }  // namespace
 
+namespace {
+
+/// Writes out the network of a loss, which is said like a model.
+void expand_network(Node& loss, const std::string& config_path, SourceSet& sources, ReferenceResolver& resolver) {
+  Node* const network = loss.kind == NodeKind::map ? loss.find("network") : nullptr;
+  if (network == nullptr || network->kind != NodeKind::map) return;
+  Node alone;
+  alone.kind = NodeKind::map;
+  alone.entries.push_back({"model", network->mark, std::move(*network)});
+  if (needs_expansion(alone)) ModelExpansion(alone, config_path, sources, resolver, "loss.network").expand();
+  *network = std::move(alone.entries.front().value);
+}
+
+}  // namespace
+
+void expand_loss_networks(Node& root, const std::string& config_path, SourceSet& sources, ReferenceResolver& resolver) {
+  Node* const loss = root.find("loss");
+  if (loss == nullptr) return;
+  Node* const terms = loss->kind == NodeKind::map ? loss->find("terms") : loss;
+  if (terms == nullptr || terms->kind != NodeKind::sequence)
+    return expand_network(*loss, config_path, sources, resolver);
+  for (Node& term : terms->items) expand_network(term, config_path, sources, resolver);
+}
+
 bool needs_expansion(const Node& root) {
   const Node* model = root.find("model");
   if (model == nullptr || model->kind != NodeKind::map) return false;
@@ -71,16 +95,17 @@ void ModelExpansion::expand() {
   if (is_given(&file)) {
     const Node layers = take_entry(model, "layers", &layers_mark);
     if (is_given(&layers))
-      sources_.report(layers_mark, "'model.layers' stands beside 'model.file'",
+      sources_.report(layers_mark, fmt::format("'{0}.layers' stands beside '{0}.file'", key_),
                       "one of them; layers: null or file: null takes one back");
     if (is_given(&blocks_node_))
-      sources_.report(blocks_mark, "'model.blocks' stands beside 'model.file'", "blocks in the model's file");
+      sources_.report(blocks_mark, fmt::format("'{0}.blocks' stands beside '{0}.file'", key_),
+                      "blocks in the model's file");
     read_file(file, std::move(with));
     return;
   }
   if (is_given(&with))
-    sources_.report(with_mark, "'model.with' has no parameters to give values to",
-                    "model.file, whose parameters it sets");
+    sources_.report(with_mark, fmt::format("'{}.with' has no parameters to give values to", key_),
+                    fmt::format("{}.file, whose parameters it sets", key_));
   if (is_given(&blocks_node_)) blocks_ = read_blocks(blocks_node_, sources_);
   for (const auto& [name, block] : blocks_)
     for (const ModelParameter& parameter : block.parameters)
@@ -123,10 +148,10 @@ std::string ModelExpansion::path_of(const Node& file) {
 
 void ModelExpansion::read_file(const Node& file, Node with) {
   Node path = file;
-  if (path.kind == NodeKind::scalar) resolver_.resolve(path, "model.file", nullptr);
+  if (path.kind == NodeKind::scalar) resolver_.resolve(path, key_ + ".file", nullptr);
   if (path.is_broken) return put_layers({});
   if (path.kind != NodeKind::scalar || path.text.empty()) {
-    sources_.report(path.mark, "'model.file' names one file",
+    sources_.report(path.mark, fmt::format("'{}.file' names one file", key_),
                     "a path relative to this file, or of a model that comes with trainer, such as models/resnet.yaml");
     return put_layers({});
   }
@@ -157,7 +182,7 @@ void ModelExpansion::read_file(const Node& file, Node with) {
     layers = nullptr;
   }
   if (is_given(&with) && with.kind != NodeKind::map && with.kind != NodeKind::null) {
-    sources_.report(with.mark, "'model.with' gives values to parameters", "with: {depth: 50}");
+    sources_.report(with.mark, fmt::format("'{}.with' gives values to parameters", key_), "with: {depth: 50}");
     with = {};
   }
   const Scope no_names;
@@ -208,7 +233,7 @@ Node ModelExpansion::resolved(const Node& node, const Place& place) {
   copy.is_computed = node.is_computed;
   copy.mark = marked(node.mark, place.use);
   copy.text = node.text;
-  if (copy.kind == NodeKind::scalar) resolver_.resolve(copy, "model.layers", place.scope);
+  if (copy.kind == NodeKind::scalar) resolver_.resolve(copy, key_ + ".layers", place.scope);
   count(copy.text.size(), copy.mark);
   for (const MapEntry& entry : node.entries)
     copy.entries.push_back({entry.key, marked(entry.key_mark, place.use), resolved(entry.value, place)});

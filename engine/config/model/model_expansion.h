@@ -29,11 +29,20 @@ namespace trainer {
 /// Whether `model` says something that is to be written out. Else the tree is left as it is.
 bool needs_expansion(const Node& root);
 
+/// Writes out the networks that losses compare by (`loss.network`), which are said as models are.
+void expand_loss_networks(Node& root, const std::string& config_path, SourceSet& sources, ReferenceResolver& resolver);
+
 class ModelExpansion {
  public:
-  /// A file that the configuration names is sought beside `config_path`, then below configs/.
-  ModelExpansion(Node& root, std::string config_path, SourceSet& sources, ReferenceResolver& resolver)
-      : root_(root), config_path_(std::move(config_path)), sources_(sources), resolver_(resolver) {}
+  /// A file that the configuration names is sought beside `config_path`, then below configs/. `key` is what messages
+  /// call the model.
+  ModelExpansion(Node& root, std::string config_path, SourceSet& sources, ReferenceResolver& resolver,
+                 std::string key = "model")
+      : root_(root),
+        config_path_(std::move(config_path)),
+        sources_(sources),
+        resolver_(resolver),
+        key_(std::move(key)) {}
 
   /// Leaves `model.layers` and the keys that are not of this. Reports what is wrong.
   void expand();
@@ -76,6 +85,7 @@ class ModelExpansion {
   std::string config_path_;
   SourceSet& sources_;
   ReferenceResolver& resolver_;
+  const std::string key_;
   Node blocks_node_, file_;  ///< what the blocks point into
   std::map<std::string, ModelBlock> blocks_;
   Scope scope_;  ///< the parameters of the file

@@ -25,8 +25,10 @@ constexpr std::array absent_features = {
     AbsentFeature{" ema ema_decay swa mixup cutmix augment augmentation transforms "
                   "data_augmentation ",
                   "trainer does not do this yet"},
-    AbsentFeature{" perceptual perceptual_loss feature_loss style_loss lpips vgg_loss ",
-                  "trainer does not do this yet; losses between images are l1, smooth_l1 and mse"},
+    AbsentFeature{" perceptual perceptual_loss feature_loss vgg_loss ",
+                  "such a loss is loss: {type: feature, network: …, layers: …}"},
+    AbsentFeature{" style_loss gram ",
+                  "trainer does not do this yet; loss: {type: feature} compares activations, not their correlations"},
     AbsentFeature{" focal focal_loss tversky lovasz gamma_focal ",
                   "trainer does not do this yet; cross_entropy takes class_weights, and loss: [cross_entropy, dice] is "
                   "their sum"},

@@ -190,6 +190,7 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
     expansion.expand_again();
   else if (!expands && needs_expansion(root))
     expansion.expand();
+  expand_loss_networks(root, file_name, sources, resolver);
   resolver.resolve_all();
   return {std::move(root), resolver.computed_from(), expansion.integer_parameters()};
 }

@@ -21,6 +21,7 @@ struct CategoryMark {
 
 /// From the lowest to the highest of a stack.
 constexpr std::array<CategoryMark, num_categories> stack = {{{Category::parameter, 'P', Ink::blue},
+                                                             {Category::frozen, 'F', Ink::bold},
                                                              {Category::optimizer_state, 'O', Ink::cyan},
                                                              {Category::gradient, 'G', Ink::yellow},
                                                              {Category::activation, 'A', Ink::green},

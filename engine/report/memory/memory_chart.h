@@ -14,8 +14,8 @@ namespace trainer {
 // ~~~~~~~~~~~~~~~~~~~
 // From left to right the step goes by, an allocation or release after the other, not to the scale of time; upwards the
 // bytes are stacked, what stays longest lowest: P parameter, O optimizer_state, G gradient, A activation, I input,
-// W workspace, T temporary, C communication. A column shows the highest of its points, so that no peak is lost. With
-// colour the letters have the colour of their category.
+// W workspace, T temporary, C communication, F frozen. A column shows the highest of its points, so that no peak is
+// lost. With colour the letters have the colour of their category.
 
 /// One column of the chart: a stretch of the timeline by its highest point.
 struct ChartColumn {

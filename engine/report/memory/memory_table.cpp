@@ -47,7 +47,7 @@ struct CategoryColumn {
 std::vector<CategoryColumn> columns_of(const Style& style) {
   constexpr int width_of_all_columns = 96;
   const std::vector<Category> other = {Category::input, Category::workspace, Category::temporary,
-                                       Category::communication};
+                                       Category::communication, Category::frozen};
   if (style.width < width_of_all_columns)
     return {{"model", {Category::parameter, Category::gradient, Category::optimizer_state}},
             {"activation", {Category::activation}},

@@ -94,22 +94,24 @@ double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_
 Json json_of(const StartEvent& event) {
   Json config = nullptr;
   if (event.experiment != nullptr) config = Json::parse(resolved_json(*event.experiment), nullptr, false);
-  return {{"event", "start"},
-          {"schema", event_schema_version},
-          {"config", config.is_discarded() ? Json(nullptr) : config},
-          {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
-          {"allocator", allocator_name(event.allocator)},
-          {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
-          {"parameters", event.num_parameters},
-          {"version", event.trainer_version},
-          {"total_steps", event.total_steps},
-          {"steps_per_epoch", event.steps_per_epoch},
-          {"first_step", event.first_step},
-          {"adapted", event.adapted},
-          {"preprocessing", preprocessing_of(event.preprocessing)},
-          {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},
-          {"outside_allocator", outside_allocator_of(event.outside_allocator)},
-          {"process", process_memory_json(event.process, event.planned_touched)}};
+  Json json = {{"event", "start"},
+               {"schema", event_schema_version},
+               {"config", config.is_discarded() ? Json(nullptr) : config},
+               {"device", {{"kind", event.device_kind}, {"name", event.device_name}, {"capacity", event.capacity}}},
+               {"allocator", allocator_name(event.allocator)},
+               {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
+               {"parameters", event.num_parameters},
+               {"version", event.trainer_version},
+               {"total_steps", event.total_steps},
+               {"steps_per_epoch", event.steps_per_epoch},
+               {"first_step", event.first_step},
+               {"adapted", event.adapted},
+               {"preprocessing", preprocessing_of(event.preprocessing)},
+               {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},
+               {"outside_allocator", outside_allocator_of(event.outside_allocator)},
+               {"process", process_memory_json(event.process, event.planned_touched)}};
+  if (!event.frozen.empty()) json["frozen"] = frozen_json(event.frozen);
+  return json;
 }
 
 void append_line(const StepEvent& event, std::string& line) {

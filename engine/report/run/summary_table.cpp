@@ -28,7 +28,15 @@ struct LayerFigures {
   std::int64_t num_parameters = 0, flops = 0, parameter_bytes = 0, activation_bytes = 0;
 };
 
-/// One entry a layer, and their sum as the last.
+/// What numbers a frozen network holds, where it is not a layer of the model.
+std::int64_t num_frozen_numbers(const Program& program, LayerId layer) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : program.parameters)
+    if (parameter.is_frozen() && parameter.layer == layer) count += parameter.type.num_elements();
+  return count;
+}
+
+/// One entry a layer, and the sum of the model's as the last.
 std::vector<LayerFigures> figures_of(const Program& program) {
   std::vector<LayerFigures> figures(program.layers.size() + 1);
   const std::vector<std::int64_t> activation_bytes = activation_bytes_by_layer(program);
@@ -42,6 +50,10 @@ std::vector<LayerFigures> figures_of(const Program& program) {
       figures[static_cast<std::size_t>(parameter.layer)].parameter_bytes += parameter.type.num_bytes();
   LayerFigures& sum = figures.back();
   for (std::size_t i = 0; i + 1 < figures.size(); ++i) {
+    if (program.layers[i].is_frozen) {
+      figures[i].num_parameters = num_frozen_numbers(program, static_cast<LayerId>(i));
+      continue;
+    }
     sum.num_parameters += figures[i].num_parameters;
     sum.flops += figures[i].flops;
     sum.parameter_bytes += figures[i].parameter_bytes;
@@ -78,13 +90,21 @@ std::string summary_table(const Program& program, const Style& style) {
                    format_bytes(layer.parameter_bytes), format_flops(layer.flops),
                    format_bytes(layer.activation_bytes)});
   };
-  for (std::size_t i = 0; i < program.layers.size(); ++i) {
-    const Layer& layer = program.layers[i];
-    add(layer.path, layer.kind, layer.output.shape.to_string(),
-        layer.shares.empty() ? format_count(figures[i].num_parameters) : "of " + layer.shares, figures[i]);
-  }
+  const auto add_layers = [&](bool frozen) {
+    for (std::size_t i = 0; i < program.layers.size(); ++i) {
+      const Layer& layer = program.layers[i];
+      if (layer.is_frozen != frozen) continue;
+      add(layer.path, layer.kind, layer.kind == "frozen" ? "" : layer.output.shape.to_string(),
+          layer.shares.empty() ? format_count(figures[i].num_parameters) : "of " + layer.shares, figures[i]);
+    }
+  };
+  add_layers(false);
   table.add_rule();
   add("total", "", "", format_count(figures.back().num_parameters), figures.back());
+  if (!program.frozen_networks.empty()) {
+    table.add_rule();
+    add_layers(true);
+  }
   return table.render(style, 0);
 }
 
@@ -97,17 +117,18 @@ std::string summary_json(const Program& program) {
     json["activation_bytes"] = layer.activation_bytes;
   };
   nlohmann::ordered_json json = {{"event", "summary"}};
-  auto layers = nlohmann::ordered_json::array();
+  auto layers = nlohmann::ordered_json::array(), frozen = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const Layer& layer = program.layers[i];
     nlohmann::ordered_json entry = {{"layer", layer.path}, {"kind", layer.kind}};
     entry["output"] = std::vector<std::int64_t>(layer.output.shape.begin(), layer.output.shape.end());
     if (!layer.shares.empty()) entry["shares"] = layer.shares;
     add_figures(entry, figures[i]);
-    layers.push_back(std::move(entry));
+    (layer.is_frozen ? frozen : layers).push_back(std::move(entry));
   }
   add_figures(json, figures.back());
   json["layers"] = std::move(layers);
+  if (!frozen.empty()) json["frozen"] = std::move(frozen);
   return json_text(json);
 }
 

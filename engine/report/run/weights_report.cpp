@@ -97,6 +97,22 @@ std::string weights_table(const WeightsMatch& match, bool whole, const Style& st
   return text;
 }
 
+std::string frozen_text(const std::vector<WeightsMatch>& frozen, bool whole, const Style& style) {
+  std::string text;
+  for (const WeightsMatch& match : frozen)
+    text += wrap(fmt::format("frozen {} from {}", match.network, weights_line(match)),
+                 static_cast<std::size_t>(style.width)) +
+            '\n' + weights_table(match, whole, style);
+  return text;
+}
+
+nlohmann::ordered_json frozen_json(const std::vector<WeightsMatch>& frozen) {
+  nlohmann::ordered_json networks = nlohmann::ordered_json::array();
+  for (const WeightsMatch& match : frozen)
+    networks.push_back({{"network", match.network}, {"weights", weights_json(match)}});
+  return networks;
+}
+
 nlohmann::ordered_json weights_json(const WeightsMatch& match) {
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const WeightsRow& row : match.rows) {

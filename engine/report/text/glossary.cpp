@@ -20,7 +20,7 @@ constexpr std::array<ReportWord, 9> counter_words = {{
 }};
 
 // Categories, phases and what else a report names.
-constexpr std::array<ReportWord, 24> other_words = {{
+constexpr std::array<ReportWord, 25> other_words = {{
     {"parameter", "the category of weights, biases and running statistics"},
     {"gradient", "the category of the gradients of parameters; those of activations are temporary"},
     {"optimizer state", "the category of what the optimizer keeps a parameter: momentum, moments"},
@@ -29,6 +29,7 @@ constexpr std::array<ReportWord, 24> other_words = {{
     {"workspace", "the category of what one op needs while it runs, such as a convolution's scratch"},
     {"temporary", "the category of gradients of activations, loss statistics and norms"},
     {"communication", "the category of buffers that devices exchange"},
+    {"frozen", "the category of the weights of networks that are not trained: those of a loss on features"},
     {"peak", "the moment of a step at which most is allocated, or reserved; a run's is that of its highest step"},
     {"checkpoint", "a folder of a run that it can be resumed from: parameters, optimizer and position in the data"},
     {"to spare",

@@ -8,6 +8,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/graph/preprocessing.h"
+#include "engine/train/files/frozen_checksum.h"
 #include "engine/train/files/safetensors.h"
 #include "engine/train/files/saved_tensors.h"
 
@@ -48,7 +49,8 @@ struct TrainingState {
   /// given before; both empty where it was not.
   std::vector<std::string> adapted{};
   std::string given_config{};
-  Preprocessing preprocessing{};  ///< of the data; empty in checkpoints of before it was saved
+  Preprocessing preprocessing{};         ///< of the data; empty in checkpoints of before it was saved
+  std::vector<FrozenChecksum> frozen{};  ///< of the networks of losses on features
 };
 
 /// A checkpoint whose description was read and checked, and whose files have the sizes and checksums it states.

@@ -44,9 +44,21 @@ std::vector<SavedTensor> model_tensors(const Program& program) {
   std::vector<SavedTensor> tensors;
   for (std::size_t i = 0; i < program.parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];
+    if (parameter.is_frozen()) continue;
     tensors.push_back(
         saved_in_order(parameter.name, parameter.type, parameter.file_order, program.parameter_buffers[i]));
     if (parameter.trainable) tensors.back().trainable_parameter = static_cast<std::int32_t>(i);
+  }
+  return tensors;
+}
+
+std::vector<SavedTensor> frozen_tensors(const Program& program, std::int32_t network) {
+  std::vector<SavedTensor> tensors;
+  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+    const Parameter& parameter = program.parameters[i];
+    if (parameter.network != network || !parameter.constants.empty()) continue;
+    tensors.push_back(
+        saved_in_order(parameter.network_name, parameter.type, parameter.file_order, program.parameter_buffers[i]));
   }
   return tensors;
 }

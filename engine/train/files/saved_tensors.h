@@ -45,8 +45,10 @@ struct SavedTensor {
   std::optional<FormerMoment> former{};
 };
 
-/// Parameters and running statistics.
+/// Parameters and running statistics of the model.
 std::vector<SavedTensor> model_tensors(const Program& program);
+/// Those of a frozen network that its file has, by their names there.
+std::vector<SavedTensor> frozen_tensors(const Program& program, std::int32_t network);
 /// The optimizer's state and the loss scale.
 std::vector<SavedTensor> optimizer_tensors(const Program& program);
 

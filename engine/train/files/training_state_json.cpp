@@ -55,6 +55,8 @@ nlohmann::json training_state_json(const TrainingState& state) {
   if (state.train_crc32) json["data"]["train_crc32"] = *state.train_crc32;
   if (state.validation_crc32) json["data"]["validation_crc32"] = *state.validation_crc32;
   if (!state.preprocessing.is_empty()) json["data"]["preprocessing"] = preprocessing_json(state.preprocessing);
+  for (const FrozenChecksum& frozen : state.frozen)
+    json["frozen"].push_back({{"network", frozen.network}, {"crc32", frozen.crc32}});
   if (!state.device.empty()) json["device"] = state.device;
   if (!state.adapted.empty())
     json["adapted"] = {{"set", state.adapted}, {"given", nlohmann::json::parse(state.given_config)}};
@@ -80,6 +82,9 @@ TrainingState read_training_state(const JsonInput<nlohmann::json>& json) {
     if (const auto preprocessing = data->find("preprocessing"))
       state.preprocessing = read_preprocessing(*preprocessing);
   }
+  if (const auto frozen = json.find("frozen"))
+    for (const auto& each : frozen->items())
+      state.frozen.push_back({each.at("network").text(), read_checksum(each.at("crc32")).value()});
   if (const auto device = json.find("device")) state.device = device->text();
   if (const auto adapted = json.find("adapted")) {
     for (const auto& text : adapted->at("set").items()) state.adapted.push_back(text.text());

@@ -118,9 +118,13 @@ class WeightsLoading {
 }  // namespace
 
 void load_weights(const WeightsMatch& match, const WeightFiles& files, Executor& executor, PieceMemory& memory) {
-  const std::vector<SavedTensor> model = model_tensors(executor.program());
+  load_weights(match, files, model_tensors(executor.program()), executor, memory);
+}
+
+void load_weights(const WeightsMatch& match, const WeightFiles& files, const std::vector<SavedTensor>& tensors,
+                  Executor& executor, PieceMemory& memory) {
   std::map<std::string_view, const SavedTensor*> by_name;
-  for (const SavedTensor& saved : model) by_name.emplace(saved.tensor.name, &saved);
+  for (const SavedTensor& saved : tensors) by_name.emplace(saved.tensor.name, &saved);
   std::vector<std::pair<const WeightsRow*, const SavedTensor*>> loaded;
   std::int64_t most_bytes = 0;
   for (const WeightsRow& row : match.rows) {

@@ -2,6 +2,7 @@
 
 #include "engine/graph/tensor_pieces.h"
 #include "engine/train/executor.h"
+#include "engine/train/files/saved_tensors.h"
 #include "engine/train/files/weights_match.h"
 
 namespace trainer {
@@ -12,5 +13,8 @@ namespace trainer {
 /// has no room there; less than a MiB is taken beside it. Throws DataError where a file cannot be read or holds a
 /// number that is not finite, which no training recovers from.
 void load_weights(const WeightsMatch& match, const WeightFiles& files, Executor& executor, PieceMemory& memory);
+/// The same of `tensors`, by their names, which were matched.
+void load_weights(const WeightsMatch& match, const WeightFiles& files, const std::vector<SavedTensor>& tensors,
+                  Executor& executor, PieceMemory& memory);
 
 }  // namespace trainer

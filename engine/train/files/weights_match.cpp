@@ -41,8 +41,8 @@ bool are_swapped(const Shape& shape, const Shape& other) {
 /// Names that a key gives, and which of them named something.
 class NamePatterns {
  public:
-  NamePatterns(std::string_view key, const std::vector<std::string>& patterns, const SourceLocation& location)
-      : key_(key), patterns_(patterns), location_(location), used_(patterns.size(), false) {}
+  NamePatterns(std::string key, const std::vector<std::string>& patterns, const SourceLocation& location)
+      : key_(std::move(key)), patterns_(patterns), location_(location), used_(patterns.size(), false) {}
 
   bool names(std::string_view name) {
     bool is_named = false;
@@ -62,25 +62,45 @@ class NamePatterns {
     }
   }
 
-  std::string_view key() const { return key_; }
+  const std::string& key() const { return key_; }
   const SourceLocation& location() const { return location_; }
 
  private:
-  std::string_view key_;
+  std::string key_;
   const std::vector<std::string>& patterns_;
   const SourceLocation& location_;
   std::vector<bool> used_;
 };
 
+/// Why what a frozen network's file has is not loaded.
+constexpr const char* beyond_note = "not of the layers that are built";
+
+/// What says how a file is read.
+std::string key_of(const std::string& network) { return network.empty() ? "weights" : network + ".weights"; }
+
+std::string owner_of(const std::string& network) {
+  return network.empty() ? "the model" : fmt::format("the network of '{}'", network);
+}
+
+/// Whether one side alone has it and it might be what the other side calls otherwise.
+bool is_alone(const WeightsRow& row) {
+  return row.status == WeightsStatus::mismatched ? !row.shape || !row.file_shape
+                                                 : row.status == WeightsStatus::ignored && row.note == beyond_note;
+}
+
 class WeightsMatcher {
  public:
-  WeightsMatcher(const WeightsConfig& config, const WeightFiles& files, const Program& program)
+  /// `network`: of a frozen one; empty: `model` are the tensors of the model.
+  WeightsMatcher(const WeightsConfig& config, const WeightFiles& files, std::vector<SavedTensor> model,
+                 std::string network)
       : config_(config),
         files_(files),
-        model_(model_tensors(program)),
-        transpose_("weights.transpose", config.transpose, config.transpose_location),
-        ignore_("weights.ignore", config.ignore, config.ignore_location),
-        fresh_("weights.new", config.fresh, config.fresh_location) {
+        model_(std::move(model)),
+        network_(std::move(network)),
+        key_(key_of(network_)),
+        transpose_(key_ + ".transpose", config.transpose, config.transpose_location),
+        ignore_(key_ + ".ignore", config.ignore, config.ignore_location),
+        fresh_(key_ + ".new", config.fresh, config.fresh_location) {
     for (const SavedTensor& saved : model_) known_.insert(saved.tensor.name);
     for (const Layer& layer : program.layers)
       if (!layer.shares.empty()) owners_[layer.path] = layer.shares;
@@ -89,17 +109,17 @@ class WeightsMatcher {
   WeightsMatch match() {
     rename();
     find_places();
-    WeightsMatch match{.path = files_.path(), .files = {}, .rows = {}};
+    WeightsMatch match{.path = files_.path(), .files = {}, .network = network_, .rows = {}};
     for (const SafetensorsFile& file : files_.files()) match.files.push_back(file.path());
     for (const SavedTensor& saved : model_) add_model_row(saved, match.rows);
     for (std::size_t i = 0; i < names_.size(); ++i)
       if (!is_taken_[i]) add_file_row(i, match.rows);
     if (config_.strict) {
-      transpose_.require_all_used(model_names(), "the model");
+      transpose_.require_all_used(model_names(), owner_of(network_));
       fresh_.require_all_used(model_names(), "the model");
       ignore_.require_all_used(names_, "the file");
-      find_nearest(match.rows);
     }
+    if (config_.strict || is_frozen()) find_nearest(match.rows);
     return match;
   }
 
@@ -138,7 +158,7 @@ class WeightsMatcher {
   }
 
   [[noreturn]] void refuse_rename(const TextPair& texts, const std::string& what, std::string_view expectation) const {
-    refuse_key("weights.rename", config_.rename_location, fmt::format("'{}' {}", shortened(texts[0]), what),
+    refuse_key(key_ + ".rename", config_.rename_location, fmt::format("'{}' {}", shortened(texts[0]), what),
                expectation);
   }
 
@@ -153,10 +173,10 @@ class WeightsMatcher {
       if (is_ignored_[i]) continue;
       const auto [place, is_new] = places_.emplace(names_[i], i);
       if (is_new) continue;
-      refuse_key("weights.rename", config_.rename_location,
+      refuse_key(key_ + ".rename", config_.rename_location,
                  fmt::format("'{}' and '{}' of the file are both named '{}'", shortened(tensors()[place->second].name),
                              shortened(original), shortened(names_[i])),
-                 "one name for each, or one of them in weights.ignore");
+                 "one name for each, or one of them in " + key_ + ".ignore");
     }
   }
 
@@ -182,9 +202,10 @@ class WeightsMatcher {
     const bool is_fresh = fresh_.names(row.name);
     const auto place = places_.find(row.name);
     if (is_fresh || place == places_.end()) {
-      row.status = is_fresh || !config_.strict ? WeightsStatus::fresh : WeightsStatus::mismatched;
+      row.status = is_fresh || (!config_.strict && !is_frozen()) ? WeightsStatus::fresh : WeightsStatus::mismatched;
       row.is_transposed = false;
-      if (row.status == WeightsStatus::mismatched) row.note = "only the model has it";
+      if (row.status == WeightsStatus::mismatched)
+        row.note = is_frozen() ? "only the network has it" : "only the model has it";
       rows.push_back(std::move(row));
       return;
     }
@@ -196,13 +217,13 @@ class WeightsMatcher {
   }
 
   /// Of a tensor that both have; empty: nothing.
-  static std::string mistake_in(const WeightsRow& row, const WeightTensor& tensor) {
+  std::string mistake_in(const WeightsRow& row, const WeightTensor& tensor) const {
     if (!has_numbers(tensor)) return fmt::format("the file's is {}, no floating-point numbers", tensor.dtype);
     const Shape& wanted = *row.shape;
     const Shape& found = *row.file_shape;
     if (row.is_transposed ? are_swapped(wanted, found) : wanted == found) return "";
-    return fmt::format("the file's is {}, the model's {}{}", found.to_string(), wanted.to_string(),
-                       row.is_transposed ? ", which weights.transpose swaps" : "");
+    return fmt::format("the file's is {}, the {} {}{}", found.to_string(), is_frozen() ? "network's" : "model's",
+                       wanted.to_string(), row.is_transposed ? fmt::format(", which {}.transpose swaps", key_) : "");
   }
 
   void add_file_row(std::size_t i, std::vector<WeightsRow>& rows) const {
@@ -217,7 +238,7 @@ class WeightsMatcher {
       row.note = "the model's is new";
     } else if (!config_.strict) {
       row.status = WeightsStatus::ignored;
-      row.note = "only the file has it";
+      row.note = is_frozen() ? beyond_note : "only the file has it";
     } else {
       row.note = "only the file has it";
       const auto owner = owners_.find(row.name.substr(0, row.name.rfind('.')));
@@ -232,9 +253,8 @@ class WeightsMatcher {
   static void find_nearest(std::vector<WeightsRow>& rows) {
     std::vector<std::string> of_model, of_file;
     for (const WeightsRow& row : rows) {
-      if (row.status != WeightsStatus::mismatched) continue;
-      if (!row.file_shape) of_model.push_back(row.name);
-      if (!row.shape) of_file.push_back(row.name);
+      if (is_alone(row) && !row.shape) of_file.push_back(row.name);
+      if (row.status == WeightsStatus::mismatched && !row.file_shape) of_model.push_back(row.name);
     }
     std::size_t num_sought = 0;
     for (WeightsRow& row : rows) {
@@ -244,11 +264,14 @@ class WeightsMatcher {
     }
   }
 
+  bool is_frozen() const { return !network_.empty(); }
+
   static constexpr std::size_t most_sought = 200;  ///< each of which is compared with many names
 
   const WeightsConfig& config_;
   const WeightFiles& files_;
   const std::vector<SavedTensor> model_;
+  const std::string network_, key_;
   NamePatterns transpose_, ignore_, fresh_;
   std::set<std::string, std::less<>> known_;   ///< the model's names
   std::map<std::string, std::string> owners_;  ///< by the path of a layer: whose parameters it uses
@@ -271,11 +294,12 @@ std::string keyed_names(std::string_view key, const std::vector<std::string>& na
 /// What would help, a line each.
 std::string help_for(const WeightsMatch& match) {
   std::vector<std::string> swapped, of_another_size, of_file, of_model;
+  const std::string key = key_of(match.network);
+  const bool is_frozen = !match.network.empty();
   for (const WeightsRow& row : match.rows) {
-    if (row.status != WeightsStatus::mismatched) continue;
-    if (!row.shape) {
-      of_file.push_back(row.name);
-    } else if (!row.file_shape) {
+    if (is_alone(row) && !row.shape) of_file.push_back(row.name);
+    if (row.status != WeightsStatus::mismatched || !row.shape) continue;
+    if (!row.file_shape) {
       of_model.push_back(row.name);
     } else if (!row.is_transposed && are_swapped(*row.shape, *row.file_shape)) {
       swapped.push_back(row.name);
@@ -284,33 +308,37 @@ std::string help_for(const WeightsMatch& match) {
     }
   }
   std::string text;
+  const char* const whose = is_frozen ? "network's" : "model's";
   if (std::string prefix = common_prefix(of_file, of_model); !prefix.empty()) {
     for (std::size_t dot = prefix.find('.'); dot != std::string::npos; dot = prefix.find('.', dot + 2))
       prefix.insert(dot, 1, '\\');
-    text += fmt::format("\nweights.rename: [['^{}', '']] makes the file's names the model's", prefix);
+    text += fmt::format("\n{}.rename: [['^{}', '']] makes the file's names the {}", key, prefix, whose);
     of_file.clear();
     of_model.clear();
   } else if (prefix = common_prefix(of_model, of_file); !prefix.empty() && match.count(WeightsStatus::loaded) == 0) {
-    text += fmt::format("\nweights.rename: [['^', '{}']] makes the file's names the model's", prefix);
+    text += fmt::format("\n{}.rename: [['^', '{}']] makes the file's names the {}", key, prefix, whose);
     of_file.clear();
     of_model.clear();
   }
   if (!swapped.empty())
-    text += fmt::format("\n{} swaps the two axes of what is loaded", keyed_names("weights.transpose", swapped));
+    text += fmt::format("\n{} swaps the two axes of what is loaded", keyed_names(key + ".transpose", swapped));
+  if (is_frozen && !of_another_size.empty())
+    text += "\nits layers must be those that the file was made of, and the images must have as many channels";
+  if (is_frozen) return text;
   if (!of_another_size.empty())
-    text += fmt::format("\n{} starts anew what has another size", keyed_names("weights.new", of_another_size));
+    text += fmt::format("\n{} starts anew what has another size", keyed_names(key + ".new", of_another_size));
   if (!of_file.empty())
-    text += fmt::format("\n{} leaves in the file what the model has not", keyed_names("weights.ignore", of_file));
+    text += fmt::format("\n{} leaves in the file what the model has not", keyed_names(key + ".ignore", of_file));
   if (!of_model.empty())
-    text += fmt::format("\n{} starts anew what the file has not", keyed_names("weights.new", of_model));
+    text += fmt::format("\n{} starts anew what the file has not", keyed_names(key + ".new", of_model));
   return text;
 }
 
 std::string mismatch_text(const WeightsMatch& match) {
   constexpr std::size_t most_shown = 20;
   const std::int64_t num_mismatched = match.count(WeightsStatus::mismatched);
-  std::string text = fmt::format("{} and the model do not match: {} of {} tensors", shortened(match.path, 200),
-                                 num_mismatched, match.rows.size());
+  std::string text = fmt::format("{} and {} do not match: {} of {} tensors", shortened(match.path, 200),
+                                 owner_of(match.network), num_mismatched, match.rows.size());
   std::size_t num_shown = 0;
   for (const WeightsRow& row : match.rows) {
     if (row.status != WeightsStatus::mismatched) continue;
@@ -320,10 +348,16 @@ std::string mismatch_text(const WeightsMatch& match) {
     if (!row.shape != !row.file_shape)
       text += fmt::format(", {}", (row.shape ? row.shape : row.file_shape)->to_string());
     if (!row.nearest.empty())
-      text += fmt::format("; the {} nearest is '{}'", row.shape ? "file's" : "model's", shortened(row.nearest, 100));
+      text += fmt::format("; the {} nearest is '{}'",
+                          row.shape               ? "file's"
+                          : match.network.empty() ? "model's"
+                                                  : "network's",
+                          shortened(row.nearest, 100));
   }
   if (num_shown > most_shown) text += fmt::format("\n  and {} more", num_shown - most_shown);
-  if (num_mismatched == 0) return fmt::format("none of the tensors of {} is one of the model's", match.path);
+  if (num_mismatched == 0)
+    return fmt::format("none of the tensors of {} is one of {}", match.path,
+                       match.network.empty() ? "the model's" : owner_of(match.network));
   return text + help_for(match);
 }
 
@@ -350,7 +384,12 @@ std::int64_t WeightsMatch::count(WeightsStatus status) const {
 WeightsMismatch::WeightsMismatch(WeightsMatch match) : DataError(mismatch_text(match)), match_(std::move(match)) {}
 
 WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files, const Program& program) {
-  return WeightsMatcher(config, files, program).match();
+  return WeightsMatcher(config, files, model_tensors(program), "").match();
+}
+
+WeightsMatch match_frozen_weights(const WeightsConfig& config, const WeightFiles& files,
+                                  std::vector<SavedTensor> tensors, const std::string& network) {
+  return WeightsMatcher(config, files, std::move(tensors), network).match();
 }
 
 void require_match(const WeightsMatch& match) {

@@ -8,6 +8,7 @@
 #include "engine/config/experiment.h"
 #include "engine/errors.h"
 #include "engine/program/program.h"
+#include "engine/train/files/saved_tensors.h"
 #include "engine/train/files/weight_files.h"
 
 namespace trainer {
@@ -51,7 +52,10 @@ struct WeightsRow {
 struct WeightsMatch {
   std::string path;                ///< WeightFiles::path
   std::vector<std::string> files;  ///< of an index its shards; else the path
-  std::vector<WeightsRow> rows;    ///< the model's tensors in their order, then the rest of the file's in that of its
+  /// The frozen network that they are for (Note [Frozen networks] in engine/graph/frozen_network.h), "loss.network";
+  /// empty: the model.
+  std::string network{};
+  std::vector<WeightsRow> rows;  ///< the model's tensors in their order, then the rest of the file's in that of its
 
   std::int64_t count(WeightsStatus status) const;
 };
@@ -70,6 +74,11 @@ class WeightsMismatch : public DataError {
 /// place, for what is wrong with the keys whatever the shapes: patterns and renames that name nothing, renames that
 /// make two tensors one, a transposed tensor that is no matrix.
 WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files, const Program& program);
+
+/// The same for the tensors of a frozen network, called `network`: all of them are loaded or mismatched, and what the
+/// file alone has is ignored unless `strict`.
+WeightsMatch match_frozen_weights(const WeightsConfig& config, const WeightFiles& files,
+                                  std::vector<SavedTensor> tensors, const std::string& network);
 
 /// Throws WeightsMismatch where a row is mismatched.
 void require_match(const WeightsMatch& match);
