@@ -167,9 +167,11 @@ void check_labels(const DataConfig& config, const std::string& path, const Label
     const int label = std::to_integer<int>(labels.values[i]);
     if (label < num_classes || label == config.ignored_target) continue;
     const bool ignores_a_label = config.ignored_target >= num_classes;
+    const bool may_be_ignored = !ignores_a_label && labels.shape.rank() > 1;
     throw DataError(fmt::format(
-        "{}: label {} at offset {}, expected 0 to {}{} ({})", path, label, labels.begin + i, num_classes - 1,
-        ignores_a_label ? fmt::format(" or {}, which is ignored", config.ignored_target) : "", why));
+        "{}: label {} at offset {}, expected 0 to {}{} ({}{})", path, label, labels.begin + i, num_classes - 1,
+        ignores_a_label ? fmt::format(" or {}, which is ignored", config.ignored_target) : "", why,
+        may_be_ignored ? fmt::format("; loss.ignore_index={} leaves such pixels out", label) : ""));
   }
 }
 

@@ -110,7 +110,8 @@ std::string setting_of(const std::string& flag, const std::vector<std::string>& 
     if (!(at + 1)->starts_with('-')) value = *(at + 1);
   }
   std::replace(name.begin(), name.end(), '-', '_');
-  const std::string key = key_called(name);
+  // As `trainer run` has it; of the keys alone, another is called so.
+  const std::string key = name == "weights" ? "weights.file" : key_called(name);
   return key.empty() ? "" : shell_words({key + '=' + value});
 }
 

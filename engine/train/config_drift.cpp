@@ -54,6 +54,10 @@ void compare(const nlohmann::json* saved, const nlohmann::json* current, const s
       compare(&(*saved)[i], &(*current)[i], fmt::format("{}.{}", key, i), drift);
     return;
   }
+  if (arrays) {
+    drift.push_back(fmt::format("{} (was a list of {}, is one of {})", key, saved->size(), current->size()));
+    return;
+  }
   const bool objects = saved != nullptr && current != nullptr && saved->is_object() && current->is_object();
   if (!objects) {
     if (!are_equal(saved, current))

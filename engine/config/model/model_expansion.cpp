@@ -174,7 +174,7 @@ void ModelExpansion::read_file(const Node& file, Node with) {
   std::vector<ModelParameter> parameters;
   if (const Node* node = file_.find("parameters")) parameters = read_parameters(*node, owner, sources_);
   if (const Node* node = file_.find("blocks")) blocks_ = read_blocks(*node, sources_);
-  use_ = sources_.add_use(path.mark);
+  use_ = sources_.add_use(marked(path.mark, uses_of_arguments(with)));
   const Node* layers = file_.find("layers");
   if (layers == nullptr || layers->kind != NodeKind::sequence) {
     sources_.report(layers == nullptr ? file_.mark : layers->mark, fmt::format("{} has no list of layers", owner),
@@ -194,6 +194,13 @@ void ModelExpansion::read_file(const Node& file, Node with) {
       if (const std::string* value = scope_.find(parameter.name))
         note_integer("model.with." + parameter.name, *value, parameter);
   put_layers(binds && layers != nullptr ? *layers : Node{});
+}
+
+int ModelExpansion::uses_of_arguments(const Node& with) {
+  int use = 0;
+  for (const MapEntry& entry : with.entries)
+    if (sources_.is_argument(entry.value.mark.source)) use = sources_.add_use(marked(entry.value.mark, use));
+  return use;
 }
 
 void ModelExpansion::note_integer(std::string key, const std::string& text, const ModelParameter& parameter) {

@@ -77,6 +77,8 @@ class ModelExpansion {
 
   /// A copy with its references resolved and its marks in the use.
   Node resolved(const Node& node, const Place& place);
+  /// One for each value of `with` that an argument gives, of which the last is returned: 0 where there is none.
+  int uses_of_arguments(const Node& with);
   void note_integer(std::string key, const std::string& text, const ModelParameter& parameter);
   static Mark marked(Mark mark, int use);
   void count(std::size_t num_bytes, const Mark& mark);

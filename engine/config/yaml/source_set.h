@@ -23,6 +23,7 @@ class SourceSet {
   /// The line without its end; "" beyond the last.
   std::string_view line(int source, int number) const;
   SourceLocation location(const Mark& mark) const;
+  bool is_argument(int source) const { return sources_[static_cast<std::size_t>(source)].is_argument; }
   /// A use, at `mark`, of a block or a file whose own marks say so by the number returned.
   int add_use(const Mark& mark);
 
