@@ -20,7 +20,7 @@ struct CutModel {
   explicit CutModel(std::string text, double share)
       : yaml(
             "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 64}\noptimizer: {type: sgd}\n"
-            "train: {batch_size: 1}\n" +
+            "train: {batch_size: 1}\nmemory: {allocator: planned}\n" +
             std::move(text)),
         experiment(parse_experiment(yaml, "test.yaml")),
         data(described_data({16, 16, 3}, 10, 64)),
