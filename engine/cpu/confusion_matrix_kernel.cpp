@@ -1,5 +1,5 @@
-#include <algorithm>
 #include <atomic>
+#include <limits>
 
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/parallel.h"
@@ -35,6 +35,19 @@ class RunningCount {
   std::int64_t at_ = 0, number_ = 0;
 };
 
+/// The class of the largest logit, of equal ones the first; a NaN is no guess.
+std::int64_t guess_of(const float* row, std::int64_t channels) {
+  float best = -std::numeric_limits<float>::infinity();
+  std::int64_t at = 0;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    if (row[c] > best) {
+      best = row[c];
+      at = c;
+    }
+  }
+  return at;
+}
+
 void count_rows(const ConfusionShape& shape, std::int32_t ignored, const float* logits, const void* targets,
                 std::int64_t begin, std::int64_t end, std::int64_t* counts) {
   RunningCount count(counts, shape.num_classes);
@@ -48,8 +61,7 @@ void count_rows(const ConfusionShape& shape, std::int32_t ignored, const float* 
     const std::int32_t target = static_cast<const std::int32_t*>(targets)[row];
     if (target == ignored) continue;
     require_internal(target >= 0 && target < shape.num_classes, "a counted target is a class or ignored");
-    count.count(target, shape.channels == 1 ? (of_row[0] > 0 ? 1 : 0)
-                                            : std::max_element(of_row, of_row + shape.channels) - of_row);
+    count.count(target, shape.channels == 1 ? (of_row[0] > 0 ? 1 : 0) : guess_of(of_row, shape.channels));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/enum_choices.h"
@@ -52,8 +53,8 @@ Op counting_op(Counted counted, const Experiment& experiment, const TensorType& 
   if (targets.dtype == DType::i32 && prediction.shape[-1] > most_classes) {
     const bool is_asked = experiment.train.confusion_matrix == ConfusionMatrixUse::on;
     throw located_error(is_asked ? experiment.train.confusion_matrix_location : experiment.checkpoint.best_location,
-                        fmt::format("the confusion matrix of {} classes would have {} GiB", prediction.shape[-1],
-                                    (prediction.shape[-1] >> 15) * (prediction.shape[-1] >> 12)),
+                        fmt::format("the confusion matrix of {} classes would have {:.1f} GiB", prediction.shape[-1],
+                                    8 * std::pow(static_cast<double>(prediction.shape[-1]), 2) / 0x1p30),
                         fmt::format("at most {} classes", most_classes));
   }
   return confusion_matrix_op(prediction, targets, {.ignore_index = experiment.data.ignored_target});

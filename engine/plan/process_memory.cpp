@@ -89,6 +89,9 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   add("staged batches", staged_bytes(experiment, data, device));
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
+  // The last evaluation's, which events share, and the one that is read.
+  if (program.metric_counts >= 0)
+    add("confusion matrices", 2 * program.buffers[program.metric_counts].type.num_bytes());
   add("checkpoint writing", largest_saved_piece(program));
   return memory;
 }

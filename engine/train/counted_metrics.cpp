@@ -49,7 +49,7 @@ CountedMetrics metrics_of_confusion(std::vector<std::int64_t> counts, std::int64
   if (total > 0) metrics.accuracy = right / total;
   metrics.mean_iou = mean_of_classes(metrics.class_iou, ignored);
   metrics.dice = mean_of_classes(metrics.class_dice, ignored);
-  metrics.confusion = std::move(counts);
+  metrics.confusion = SharedCounts(std::move(counts));
   return metrics;
 }
 

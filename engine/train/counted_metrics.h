@@ -1,13 +1,34 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/config/experiment.h"
 
 namespace trainer {
+
+/// Counts that all copies of an event share: a matrix of many classes is large.
+class SharedCounts {
+ public:
+  SharedCounts() = default;
+  explicit SharedCounts(std::vector<std::int64_t> counts)
+      : counts_(std::make_shared<const std::vector<std::int64_t>>(std::move(counts))) {}
+
+  bool empty() const { return size() == 0; }
+  std::size_t size() const { return counts_ ? counts_->size() : 0; }
+  std::int64_t operator[](std::size_t i) const { return (*counts_)[i]; }
+  const std::int64_t* begin() const { return counts_ ? counts_->data() : nullptr; }
+  const std::int64_t* end() const { return begin() + size(); }
+  friend bool operator==(const SharedCounts& a, const SharedCounts& b) { return std::ranges::equal(a, b); }
+
+ private:
+  std::shared_ptr<const std::vector<std::int64_t>> counts_;
+};
 
 /// What evaluations count beside the loss: engine/graph/metrics.h.
 ///
@@ -19,7 +40,7 @@ struct CountedMetrics {
   std::optional<double> accuracy;  ///< share of the counted guesses that are right
   std::optional<double> mean_iou, dice, mae, r2;
   std::vector<double> class_iou, class_dice;  ///< by class; NaN: it does not occur
-  std::vector<std::int64_t> confusion;        ///< (classes, classes) by truth and guess
+  SharedCounts confusion;                     ///< (classes, classes) by truth and guess
 };
 
 /// Of a confusion matrix (num_classes, num_classes), by truth and guess.

@@ -121,7 +121,7 @@ TEST_CASE("a confusion matrix counts each pixel of the validation data once, wha
                                    std::string("train.eval_batch_size=9")})
     CHECK(pixel_events({batch}).evaluations.back().counted.confusion == metrics.confusion);
   const RecordingSink ignoring = pixel_events({"loss.ignore_index=1"});
-  const std::vector<std::int64_t>& of_ignoring = ignoring.evaluations.back().counted.confusion;
+  const SharedCounts& of_ignoring = ignoring.evaluations.back().counted.confusion;
   CHECK(of_ignoring[3] + of_ignoring[4] + of_ignoring[5] == 0);
   CHECK(ignoring.ends[0].counted.confusion == of_ignoring);
   // Only where it is wanted.

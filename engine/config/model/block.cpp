@@ -75,7 +75,7 @@ class BlockReader {
     }
     if (!is_parameter_name(entry.key)) {
       sources_.report(entry.key_mark, fmt::format("'{}' is no name for a block", shortened(entry.key)),
-                      "letters, digits and '_', not a digit first");
+                      "letters, digits and '_', not a digit first, and no word of expressions");
       return;
     }
     const std::string owner = fmt::format("block '{}'", block.name);

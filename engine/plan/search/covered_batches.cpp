@@ -96,11 +96,9 @@ bool CoveredBatches::make_alike(std::int64_t low, const Program& at_low) {
       std::optional<SizedProgram> sized = SizedProgram::make_evaluation(at_low, *lender_);
       if (!sized) return false;
       evaluation.emplace(Alike{std::move(*sized), std::nullopt, eval_low, eval_high});
-      evaluation->known.resize(eval_high - eval_low + 1);
     }
   }
   training_.emplace(Alike{std::move(*program), std::move(choice), low, lender_size_});
-  training_->known.resize(lender_size_ - low + 1);
   evaluation_ = std::move(evaluation);
   return true;
 }
@@ -129,15 +127,16 @@ std::int64_t CoveredBatches::cover_below(std::int64_t lender, std::int64_t lowes
 
 bool CoveredBatches::is_alike(Alike& alike, std::int64_t batch_size) {
   if (batch_size < alike.low || batch_size > alike.high) return false;
-  std::optional<bool>& known = alike.known[batch_size - alike.low];
-  if (known) return *known;
+  if (const auto known = alike.known.find(batch_size); known != alike.known.end()) return known->second;
   planner_.add_work(work_of_batch_size);
   if (alike.choice && !alike.choice->is_alike_throughout()) planner_.add_work(alike.choice->num_nodes() / 16);
   const std::optional<std::int64_t> beyond = alike.program.scratch_beyond_high(planner_.device(), batch_size);
-  known = beyond && lender_->placement->segment_bytes + (*beyond > 0 ? round_to_blocks(*beyond) : 0) <= capacity_ &&
-          (!alike.choice || alike.choice->is_alike(batch_size)) &&
-          alike.program.has_statistics_alike(planner_.device(), batch_size);
-  return *known;
+  const bool is_one = beyond &&
+                      lender_->placement->segment_bytes + (*beyond > 0 ? round_to_blocks(*beyond) : 0) <= capacity_ &&
+                      (!alike.choice || alike.choice->is_alike(batch_size)) &&
+                      alike.program.has_statistics_alike(planner_.device(), batch_size);
+  alike.known.emplace(batch_size, is_one);
+  return is_one;
 }
 
 std::int64_t CoveredBatches::most_behind(Alike& alike) {
@@ -150,6 +149,9 @@ std::int64_t CoveredBatches::most_behind(Alike& alike) {
 }
 
 std::optional<std::int64_t> CoveredBatches::missing_room_behind() {
+  constexpr std::int64_t most_sizes = 200'000;
+  for (const std::optional<Alike>* alike : {&training_, &evaluation_})
+    if (*alike && (*alike)->high - (*alike)->low > most_sizes) return std::nullopt;
   std::int64_t most = 0;
   try {
     if (training_) most = most_behind(*training_);

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "engine/plan/search/candidate.h"
 #include "engine/plan/search/kept_choice.h"
@@ -33,7 +33,8 @@ class CoveredBatches {
   std::int64_t cover_below(std::int64_t lender, std::int64_t lowest);
   /// Whether that lends its places to this batch size, which is not below what cover_below has answered.
   bool covers(std::int64_t batch_size);
-  /// What batch sizes that cover_below found alike need behind all places; nothing where the lender leaves as much.
+  /// What batch sizes that cover_below found alike need behind all places; nothing where the lender leaves as much,
+  /// or they are too many to look at.
   std::optional<std::int64_t> missing_room_behind();
 
  private:
@@ -42,7 +43,7 @@ class CoveredBatches {
     SizedProgram program;
     std::optional<KeptChoice> choice;  ///< of training, where cheap ops are computed again
     std::int64_t low = 0, high = 0;
-    std::vector<std::optional<bool>> known = {};  ///< by batch size, from low on
+    std::unordered_map<std::int64_t, bool> known = {};  ///< by batch size
   };
 
   CoveredBatches(Planner& planner, Candidate candidate, std::int64_t capacity)

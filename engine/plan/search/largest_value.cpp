@@ -16,7 +16,7 @@ constexpr std::int64_t most_work_of_proof = 40'000'000;
 /// No value.
 constexpr std::int64_t none = -1;
 /// How many values that cannot be are looked at in search of those that can.
-constexpr std::int64_t most_impossible = 100'000;
+constexpr std::int64_t most_impossible = 10'000;
 
 class LargestValueSearch {
  public:

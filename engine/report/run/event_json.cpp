@@ -45,8 +45,8 @@ Json confusion_of(const CountedMetrics& counted) {
   const std::size_t classes = counted.class_iou.size();
   Json rows = Json::array();
   for (std::size_t truth = 0; truth < classes; ++truth) {
-    const auto row = counted.confusion.begin() + static_cast<std::ptrdiff_t>(truth * classes);
-    rows.push_back(std::vector<std::int64_t>(row, row + static_cast<std::ptrdiff_t>(classes)));
+    const std::int64_t* const row = counted.confusion.begin() + truth * classes;
+    rows.push_back(std::vector<std::int64_t>(row, row + classes));
   }
   return rows;
 }

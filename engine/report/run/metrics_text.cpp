@@ -38,25 +38,28 @@ struct Mistake {
 };
 
 std::string most_mistakes(const CountedMetrics& counted, std::int64_t classes, const Style& style) {
+  // The largest, of equal ones the first; a list of all would be three times the matrix.
   std::vector<Mistake> mistakes;
+  std::int64_t num_mistakes = 0;
   for (std::int64_t truth = 0; truth < classes; ++truth) {
     for (std::int64_t guess = 0; guess < classes; ++guess) {
       const std::int64_t count = counted.confusion[static_cast<std::size_t>(truth * classes + guess)];
-      if (truth != guess && count > 0) mistakes.push_back({truth, guess, count});
+      if (truth == guess || count == 0) continue;
+      ++num_mistakes;
+      const auto at =
+          std::find_if(mistakes.begin(), mistakes.end(), [&](const Mistake& other) { return other.count < count; });
+      mistakes.insert(at, {truth, guess, count});
+      if (mistakes.size() > most_shown_mistakes) mistakes.pop_back();
     }
   }
-  std::stable_sort(mistakes.begin(), mistakes.end(),
-                   [](const Mistake& a, const Mistake& b) { return a.count > b.count; });
   TextTable table({{"class"}, {"taken for"}, {"times"}, {"IoU of the class"}});
-  const std::size_t num_shown = std::min(mistakes.size(), most_shown_mistakes);
-  for (std::size_t i = 0; i < num_shown; ++i)
-    table.add_row({fmt::format("{}", mistakes[i].truth), fmt::format("{}", mistakes[i].guess),
-                   format_count(mistakes[i].count),
-                   share_text(counted.class_iou[static_cast<std::size_t>(mistakes[i].truth)])});
+  for (const Mistake& mistake : mistakes)
+    table.add_row({fmt::format("{}", mistake.truth), fmt::format("{}", mistake.guess), format_count(mistake.count),
+                   share_text(counted.class_iou[static_cast<std::size_t>(mistake.truth)])});
+  const auto num_shown = static_cast<std::int64_t>(mistakes.size());
   std::string text = num_shown > 0 ? table.render(style) : "  no class was taken for another one\n";
-  if (num_shown < mistakes.size())
-    text += fmt::format("  {} more kinds of mistake{}\n",
-                        format_count(static_cast<std::int64_t>(mistakes.size() - num_shown)),
+  if (num_shown < num_mistakes)
+    text += fmt::format("  {} more kinds of mistake{}\n", format_count(num_mistakes - num_shown),
                         counted.class_iou.size() <= most_told_classes ? "; all are in the event `end`" : "");
   return text;
 }

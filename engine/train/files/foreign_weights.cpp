@@ -42,7 +42,8 @@ std::string_view format_of(std::string_view bytes) {
 }
 
 std::string converting_line(const std::string& path) {
-  const std::string to = std::filesystem::path(path).replace_extension(".safetensors").string();
+  std::string to = std::filesystem::path(path).replace_extension(".safetensors").string();
+  if (to == path) to = std::filesystem::path(path).replace_extension(".converted.safetensors").string();
   return fmt::format(
       "python3 -c \"import sys, torch; from safetensors.torch import save_file; d = torch.load(sys.argv[1], "
       "map_location='cpu', weights_only=True); d = d.get('state_dict', d.get('model', d)); save_file({{k: "

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <optional>
 
+#include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
 
 namespace trainer {
@@ -42,8 +43,10 @@ DataError write_error(const std::string& path) {
   return DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 }
 DataError damaged_tensors(const std::string& path, std::string_view what) {
-  return DataError(fmt::format("{}: not a usable safetensors file: {}", path, what));
+  return DataError(fmt::format("{}: not a usable safetensors file: {}", path, printable(what)));
 }
+
+constexpr std::size_t longest_name = 1024;  ///< of a tensor, in bytes
 
 struct Entry {
   std::string name;
@@ -97,6 +100,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
   bool key(string_t& name) override {
     if (state_ == State::top) {
+      if (name.size() > longest_name)
+        return fail(fmt::format("a name of {} bytes; at most {} are read", name.size(), longest_name));
       if (!seen_names_.emplace(name, true).second) return fail(fmt::format("'{}' occurs twice", name));
     } else {
       if (!seen_fields_.emplace(name, true).second) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <string_view>
@@ -280,9 +281,15 @@ class WeightsMatcher {
   std::map<std::string, std::size_t, std::less<>> places_;
 };
 
-/// "[a, b]", of at most six; empty where there are none or more.
+/// "[a, b]", of at most six; empty where there are none or more, or one that YAML or a pattern would take for more.
 std::string name_list(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 6;
+  constexpr std::size_t most = 6, most_letters = 120;
+  const auto is_plain = [](const std::string& name) {
+    return !name.empty() && name.size() <= most_letters && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return (c < 0x80 && std::isalnum(c) != 0) || c == '.' || c == '_' || c == '-' || c == '/';
+    });
+  };
+  if (!std::all_of(names.begin(), names.end(), is_plain)) return "";
   return names.empty() || names.size() > most ? "" : fmt::format("[{}]", fmt::join(names, ", "));
 }
 
