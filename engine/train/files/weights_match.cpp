@@ -7,6 +7,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "engine/config/diagnostic.h"
@@ -91,9 +92,9 @@ bool is_alone(const WeightsRow& row) {
 
 class WeightsMatcher {
  public:
-  /// `network`: of a frozen one; empty: `model` are the tensors of the model.
+  /// `network`: of a frozen one; empty: `model` are the tensors of the model, whose layers are `layers`.
   WeightsMatcher(const WeightsConfig& config, const WeightFiles& files, std::vector<SavedTensor> model,
-                 std::string network)
+                 std::span<const Layer> layers, std::string network)
       : config_(config),
         files_(files),
         model_(std::move(model)),
@@ -103,7 +104,7 @@ class WeightsMatcher {
         ignore_(key_ + ".ignore", config.ignore, config.ignore_location),
         fresh_(key_ + ".new", config.fresh, config.fresh_location) {
     for (const SavedTensor& saved : model_) known_.insert(saved.tensor.name);
-    for (const Layer& layer : program.layers)
+    for (const Layer& layer : layers)
       if (!layer.shares.empty()) owners_[layer.path] = layer.shares;
   }
 
@@ -391,12 +392,12 @@ std::int64_t WeightsMatch::count(WeightsStatus status) const {
 WeightsMismatch::WeightsMismatch(WeightsMatch match) : DataError(mismatch_text(match)), match_(std::move(match)) {}
 
 WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files, const Program& program) {
-  return WeightsMatcher(config, files, model_tensors(program), "").match();
+  return WeightsMatcher(config, files, model_tensors(program), program.layers, "").match();
 }
 
 WeightsMatch match_frozen_weights(const WeightsConfig& config, const WeightFiles& files,
                                   std::vector<SavedTensor> tensors, const std::string& network) {
-  return WeightsMatcher(config, files, std::move(tensors), network).match();
+  return WeightsMatcher(config, files, std::move(tensors), {}, network).match();
 }
 
 void require_match(const WeightsMatch& match) {
