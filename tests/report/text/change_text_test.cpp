@@ -32,4 +32,5 @@ TEST_CASE("the cut of an update tells its samples, and those of before where the
 TEST_CASE("a smaller model tells how many layers are how wide") {
   CHECK(text_of({NarrowerLayers{3, 4}}) == "3 layers 1/4 as wide");
   CHECK(text_of({Effect::fewer_repeats}) == "fewer repeats: the most that were found to fit");
+  CHECK(text_of({Effect::smaller_model}) == "a smaller model: the largest that was found to fit");
 }
