@@ -157,6 +157,24 @@ NETWORKS = {
         # 8 + 8, then 8 + 5: an update divides by its own number of samples.
         "train": {"batch_size": 8, "accumulation_steps": 2},
     },
+    "features": {
+        "data": {"shape": [9, 7, 2], "classes": 0, "target_shape": [9, 7, 3], "samples": 29,
+                 "normalize": {"mean": [0.45, 0.5], "std": [0.25, 0.3]}},
+        "layers": [("conv2d", {"out": 6, "kernel": 3, "padding": 1}), "silu", ("conv2d", {"out": 3, "kernel": 3, "padding": 1})],
+        "loss": [
+            {"type": "mse", "weight": 0.25},
+            {"type": "feature", "weight": 1.5, "network": {"layers": [
+                ("sequential", {"name": "features", "layers": [
+                    ("conv2d", {"out": 6, "kernel": 3, "padding": 1}), "batchnorm2d", "relu", ("maxpool2d", {"kernel": 2}),
+                    ("conv2d", {"out": 8, "kernel": 3, "padding": 1}), ("groupnorm", {"groups": 2}), "gelu",
+                    ("conv2d", {"out": 4, "kernel": 1})]}),
+                "flatten", ("linear", {"out": 3, "name": "head"})], "weights": {"file": "frozen.safetensors"}},
+             "layers": ["features.2", "features.4", "features.6"], "layer_weights": [1.0, 0.5, 2.0], "distance": "mse"},
+        ],
+        "optimizer": {"type": "sgd", "lr": 0.05, "momentum": 0.9},
+        # 8 + 8, then 8 + 5.
+        "train": {"batch_size": 8, "accumulation_steps": 2},
+    },
     "binary": {
         "data": {"shape": [6], "classes": 0, "samples": 27, "binary": True},
         "layers": [("linear", {"out": 12}), "relu", ("linear", {"out": 8}), "sigmoid", ("linear", {"out": 1})],

@@ -5,6 +5,7 @@
   data.safetensors     inputs (N × features, or N × H × W × C in uint8) and targets (int32 classes or float32 N × 1)
   initial.safetensors  the parameters and running statistics before the first step
   final.safetensors    the same after the last
+  frozen.safetensors   the parameters of the network that a feature loss applies, where there is one
   expected.json        loss, learning rate, gradient norm (before clipping) and samples of each step; loss, accuracy and
                        the first outputs over the whole dataset in evaluation mode after the last; `rounding`, how far
                        the same training in float64 ends from it, as the measure of a fair tolerance
@@ -62,6 +63,10 @@ def make_initial(model, generator):
 def make_data(data, generator):
     """Noise around one random pattern a class (or a smooth function), so that there is something to learn."""
     count, shape = data["samples"], data["shape"]
+    if "target_shape" in data:
+        inputs = generator.integers(0, 256, (count, *shape), dtype=np.uint8)
+        mixed = inputs.astype(np.float32) @ (generator.random((shape[-1], data["target_shape"][-1])) - 0.3)
+        return {"inputs": inputs, "targets": (mixed / 255).astype(np.float32)}
     if data["classes"]:
         targets = generator.integers(0, data["classes"], count).astype(np.int32)
         patterns = generator.random((data["classes"], *shape)) * 2 - 1
@@ -85,8 +90,31 @@ def device_inputs(network, inputs, dtype):
     return pixels.permute(0, 3, 1, 2).contiguous()
 
 
+def feature_network(network):
+    """(The loss, the network it applies); nothing where no loss does."""
+    for loss in network["loss"] if isinstance(network["loss"], list) else []:
+        if loss["type"] == "feature":
+            return loss, torch_network.build(loss["network"]["layers"], network["data"]["target_shape"])
+    return None, None
+
+
+def feature_loss(loss, frozen, outputs, targets):
+    """As it is written in PyTorch: over what the network's layers give for both images."""
+    distance = {"l1": F.l1_loss, "mse": F.mse_loss}[loss["distance"]]
+    _, of_outputs = frozen.run(outputs, ())
+    with torch.no_grad():
+        _, of_targets = frozen.run(targets, ())
+    return sum(weight * distance(of_outputs[name], of_targets[name])
+               for name, weight in zip(loss["layers"], loss["layer_weights"]))
+
+
 def loss_of(network, outputs, targets, reduction="mean"):
     loss = network["loss"]
+    if isinstance(loss, list):
+        images = targets.to(outputs.dtype).permute(0, 3, 1, 2)
+        kinds = {"mse": lambda term: F.mse_loss(outputs, images),
+                 "feature": lambda term: feature_loss(term, network["frozen"].to(outputs.dtype), outputs, images)}
+        return sum(term.get("weight", 1.0) * kinds[term["type"]](term) for term in loss)
     if loss["type"] == "mse":
         return F.mse_loss(outputs, targets.to(outputs.dtype), reduction=reduction)
     if loss["type"] == "bce_with_logits":
@@ -162,7 +190,9 @@ def train(network, initial, data, dtype):
         outputs = model(inputs)
         expected["evaluation"] = {"loss": loss_of(network, outputs, targets).item(),
                                   "first_outputs": outputs[:3].tolist()}
-        if network["loss"]["type"] == "cross_entropy":
+        if isinstance(network["loss"], list):
+            expected["evaluation"].pop("first_outputs")
+        elif network["loss"]["type"] == "cross_entropy":
             expected["evaluation"]["accuracy"] = (outputs.argmax(1) == targets).double().mean().item()
         elif network["loss"]["type"] == "bce_with_logits":
             expected["evaluation"]["accuracy"] = ((outputs > 0) == (targets > 0.5)).double().mean().item()
@@ -171,6 +201,8 @@ def train(network, initial, data, dtype):
 
 def yaml_value(value):
     """Flow style, which is what these configurations read best in."""
+    if isinstance(value, tuple):
+        return yaml_value({value[0]: value[1]})
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {yaml_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -220,6 +252,18 @@ def make(name, fresh):
                         ("data", lambda: make_data(network["data"], generator))):
         if fresh or not (folder / f"{file}.safetensors").exists():
             safetensors_file.write(folder / f"{file}.safetensors", maker())
+    loss, frozen = feature_network(network)
+    if frozen is not None:
+        file = folder / loss["network"]["weights"]["file"]
+        if fresh or not file.exists():
+            arrays = make_initial(frozen, generator)
+            for key, array in arrays.items():  # which it evaluates with
+                if "running_" in key:
+                    array[...] = (1 if key.endswith("var") else 0) + 0.3 * (generator.random(array.shape) * 2 - 1)
+            safetensors_file.write(file, arrays)
+        frozen.load_state_dict({key: torch.from_numpy(array) for key, array in safetensors_file.read(file).items()},
+                               strict=False)
+        network = {**network, "frozen": frozen.eval().requires_grad_(False)}
     initial = safetensors_file.read(folder / "initial.safetensors")
     data = safetensors_file.read(folder / "data.safetensors")
 

@@ -68,6 +68,8 @@ void check_golden_networks(Device& device) {
     const LoadedData data = golden_data(folder, experiment);
     TrainingOptions options;
     experiment.weights.file = folder + "/initial.safetensors";
+    for (LossConfig& loss : experiment.losses)
+      if (!loss.feature.weights.file.empty()) loss.feature.weights.file = folder + "/" + loss.feature.weights.file;
     Interruption interruption;
     RecordingSink events;
     REQUIRE(run_training(experiment, data, device, options, interruption, events) == RunStatus::done);
