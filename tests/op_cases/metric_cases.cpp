@@ -52,7 +52,8 @@ OpCase confusion_case(const ConfusionCase& c, const Values& logits) {
     if (targets[row] == c.ignored) continue;
     std::size_t guess = channels == 1 && z[0] > 0 ? 1 : 0;
     for (std::size_t k = 1; k < channels; ++k)
-      if (z[k] > z[guess]) guess = k;
+      if (z[k] > z[guess] || (std::isnan(z[guess]) && !std::isnan(z[k]))) guess = k;
+    if (std::isnan(z[guess])) guess = 0;
     counts[static_cast<std::size_t>(targets[row]) * classes + guess] += 1;
   }
   result.expected.changed_inputs[2] = counts;
@@ -70,6 +71,11 @@ std::vector<OpCase> confusion_matrix_cases() {
     const ConfusionCase equal{"equal logits", {DType::f32, {9, classes}}, {DType::i32, {9}}, classes};
     cases.push_back(confusion_case(equal, Values(static_cast<std::size_t>(9 * classes))));
   }
+  // A NaN is no guess, and a row of nothing else guesses the first class.
+  const ConfusionCase lost{"NaN", {DType::f32, {9, 5}}, {DType::i32, {9}}, 5};
+  Values logits = random_values(lost.logits, 1, -3, 3);
+  for (const std::size_t i : {0, 7, 9, 14, 20, 21, 22, 23, 24, 41, 42}) logits[i] = std::nan("");
+  cases.push_back(confusion_case(lost, logits));
   return cases;
 }
 
