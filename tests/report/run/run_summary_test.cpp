@@ -103,7 +103,7 @@ TEST_CASE("the table of layers says whose parameters a layer uses, and counts th
   Program program;
   program.layers.resize(2);
   program.layers[0] = {"a", "linear", {}, {}, {DType::f32, Shape{8, 4}}, 20, 256};
-  program.layers[1] = {"b", "linear", {}, {}, {DType::f32, Shape{8, 4}}, 0, 256, "a"};
+  program.layers[1] = {"b", "linear", {}, {}, {DType::f32, Shape{8, 4}}, 0, 256, false, "a"};
   program.parameters.resize(1);
   program.parameters[0].type = {DType::f32, Shape{5, 4}};
   program.parameters[0].layer = 0;
