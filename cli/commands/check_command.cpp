@@ -80,8 +80,7 @@ std::string check_text(const CheckFindings& findings, const ExperimentArguments&
   const DataDescription& data = findings.compiled.data;
   const RunSchedule& schedule = findings.compiled.schedule;
   std::string text = fmt::format("{} {}\n", arguments.config_path, paint(style, Ink::green, "is valid"));
-  text += fmt::format("  model     {}, {}\n",
-                      format_number_of(static_cast<std::int64_t>(findings.compiled.program.layers.size()), "layer"),
+  text += fmt::format("  model     {}, {}\n", format_number_of(num_model_layers(findings.compiled.program), "layer"),
                       format_number_of(num_trainable_parameters(findings.compiled.program), "parameter"));
   text += fmt::format(
       "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
@@ -114,7 +113,7 @@ std::string check_json(const CheckFindings& findings) {
   nlohmann::ordered_json json = {
       {"event", "check"},
       {"valid", true},
-      {"layers", findings.compiled.program.layers.size()},
+      {"layers", num_model_layers(findings.compiled.program)},
       {"parameters", num_trainable_parameters(findings.compiled.program)},
       {"train_samples", data.num_train},
       {"validation_samples", data.num_validation},

@@ -32,7 +32,7 @@ ExitCode summarize(const SummaryArguments& arguments) {
     return ExitCode::done;
   }
   write_text(stdout, fmt::format("{}: {}, a batch of {} samples of {}\n\n{}\n", experiment.name,
-                                 format_number_of(static_cast<std::int64_t>(compiled.program.layers.size()), "layer"),
+                                 format_number_of(num_model_layers(compiled.program), "layer"),
                                  format_count(compiled.program.micro_batches.empty()
                                                   ? 0
                                                   : compiled.program.micro_batches.front().batch_size),

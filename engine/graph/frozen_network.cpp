@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/text/nearest_word.h"
@@ -76,6 +77,8 @@ ValueId normalize(GraphBuilder& builder, const FeatureConfig& feature, ValueId i
   const std::vector<float> mean = one_each(feature.mean), deviation = one_each(feature.std);
   std::vector<float> variance(deviation.size());
   std::transform(deviation.begin(), deviation.end(), variance.begin(), [](float std) { return std * std; });
+  if (!std::all_of(variance.begin(), variance.end(), [](float value) { return std::isnormal(value); }))
+    throw located_error(feature.mean_location, "a 'std' whose square is no usable number in f32", "1e-18 to 1e18");
   builder.begin_layer(path + ".normalize", "normalize", location, images);
   Op op = batchnorm2d_inference_op(type, {.eps = 0, .affine = false});
   std::vector<ValueId> operands = {images, builder.add_constants("normalize.mean", mean),

@@ -59,17 +59,22 @@ bool GraphBuilder::is_complete() const {
 
 std::string GraphBuilder::find_path(const std::string& prefix, const std::string& name,
                                     const SourceLocation& location) const {
-  std::vector<std::string> known;
+  // A frozen network knows nothing of the model around it.
+  const std::string outermost = frozen_ == nullptr ? "" : frozen_->prefix;
+  std::vector<std::string> scopes;
   for (std::string scope = prefix;;) {
     std::string path = scope.empty() ? name : scope + "." + name;
     if (output_at_.contains(path)) return path;
-    for (const LayerOutput& output : outputs_)
-      if (scope.empty() || output.path.starts_with(scope + "."))
-        known.push_back(output.path.substr(scope.empty() ? 0 : scope.size() + 1));
-    if (scope.empty()) break;
+    scopes.push_back(scope);
+    if (scope == outermost) break;
     const std::size_t dot = scope.rfind('.');
     scope.erase(dot == std::string::npos ? 0 : dot);
   }
+  std::vector<std::string> known;
+  for (const std::string& scope : scopes)
+    for (const LayerOutput& output : outputs_)
+      if (scope.empty() || output.path.starts_with(scope + "."))
+        known.push_back(output.path.substr(scope.empty() ? 0 : scope.size() + 1));
   const std::string_view near = nearest(name, known);
   throw located_error(location, fmt::format("no layer before this one is called '{}'", name),
                       near.empty() ? "the name of a layer before it, of this list or of one around it"

@@ -23,10 +23,13 @@ def check_losses(machine, part):
     rows, late = [], False
     networks = sorted(path.parent for path in (ROOT / "tests" / "golden").glob("*/config.yaml"))
     for network in networks:
-        weights = network / "initial.safetensors"
+        weights, frozen = network / "initial.safetensors", network / "frozen.safetensors"
+        # Paths of weights are relative to where a run is started.
+        overrides = [f"loss.1.network.weights.file={frozen}"] if frozen.exists() else []
 
-        def first_losses(device, network=network, weights=weights if weights.exists() else None):
-            events = events_of(machine, network / "config.yaml", name=network.name, device=device, weights=weights)
+        def first_losses(device, network=network, weights=weights if weights.exists() else None, overrides=overrides):
+            events = events_of(machine, network / "config.yaml", *overrides, name=network.name, device=device,
+                               weights=weights)
             return losses_of(events)[:NUM_LOSSES]
 
         try:

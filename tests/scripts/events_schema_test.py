@@ -98,7 +98,7 @@ class EventsSchema(unittest.TestCase):
         self.assertFalse(VALIDATOR.is_valid({key: event[key] for key in event if key != "device"}))
 
     def test_all_that_is_printed_is_described_and_all_that_is_described_is_printed(self):
-        quick = "configs/quickstart.yaml"
+        quick, features = "configs/quickstart.yaml", REPOSITORY / "tests/golden/features/config.yaml"
         events = []
         for words, exit_code in [
             (f"run {quick} train.epochs=2 output=runs/done", 0),
@@ -112,6 +112,8 @@ class EventsSchema(unittest.TestCase):
             (f"run {quick} data.type=synthetic data.shape=[8,8,1] data.target_type=numeric data.samples=64 "
              "data.validation_samples=16 loss=l1 checkpoint.best=mae model.layers.11.linear.out=1 train.steps=2 "
              "output=runs/numbers", 0),
+            (f"run {features} loss.1.network.weights.file={features.parent}/frozen.safetensors train.steps=1 "
+             "output=runs/features", 0),
             (f"plan {quick} --verify", 0),
             (f"plan {quick} --capacity 4MiB train.batch_size=256", 4),
             (f"plan {quick} train.eval_batch_size=1000 train.batch_size=16", 0),

@@ -250,4 +250,11 @@ TEST_CASE("A loss on features that does not go with its network, model or data i
              Contains("3 values of 'mean' or 'std' for images of 2 channels"));
   CHECK_THAT(refusal({"loss.network.layers=[conv2d: {out: 3, kernel: 9, name: act}]"}),
              Contains("layer 'loss.target.act'"));
+  // The model's layers are not its own.
+  CHECK_THAT(refusal({"loss.network.layers=[conv2d: {out: 2, kernel: 1, share: model, name: act}]"}),
+             Contains("no layer before this one is called 'model'"));
+  CHECK_THAT(
+      refusal({"loss.network.layers=[conv2d: {out: 2, kernel: 1, name: own}, add: {from: [own, model], name: act}]"}),
+      Contains("no layer before this one is called 'model'"));
+  CHECK_THAT(refusal({"loss.mean=0", "loss.std=1e-25"}), Contains("a 'std' whose square is no usable number"));
 }

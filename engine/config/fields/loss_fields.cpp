@@ -188,7 +188,7 @@ const EnumRule<LossType>& loss_choices() {
                         {"feature",
                          LossType::feature,
                          "the distance between what a frozen network makes of prediction and target",
-                         {"perceptual", "PerceptualLoss", "vgg", "content", "lpips", "feature_loss"}}});
+                         {"perceptual", "PerceptualLoss", "vgg", "content", "feature_loss"}}});
   return all;
 }
 

@@ -27,6 +27,8 @@ constexpr std::array absent_features = {
                   "trainer does not do this yet"},
     AbsentFeature{" perceptual perceptual_loss feature_loss vgg_loss ",
                   "such a loss is loss: {type: feature, network: …, layers: …}"},
+    AbsentFeature{" lpips ",
+                  "trainer does not do this yet; loss: {type: feature} has one weight a layer, and none learned"},
     AbsentFeature{" style_loss gram ",
                   "trainer does not do this yet; loss: {type: feature} compares activations, not their correlations"},
     AbsentFeature{" focal focal_loss tversky lovasz gamma_focal ",

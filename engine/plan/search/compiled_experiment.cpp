@@ -1,5 +1,6 @@
 #include "engine/plan/search/compiled_experiment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/plan/allocator_options.h"
@@ -25,6 +26,10 @@ std::vector<std::string> layer_labels(const Program& program) {
   for (std::size_t i = 0; i < program.layers.size(); ++i)
     labels.push_back(program.layer_label(static_cast<LayerId>(i)));
   return labels;
+}
+
+std::int64_t num_model_layers(const Program& program) {
+  return std::count_if(program.layers.begin(), program.layers.end(), [](const Layer& each) { return !each.is_frozen; });
 }
 
 std::int64_t num_trainable_parameters(const Program& program) {

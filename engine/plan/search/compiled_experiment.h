@@ -32,6 +32,8 @@ MemoryPlan plan_memory(const CompiledExperiment& compiled, std::int64_t capacity
 /// What reports call each layer, by layer.
 std::vector<std::string> layer_labels(const Program& program);
 
+/// Layers of the model, its input and its loss, but none of a frozen network.
+std::int64_t num_model_layers(const Program& program);
 /// Number of trainable values.
 std::int64_t num_trainable_parameters(const Program& program);
 

@@ -43,7 +43,7 @@ class ParameterSearch {
     if (!parameter_.one_of.empty()) return find_choice();
     // What is not divided without a remainder is no model: the values that are lie a step apart.
     std::int64_t step = 1;
-    while (step < parameter_.value && answer(parameter_.value - step) == CutAnswer::cannot_be) step *= 2;
+    while (step <= parameter_.value / 2 && answer(parameter_.value - step) == CutAnswer::cannot_be) step *= 2;
     const std::int64_t num_steps = (parameter_.value - 1) / step;
     const auto fits_after = [&](std::int64_t count) {
       return answer(parameter_.value - count * step) == CutAnswer::fits;
@@ -59,7 +59,7 @@ class ParameterSearch {
 
   std::string override_to(std::int64_t value) const { return fmt::format("{}={}", parameter_.key, value); }
 
-  /// Nothing where the model does not take the value, or is the same with it, or gives other outputs.
+  /// Nothing where the model does not take the value, or its last width, the classes, is another one with it.
   std::optional<Experiment> with(std::int64_t value) const {
     try {
       Experiment read = read_again(experiment_, override_to(value));
@@ -101,8 +101,11 @@ std::vector<ParameterCut> parameter_cuts(const Experiment& experiment, const Try
     ParameterCut cut;
   };
   std::vector<Lowered> lowered;
+  constexpr int most_tried = 8;  // each is read and planned several times
+  int num_tried = 0;
   for (const IntegerParameter& parameter : experiment.model_parameters) {
     if (parameter.value <= 1 || experiment.computed_from.contains(parameter.key)) continue;
+    if (++num_tried > most_tried) break;
     const ParameterSearch search(experiment, parameter, try_cut);
     if (const std::optional<std::int64_t> value = search.find())
       lowered.push_back({static_cast<double>(*value) / static_cast<double>(parameter.value),
