@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "engine/config/layer_spec.h"
+
+namespace trainer {
+
+/// Pixels of one byte a channel, (height, width, channels), rows without gaps. Keeps its memory when it is reshaped, so
+/// that one which has held the largest image allocates nothing any more.
+class Image {
+ public:
+  std::int64_t height() const { return height_; }
+  std::int64_t width() const { return width_; }
+  std::int64_t channels() const { return channels_; }
+  Pair size() const { return {height_, width_}; }
+  std::int64_t row_bytes() const { return width_ * channels_; }
+  std::int64_t num_bytes() const { return height_ * row_bytes(); }
+
+  std::uint8_t* row(std::int64_t y) { return pixels_.get() + y * row_bytes(); }
+  const std::uint8_t* row(std::int64_t y) const { return pixels_.get() + y * row_bytes(); }
+  std::span<std::uint8_t> pixels() { return {pixels_.get(), static_cast<std::size_t>(num_bytes())}; }
+  std::span<const std::uint8_t> pixels() const { return {pixels_.get(), static_cast<std::size_t>(num_bytes())}; }
+
+  /// The pixels are undefined then. The caller has checked that the product is one that a machine holds.
+  void reshape(std::int64_t height, std::int64_t width, std::int64_t channels) {
+    height_ = height;
+    width_ = width;
+    channels_ = channels;
+    const auto needed = static_cast<std::size_t>(num_bytes());
+    if (needed <= capacity_) return;
+    pixels_ = std::make_unique_for_overwrite<std::uint8_t[]>(needed);
+    capacity_ = needed;
+  }
+  /// Bytes that it has allocated.
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  std::int64_t height_ = 0, width_ = 0, channels_ = 0;
+  std::size_t capacity_ = 0;
+  std::unique_ptr<std::uint8_t[]> pixels_;
+};
+
+/// A rectangle of pixels; `top` and `left` count from 0.
+struct Region {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+}  // namespace trainer

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "datasets/image/image.h"
+
+namespace trainer {
+
+enum class ImageFormat : std::uint8_t { jpeg, png, webp, bmp };
+
+/// What the first bytes of an image file tell.
+struct ImageHeader {
+  ImageFormat format = ImageFormat::jpeg;
+  Pair size{0, 0};            ///< of the upright image: EXIF's orientation is followed
+  std::int64_t channels = 0;  ///< as stored, a palette's colours: 1, 2 (grey and alpha), 3 or 4
+};
+
+struct DecodeRequest {
+  /// 1 grey, 3 RGB, 4 RGBA. Alpha is left out where it is not asked for, not blended, as PIL's convert("RGB") does;
+  /// grey of colours is ITU-R 601-2 as PIL's convert("L"). 16 bits become their upper 8.
+  std::int64_t channels = 3;
+  /// Pixels of the upright image that are wanted; height 0: all.
+  Region region;
+  /// What the region will be made smaller to, so that no more detail than that takes is decoded; 0: all of it.
+  Pair wanted_size{0, 0};
+};
+
+/// Where decoded pixels lie in the upright image: pixel (y, x) covers `reduction`² pixels from
+/// (top + y · reduction, left + x · reduction) on.
+struct DecodedPlace {
+  std::int64_t top = 0, left = 0;
+  std::int64_t reduction = 1;
+};
+
+/// Decodes JPEG (baseline, progressive, grey, CMYK), PNG (8 and 16 bit, palette, alpha), WebP and BMP, told by their
+/// contents. One thread's; keeps its memory from image to image. Every failure is a DataError that begins with `name`.
+class ImageDecoder {
+ public:
+  /// Images of more pixels are refused before anything is allocated.
+  explicit ImageDecoder(std::int64_t max_pixels);
+  ~ImageDecoder();
+  ImageDecoder(const ImageDecoder&) = delete;
+  ImageDecoder& operator=(const ImageDecoder&) = delete;
+
+  /// Of a whole file, or of its first bytes: throws where these do not reach, as where the file is no image.
+  ImageHeader read_header(std::span<const std::byte> file, const std::string& name);
+  /// Fills `image` with a region that contains the one asked for, and says where it lies.
+  DecodedPlace decode(std::span<const std::byte> file, const std::string& name, const DecodeRequest& request,
+                      Image& image);
+  /// A palette's indices, or grey values: one channel that stands for classes, without conversion. DataError for an
+  /// image of colours.
+  void decode_mask(std::span<const std::byte> file, const std::string& name, Image& mask);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trainer

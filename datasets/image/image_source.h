@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "datasets/image/image.h"
+#include "engine/shape.h"
+
+namespace trainer {
+
+/// An image, or a mask, as it is stored: the bytes of a file, or pixels.
+struct StoredImage {
+  std::span<const std::byte> bytes;  ///< until the next image is opened with the same memory
+  bool is_encoded = true;
+  Pair size{0, 0};            ///< of pixels
+  std::int64_t channels = 0;  ///< of pixels
+};
+
+/// Numbered images of any size with their targets, before transforms. Immutable once made, so that any number of
+/// threads may read it.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  ImageSource(const ImageSource&) = delete;
+  ImageSource& operator=(const ImageSource&) = delete;
+
+  virtual std::int64_t size() const = 0;
+  /// What messages call a sample: its file.
+  virtual std::string name_of(std::int64_t index) const = 0;
+  /// Reads files into `memory`, which is kept from call to call. DataError where a file cannot be read.
+  virtual StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const = 0;
+
+  /// Whether the target is a mask, which follows the image's geometry; else read_target() gives it.
+  virtual bool has_masks() const { return false; }
+  virtual std::string mask_name_of(std::int64_t index) const { return name_of(index); }
+  virtual StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const;
+  /// Of a mask: the class of each value, below 0 for those that are in no class; 256 of them.
+  virtual std::span<const std::int32_t> mask_classes() const { return {}; }
+  /// Of one sample; of masks without their size.
+  virtual const TensorType& target_type() const = 0;
+  virtual void read_target(std::int64_t index, std::byte* target) const;
+
+  /// As Dataset::content_crc32.
+  virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }
+
+ protected:
+  ImageSource() = default;
+};
+
+}  // namespace trainer

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/image/image.h"
+#include "datasets/image/image_decoder.h"
+#include "datasets/transforms/transform_step.h"
+#include "engine/config/transform_spec.h"
+
+namespace trainer {
+
+// Note [Numbers of transforms]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// What is drawn for a sample is a function of (seed, epoch, number of the sample in its data set): Philox blocks of the
+// stream `transform_stream` and the step `epoch`, from sample · 2^16 on, a word a number in the order of the chain. So
+// a sample looks the same whatever thread prepares it, after a resumed run, and on any number of devices.
+
+/// Whose numbers are drawn.
+struct SampleIdentity {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t sample = 0;
+};
+
+/// Memory of apply(), kept from sample to sample.
+class TransformScratch {
+ public:
+  Image image, mask;
+  std::vector<std::uint8_t> rows;          ///< of a resize between its two passes
+  std::vector<std::int32_t> coefficients;  ///< of a resize
+};
+
+/// A list of transforms. Immutable, so that any number of threads may use it.
+class TransformChain {
+ public:
+  explicit TransformChain(std::vector<TransformSpec> transforms) : transforms_(std::move(transforms)) {}
+
+  bool is_empty() const { return transforms_.empty(); }
+  /// Size and channels of what comes out of images of that size, absent where they have several: absent where images
+  /// that come out may then have several too.
+  std::optional<Pair> size_after(std::optional<Pair> size) const;
+  std::int64_t channels_after(std::int64_t channels) const;
+
+  /// Appends what is done to an image of that size and so many channels, each number drawn: a step that would change
+  /// nothing is left out. ConfigError, at the transform's place, for a crop that is larger than the image.
+  void draw(const SampleIdentity& identity, Pair size, std::int64_t channels, std::vector<TransformStep>& steps) const;
+
+ private:
+  std::vector<TransformSpec> transforms_;
+};
+
+/// What `steps` read of an image, and what that becomes: for a decoder, which need not decode more.
+DecodeRequest needed_of(const std::vector<TransformStep>& steps, Pair size, std::int64_t channels);
+
+/// Does the steps, on an image whose pixels lie at `place` of the image of `size` that they were drawn for. A mask is
+/// whole, has one channel, and follows the geometry alone, by nearest neighbours; what lies beyond its border, and what
+/// is erased, becomes `outside`. Null: none.
+void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, Image& image, Image* mask,
+           std::uint8_t outside, TransformScratch& scratch);
+
+}  // namespace trainer
