@@ -11,7 +11,7 @@
 #include "cuda/model/load_module.h"
 #include "engine/config/diagnostic.h"
 #include "engine/cpu/cpu_device.h"
-#include "engine/cpu/processor.h"
+#include "engine/device/processor.h"
 #include "engine/errors.h"
 #include "engine/report/text/style.h"
 #include "engine/train/training_run.h"

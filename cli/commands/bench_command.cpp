@@ -16,7 +16,7 @@
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/config/load_experiment.h"
-#include "engine/cpu/processor.h"
+#include "engine/device/processor.h"
 #include "engine/findings/known_rates.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"

@@ -21,7 +21,7 @@
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
 #include "engine/config/override_text.h"
-#include "engine/cpu/processor.h"
+#include "engine/device/processor.h"
 #include "engine/findings/known_rates.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"

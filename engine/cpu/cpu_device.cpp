@@ -14,7 +14,7 @@
 #include "engine/cpu/dnnl_call.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/packing_memory.h"
-#include "engine/cpu/processor.h"
+#include "engine/device/processor.h"
 #include "engine/device/aligned_memory.h"
 #include "engine/device/thread_limit.h"
 #include "engine/memory/host_source.h"

@@ -1,4 +1,4 @@
-#include "engine/cpu/processor.h"
+#include "engine/device/processor.h"
 
 #include <sched.h>
 

@@ -1,0 +1,157 @@
+#include "engine/config/transform_reader.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/fields/given_keys.h"
+#include "engine/config/fields/transform_fields.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/config/text/suggestion.h"
+#include "engine/config/text/utf8_text.h"
+
+namespace trainer {
+namespace {
+
+class TransformReader {
+ public:
+  explicit TransformReader(SourceSet& sources) : sources_(sources) {}
+
+  std::optional<TransformSpec> read(const Node& node, const std::string& key) {
+    if (node.is_broken) return std::nullopt;
+    const bool is_word = node.kind == NodeKind::scalar;
+    if (!is_word && (node.kind != NodeKind::map || node.entries.empty())) {
+      sources_.report(node.mark, fmt::format("'{}' is not a transform", key),
+                      "a name, such as flip, or a name with keys, such as random_crop: {size: 32, padding: 4}");
+      return std::nullopt;
+    }
+    if (!is_word && node.entries.size() > 1) {
+      sources_.report(node.entries[1].key_mark, "a transform has one key, its kind",
+                      fmt::format("'- ' before each transform, and its own keys in braces or two spaces further in"));
+      return std::nullopt;
+    }
+    const std::string& name = is_word ? node.text : node.entries.front().key;
+    const Mark& mark = is_word ? node.mark : node.entries.front().key_mark;
+    const TransformKind* const kind = find_transform_kind(name);
+    if (kind == nullptr) {
+      sources_.report(mark, fmt::format("unknown transform '{}'", shortened(name)),
+                      fmt::format("one of {}", fmt::join(transform_kind_names(), ", ")), meant_by(name));
+      return std::nullopt;
+    }
+    TransformSpec transform{kind->name, kind->initial, sources_.location(mark)};
+    const Node* const keys = is_word ? nullptr : &node.entries.front().value;
+    if (keys != nullptr && keys->kind != NodeKind::map && keys->kind != NodeKind::null) {
+      sources_.report(keys->mark, fmt::format("the keys of '{}' are missing", kind->name), kind->example);
+      return std::nullopt;
+    }
+    if (!read_keys(*kind, keys, mark, transform)) return std::nullopt;
+    return transform;
+  }
+
+ private:
+  static std::string meant_by(const std::string& name) {
+    for (const TransformKind& kind : transform_kinds())
+      if (std::find(kind.synonyms.begin(), kind.synonyms.end(), name) != kind.synonyms.end()) return kind.name;
+    return std::string(nearest(name, transform_kind_names()));
+  }
+
+  bool read_keys(const TransformKind& kind, const Node* keys, const Mark& mark, TransformSpec& transform) {
+    std::vector<std::string> given;
+    bool holds = true;
+    if (keys != nullptr) {
+      for (const MapEntry& entry : keys->entries) {
+        const auto field = std::find_if(kind.fields.begin(), kind.fields.end(),
+                                        [&](const auto& each) { return each.key == entry.key; });
+        if (field == kind.fields.end()) {
+          sources_.report(entry.key_mark, fmt::format("unknown key '{}' in '{}'", shortened(entry.key), kind.name),
+                          fmt::format("one of {}", fmt::join(kind.keys(), ", ")),
+                          suggest_key(entry.key, kind.fields, kind.keys()));
+          holds = false;
+          continue;
+        }
+        if (entry.value.kind == NodeKind::null && !entry.value.absent) continue;
+        given.push_back(entry.key);
+        const auto value = read_value(entry.value, field->rule, entry.key, sources_);
+        holds = value && is_ordered(*field, entry.value, *value) && holds;
+        if (value) field->set(transform, *value);
+      }
+    }
+    for (const auto& field : kind.fields) {
+      if (!field.is_required || std::find(given.begin(), given.end(), field.key) != given.end()) continue;
+      sources_.report(mark, fmt::format("'{}' needs '{}'", kind.name, field.key), kind.example);
+      holds = false;
+    }
+    return holds && is_whole(kind, mark, transform);
+  }
+
+  /// Lists of transforms are one number, or two of which the first is the smaller.
+  bool is_ordered(const Field<TransformSpec>& field, const Node& node, const Value& value) {
+    const auto refuse = [&](const std::string& what, const std::string& expectation) {
+      sources_.report(node.mark, fmt::format("'{}' {}", field.key, what), expectation);
+      return false;
+    };
+    if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value); integers && integers->size() > 2)
+      return refuse(fmt::format("has {} elements", integers->size()), "an integer or [height, width]");
+    const auto* numbers = std::get_if<std::vector<double>>(&value);
+    if (numbers == nullptr || numbers->size() == 1) return true;
+    if (numbers->size() > 2) return refuse(fmt::format("has {} elements", numbers->size()), "[from, to]");
+    if ((*numbers)[0] > (*numbers)[1]) return refuse("goes from the larger to the smaller number", "[from, to]");
+    return true;
+  }
+
+  bool is_whole(const TransformKind& kind, const Mark& mark, const TransformSpec& transform) {
+    if (const auto* grey = std::get_if<ToGreySpec>(&transform.spec)) {
+      if (grey->channels == 2) {
+        sources_.report(mark, fmt::format("'{}' to 2 channels", kind.name), "channels: 1 or 3");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  SourceSet& sources_;
+};
+
+}  // namespace
+
+std::vector<TransformSpec> read_transforms(const Node& node, const std::string& key, SourceSet& sources) {
+  std::vector<TransformSpec> transforms;
+  if (node.is_broken) return transforms;
+  if (node.kind != NodeKind::sequence || node.items.size() > most_transforms) {
+    const std::string what = node.kind == NodeKind::sequence
+                                 ? fmt::format("'{}' has {} elements", key, node.items.size())
+                                 : fmt::format("'{}' is not a list", key);
+    sources.report(
+        node.mark, what,
+        fmt::format("up to {} transforms, such as [random_crop: {{size: 32, padding: 4}}, flip]", most_transforms));
+    return transforms;
+  }
+  TransformReader reader(sources);
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    if (auto transform = reader.read(node.items[i], fmt::format("{}.{}", key, i)))
+      transforms.push_back(std::move(*transform));
+  }
+  return transforms;
+}
+
+Node node_of_transforms(const std::vector<TransformSpec>& transforms) {
+  Node list;
+  if (transforms.empty()) return list;
+  list.kind = NodeKind::sequence;
+  for (const TransformSpec& transform : transforms) {
+    Node keys;
+    keys.kind = NodeKind::map;
+    for (const auto& field : find_transform_kind(transform.kind)->fields) {
+      Node value = node_of(field.get(transform));
+      if (value.kind != NodeKind::null) keys.entries.push_back({field.key, {}, std::move(value)});
+    }
+    Node item;
+    item.kind = NodeKind::map;
+    item.entries.push_back({transform.kind, {}, std::move(keys)});
+    list.items.push_back(std::move(item));
+  }
+  return list;
+}
+
+}  // namespace trainer

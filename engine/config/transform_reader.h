@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config/transform_spec.h"
+#include "engine/config/yaml/source_set.h"
+
+namespace trainer {
+
+/// Transforms of one list.
+inline constexpr std::size_t most_transforms = 32;
+
+/// Reads a list of transforms by the tables in fields/transform_fields.h; `key` is what messages call the list.
+std::vector<TransformSpec> read_transforms(const Node& node, const std::string& key, SourceSet& sources);
+
+/// The list that read_transforms() reads back to the same transforms; null for none.
+Node node_of_transforms(const std::vector<TransformSpec>& transforms);
+
+}  // namespace trainer
