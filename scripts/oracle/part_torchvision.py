@@ -75,7 +75,8 @@ def compare_network(case, name):
         found = torchvision_networks.compute(network, size, state, dtype, noise)
         return {what: array for what, array in found.items() if "logits" not in what}
 
-    reference = rounding.Reference(compute, case.number, num_noisy=torchvision_networks.NUM_NOISY)
+    reference = rounding.Reference(compute, case.number, num_noisy=torchvision_networks.NUM_NOISY,
+                                   also=[rounding.OtherSides()])
     reference.compare(case.findings, measured(trained, evaluated))
     load_into_torchvision(case, network, trained, state)
 

@@ -78,6 +78,61 @@ class Noise:
                 tensor *= 1 + self.unit * self.uniform(tensor)
 
 
+class _OtherSide(torch.autograd.Function):
+    """A ReLU that takes what is within KINK_MARGIN of its kinks for what lies beyond them."""
+
+    @staticmethod
+    def forward(ctx, x, kinks):
+        margin = KINK_MARGIN * x.abs().max()
+        slope = (x > kinks[0]).to(x.dtype) if len(kinks) == 1 else ((x > kinks[0]) & (x < kinks[1])).to(x.dtype)
+        for kink in kinks:
+            slope = torch.where((x - kink).abs() < margin, 1 - slope, slope)
+        ctx.save_for_backward(slope)
+        return x.clamp(kinks[0], kinks[1] if len(kinks) > 1 else None)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0], None
+
+
+def windows_of(module, x, fill):
+    """(N, C, height, width, elements) of a max-pooling."""
+    def two(value):
+        return value if isinstance(value, (list, tuple)) else (value, value)
+    kernel, stride, padding = two(module.kernel_size), two(module.stride), two(module.padding)
+    padded = nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]), value=fill)
+    return padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1]).flatten(4)
+
+
+def _pool_by_second(module, x):
+    """A max-pooling that takes the second largest where it is within KINK_MARGIN of the largest and not equal to it."""
+    values, which = windows_of(module, x, float("-inf")).topk(2, dim=-1)
+    distances = (values[..., 0] - values[..., 1]).detach()
+    is_near = (distances > 0) & (distances < KINK_MARGIN * x.detach().abs().max())
+    places = torch.arange(x.shape[2] * x.shape[3], dtype=x.dtype).reshape(1, 1, x.shape[2], x.shape[3])
+    places = windows_of(module, places, -1.0).long().expand(*which.shape[:-1], -1).gather(-1, which)
+    chosen = torch.where(is_near, places[..., 1], places[..., 0])
+    return x.flatten(2).gather(2, chosen.flatten(2)).reshape(chosen.shape)
+
+
+class OtherSides:
+    """In the place of a Noise: no rounding, but each ReLU, ReLU6 and max-pooling whose input is so near to a kink that f32
+    may see it from the other side does. What that does to gradients, few draws of noise find."""
+
+    def attach(self, model):
+        for module in model.modules():
+            if isinstance(module, (nn.ReLU, nn.ReLU6)):
+                module.forward = lambda x, kinks=KINKS[type(module)]: _OtherSide.apply(x, kinks)
+            elif isinstance(module, nn.MaxPool2d):
+                module.forward = lambda x, module=module: _pool_by_second(module, x)
+
+    def of_input(self, x):
+        return x
+
+    def of_tensors(self, model):
+        pass
+
+
 class KinkWatch:
     """Whether an activation or a maximum was so near to a kink that f32 may see it from the other side."""
 
@@ -101,11 +156,7 @@ class KinkWatch:
             self.smallest = min(self.smallest, float(positive.min() / x.detach().abs().max().clamp_min(1e-30)))
 
     def look_at_windows(self, module, x):
-        def two(value):
-            return value if isinstance(value, (list, tuple)) else (value, value)
-        kernel, stride, padding = two(module.kernel_size), two(module.stride), two(module.padding)
-        padded = nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]), value=float("-inf"))
-        windows = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1]).flatten(4)
+        windows = windows_of(module, x, float("-inf"))
         if windows.shape[-1] > 1:
             largest = windows.topk(2, dim=-1).values
             self.look((largest[..., 0] - largest[..., 1]).nan_to_num(0, 0, 0), x)
@@ -114,21 +165,30 @@ class KinkWatch:
 class Reference:
     """The exact numbers of a computation and how far a good f32 may be from them.
 
-    `compute(dtype, noise)` gives {name: array of f64}; `noise` is None or a Noise. `unit` is half the distance of two
-    numbers around 1 in the type that is rounded to; in another than f32, PyTorch's own runs in it are `others`.
+    `compute(dtype, noise)` gives {name: array of f64}; `noise` is None, a Noise or OtherSides. `unit` is half the distance of two
+    numbers around 1 in the type that is rounded to; in another than f32, PyTorch's own runs in it are `others`. `also`: noises beside those that are drawn.
     """
 
     def __init__(self, compute, seed, unit=UNIT, others=None, factor=FACTOR, floor=FLOOR, num_noisy=NUM_NOISY,
-                 quantum=0.0):
+                 quantum=0.0, also=()):
         self.exact = compute(torch.float64, None)
-        others = [compute(torch.float32, None)] if others is None else others
-        others += [compute(torch.float64, Noise(seed * 1000 + draw, unit, quantum)) for draw in range(num_noisy)]
+        spread = dict.fromkeys(self.exact, 0.0)
+        # One after another, and none of them kept: a large network's gradients in f64 are gigabytes.
+        if others is None:
+            self._widen(spread, compute(torch.float32, None))
+        for other in others or []:
+            self._widen(spread, other)
+        for noise in [*also, *(Noise(seed * 1000 + draw, unit, quantum) for draw in range(num_noisy))]:
+            self._widen(spread, compute(torch.float64, noise))
         self.allowed = {}
         for name, value in self.exact.items():
-            spread = max(float(np.max(np.abs(other[name] - value), initial=0)) for other in others)
-            self.allowed[name] = factor * spread + floor * unit * float(np.max(np.abs(value), initial=0)) + 1e-37
+            self.allowed[name] = factor * spread[name] + floor * unit * float(np.max(np.abs(value), initial=0)) + 1e-37
             if "gradient" in name:
                 self.allowed[name] += floor * quantum
+
+    def _widen(self, spread, other):
+        for name, value in self.exact.items():
+            spread[name] = max(spread[name], float(np.max(np.abs(other[name] - value), initial=0)))
 
     def compare(self, findings, measured):
         """`measured` has a number or an array for each name, or lacks it, which is a failure."""
