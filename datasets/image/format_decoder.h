@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "datasets/image/exif_orientation.h"
+#include "datasets/image/image.h"
+#include "datasets/image/image_decoder.h"
+
+namespace trainer {
+
+/// What a file's beginning tells of an image.
+struct StoredHeader {
+  Pair size{0, 0};  ///< as stored, not turned upright
+  std::int64_t channels = 0;
+  Orientation orientation;
+};
+
+/// Decodes one format. What it throws is a DataError that does not tell the file's name, or std::bad_alloc. The bytes
+/// of a file are the caller's and stay where they are until the next open().
+class FormatDecoder {
+ public:
+  FormatDecoder() = default;
+  virtual ~FormatDecoder() = default;
+  FormatDecoder(const FormatDecoder&) = delete;
+  FormatDecoder& operator=(const FormatDecoder&) = delete;
+
+  /// Allocates nothing that a file's claims could make large.
+  virtual StoredHeader open(std::span<const std::byte> file) = 0;
+  /// Of the file that was opened, once; as ImageDecoder::decode, of the stored image. `request` names its region.
+  virtual DecodedPlace decode(const DecodeRequest& request, Image& image) = 0;
+  /// Of the file that was opened, once: all of the stored image.
+  virtual void decode_mask(Image& mask) = 0;
+  /// Bytes that it has allocated and keeps.
+  virtual std::size_t capacity() const = 0;
+};
+
+std::unique_ptr<FormatDecoder> make_jpeg_decoder();
+std::unique_ptr<FormatDecoder> make_png_decoder();
+std::unique_ptr<FormatDecoder> make_webp_decoder();
+std::unique_ptr<FormatDecoder> make_bmp_decoder();
+
+}  // namespace trainer
