@@ -14,6 +14,7 @@ inline constexpr std::uint32_t split_stream = 0xDA7A0002;
 inline constexpr std::uint32_t synthetic_prototype_stream = 0xDA7A0003;
 inline constexpr std::uint32_t synthetic_noise_stream = 0xDA7A0004;
 inline constexpr std::uint32_t synthetic_target_stream = 0xDA7A0005;
+inline constexpr std::uint32_t transform_stream = 0xDA7A0006;
 
 /// Fills `order` with a permutation of 0 … size − 1: Fisher–Yates with the 64-bit numbers of the stream's blocks.
 /// (The remainder favours small indices by less than 2^-32.)

@@ -7,6 +7,7 @@
 
 #include "datasets/image/image.h"
 #include "datasets/image/image_decoder.h"
+#include "datasets/transforms/resize.h"
 #include "datasets/transforms/transform_step.h"
 #include "engine/config/transform_spec.h"
 
@@ -25,12 +26,14 @@ struct SampleIdentity {
   std::int64_t sample = 0;
 };
 
-/// Memory of apply(), kept from sample to sample.
+/// Memory of apply(), kept from sample to sample: nothing is allocated once it, and the images, have held the largest.
 class TransformScratch {
  public:
   Image image, mask;
-  std::vector<std::uint8_t> rows;          ///< of a resize between its two passes
-  std::vector<std::int32_t> coefficients;  ///< of a resize
+  ResizeScratch resize;
+
+  /// Bytes that it has allocated.
+  std::size_t num_bytes() const { return image.capacity() + mask.capacity() + resize.num_bytes(); }
 };
 
 /// A list of transforms. Immutable, so that any number of threads may use it.
@@ -52,12 +55,16 @@ class TransformChain {
   std::vector<TransformSpec> transforms_;
 };
 
-/// What `steps` read of an image, and what that becomes: for a decoder, which need not decode more.
+/// What `steps` read of an image, and what that becomes: for a decoder, which need not decode more. Steps that begin
+/// with crops, with a resize and a crop, or with all of these, read a part.
 DecodeRequest needed_of(const std::vector<TransformStep>& steps, Pair size, std::int64_t channels);
 
-/// Does the steps, on an image whose pixels lie at `place` of the image of `size` that they were drawn for. A mask is
-/// whole, has one channel, and follows the geometry alone, by nearest neighbours; what lies beyond its border, and what
-/// is erased, becomes `outside`. Null: none.
+/// Does the steps, on an image whose pixels lie at `place` of the image of `size` that they were drawn for. What comes
+/// out depends on the pixels that needed_of() asks for alone; where they were decoded at a reduction, it is an
+/// approximation of what comes of all. A mask is whole, has one channel, and follows the geometry alone, by the nearest
+/// pixel that torchvision takes for masks. What lies beyond its border becomes `outside` where it is not mirrored or
+/// repeated as the image's is, and so does what is erased, which no longer shows what it was (torchvision leaves it).
+/// Null: none.
 void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, Image& image, Image* mask,
            std::uint8_t outside, TransformScratch& scratch);
 
