@@ -1,6 +1,7 @@
 #include "datasets/batch_reader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <system_error>
 
@@ -10,10 +11,10 @@
 namespace trainer {
 
 BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options)
-    : dataset_(dataset), sampler_(sampler), options_(options), buffers_(options.num_buffers) {
+    : dataset_(dataset), sampler_(sampler), options_(options), buffers_(options.num_buffers), position_(options.start) {
   for (const TensorType& type : dataset.input_types()) field_bytes_.push_back(type.num_bytes());
   field_bytes_.push_back(dataset.target_type().num_bytes());
-  require_internal(options.num_buffers >= 1, "a reader has a buffer to fill");
+  require_internal(options.num_buffers >= 1 && options.num_workers >= 1, "a reader has a buffer and who fills it");
   require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
   require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
   const std::int64_t batch_size = sampler.batch_size();
@@ -27,25 +28,40 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
     }
   };
   for (Buffer& buffer : buffers_) {
+    buffer.samples.reserve(static_cast<std::size_t>(batch_size));
     for (const std::int64_t num_bytes : field_bytes_) {
       buffer.memory.push_back(make_memory(batch_size * num_bytes));
       buffer.fields.push_back(buffer.memory.back()->data());
     }
   }
+  start_threads();
+}
+
+void BatchReader::start_threads() {
+  threads_.reserve(static_cast<std::size_t>(options_.num_workers));
   try {
-    thread_ = std::thread([this] { read_ahead(); });
+    for (int i = 0; i < options_.num_workers; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    throw thread_limit_error(num_running_threads(), num_running_threads() + 1);
+    const int num_started = num_running_threads();
+    stop_threads();
+    throw thread_limit_error(num_started, num_started + 1);
   }
 }
 
-BatchReader::~BatchReader() {
+BatchReader::~BatchReader() { stop_threads(); }
+
+void BatchReader::stop_threads() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  freed_.notify_one();
-  thread_.join();
+  freed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool BatchReader::is_complete(std::uint64_t batch) const {
+  const Buffer& buffer = buffer_of(batch);
+  return batch < num_opened_ && buffer.num_read == static_cast<std::int64_t>(buffer.samples.size());
 }
 
 const HostBatch* BatchReader::next() {
@@ -53,67 +69,117 @@ const HostBatch* BatchReader::next() {
   // The batch handed out before is done with only now.
   const std::uint64_t wanted = num_taken_;
   num_released_ = wanted;
-  freed_.notify_one();
-  filled_.wait(lock, [&] { return num_filled_ > wanted || ended_; });
-  if (num_filled_ > wanted) {
-    ++num_taken_;
-    return &buffers_[wanted % buffers_.size()].batch;
+  freed_.notify_all();
+  const auto is_decided = [&] { return is_complete(wanted) || (ended_ && wanted >= num_opened_); };
+  if (!is_decided()) {
+    const auto start = std::chrono::steady_clock::now();
+    filled_.wait(lock, is_decided);
+    seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  if (error_) std::rethrow_exception(error_);
-  return nullptr;
+  if (wanted >= num_opened_) {
+    if (error_) std::rethrow_exception(error_);
+    return nullptr;
+  }
+  Buffer& buffer = buffer_of(wanted);
+  if (buffer.error) std::rethrow_exception(buffer.error);
+  ++num_taken_;
+  return &buffer.batch;
 }
 
 void BatchReader::release() {
   const std::lock_guard lock(mutex_);
   num_released_ = num_taken_;
-  freed_.notify_one();
+  freed_.notify_all();
 }
 
-BatchReader::Buffer* BatchReader::wait_for_free() {
-  std::unique_lock lock(mutex_);
-  freed_.wait(lock, [this] { return stop_ || num_filled_ - num_released_ < buffers_.size(); });
-  return stop_ ? nullptr : &buffers_[num_filled_ % buffers_.size()];
+bool BatchReader::open_next_batch() {
+  if (position_.batch >= sampler_.num_batches()) {
+    // A start behind the last batch of an epoch is the start of the next one.
+    if (!options_.endless) return false;
+    position_ = {position_.epoch + 1, 0};
+  }
+  if (order_epoch_ != position_.epoch) sampler_.order_of_epoch(position_.epoch, order_);
+  order_epoch_ = position_.epoch;
+  Buffer& buffer = buffer_of(num_opened_);
+  const auto begin = order_.begin() + sampler_.begin_of_batch(position_.batch);
+  const std::int64_t num_samples = sampler_.size_of_batch(position_.batch);
+  buffer.samples.assign(begin, begin + num_samples);
+  buffer.epoch = position_.epoch;
+  buffer.num_taken = buffer.num_read = 0;
+  buffer.first_failed = -1;
+  buffer.error = nullptr;
+  buffer.batch = {buffer.fields, num_samples};
+  ++num_opened_;
+  ++position_.batch;
+  return true;
 }
 
-void BatchReader::read_ahead() {
+BatchReader::Share BatchReader::take_share(std::unique_lock<std::mutex>& lock) {
+  while (!stop_) {
+    // Only the batch opened last has samples that nobody has taken.
+    if (num_opened_ > 0) {
+      Buffer& newest = buffer_of(num_opened_ - 1);
+      const auto num_samples = static_cast<std::int64_t>(newest.samples.size());
+      if (newest.num_taken < num_samples) {
+        const std::int64_t begin = newest.num_taken;
+        newest.num_taken = options_.num_workers == 1 ? num_samples : begin + 1;
+        return {&newest, begin, newest.num_taken};
+      }
+    }
+    if (ended_) return {};
+    if (num_opened_ - num_released_ >= buffers_.size()) {
+      freed_.wait(lock);
+    } else if (!open_next_batch()) {
+      ended_ = true;
+      filled_.notify_one();
+    }
+  }
+  return {};
+}
+
+void BatchReader::read_share(SampleReader& samples, const Share& share, std::vector<std::byte*>& fields) {
   std::exception_ptr error;
+  std::int64_t position = share.begin;
   try {
-    read_batches();
+    for (; position < share.end; ++position) {
+      for (std::size_t f = 0; f < fields.size(); ++f)
+        fields[f] = share.buffer->memory[f]->data() + position * field_bytes_[f];
+      samples.read(share.buffer->epoch, share.buffer->samples[static_cast<std::size_t>(position)], fields);
+    }
   } catch (...) {
     error = std::current_exception();
   }
-  {
-    const std::lock_guard lock(mutex_);
-    error_ = error;
-    ended_ = true;
+  const std::lock_guard lock(mutex_);
+  Buffer& buffer = *share.buffer;
+  if (error && (buffer.first_failed < 0 || position < buffer.first_failed)) {
+    buffer.first_failed = position;
+    buffer.error = error;
   }
-  filled_.notify_one();
+  if (error) ended_ = true;  // batches behind this one are not handed out
+  buffer.num_read += share.end - share.begin;
+  if (buffer.num_read == static_cast<std::int64_t>(buffer.samples.size())) filled_.notify_one();
 }
 
-void BatchReader::read_batches() {
-  std::vector<std::byte*> fields(field_bytes_.size());
-  std::vector<std::uint32_t> order;
-  std::int64_t first_batch = options_.start.batch;
-  for (std::int64_t epoch = options_.start.epoch;; ++epoch) {
-    if (first_batch < sampler_.num_batches()) sampler_.order_of_epoch(epoch, order);
-    for (std::int64_t index = first_batch; index < sampler_.num_batches(); ++index) {
-      Buffer* const buffer = wait_for_free();
-      if (buffer == nullptr) return;
-      const std::int64_t num_samples = sampler_.size_of_batch(index);
-      const std::uint32_t* const indices = order.data() + sampler_.begin_of_batch(index);
-      for (std::int64_t i = 0; i < num_samples; ++i) {
-        for (std::size_t f = 0; f < fields.size(); ++f) fields[f] = buffer->memory[f]->data() + i * field_bytes_[f];
-        dataset_.read(indices[i], fields);
-      }
-      buffer->batch = {buffer->fields, num_samples};
+void BatchReader::work() {
+  try {
+    const std::unique_ptr<SampleReader> samples = dataset_.make_reader();
+    std::vector<std::byte*> fields(field_bytes_.size());
+    for (;;) {
+      Share share;
       {
-        const std::lock_guard lock(mutex_);
-        ++num_filled_;
+        std::unique_lock lock(mutex_);
+        share = take_share(lock);
       }
-      filled_.notify_one();
+      if (share.buffer == nullptr) return;
+      read_share(*samples, share, fields);
     }
-    if (!options_.endless) return;
-    first_batch = 0;
+  } catch (...) {
+    // A thread's own memory: what was taken has been read, and what nobody takes is not waited for.
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+    ended_ = true;
+    filled_.notify_one();
+    freed_.notify_all();
   }
 }
 

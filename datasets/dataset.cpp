@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 
 #include "datasets/dataset_format.h"
+#include "datasets/dataset_images.h"
 #include "datasets/dataset_list.h"
+#include "datasets/image_dataset.h"
 #include "datasets/input_file.h"
 #include "datasets/split.h"
 #include "engine/config/diagnostic.h"
+#include "engine/device/processor.h"
 
 namespace trainer {
 
@@ -44,6 +49,16 @@ void check_size(const DataConfig& config, const Shape& sample, const char* what)
     throw data_config_error(config, fmt::format("{} of {} has too many channels", what, sample.to_string()),
                             fmt::format("at most {}", most_channels));
 }
+
+/// Images that files hold encoded, of any size.
+bool holds_image_files(const DataConfig& config) { return config.type == DataType::image_folder; }
+
+bool has_transforms(const DataConfig& config) {
+  return !config.train_transforms.empty() || !config.validation_transforms.empty();
+}
+
+/// Whether images are prepared as they are read.
+bool prepares_images(const DataConfig& config) { return holds_image_files(config) || has_transforms(config); }
 
 void check_keys(const DataConfig& config, const DatasetFormat& format) {
   if (!is_categorical(config) && !format.numeric_targets)
@@ -95,11 +110,12 @@ bool declared_header(const DataConfig& config, const DatasetFormat& format, Data
   const Shape shape = config.shape.empty() ? format.fixed_shape : Shape(config.shape);
   const std::int64_t classes = config.classes == 0 ? format.fixed_classes : config.classes;
   const bool validation_is_meant = config.split > 0 || !config.validation.empty() || !config.validation_labels.empty();
-  if (shape.rank() == 0 || config.samples == 0) return false;
+  if (shape.rank() == 0 && !holds_image_files(config)) return false;  // else transforms may make one
+  if (config.samples == 0) return false;
   if (is_categorical(config) && classes == 0) return false;
   if (validation_is_meant && config.validation_samples == 0) return false;
   header.source = "the declared data";
-  header.sample = {shape.rank() == 3 ? DType::u8 : DType::f32, shape};
+  header.sample = {shape.rank() == 3 || holds_image_files(config) ? DType::u8 : DType::f32, shape};
   header.categorical = is_categorical(config);
   header.target_shape = Shape(config.target_shape);
   header.num_outputs = header.categorical ? classes : num_numbers(config);
@@ -140,19 +156,72 @@ void set_normalization(const DataConfig& config, InputDescription& input) {
 }
 
 /// Synthetic samples are made as they are asked for.
-std::int64_t bytes_in_memory(const DataConfig& config, const DataDescription& description) {
-  std::int64_t num_bytes = 0;
+std::int64_t held_bytes(const DataConfig& config, const DatasetHeader& header, const DataDescription& description) {
   if (config.type == DataType::synthetic) return 0;
-  if (__builtin_mul_overflow(description.num_held, description.sample_bytes(), &num_bytes))
+  const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
+  std::int64_t num_bytes = prepares_images(config) ? description.num_held * order_bytes : 0;
+  if (holds_image_files(config)) {
+    for (const auto& images : {header.train_images, header.validation_images})
+      if (images) num_bytes += images->facts().held_bytes;
+    return num_bytes;
+  }
+  std::int64_t of_samples = 0;
+  const std::int64_t sample_bytes = header.sample.num_bytes() + target_of(header).num_bytes();
+  if (__builtin_mul_overflow(description.num_held, sample_bytes, &of_samples))
     return std::numeric_limits<std::int64_t>::max();
-  return num_bytes;
+  return num_bytes + of_samples;
 }
 
 void check_total(const DataConfig& config, const DataDescription& description) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 50;
-  if (bytes_in_memory(config, description) <= most_bytes) return;
+  if (description.held_bytes <= most_bytes) return;
   throw data_config_error(config, fmt::format("{} samples of {} are more than any machine holds", description.num_held,
                                               description.inputs.front().type.shape.to_string()));
+}
+
+std::string size_text(const Pair& size) { return fmt::format("{}×{}", size[0], size[1]); }
+
+/// What becomes of the stored images of a part; `facts` where their sizes are known.
+TensorType prepared_type(const DataConfig& config, const TensorType& stored, const ImageFacts* facts,
+                         const std::vector<TransformSpec>& transforms, const char* part) {
+  const TransformChain chain(transforms);
+  std::optional<Pair> size;
+  if (stored.shape.rank() == 3) size = Pair{stored.shape[0], stored.shape[1]};
+  const std::int64_t channels = stored.shape.rank() == 3 ? stored.shape[2] : config.channels;
+  const std::optional<Pair> prepared = chain.size_after(size);
+  if (!prepared) {
+    const std::string sizes = facts != nullptr
+                                  ? fmt::format("from {} to {}", size_text(facts->smallest), size_text(facts->largest))
+                                  : std::string("not known without their files and data.shape");
+    throw data_config_error(
+        config, fmt::format("the sizes of images are {}, and data.transforms.{} does not end in one size", sizes, part),
+        "a transform that makes one, such as resize: {size: [224, 224]} or random_resized_crop: {size: 224}");
+  }
+  return {DType::u8, Shape{(*prepared)[0], (*prepared)[1], chain.channels_after(channels)}};
+}
+
+/// A sample as the model meets it.
+TensorType sample_type(const DataConfig& config, const DatasetHeader& header, bool has_validation) {
+  if (!prepares_images(config)) return header.sample;
+  const auto facts_of = [](const auto& images) { return images ? &images->facts() : nullptr; };
+  const ImageFacts* const train_facts = facts_of(header.train_images);
+  const TensorType train = prepared_type(config, header.sample, train_facts, config.train_transforms, "train");
+  if (!has_validation) return train;
+  const bool is_own = header.validation_images != nullptr;
+  TensorType stored = header.sample;
+  if (is_own) {
+    const std::optional<Pair> size = header.validation_images->facts().size;
+    stored.shape = size ? Shape{(*size)[0], (*size)[1], config.channels} : Shape{};
+  }
+  const TensorType validation = prepared_type(config, stored, is_own ? facts_of(header.validation_images) : train_facts,
+                                              config.validation_transforms, "validation");
+  if (validation == train) return train;
+  throw data_config_error(
+      config,
+      fmt::format("training images are {} behind data.transforms.train, validation images {} behind "
+                  "data.transforms.validation",
+                  train.shape.to_string(), validation.shape.to_string()),
+      "transforms that end in the same size and channels");
 }
 
 std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header) {
@@ -164,14 +233,19 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
                          std::int64_t num_aside) {
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();
-  input.type = header.sample;
+  input.type = sample_type(config, header, header.num_validation + num_aside > 0);
   description.target = target_of(header);
+  // A mask has the size of its image.
+  if (prepares_images(config) && description.target.shape.rank() == 2)
+    description.target.shape = Shape{input.type.shape[0], input.type.shape[1]};
   description.num_outputs = header.num_outputs;
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;
   description.num_held = header.num_train + header.num_validation;
   if (!config.shape.empty()) {
-    check_declared(header.source, "shape", Shape(config.shape).to_string(), header.sample.shape.to_string());
+    const std::string found =
+        header.sample.shape.rank() > 0 ? header.sample.shape.to_string() : "images of several sizes";
+    check_declared(header.source, "shape", Shape(config.shape).to_string(), found);
   }
   if (!config.target_shape.empty()) {
     check_declared(header.source, "target_shape", Shape(config.target_shape).to_string(),
@@ -188,18 +262,51 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   constexpr std::int64_t most_samples = std::numeric_limits<std::uint32_t>::max();
   if (description.num_train > most_samples || description.num_validation > most_samples)
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
-  check_size(config, header.sample.shape, "a sample");
+  check_size(config, input.type.shape, "a sample");
+  description.held_bytes = held_bytes(config, header, description);
   check_total(config, description);
   set_normalization(config, input);
   return description;
 }
 
-/// All samples, or so many of them, chosen by the seed.
-std::shared_ptr<const Dataset> part_of(std::shared_ptr<const Dataset> all, std::int64_t num_samples,
-                                       std::uint64_t seed) {
-  if (num_samples == all->size()) return all;
-  std::vector<std::uint32_t> chosen = split_samples(all->size(), 0, seed, num_samples).train;
-  return std::make_shared<SubsetDataset>(std::move(all), std::move(chosen));
+/// So many of some samples, chosen by the seed; all where that is their number.
+std::vector<std::uint32_t> some_of(std::vector<std::uint32_t> samples, std::int64_t count, std::uint64_t seed) {
+  if (count == static_cast<std::int64_t>(samples.size())) return samples;
+  std::vector<std::uint32_t> chosen = split_samples(static_cast<std::int64_t>(samples.size()), 0, seed, count).train;
+  for (std::uint32_t& each : chosen) each = samples[each];
+  return chosen;
+}
+
+std::vector<std::uint32_t> all_of(std::int64_t count) {
+  std::vector<std::uint32_t> samples(static_cast<std::size_t>(count));
+  std::iota(samples.begin(), samples.end(), 0U);
+  return samples;
+}
+
+/// What is read of a part: samples by their number in the whole.
+struct PartSource {
+  std::shared_ptr<const Dataset> dataset;     ///< or
+  std::shared_ptr<const ImageSource> images;  ///< of any size
+};
+
+std::shared_ptr<const Dataset> make_part(const DataConfig& config, std::uint64_t seed,
+                                         const DataDescription& description, const PartSource& source,
+                                         std::vector<std::uint32_t> chosen, bool is_training) {
+  if (prepares_images(config)) {
+    ImagePreparation preparation;
+    preparation.source = source.images ? source.images : images_of(source.dataset, config.ignored_target);
+    preparation.chosen = std::move(chosen);
+    preparation.transforms = TransformChain(is_training ? config.train_transforms : config.validation_transforms);
+    preparation.seed = seed;
+    preparation.sample = description.inputs.front().type;
+    preparation.target = description.target;
+    preparation.channels = config.channels;
+    preparation.max_pixels = config.max_pixels;
+    preparation.on_bad_sample = config.on_bad_sample;
+    return std::make_shared<ImageDataset>(std::move(preparation));
+  }
+  if (static_cast<std::int64_t>(chosen.size()) == source.dataset->size()) return source.dataset;
+  return std::make_shared<SubsetDataset>(source.dataset, std::move(chosen));
 }
 
 /// A file may be replaced between a look at it and its loading.
@@ -216,7 +323,7 @@ void check_unchanged(const DatasetHeader& header, const DatasetContents& content
 
 DatasetContents load_contents(const DatasetFormat& format, const DataConfig& config, std::uint64_t seed,
                               const DataDescription& description) {
-  const HostOutOfMemory no_memory("the dataset", bytes_in_memory(config, description), /*depends_on_batches=*/false);
+  const HostOutOfMemory no_memory("the dataset", description.held_bytes, /*depends_on_batches=*/false);
   try {
     return format.load(config, seed);
   } catch (const std::bad_alloc&) {
@@ -263,6 +370,26 @@ std::string how_to_fetch(const DataConfig& config) {
   return fmt::format("; scripts/get_data.sh {} '{}' fetches it", name, target);
 }
 
+namespace {
+
+class DirectReader final : public SampleReader {
+ public:
+  explicit DirectReader(const Dataset& dataset) : dataset_(dataset) {}
+  void read(std::int64_t /*epoch*/, std::int64_t index, std::span<std::byte* const> fields) override {
+    dataset_.read(index, fields);
+  }
+  void read_classes(std::int64_t /*epoch*/, std::int64_t index, std::int32_t* classes) override {
+    dataset_.read_classes(index, classes);
+  }
+
+ private:
+  const Dataset& dataset_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleReader> Dataset::make_reader() const { return std::make_unique<DirectReader>(*this); }
+
 std::int32_t Dataset::class_of(std::int64_t index) const {
   require_internal(target_type_ == TensorType{DType::i32, Shape{}}, "a sample has one class");
   std::int32_t label = 0;
@@ -297,26 +424,41 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   LoadedData data;
   data.description = describe(config, format, header, num_aside);
 
-  DatasetContents contents = load_contents(format, config, seed, data.description);
-  check_unchanged(header, contents);
+  DatasetContents contents;
+  if (format.load != nullptr) {
+    contents = load_contents(format, config, seed, data.description);
+    check_unchanged(header, contents);
+  } else {
+    contents.preprocessing = header.preprocessing;
+  }
+  data.remarks = header.remarks;
   data.preprocessing = std::move(contents.preprocessing);
   const InputDescription& input = data.description.inputs.front();
   if (!input.mean.empty()) {
     data.preprocessing.mean.assign(input.mean.begin(), input.mean.end());
     data.preprocessing.std.assign(input.std.begin(), input.std.end());
   }
-  const std::int64_t num_train = data.description.num_train;
-  if (num_aside == 0) {
-    data.train = part_of(std::move(contents.train), num_train, seed);
-    if (contents.validation)
-      data.validation = part_of(std::move(contents.validation), data.description.num_validation, seed);
-    return data;
+  const std::int64_t num_train = data.description.num_train, num_validation = data.description.num_validation;
+  const PartSource train{contents.train, header.train_images};
+  const PartSource own_validation{contents.validation, header.validation_images};
+  Split split;
+  if (num_aside > 0)
+    split = split_samples(header.num_train, num_aside, seed, num_train);
+  else
+    split.train = some_of(all_of(header.num_train), num_train, seed);
+  if (header.num_validation > 0) split.validation = all_of(header.num_validation);
+  data.train = make_part(config, seed, data.description, train, std::move(split.train), /*is_training=*/true);
+  if (num_validation > 0) {
+    data.validation = make_part(config, seed, data.description, header.num_validation > 0 ? own_validation : train,
+                                some_of(std::move(split.validation), num_validation, seed), /*is_training=*/false);
   }
-  Split split = split_samples(header.num_train, num_aside, seed, num_train);
-  data.train = std::make_shared<SubsetDataset>(contents.train, std::move(split.train));
-  data.validation = part_of(std::make_shared<SubsetDataset>(contents.train, std::move(split.validation)),
-                            data.description.num_validation, seed);
   return data;
+}
+
+int num_workers(const DataConfig& config) {
+  if (config.workers > 0) return static_cast<int>(config.workers);
+  constexpr int most = 16;
+  return prepares_images(config) ? std::clamp(usable_threads() - 1, 1, most) : 1;
 }
 
 }  // namespace trainer

@@ -17,6 +17,24 @@
 
 namespace trainer {
 
+/// One thread's way into a dataset, with the memory that reading takes.
+class SampleReader {
+ public:
+  virtual ~SampleReader() = default;
+  SampleReader(const SampleReader&) = delete;
+  SampleReader& operator=(const SampleReader&) = delete;
+
+  /// Writes each field of a sample, as many bytes as its type has, to where `fields` says, which is aligned for the
+  /// type. 0 ≤ index < the dataset's size(); `epoch` counts from 0 and decides what is drawn for the sample. Allocates
+  /// nothing once it has met the largest samples. DataError where a sample cannot be read.
+  virtual void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) = 0;
+  /// The target alone, as read() gives it: target_type().num_elements() classes; categorical datasets only.
+  virtual void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) = 0;
+
+ protected:
+  SampleReader() = default;
+};
+
 /// Numbered samples, each a list of fields: Note [Fields of a batch] in engine/graph/data_description.h. Immutable once
 /// made, so any number of threads may read it.
 class Dataset {
@@ -31,11 +49,15 @@ class Dataset {
   const TensorType& target_type() const { return target_type_; }
   bool categorical() const { return target_type_.dtype == DType::i32; }
 
-  /// Writes each field of a sample, as many bytes as its type has, to where `fields` says, which is aligned for the
-  /// type. 0 ≤ index < size(); allocates nothing.
+  /// As SampleReader::read, of an epoch in which nothing is drawn anew: the first.
   virtual void read(std::int64_t index, std::span<std::byte* const> fields) const = 0;
-  /// The target alone, target_type().num_elements() classes; categorical datasets only.
+  /// For one thread; the dataset outlives it. By default one that calls read(), whatever the epoch.
+  virtual std::unique_ptr<SampleReader> make_reader() const;
+  /// The target alone, target_type().num_elements() classes; categorical datasets only. Of a sample that cannot be
+  /// read, too, where its target is known without it.
   virtual void read_classes(std::int64_t index, std::int32_t* classes) const = 0;
+  /// Why samples were skipped that could not be read: `data.on_bad_sample: skip`.
+  virtual std::vector<std::string> skipped_samples() const { return {}; }
   /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,
   /// whatever part of them this is; nothing where they are computed from the configuration.
   virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }
@@ -56,6 +78,7 @@ struct LoadedData {
   std::shared_ptr<const Dataset> validation;  ///< null: no evaluation
   DataDescription description;                ///< equals describe_data() of the same configuration
   Preprocessing preprocessing;                ///< what the samples went through
+  std::vector<std::string> remarks;           ///< sentences about the files, such as which were left out
 };
 
 /// What the configuration's data will look like, from declared keys, file headers and file sizes. A csv whose keys do
@@ -80,6 +103,10 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t seed);
 
 /// Reads the data into host memory (synthetic samples are computed when they are read).
 LoadedData load_data(const DataConfig& config, std::uint64_t seed);
+
+/// Threads that read the data: `data.workers`, or one where samples lie in memory as they are, else one for each usable
+/// thread but one.
+int num_workers(const DataConfig& config);
 
 /// Files the configuration needs that do not exist, as it names them; for `check`.
 std::vector<std::string> missing_data_files(const DataConfig& config);

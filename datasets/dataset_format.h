@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "datasets/image/image_source.h"
 
 namespace trainer {
 
@@ -15,12 +16,16 @@ inline bool is_categorical(const DataConfig& config) { return config.target_type
 /// What a format can tell without loading the samples.
 struct DatasetHeader {
   std::string source;  ///< what messages name: a file, or the format itself
-  TensorType sample;
+  TensorType sample;   ///< as stored; of images of several sizes a shape of rank 0
   bool categorical = true;
   std::int64_t num_outputs = 0;     ///< as in DataDescription
   std::int64_t num_train = 0;       ///< before a split
   std::int64_t num_validation = 0;  ///< of validation data of its own; 0: none
   Shape target_shape = {};          ///< of one sample's classes; of numbers, where they are no list of num_outputs
+  /// Of formats whose images have any size: what DatasetFormat::load gives of others.
+  std::shared_ptr<const ImageSource> train_images = nullptr, validation_images = nullptr;
+  Preprocessing preprocessing = {};       ///< likewise
+  std::vector<std::string> remarks = {};  ///< sentences about the files, which a run begins with
 };
 
 /// Classes, one where no shape is told, or numbers.
@@ -53,7 +58,7 @@ struct DatasetFormat {
   /// Files without which the data cannot be loaded.
   std::vector<std::string> (*required_files)(const DataConfig&) = nullptr;
   DatasetHeader (*inspect)(const DataConfig&) = nullptr;
-  DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;
+  DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;  ///< null: Header::train_images are all
 };
 
 /// DatasetFormat::required_files of what needs none.

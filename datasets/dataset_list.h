@@ -6,4 +6,5 @@
   X(idx)                    \
   X(cifar10)                \
   X(csv)                    \
-  X(synthetic)
+  X(synthetic)              \
+  X(image_folder)

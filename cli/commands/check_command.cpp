@@ -68,9 +68,17 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   const FrozenWeights frozen(experiment, compiled.program);
   frozen.require_matches();
   // Reads every sample: a file can be damaged behind its header.
-  check_data(experiment, load_data(experiment.data, experiment.seed));
+  const LoadedData loaded = load_data(experiment.data, experiment.seed);
+  check_data(experiment, loaded);
+  read_every_sample(loaded, num_workers(experiment.data));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
+  warnings.insert(warnings.end(), loaded.remarks.begin(), loaded.remarks.end());
+  for (const auto& dataset : {loaded.train, loaded.validation})
+    if (dataset) {
+      const std::vector<std::string> skipped = dataset->skipped_samples();
+      warnings.insert(warnings.end(), skipped.begin(), skipped.end());
+    }
   return {std::move(compiled), capacity,           std::move(plan),  device->kind(),
           device->name(),      std::move(weights), frozen.matches(), std::move(warnings)};
 }

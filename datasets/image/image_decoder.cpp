@@ -94,6 +94,12 @@ auto naming_file(const std::string& name, Body&& body) {
 
 }  // namespace
 
+bool looks_like_image(std::span<const std::byte> file) {
+  const auto begins = [file](const ImageSignature& signature) { return signature.begins(file); };
+  return std::any_of(read_signatures.begin(), read_signatures.end(), begins) ||
+         std::any_of(other_signatures.begin(), other_signatures.end(), begins);
+}
+
 struct ImageDecoder::State {
   struct Opened {
     ImageFormat format;

@@ -12,6 +12,9 @@ namespace trainer {
 
 enum class ImageFormat : std::uint8_t { jpeg, png, webp, bmp };
 
+/// Whether a file whose first 16 bytes these are is an image, of the formats that are decoded or of another.
+bool looks_like_image(std::span<const std::byte> file);
+
 /// What the first bytes of an image file tell.
 struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;

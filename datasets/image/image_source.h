@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,18 @@ struct StoredImage {
   std::int64_t channels = 0;  ///< of pixels
 };
 
+inline constexpr std::int32_t no_mask_class = std::numeric_limits<std::int32_t>::min();
+
+/// What is known of a source's images from their headers.
+struct ImageFacts {
+  std::optional<Pair> size;            ///< that all have
+  Pair smallest{0, 0}, largest{0, 0};  ///< by height, then width
+  std::int64_t most_pixels = 0;        ///< of one
+  std::int64_t most_file_bytes = 0;    ///< of one, an image or a mask
+  std::int64_t held_bytes = 0;         ///< of host memory, by the source
+  std::int64_t channels = 0;           ///< of stored pixels; 0: as many as files are decoded to
+};
+
 /// Numbered images of any size with their targets, before transforms. Immutable once made, so that any number of
 /// threads may read it.
 class ImageSource {
@@ -29,6 +42,7 @@ class ImageSource {
   ImageSource& operator=(const ImageSource&) = delete;
 
   virtual std::int64_t size() const = 0;
+  virtual const ImageFacts& facts() const = 0;
   /// What messages call a sample: its file.
   virtual std::string name_of(std::int64_t index) const = 0;
   /// Reads files into `memory`, which is kept from call to call. DataError where a file cannot be read.
@@ -38,7 +52,7 @@ class ImageSource {
   virtual bool has_masks() const { return false; }
   virtual std::string mask_name_of(std::int64_t index) const { return name_of(index); }
   virtual StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const;
-  /// Of a mask: the class of each value, below 0 for those that are in no class; 256 of them.
+  /// Of a mask: the class of each value, 256 of them; no_mask_class where a value is in none.
   virtual std::span<const std::int32_t> mask_classes() const { return {}; }
   /// Of one sample; of masks without their size.
   virtual const TensorType& target_type() const = 0;

@@ -8,6 +8,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/fields/transform_fields.h"
 #include "engine/config/text/absent_feature.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/utf8_text.h"
@@ -97,6 +98,8 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "{hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
     case ValueKind::losses:
       return "[cross_entropy, {type: dice, weight: 0.5}]";
+    case ValueKind::transforms:
+      return "[random_crop: {size: 32, padding: 4}, flip]";
   }
   return "";
 }
@@ -143,6 +146,22 @@ std::string explain_layer_list() {
   return text + fmt::format("\n  '{}' tells the keys of a layer.\n", trainer_command("config explain conv2d"));
 }
 
+std::string explain_transform(const TransformKind& kind) {
+  std::string text = fmt::format("{}, a transform\n  {}.\n\n  example: - {}\n", kind.name, kind.help, kind.example);
+  const TransformSpec initial{kind.name, kind.initial};
+  for (const auto& field : kind.fields) {
+    text += fmt::format("  {:<20} {}; {}\n", field.key, type_name(field.rule), default_text(field, initial));
+    text += fmt::format("  {:<20} {}\n", "", field.help);
+  }
+  return text;
+}
+
+std::string explain_transform_list() {
+  std::string text = "\n  A transform is a name (`flip`) or a name with keys (`random_crop: {size: 32}`):\n\n";
+  for (const TransformKind& kind : transform_kinds()) text += fmt::format("    {:<20} {}\n", kind.name, kind.help);
+  return text + fmt::format("\n  '{}' tells the keys of a transform.\n", trainer_command("config explain random_crop"));
+}
+
 std::string explain_section(const Section& section) {
   std::string text = section.key.empty() ? "" : fmt::format("{}\n  {}.\n\n", section.key, section.help);
   const std::vector<std::string> names = keys_of_section(section.key);
@@ -166,6 +185,7 @@ std::vector<std::string> all_keys() {
     keys.push_back(kind.name);
     for (const std::string& key : kind.keys()) keys.push_back(fmt::format("{}.{}", kind.name, key));
   }
+  for (const TransformKind& kind : transform_kinds()) keys.push_back(kind.name);
   return keys;
 }
 
@@ -291,10 +311,12 @@ std::string explain_key(std::string_view key) {
     const std::string value = example_value(field->rule, default_text(*field, Experiment{}));
     std::string text = explain(*field, field->key, Experiment{}, nested_example(key, value));
     if (field->layers) text += explain_layer_list();
+    if (field->rule.kind == ValueKind::transforms) text += explain_transform_list();
     return text;
   }
   if (const Section* section = find_section(key)) return explain_section(*section);
   if (const LayerKind* kind = find_layer_kind(key)) return explain_layer(*kind);
+  if (const TransformKind* kind = find_transform_kind(key)) return explain_transform(*kind);
   if (std::string value = explain_value(key); !value.empty()) return value;
   if (const std::string whole = key_ending_in(key); !whole.empty() && whole != key) return explain_key(whole);
   const std::size_t dot = key.find('.');
@@ -347,6 +369,16 @@ std::string config_reference_markdown() {
     LayerSpec initial;
     initial.spec = kind.initial;
     for (const auto& field : kind.fields) text += table_row(field, initial);
+    text += "\n";
+  }
+  text +=
+      "### Transforms\n\nA transform of `data.transforms` is a name (`flip`) or a name with keys (`random_crop: {size: "
+      "32}`). They are torchvision's (`torchvision.transforms.v2`), with its defaults, and are done in their "
+      "order.\n\n";
+  for (const TransformKind& kind : transform_kinds()) {
+    text += fmt::format("#### `{}`\n\n{}. Example: `{}`\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
+                        kind.name, kind.help, kind.example);
+    for (const auto& field : kind.fields) text += table_row(field, TransformSpec{kind.name, kind.initial});
     text += "\n";
   }
   while (text.ends_with("\n\n")) text.pop_back();

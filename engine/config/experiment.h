@@ -11,6 +11,7 @@
 #include "engine/config/batch_size.h"
 #include "engine/config/layer_spec.h"
 #include "engine/config/text_pair.h"
+#include "engine/config/transform_spec.h"
 
 namespace trainer {
 
@@ -67,16 +68,27 @@ struct MemoryConfig {
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };
 
-enum class DataType : std::uint8_t { digits, idx, cifar10, csv, synthetic };
+enum class DataType : std::uint8_t { digits, idx, cifar10, csv, synthetic, image_folder };
+inline constexpr std::int64_t most_workers = 256;
+enum class OnBadSample : std::uint8_t { error, skip };
 enum class TaskTarget : std::uint8_t { categorical, numeric };
 struct DataConfig {
   DataType type = DataType::digits;
-  std::string root;               ///< folder of idx and cifar10
-  std::string train, validation;  ///< csv: files; idx: image files where their names are not the usual ones
+  std::string root;               ///< folder of idx, cifar10 and image_folder
+  std::string train, validation;  ///< csv: files; idx: image files where their names are not the usual ones;
+                                  ///< image_folder: folders of class folders, likewise
   std::string train_labels, validation_labels;  ///< idx: label files, likewise
   double split = 0.0;  ///< share of the training samples set aside, instead of validation files found beside them
   bool shuffle = true;
   bool drop_last = false;
+  // Images
+  std::vector<TransformSpec> train_transforms, validation_transforms;  ///< data.transforms
+  std::int64_t workers = 0;  ///< threads that read samples; 0: as num_workers() in datasets/ says
+  // image_folder
+  std::int64_t channels = 3;              ///< that images are decoded to: 1, 3 or 4
+  std::vector<std::string> class_names;   ///< in the order of their numbers; empty: sorted
+  std::int64_t max_pixels = 178'956'970;  ///< images of more are refused; PIL's limit
+  OnBadSample on_bad_sample = OnBadSample::error;
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
   // csv
   std::string target;  ///< column name or 0-based index; the last column where empty

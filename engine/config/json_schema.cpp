@@ -9,8 +9,10 @@
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/fields/loss_fields.h"
+#include "engine/config/fields/transform_fields.h"
 #include "engine/config/loss_terms.h"
 #include "engine/config/text/json_output.h"
+#include "engine/config/transform_reader.h"
 
 namespace trainer {
 namespace {
@@ -80,8 +82,11 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {numeric(rule, "integer"), list_of(numeric(rule, "integer"), 2)};
     case ValueKind::sides:
       return {numeric(rule, "integer"), list_of(numeric(rule, "integer"), 2), list_of(numeric(rule, "integer"), 4)};
-    case ValueKind::integers:
-      return {list_of(numeric(rule, "integer"), rule.num_elements)};
+    case ValueKind::integers: {
+      std::vector<Json> forms{list_of(numeric(rule, "integer"), rule.num_elements)};
+      if (rule.allows_single) forms.insert(forms.begin(), numeric(rule, "integer"));
+      return forms;
+    }
     case ValueKind::numbers: {
       std::vector<Json> forms{list_of(numeric(rule, "number"), rule.num_elements)};
       if (rule.allows_single) forms.insert(forms.begin(), numeric(rule, "number"));
@@ -111,13 +116,17 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/block"}}}}};
     case ValueKind::losses:
       return {{{"$ref", "#/$defs/losses"}}};
+    case ValueKind::transforms:
+      return {{{"$ref", "#/$defs/transforms"}}};
   }
   return {};
 }
 
 Json schema_of(const Rule& rule, const std::string& help) {
   std::vector<Json> forms = forms_of(rule);
-  if (rule.kind != ValueKind::text && rule.kind != ValueKind::layers && rule.kind != ValueKind::losses) {
+  const bool is_list_of_maps =
+      rule.kind == ValueKind::layers || rule.kind == ValueKind::losses || rule.kind == ValueKind::transforms;
+  if (rule.kind != ValueKind::text && !is_list_of_maps) {
     forms.push_back({{"$ref", "#/$defs/reference"}});
     forms.push_back({{"type", "null"}});
   }
@@ -251,15 +260,40 @@ Json loss_schema() {
   return {{"anyOf", forms}};
 }
 
-Json layer_schema(const LayerKind& kind) {
-  LayerSpec initial;
-  initial.spec = kind.initial;
+/// The keys of a kind whose initial state is `initial`, and which of them are required.
+template <class Owner>
+std::pair<Json, Json> keys_schema(const std::vector<Field<Owner>>& fields, const Owner& initial) {
   Json properties = Json::object();
   Json required = Json::array();
-  for (const auto& field : kind.fields) {
+  for (const auto& field : fields) {
     properties[field.key] = schema_of(field, initial);
     if (field.is_required) required.push_back(field.key);
   }
+  return {std::move(properties), std::move(required)};
+}
+
+/// A name with keys; the keys of a kind that needs none may be missing.
+Json kind_schema(const std::string& name, const std::string& help, bool needs_keys, Json properties, Json required) {
+  Json keys{{"type", needs_keys ? Json("object") : Json{"object", "null"}},
+            {"properties", std::move(properties)},
+            {"additionalProperties", false}};
+  if (!required.empty()) keys["required"] = std::move(required);
+  return {{"description", help},
+          {"type", "object"},
+          {"properties", {{name, keys}}},
+          {"required", {name}},
+          {"additionalProperties", false}};
+}
+
+Json transform_schema(const TransformKind& kind) {
+  auto [properties, required] = keys_schema(kind.fields, TransformSpec{kind.name, kind.initial});
+  return kind_schema(kind.name, kind.help, kind.has_required_key(), std::move(properties), std::move(required));
+}
+
+Json layer_schema(const LayerKind& kind) {
+  LayerSpec initial;
+  initial.spec = kind.initial;
+  auto [properties, required] = keys_schema(kind.fields, initial);
   properties["name"] = {{"description", "What the layer is called, unlike its neighbours"},
                         {"type", "string"},
                         {"pattern", "^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$"}};
@@ -279,15 +313,19 @@ Json layer_schema(const LayerKind& kind) {
     properties["as"]["description"] = as_help;
   }
   if (kind.takes_several()) required.push_back("from");
-  Json keys{{"type", kind.has_required_key() ? Json("object") : Json{"object", "null"}},
-            {"properties", properties},
-            {"additionalProperties", false}};
-  if (!required.empty()) keys["required"] = required;
-  return {{"description", kind.help},
-          {"type", "object"},
-          {"properties", {{kind.name, keys}}},
-          {"required", {kind.name}},
-          {"additionalProperties", false}};
+  return kind_schema(kind.name, kind.help, kind.has_required_key(), std::move(properties), std::move(required));
+}
+
+/// A transform by name, or by name with keys.
+Json transform_forms() {
+  Json words = Json::array();
+  Json forms = Json::array();
+  for (const TransformKind& kind : transform_kinds()) {
+    if (!kind.has_required_key()) words.push_back(kind.name);
+    forms.push_back(transform_schema(kind));
+  }
+  forms.insert(forms.begin(), Json{{"enum", words}});
+  return {{"anyOf", forms}};
 }
 
 }  // namespace
@@ -309,7 +347,9 @@ std::string config_json_schema() {
       {"layer", {{"anyOf", layer_forms}}},
       {"losses",
        {{"type", "array"}, {"items", {{"$ref", "#/$defs/loss"}}}, {"minItems", 1}, {"maxItems", most_loss_terms}}},
-      {"loss", loss_schema()}};
+      {"loss", loss_schema()},
+      {"transforms", {{"type", "array"}, {"items", {{"$ref", "#/$defs/transform"}}}, {"maxItems", most_transforms}}},
+      {"transform", transform_forms()}};
   for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
   add_block_definitions(definitions);
   schema["$defs"] = definitions;

@@ -32,15 +32,13 @@ Node resolved_tree(const Experiment& experiment) {
   for (const ExperimentField& field : experiment_fields()) {
     const bool is_of_one_loss = section_of(field.key) == "loss" && !field.node;
     if ((has_terms && is_of_one_loss) || !applies(field, experiment)) continue;
-    if (field.node) {
-      if (Node list = field.node(experiment); list.kind != NodeKind::null)
-        find_or_add(root, section_of(field.key)) = std::move(list);
-      continue;
-    }
-    Node value = field.layers ? node_of_layers(field.const_layers(experiment)) : node_of(field.get(experiment));
+    Node value = field.layers ? node_of_layers(field.const_layers(experiment))
+                 : field.node ? field.node(experiment)
+                              : node_of(field.get(experiment));
     if (value.kind == NodeKind::null) continue;
     Node* node = &root;
-    std::string_view rest = field.key;
+    // Terms are shown as what they are short for.
+    std::string_view rest = last_of(field.key) == "terms" ? section_of(field.key) : std::string_view(field.key);
     for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
       node = &find_or_add(*node, rest.substr(0, dot));
       rest.remove_prefix(dot + 1);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -18,7 +17,7 @@ namespace trainer {
 enum class Resampling : std::uint8_t { nearest, bilinear, bicubic };
 enum class FlipDirection : std::uint8_t { horizontal, vertical };
 
-using Range = std::array<double, 2>;  ///< from the first to the second
+using Range = std::vector<double>;  ///< two numbers: from the first to the second
 
 struct ResizeSpec {
   std::vector<std::int64_t> size;  ///< one: of the shorter side, which keeps the aspect; two: height and width

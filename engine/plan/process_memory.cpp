@@ -52,11 +52,6 @@ std::int64_t ProcessMemory::beside_allocator() const {
                          [](std::int64_t sum, const NamedBytes& part) { return sum + part.num_bytes; });
 }
 
-std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data) {
-  if (config.type == DataType::synthetic) return 0;
-  return data.num_held * data.sample_bytes();
-}
-
 std::int64_t largest_saved_piece(const Program& program) {
   std::int64_t largest = 0;
   const auto raise = [&](FileOrder order, const TensorType& kept) {
@@ -84,7 +79,7 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
     outside_bytes = memory.beside_allocator();
     add("kernels (estimated)", kernel_bytes);
   }
-  add("dataset", dataset_bytes(experiment.data, data));
+  add("dataset", data.held_bytes);
   memory.peak_while_reading = outside_bytes + reading_bytes(experiment.data, data);
   add("staged batches", staged_bytes(experiment, data, device));
   add("offloaded activations", offload_bytes(program));
@@ -102,7 +97,7 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
   return kernel_bytes + staged_bytes(counted, data, device) + most_piece_bytes +
-         (dataset_is_loaded ? 0 : dataset_bytes(experiment.data, data));
+         (dataset_is_loaded ? 0 : data.held_bytes);
 }
 
 }  // namespace trainer

@@ -52,9 +52,6 @@ inline int num_staged_batches(const DeviceModel& device) { return device.copies_
 /// Bytes of the largest piece (Note [Pieces] in engine/graph/tensor_pieces.h) in which a program's tensors are saved.
 std::int64_t largest_saved_piece(const Program& program);
 
-/// What a loaded dataset holds.
-std::int64_t dataset_bytes(const DataConfig& config, const DataDescription& data);
-
 /// The host memory to leave for a process where the device's memory is the host's: of the parts that it does not hold
 /// already those that are known without its program, so not packed operands and offloaded activations, and pieces of
 /// their usual size. `dataset_is_loaded`: the dataset is held already. For an experiment with `batch_size: auto`, as it

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "datasets/batch_reader.h"
 #include "engine/config/diagnostic.h"
 
 namespace trainer {
@@ -41,6 +42,18 @@ void check_weights(const LossConfig& loss, const LoadedData& data) {
 }
 
 }  // namespace
+
+void read_every_sample(const LoadedData& data, int num_workers) {
+  constexpr std::int64_t batch_size = 16;
+  for (const auto& dataset : {data.train, data.validation}) {
+    if (!dataset) continue;
+    BatchReaderOptions options;
+    options.endless = false;
+    options.num_workers = num_workers;
+    BatchReader reader(*dataset, Sampler({.num_samples = dataset->size(), .batch_size = batch_size}), options);
+    while (reader.next() != nullptr) continue;
+  }
+}
 
 void check_data(const Experiment& experiment, const LoadedData& data) {
   if (!data.train->categorical()) return;

@@ -152,10 +152,11 @@ double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const Lo
     sampler_.order_of_epoch(step.epoch, order_);
     order_epoch_ = step.epoch;
   }
+  if (!target_reader_) target_reader_ = data_.train->make_reader();
   const std::int64_t begin = sampler_.begin_of_batch(step.first_batch);
   double sum = 0;
   for (std::int64_t i = begin; i < begin + step.num_samples; ++i) {
-    data_.train->read_classes(order_[static_cast<std::size_t>(i)], classes_.data());
+    target_reader_->read_classes(step.epoch, order_[static_cast<std::size_t>(i)], classes_.data());
     for (const std::int32_t target : classes_) {
       if (target == loss.ignore_index) continue;
       sum += loss.class_weights.empty()

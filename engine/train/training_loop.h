@@ -108,7 +108,8 @@ class TrainingLoop {
   EventSink& events_;
 
   Sampler sampler_;
-  std::vector<std::int32_t> classes_;  ///< of one sample
+  std::vector<std::int32_t> classes_;            ///< of one sample
+  std::unique_ptr<SampleReader> target_reader_;  ///< of training targets, once a loss asks for them
   bool warned_of_weightless_ = false;
   /// Class weights and ignored targets need the targets of a whole step before its first micro-batch: the order of
   /// `order_epoch_`.

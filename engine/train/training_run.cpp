@@ -72,6 +72,7 @@ class TrainingRun {
     }
     for (std::string& warning : run_warnings(compiled_->experiment, compiled_->schedule))
       warnings_.push_back(std::move(warning));
+    warnings_.insert(warnings_.end(), data.remarks.begin(), data.remarks.end());
     if (const bool evaluates = compiled_->schedule.evaluates_initially();
         progress_.state.step == 0 && !(start.checkpoint && evaluates))
       progress_.state.evaluated = !evaluates;
@@ -312,6 +313,7 @@ class TrainingRun {
       throw;
     }
     tell_notes();
+    tell_skipped_samples();
     if (const std::int64_t step = executor.first_placed_step(); step >= 0 && !places_are_told_)
       warn(
           fmt::format("at step {} segments of the caching allocator no longer held what a step allocates, and from "
@@ -371,6 +373,19 @@ class TrainingRun {
   void tell_notes() {
     const std::size_t num_told = std::exchange(end_.device_notes, device_.notes()).size();
     for (std::size_t i = num_told; i < end_.device_notes.size(); ++i) warn(end_.device_notes[i]);
+  }
+
+  /// In the end, what no reading of the data has given.
+  void tell_skipped_samples() {
+    std::vector<std::string> reasons = data_.train->skipped_samples();
+    if (data_.validation) {
+      for (std::string& reason : data_.validation->skipped_samples()) reasons.push_back(std::move(reason));
+    }
+    if (reasons.empty()) return;
+    directory_.write_skipped_samples(reasons);
+    warn(fmt::format("{} could not be read, and others stood in for {}; see {}",
+                     reasons.size() == 1 ? "1 sample" : fmt::format("{} samples", reasons.size()),
+                     reasons.size() == 1 ? "it" : "them", directory_.skipped_samples_path()));
   }
 
   void warn(const std::string& message) {

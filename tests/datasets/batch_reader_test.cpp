@@ -1,5 +1,6 @@
 #include "datasets/batch_reader.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -152,6 +153,108 @@ TEST_CASE("An error in the thread surfaces after the batches before it") {
   CHECK_THROWS_WITH(reader.next(), "sample is damaged");
 }
 
+namespace {
+
+/// Sample i's class is i, and what is drawn for it the epoch; it takes as long as its number says, or fails.
+class UnevenDataset final : public Dataset {
+ public:
+  UnevenDataset(std::int64_t size, std::vector<std::int64_t> failing = {})
+      : Dataset({{DType::u8, Shape{1, 1, 1}}}, {DType::i32, Shape{}}), size_(size), failing_(std::move(failing)) {}
+  std::int64_t size() const override { return size_; }
+  void read_classes(std::int64_t index, std::int32_t* classes) const override {
+    *classes = static_cast<std::int32_t>(index);
+  }
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override {
+    Reader(*this).read(0, index, fields);
+  }
+  std::unique_ptr<SampleReader> make_reader() const override { return std::make_unique<Reader>(*this); }
+
+ private:
+  class Reader final : public SampleReader {
+   public:
+    explicit Reader(const UnevenDataset& dataset) : dataset_(dataset) {}
+    void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) override {
+      std::this_thread::sleep_for(std::chrono::microseconds(index % 7 * 30));
+      if (std::find(dataset_.failing_.begin(), dataset_.failing_.end(), index) != dataset_.failing_.end())
+        throw DataError("sample " + std::to_string(index));
+      fields[0][0] = static_cast<std::byte>(epoch);
+      const auto label = static_cast<std::int32_t>(index);
+      std::memcpy(fields[1], &label, sizeof(label));
+    }
+    void read_classes(std::int64_t /*epoch*/, std::int64_t index, std::int32_t* classes) override {
+      dataset_.read_classes(index, classes);
+    }
+
+   private:
+    const UnevenDataset& dataset_;
+  };
+
+  std::int64_t size_;
+  std::vector<std::int64_t> failing_;
+};
+
+BatchReaderOptions with_workers(int num_workers, std::size_t num_buffers = 3) {
+  BatchReaderOptions options;
+  options.num_workers = num_workers;
+  options.num_buffers = num_buffers;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("Any number of workers reads the same batches in the same order, each sample in its epoch") {
+  const UnevenDataset dataset(23);
+  const Sampler sampler({23, 5, true, false, 4});
+  for (const int num_workers : {2, 3, 8}) {
+    for (const std::size_t num_buffers : {1, 2, 5}) {
+      BatchReader one(dataset, sampler, {});
+      BatchReader several(dataset, sampler, with_workers(num_workers, num_buffers));
+      for (int batch = 0; batch < 12; ++batch) {
+        const HostBatch* a = one.next();
+        const HostBatch* b = several.next();
+        REQUIRE(classes_of(*a) == classes_of(*b));
+        for (std::int64_t i = 0; i < b->num_samples; ++i) REQUIRE(std::to_integer<int>(b->fields[0][i]) == batch / 5);
+        if (batch % 3 == 0) several.release();
+      }
+    }
+  }
+}
+
+TEST_CASE("Of several workers' failures the first in the order of samples is told, after the batches before it") {
+  const UnevenDataset dataset(40, {13, 11, 19, 30});
+  for (int round = 0; round < 20; ++round) {
+    BatchReader reader(dataset, Sampler({40, 5, false, false, 0}), with_workers(4));
+    CHECK(classes_of(*reader.next()) == std::vector<int>{0, 1, 2, 3, 4});
+    CHECK(classes_of(*reader.next()) == std::vector<int>{5, 6, 7, 8, 9});
+    CHECK_THROWS_WITH(reader.next(), "sample 11");
+    CHECK_THROWS_WITH(reader.next(), "sample 11");
+  }
+}
+
+TEST_CASE("Several workers end a single pass once") {
+  const UnevenDataset dataset(11);
+  BatchReaderOptions options = with_workers(4, 2);
+  options.endless = false;
+  BatchReader reader(dataset, Sampler({11, 4, false, false, 0}), options);
+  std::vector<int> seen;
+  while (const HostBatch* batch = reader.next())
+    for (const int label : classes_of(*batch)) seen.push_back(label);
+  CHECK(seen == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  CHECK(reader.next() == nullptr);
+}
+
+TEST_CASE("A reader with several workers can be destroyed at any moment") {
+  const UnevenDataset dataset(100, {50});
+  for (int round = 0; round < 60; ++round) {
+    BatchReader reader(dataset, Sampler({100, 7, true, false, 1}), with_workers(1 + round % 5, 1 + round % 3));
+    try {
+      for (int i = 0; i < round % 7; ++i) reader.next();
+    } catch (const DataError&) {
+    }
+    if (round % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(37 * (round % 11)));
+  }
+}
+
 TEST_CASE("A reader can be destroyed at any moment") {
   const CountingDataset fast(1000);
   const CountingDataset slow(1000, -1, std::chrono::microseconds(50));
@@ -172,6 +275,12 @@ TEST_CASE("A steady reader takes nothing from the heap") {
   const std::int64_t before = num_allocations;
   for (int i = 0; i < 1000; ++i) reader.next();
   CHECK(num_allocations == before);
+
+  BatchReader several(dataset, Sampler({100, 8, true, false, 1}), with_workers(3));
+  for (int i = 0; i < 30; ++i) several.next();
+  const std::int64_t before_several = num_allocations;
+  for (int i = 0; i < 500; ++i) several.next();
+  CHECK(num_allocations == before_several);
 }
 #endif
 

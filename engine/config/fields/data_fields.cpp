@@ -1,11 +1,49 @@
 #include "engine/config/fields/field_groups.h"
+#include "engine/config/fields/node_field.h"
+#include "engine/config/transform_reader.h"
 
 namespace trainer {
+namespace {
+
+ExperimentField transforms_field(std::vector<TransformSpec> DataConfig::*list, const std::string& key,
+                                 const std::string& help) {
+  return node_field<Experiment>(
+      key, transform_list(), help, [list](Experiment& experiment) { (experiment.data.*list).clear(); },
+      [list, key](Experiment& experiment, const Node& node, SourceSet& sources) {
+        experiment.data.*list = read_transforms(node, key, sources);
+      },
+      [list](const Experiment& experiment) { return node_of_transforms(experiment.data.*list); });
+}
+
+ExperimentField workers_field() {
+  ExperimentField result;
+  result.key = "data.workers";
+  result.rule = integer_or("auto", 1);
+  result.rule.maximum = most_workers;
+  result.help =
+      "Threads that read and transform samples ahead; numbers do not depend on it. `auto`: one where samples lie in "
+      "memory as they are, else one for each core but one";
+  result.set = [](Experiment& experiment, const Value& value) {
+    const auto* workers = std::get_if<std::int64_t>(&value);
+    experiment.data.workers = workers == nullptr ? 0 : *workers;
+  };
+  result.get = [](const Experiment& experiment) {
+    const std::int64_t workers = experiment.data.workers;
+    return workers == 0 ? Value(std::string("auto")) : Value(workers);
+  };
+  return std::move(result).also_called({"num_workers", "dataloader_num_workers"});
+}
+
+/// Images of any size, which files hold encoded.
+const std::vector<std::string> image_files{"image_folder"};
+
+}  // namespace
 
 void add_data_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto data = &Experiment::data;
-  const std::vector<std::string> images{"digits", "idx", "cifar10", "synthetic"};
+  const std::vector<std::string> images{"digits", "idx", "cifar10", "synthetic", "image_folder"};
+  const std::vector<std::string> stored_images{"digits", "idx", "cifar10", "image_folder"};
   fields.add(
       changes_numbers,
       of(data, &DataConfig::type, "data.type",
@@ -16,19 +54,25 @@ void add_data_fields(Fields& fields) {
                             {"mnist", "fashion-mnist", "fashion_mnist"}},
                            {"cifar10", DataType::cifar10, "the binary version of CIFAR-10", {"cifar", "cifar-10"}},
                            {"csv", DataType::csv, "a table of numbers with one target column"},
-                           {"synthetic", DataType::synthetic, "random samples of a given shape"}}),
+                           {"synthetic", DataType::synthetic, "random samples of a given shape"},
+                           {"image_folder",
+                            DataType::image_folder,
+                            "a folder of images for each class: JPEG, PNG, WebP, BMP",
+                            {"folder", "images", "imagefolder", "ImageFolder", "image_directory"}}}),
          "The format of the data")
           .also_called({"kind", "dataset", "format"}));
   fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                           .only({"idx", "cifar10"})
+                           .only({"idx", "cifar10", "image_folder"})
                            .also_called({"path", "dir", "folder"}));
   fields.add(harmless, of(data, &DataConfig::train, "data.train", text(),
-                          "The training file; for idx the images, where their name is not the usual one")
-                           .only({"csv", "idx"})
+                          "The training file; for idx the images, for image_folder the folder of class folders, where "
+                          "their name is not the usual one")
+                           .only({"csv", "idx", "image_folder"})
                            .also_called({"file", "train_file"}));
-  fields.add(harmless, of(data, &DataConfig::validation, "data.validation", text(), "The validation file, likewise")
-                           .only({"csv", "idx"})
-                           .also_called({"val", "valid", "test"}));
+  fields.add(harmless,
+             of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
+                 .only({"csv", "idx", "image_folder"})
+                 .also_called({"val", "valid", "test"}));
   fields.add(
       harmless,
       of(data, &DataConfig::train_labels, "data.train_labels", text(), "The labels of `data.train`").only({"idx"}));
@@ -51,6 +95,33 @@ void add_data_fields(Fields& fields) {
                                  "Divides each channel after that")
                                   .only(images)
                                   .defaults_to("not divided"));
+  fields.add(changes_numbers, transforms_field(&DataConfig::train_transforms, "data.transforms.train",
+                                               "What is done to each training image, drawn anew each epoch")
+                                  .only_with("data.type", stored_images)
+                                  .also_called({"augment", "augmentation", "augmentations", "data_augmentation"}));
+  fields.add(changes_numbers, transforms_field(&DataConfig::validation_transforms, "data.transforms.validation",
+                                               "What is done to each validation image")
+                                  .only_with("data.type", stored_images)
+                                  .also_called({"val", "valid", "test", "eval"}));
+  fields.add(changes_numbers, of(data, &DataConfig::channels, "data.channels", integer(1, 4),
+                                 "What images are decoded to: 1 grey, 3 RGB, 4 RGBA")
+                                  .only(image_files));
+  fields.add(changes_numbers, of(data, &DataConfig::class_names, "data.class_names", tensor_names(),
+                                 "The class folders in the order of their numbers; others are left out")
+                                  .only(image_files)
+                                  .defaults_to("all, sorted")
+                                  .also_called({"class_order", "labels"}));
+  fields.add(harmless, of(data, &DataConfig::max_pixels, "data.max_pixels", integer(1),
+                          "Images of more pixels are refused before they are decoded")
+                           .only(image_files));
+  fields.add(changes_numbers,
+             of(data, &DataConfig::on_bad_sample, "data.on_bad_sample",
+                choice<OnBadSample>(
+                    {{"error", OnBadSample::error, "the run ends and names the file"},
+                     {"skip", OnBadSample::skip, "the next sample takes its place; the run lists what was skipped"}}),
+                "What a file that cannot be read means")
+                 .only(image_files));
+  fields.add(harmless, workers_field().only(stored_images));
   fields.add(changes_numbers, of(data, &DataConfig::target, "data.target", text(),
                                  "The column to predict: its name, or its number from 0")
                                   .only({"csv"})

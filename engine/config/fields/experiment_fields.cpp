@@ -52,6 +52,7 @@ const std::vector<Section>& sections() {
       {"memory", "The memory that a run may hold", false, false},
       {"data", "What to learn from; `data: digits` is short for `data: {type: digits}`", true, false},
       {"data.normalize", "(pixel / 255 − mean) / std, on the device; one value serves all channels", false, false},
+      {"data.transforms", "What is done to images before the model sees them, on the host", false, false},
       {"model", "What to train", false, false},
       {"loss", "What to minimize; `loss: mse` is short for `loss: {type: mse}`", true, true},
       {"loss.network", "The frozen network of `loss: feature`, said as a model is", false, false},

@@ -1,15 +1,12 @@
 #include "engine/config/fields/loss_fields.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/field_groups.h"
+#include "engine/config/fields/node_field.h"
 #include "engine/config/loss_reader.h"
-#include "engine/config/yaml/node_text.h"
-#include "engine/config/yaml/yaml_tree.h"
-#include "engine/errors.h"
 
 namespace trainer {
 namespace {
@@ -140,26 +137,12 @@ void read_terms(Experiment& experiment, const Node& node, SourceSet& sources) {
 }
 
 ExperimentField terms_field() {
-  ExperimentField result;
-  result.key = "loss.terms";
-  result.rule = loss_list();
-  result.help = "The terms of a sum, each with a `weight`; `loss: [...]` is short for `loss: {terms: [...]}`";
+  ExperimentField result = node_field<Experiment>(
+      "loss.terms", loss_list(),
+      "The terms of a sum, each with a `weight`; `loss: [...]` is short for `loss: {terms: [...]}`",
+      [](Experiment& experiment) { experiment.losses = {LossConfig{}}; }, read_terms,
+      [](const Experiment& experiment) { return node_of_losses(experiment.losses); });
   result.default_text = "one loss";
-  result.read = read_terms;
-  result.node = [](const Experiment& experiment) { return node_of_losses(experiment.losses); };
-  result.get = [](const Experiment& experiment) {
-    const Node node = node_of_losses(experiment.losses);
-    return node.kind == NodeKind::null ? Value() : Value(json_text(node, -1));
-  };
-  result.set = [](Experiment& experiment, const Value& value) {
-    const auto* text = std::get_if<std::string>(&value);
-    experiment.losses = {LossConfig{}};
-    if (text == nullptr) return;
-    SourceSet sources;
-    const std::optional<Node> node = parse_yaml(sources, sources.add_argument(*text), *text);
-    require_internal(node.has_value(), "terms of a loss are read back");
-    read_terms(experiment, *node, sources);
-  };
   return result;
 }
 

@@ -117,6 +117,11 @@ Rule integers(std::int64_t minimum) {
   rule.kind = ValueKind::integers;
   return rule;
 }
+Rule integer_or_integers(std::int64_t minimum) {
+  Rule rule = integers(minimum);
+  rule.allows_single = true;
+  return rule;
+}
 Rule numbers(Rule element, std::size_t num_elements) {
   element.kind = ValueKind::numbers;
   element.num_elements = num_elements;
@@ -138,6 +143,7 @@ Rule layer_list() { return rule_of(ValueKind::layers); }
 Rule named_values() { return rule_of(ValueKind::named_values); }
 Rule named_blocks() { return rule_of(ValueKind::blocks); }
 Rule loss_list() { return rule_of(ValueKind::losses); }
+Rule transform_list() { return rule_of(ValueKind::transforms); }
 
 std::string expectation_of(const Rule& rule) {
   Rule said = rule;
@@ -170,7 +176,7 @@ std::string whole_expectation_of(const Rule& rule) {
     case ValueKind::sides:
       return fmt::format("an integer, [height, width] or [top, bottom, left, right], each{}", range_text(rule));
     case ValueKind::integers:
-      return fmt::format("a list of integers, each{}", range_text(rule));
+      return fmt::format("{}a list of integers, each{}", rule.allows_single ? "an integer or " : "", range_text(rule));
     case ValueKind::numbers: {
       const std::string how_many = rule.num_elements == 0 ? "numbers" : fmt::format("{} numbers", rule.num_elements);
       const std::string range = range_text(rule).empty() ? "" : ", each" + range_text(rule);
@@ -196,6 +202,8 @@ std::string whole_expectation_of(const Rule& rule) {
       return "blocks by name, such as {hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
     case ValueKind::losses:
       return "a list of losses with weights, such as [cross_entropy, {type: dice, weight: 0.5}]";
+    case ValueKind::transforms:
+      return "a list of transforms, such as [random_crop: {size: 32, padding: 4}, flip]";
   }
   return "";
 }
@@ -223,7 +231,7 @@ std::string type_name(const Rule& rule) {
     case ValueKind::sides:
       return "integer, [h, w] or [t, b, l, r]";
     case ValueKind::integers:
-      return "list of integers";
+      return rule.allows_single ? "integer or list of integers" : "list of integers";
     case ValueKind::numbers:
       return rule.allows_single ? "number or list of numbers" : "list of numbers";
     case ValueKind::patterns:
@@ -246,6 +254,8 @@ std::string type_name(const Rule& rule) {
       return "blocks by name";
     case ValueKind::losses:
       return "list of losses";
+    case ValueKind::transforms:
+      return "list of transforms";
   }
   return "";
 }

@@ -21,7 +21,7 @@ enum class ValueKind : std::uint8_t {
   interval,  ///< Interval
   pair,      ///< Pair, also written as one integer
   sides,     ///< Sides, also written as one integer or a Pair
-  integers,  ///< vector of int64
+  integers,  ///< vector of int64, with Rule::allows_single also written as one integer
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
   patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
   names,     ///< vector of string: tensors by name, `*` for anything
@@ -31,6 +31,7 @@ enum class ValueKind : std::uint8_t {
   named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
   blocks,        ///< a map of blocks; likewise
   losses,        ///< a list of losses; not a Value
+  transforms,    ///< a list of transforms; not a Value
 };
 
 struct Choice {
@@ -116,6 +117,7 @@ Rule interval();
 Rule pair(std::int64_t minimum);
 Rule sides(std::int64_t minimum);
 Rule integers(std::int64_t minimum);
+Rule integer_or_integers(std::int64_t minimum);
 Rule numbers(Rule element, std::size_t num_elements = 0);
 Rule number_or_numbers(Rule element);
 /// Layers by path or kind, or the word alone.
@@ -126,6 +128,7 @@ Rule layer_list();
 Rule named_values();
 Rule named_blocks();
 Rule loss_list();
+Rule transform_list();
 template <class Enum>
 EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
   return {ValueKind::choice, std::move(choices)};

@@ -363,6 +363,10 @@ class ValueReader {
       return std::nullopt;
     }
     if (!rule_.allows_single) return wrong(node, "is not a list");
+    if (rule_.kind == ValueKind::integers) {
+      if (const auto only = integer_of(node)) return Value(std::vector<std::int64_t>{*only});
+      return std::nullopt;
+    }
     if (const auto number = read_number_node(node)) return Value(std::vector<double>{*number});
     return std::nullopt;
   }

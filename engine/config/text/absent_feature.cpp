@@ -12,8 +12,7 @@ struct AbsentFeature {
 };
 
 constexpr std::array absent_features = {
-    AbsentFeature{" num_workers workers dataloader_num_workers pin_memory prefetch_factor persistent_workers ",
-                  "batches are read ahead without being asked for"},
+    AbsentFeature{" pin_memory prefetch_factor persistent_workers ", "batches are read ahead without being asked for"},
     AbsentFeature{" pretrained from_pretrained weights_url ",
                   "no model comes with weights; weights.file names a safetensors file to start from"},
     AbsentFeature{" ddp fsdp deepspeed strategy parallel distributed world_size devices gpus num_gpus ids device_ids "
@@ -22,9 +21,7 @@ constexpr std::array absent_features = {
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
     AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
                   "a run writes its events to events.jsonl in its folder, and with --json to stdout"},
-    AbsentFeature{" ema ema_decay swa mixup cutmix augment augmentation transforms "
-                  "data_augmentation ",
-                  "trainer does not do this yet"},
+    AbsentFeature{" ema ema_decay swa mixup cutmix ", "trainer does not do this yet"},
     AbsentFeature{" perceptual perceptual_loss feature_loss vgg_loss ",
                   "such a loss is loss: {type: feature, network: …, layers: …}"},
     AbsentFeature{" lpips ",

@@ -20,6 +20,7 @@ constexpr std::int64_t most_passed_over = 64;
 /// How many samples are held beside those that are taken changes no plan.
 bool are_equal(DataDescription a, const DataDescription& b) {
   a.num_held = b.num_held;
+  a.held_bytes = b.held_bytes;
   return a == b;
 }
 

@@ -89,6 +89,7 @@ void RunDirectory::check_files() const {
   };
   check_is_own(events, R"({"event":")", "the run's events");
   check_is_own(out_of_memory_path(), out_of_memory_words, "the report of an out-of-memory");
+  check_is_own(skipped_samples_path(), skipped_samples_words, "the list of skipped samples");
   if (exists(config) && !exists(events) && checkpoint_steps().empty()) {
     throw DataError(
         fmt::format("{} is not of a run: there are neither events nor checkpoints beside it; move it away, or write "
@@ -189,6 +190,12 @@ void RunDirectory::write_out_of_memory(const std::string& report) const {
 void RunDirectory::remove_out_of_memory() const {
   std::error_code ignored;
   if (may_be_own(out_of_memory_path(), out_of_memory_words)) fs::remove(out_of_memory_path(), ignored);
+}
+
+void RunDirectory::write_skipped_samples(const std::vector<std::string>& reasons) const {
+  std::string text = fmt::format("{}: {}\n", skipped_samples_words, reasons.size());
+  for (const std::string& reason : reasons) text += reason + "\n";
+  if (may_be_own(skipped_samples_path(), skipped_samples_words)) write_file_durably(skipped_samples_path(), text);
 }
 
 void RunDirectory::write_config(const std::string& yaml) const {

@@ -16,7 +16,11 @@ inline constexpr const char* failed_events_file = "events.failed.jsonl";
 inline constexpr const char* out_of_memory_file = "out_of_memory.txt";
 /// Its first words, by which it is told from somebody else's file.
 inline constexpr const char* out_of_memory_words = "Out of memory";
-inline constexpr std::array own_run_files = {config_file, events_file, failed_events_file, out_of_memory_file};
+/// Samples that could not be read and were skipped, a line each, and the words that it begins with.
+inline constexpr const char* skipped_samples_file = "skipped_samples.txt";
+inline constexpr const char* skipped_samples_words = "Skipped samples";
+inline constexpr std::array own_run_files = {config_file, events_file, failed_events_file, out_of_memory_file,
+                                             skipped_samples_file};
 
 /// The names in a checkpoints/ that runs made: of checkpoints, and the links.
 std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints);
@@ -58,6 +62,9 @@ class RunDirectory {
   void write_out_of_memory(const std::string& report) const;
   /// Removes the report of an earlier run.
   void remove_out_of_memory() const;
+  std::string skipped_samples_path() const { return path_ + "/" + skipped_samples_file; }
+  /// Why each sample that was skipped could not be read. Throws DataError.
+  void write_skipped_samples(const std::vector<std::string>& reasons) const;
 
  private:
   std::string path_;

@@ -1,0 +1,75 @@
+#include "datasets/dataset_images.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+namespace trainer {
+namespace {
+
+class DatasetImages final : public ImageSource {
+ public:
+  DatasetImages(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target) : dataset_(std::move(dataset)) {
+    const Shape& shape = dataset_->input_types().front().shape;
+    facts_.size = facts_.smallest = facts_.largest = Pair{shape[0], shape[1]};
+    facts_.most_pixels = shape[0] * shape[1];
+    facts_.channels = shape[2];
+    for (std::int32_t value = 0; value < ignored_value; ++value) classes_[static_cast<std::size_t>(value)] = value;
+    classes_[ignored_value] = ignored_target;
+  }
+
+  std::int64_t size() const override { return dataset_->size(); }
+  const ImageFacts& facts() const override { return facts_; }
+  std::string name_of(std::int64_t index) const override { return fmt::format("sample {}", index); }
+
+  StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const override {
+    const TensorType& image = dataset_->input_types().front();
+    const auto pixel_bytes = static_cast<std::size_t>(image.num_bytes());
+    const std::size_t target_begin = (pixel_bytes + 63) / 64 * 64;
+    memory.resize(target_begin + static_cast<std::size_t>(dataset_->target_type().num_bytes()));
+    const std::array<std::byte*, 2> fields = {memory.data(), memory.data() + target_begin};
+    dataset_->read(index, fields);
+    return {std::span(memory).first(pixel_bytes), false, *facts_.size, facts_.channels};
+  }
+
+  bool has_masks() const override { return dataset_->target_type().shape.rank() == 2; }
+  StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const override {
+    const Shape& shape = dataset_->target_type().shape;
+    const auto count = static_cast<std::size_t>(shape.num_elements());
+    memory.resize(count * (sizeof(std::int32_t) + 1));
+    std::byte* const classes = memory.data();
+    dataset_->read_classes(index, reinterpret_cast<std::int32_t*>(classes));
+    std::byte* const values = memory.data() + count * sizeof(std::int32_t);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::int32_t target = 0;
+      std::memcpy(&target, classes + i * sizeof(target), sizeof(target));
+      if (target < 0 || (target >= ignored_value && target != classes_[ignored_value]))
+        throw DataError(fmt::format("{}: class {}, but masks that are transformed have classes below {}",
+                                    name_of(index), target, ignored_value));
+      values[i] = static_cast<std::byte>(target >= ignored_value ? ignored_value : target);
+    }
+    return {std::span(memory).last(count), false, Pair{shape[0], shape[1]}, 1};
+  }
+  std::span<const std::int32_t> mask_classes() const override { return classes_; }
+  const TensorType& target_type() const override { return dataset_->target_type(); }
+  void read_target(std::int64_t index, std::byte* target) const override {
+    dataset_->read_classes(index, reinterpret_cast<std::int32_t*>(target));
+  }
+  std::optional<std::uint32_t> content_crc32() const override { return dataset_->content_crc32(); }
+
+ private:
+  static constexpr std::int32_t ignored_value = 255;
+
+  std::shared_ptr<const Dataset> dataset_;
+  ImageFacts facts_;
+  std::array<std::int32_t, 256> classes_{};
+};
+
+}  // namespace
+
+std::shared_ptr<const ImageSource> images_of(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target) {
+  return std::make_shared<DatasetImages>(std::move(dataset), ignored_target);
+}
+
+}  // namespace trainer

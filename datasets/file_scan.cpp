@@ -1,0 +1,98 @@
+#include "datasets/file_scan.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "engine/device/processor.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+/// Encoded images and masks are smaller.
+constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int number) : number_(number) {}
+  ~FileDescriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+std::uint64_t read_file(const std::string& path, std::vector<std::byte>& memory, std::uint64_t most_bytes) {
+  // A pipe is not waited for.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.number() < 0) throw DataError(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  struct stat facts {};
+  if (fstat(file.number(), &facts) != 0)
+    throw DataError(fmt::format("cannot read the size of '{}': {}", path, std::strerror(errno)));
+  if (!S_ISREG(facts.st_mode)) throw DataError(fmt::format("'{}' is not a file", path));
+  const auto size = static_cast<std::uint64_t>(facts.st_size);
+  if (size > largest_file)
+    throw DataError(fmt::format("'{}' has {} bytes; an image file has at most {}", path, size, largest_file));
+  memory.resize(static_cast<std::size_t>(std::min(size, most_bytes)));
+  std::size_t filled = 0;
+  while (filled < memory.size()) {
+    const ssize_t got = ::read(file.number(), memory.data() + filled, memory.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw DataError(fmt::format("cannot read '{}' at offset {}: {}", path, filled, std::strerror(errno)));
+    if (got == 0) throw DataError(fmt::format("'{}' ends at offset {}, expected {} bytes", path, filled, size));
+    filled += static_cast<std::size_t>(got);
+  }
+  return size;
+}
+
+void scan_in_parallel(std::int64_t count, const std::function<void(std::int64_t, std::vector<std::byte>&)>& look) {
+  constexpr std::int64_t most_threads = 16, least_for_a_thread = 64;
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  std::int64_t first_failed = count;
+  std::exception_ptr error;
+  const auto work = [&] {
+    std::vector<std::byte> memory;
+    // What comes before a failure is looked at all the same: it may hold the one that is told.
+    for (std::int64_t i = next++; i < count; i = next++) {
+      try {
+        look(i, memory);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < first_failed) error = std::current_exception();
+        first_failed = std::min(first_failed, i);
+        return;
+      }
+    }
+  };
+  const std::int64_t num_threads =
+      std::clamp<std::int64_t>(count / least_for_a_thread, 1, std::min<std::int64_t>(usable_threads(), most_threads));
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(num_threads - 1));
+  try {
+    for (std::int64_t i = 1; i < num_threads; ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // fewer do the same
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace trainer

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// Calls `look` for 0 … count − 1, from several threads; each thread's calls get memory of its own, which is kept from
+/// call to call. Rethrows what the call of the least number threw, whatever the others did.
+void scan_in_parallel(std::int64_t count, const std::function<void(std::int64_t, std::vector<std::byte>&)>& look);
+
+/// Reads a whole file, or its first `most_bytes`, into `memory`, which keeps its capacity. Returns the size of the
+/// file. DataError where it cannot be read, or is no regular file.
+std::uint64_t read_file(const std::string& path, std::vector<std::byte>& memory, std::uint64_t most_bytes = UINT64_MAX);
+
+}  // namespace trainer

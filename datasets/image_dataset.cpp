@@ -1,0 +1,161 @@
+#include "datasets/image_dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "datasets/image/image_decoder.h"
+
+namespace trainer {
+
+void SkippedSamples::add(std::int64_t sample, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::lower_bound(samples_.begin(), samples_.end(), sample,
+                                   [](const auto& each, std::int64_t number) { return each.first < number; });
+  if (at == samples_.end() || at->first != sample) samples_.emplace(at, sample, why);
+}
+
+std::vector<std::string> SkippedSamples::told() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> told;
+  for (const auto& [sample, why] : samples_) told.push_back(why);
+  return told;
+}
+
+/// One thread's decoder and pixels.
+class ImageDataset::Reader final : public SampleReader {
+ public:
+  explicit Reader(const ImageDataset& dataset)
+      : dataset_(dataset), preparation_(dataset.preparation_), decoder_(preparation_.max_pixels) {}
+
+  void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) override {
+    if (preparation_.on_bad_sample == OnBadSample::error) {
+      read_sample(epoch, sample_of(index), fields);
+      return;
+    }
+    const std::int64_t size = dataset_.size();
+    for (std::int64_t tried = 0; tried < size; ++tried) {
+      const std::int64_t sample = sample_of((index + tried) % size);
+      try {
+        read_sample(epoch, sample, fields);
+        return;
+      } catch (const DataError& error) {
+        dataset_.skipped_.add(sample, error.what());
+      }
+    }
+    throw DataError(
+        fmt::format("none of {} samples can be read; the first: {}", size, dataset_.skipped_.told().front()));
+  }
+
+  /// Where a sample is skipped, or a mask follows its image, the whole of it is prepared.
+  void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) override {
+    const bool is_fixed = !preparation_.source->has_masks() && preparation_.on_bad_sample == OnBadSample::error;
+    if (is_fixed) {
+      preparation_.source->read_target(sample_of(index), reinterpret_cast<std::byte*>(classes));
+      return;
+    }
+    pixels_.resize(static_cast<std::size_t>(preparation_.sample.num_bytes()));
+    const std::array<std::byte*, 2> fields = {pixels_.data(), reinterpret_cast<std::byte*>(classes)};
+    read(epoch, index, fields);
+  }
+
+  /// The mask as the dataset's classes, before transforms.
+  void read_mask_classes(std::int64_t index, std::int32_t* classes) {
+    const std::int64_t sample = sample_of(index);
+    load_mask(sample);
+    write_classes(sample, classes);
+  }
+
+ private:
+  std::int64_t sample_of(std::int64_t index) const { return preparation_.chosen[static_cast<std::size_t>(index)]; }
+
+  void read_sample(std::int64_t epoch, std::int64_t sample, std::span<std::byte* const> fields) {
+    const ImageSource& source = *preparation_.source;
+    const StoredImage stored = source.open(sample, file_);
+    name_ = stored.is_encoded ? source.name_of(sample) : std::string();
+    const Pair size = stored.is_encoded ? decoder_.read_header(stored.bytes, name_).size : stored.size;
+    const std::int64_t channels = stored.is_encoded ? preparation_.channels : stored.channels;
+    steps_.clear();
+    preparation_.transforms.draw({preparation_.seed, epoch, sample}, size, channels, steps_);
+    DecodedPlace place;
+    if (stored.is_encoded) {
+      place = decoder_.decode(stored.bytes, name_, needed_of(steps_, size, channels), image_);
+    } else {
+      image_.reshape(size[0], size[1], channels);
+      std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());
+    }
+    const bool has_masks = source.has_masks();
+    if (has_masks) load_mask(sample);
+    if (has_masks && mask_.size() != size)
+      throw DataError(fmt::format("{} is {}×{}, but its image {} is {}×{}", source.mask_name_of(sample), mask_.height(),
+                                  mask_.width(), source.name_of(sample), size[0], size[1]));
+    apply(steps_, size, place, image_, has_masks ? &mask_ : nullptr, outside, scratch_);
+    const Shape& wanted = preparation_.sample.shape;
+    if (Shape{image_.height(), image_.width(), image_.channels()} != wanted)
+      throw DataError(fmt::format(
+          "{} is {}×{} behind its transforms, but samples are {}; end data.transforms with "
+          "resize: {{size: [{}, {}]}}",
+          source.name_of(sample), image_.height(), image_.width(), wanted.to_string(), wanted[0], wanted[1]));
+    std::memcpy(fields[0], image_.pixels().data(), image_.pixels().size());
+    if (has_masks)
+      write_classes(sample, reinterpret_cast<std::int32_t*>(fields[1]));
+    else
+      source.read_target(sample, fields[1]);
+  }
+
+  void load_mask(std::int64_t sample) {
+    const ImageSource& source = *preparation_.source;
+    const StoredImage stored = source.open_mask(sample, mask_file_);
+    if (stored.is_encoded) {
+      decoder_.decode_mask(stored.bytes, source.mask_name_of(sample), mask_);
+      return;
+    }
+    mask_.reshape(stored.size[0], stored.size[1], 1);
+    std::memcpy(mask_.pixels().data(), stored.bytes.data(), mask_.pixels().size());
+  }
+
+  void write_classes(std::int64_t sample, std::int32_t* classes) {
+    const std::span<const std::int32_t> of_value = preparation_.source->mask_classes();
+    const std::span<const std::uint8_t> values = mask_.pixels();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      classes[i] = of_value[values[i]];
+      if (classes[i] == no_mask_class)
+        throw DataError(fmt::format("{}: value {} is no class; see data.classes and data.mask_values",
+                                    preparation_.source->mask_name_of(sample), values[i]));
+    }
+  }
+
+  static constexpr std::uint8_t outside = 255;
+
+  const ImageDataset& dataset_;
+  const ImagePreparation& preparation_;
+  ImageDecoder decoder_;
+  std::vector<std::byte> file_, mask_file_;
+  std::vector<std::byte> pixels_;  // of a sample whose target alone is wanted
+  std::string name_;
+  std::vector<TransformStep> steps_;
+  Image image_, mask_;
+  TransformScratch scratch_;
+};
+
+ImageDataset::ImageDataset(ImagePreparation preparation)
+    : Dataset({preparation.sample}, preparation.target), preparation_(std::move(preparation)) {}
+
+std::unique_ptr<SampleReader> ImageDataset::make_reader() const { return std::make_unique<Reader>(*this); }
+
+void ImageDataset::read(std::int64_t index, std::span<std::byte* const> fields) const {
+  Reader(*this).read(0, index, fields);
+}
+
+void ImageDataset::read_classes(std::int64_t index, std::int32_t* classes) const {
+  require_internal(categorical(), "classes belong to categorical data");
+  if (preparation_.source->has_masks())
+    Reader(*this).read_mask_classes(index, classes);
+  else
+    preparation_.source->read_target(preparation_.chosen[static_cast<std::size_t>(index)],
+                                     reinterpret_cast<std::byte*>(classes));
+}
+
+}  // namespace trainer
