@@ -30,8 +30,13 @@ std::string largest_values(const std::vector<SweptKey>& keys, const std::vector<
   std::string text;
   for (std::size_t i = 0; i < all.size() && i < most_shown; ++i) {
     const SweepRow* largest = all[i].largest_that_fits();
-    text += fmt::format("{}{}{}", i > 0 ? ", " : "", largest != nullptr ? largest->values.front() : "none",
-                        largest == nullptr || all[i].lacks_memory_somewhere() ? "" : " or more");
+    const bool is_all_data =
+        largest != nullptr && keys.front().key == "train.batch_size" && largest->has_smaller_batches();
+    text += fmt::format("{}{}{}", i > 0 ? ", " : "",
+                        largest == nullptr ? "none"
+                        : is_all_data      ? fmt::format("all {} samples", *largest->batch_size)
+                                           : largest->values.front(),
+                        largest == nullptr || is_all_data || all[i].lacks_memory_somewhere() ? "" : " or more");
     for (std::size_t j = 0; j < all[i].others.size(); ++j)
       text += fmt::format("{}{}={}", j == 0 ? " (" : ", ", keys[j + 1].label, all[i].others[j]);
     if (!all[i].others.empty()) text += ')';
@@ -94,6 +99,10 @@ void SweepProgress::ended(const SweepRow& row, bool kept) {
 }
 
 void SweepProgress::said(const std::string& lines) { write_text(stderr, lines); }
+
+void SweepProgress::noted(const std::string& sentence) {
+  write_text(stderr, wrap(sentence, static_cast<std::size_t>(style_.width)) + '\n');
+}
 
 void SweepProgress::end(const SweepEnd& end, const std::vector<SweepRow>& rows) {
   if (form_ == Form::json) write(sweep_end_json(end) + '\n');

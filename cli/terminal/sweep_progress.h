@@ -25,6 +25,7 @@ class SweepProgress final : public SweepObserver {
   void running(const SweepPoint& point, std::size_t number, const RunEventReader& events, double seconds) override;
   void ended(const SweepRow& row, bool kept) override;
   void said(const std::string& lines) override;
+  void noted(const std::string& sentence) override;
   void end(const SweepEnd& end, const std::vector<SweepRow>& rows) override;
 
  private:

@@ -13,6 +13,7 @@
 #include "engine/findings/plan_target.h"
 #include "engine/plan/search/choices.h"
 #include "engine/plan/search/settle_experiment.h"
+#include "engine/program/run_checks.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
@@ -82,14 +83,25 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
     }
   };
   const bool is_batch = searched.key == "train.batch_size";
-  if (!highest && is_batch) highest = data.num_train;
+  if (is_batch && lowest > data.num_train)
+    throw ConfigError(fmt::format("--max '{}': the data set has {} training samples, and no batch has more; write {}",
+                                  request.max, data.num_train, fmt::format("{}=1..{}", searched.key, data.num_train)));
+  if (is_batch) highest = std::min(highest.value_or(data.num_train), data.num_train);
   std::optional<std::int64_t> own;
   if (is_batch) own = load_experiment(request.config_path, request.overrides).train.batch_size.number();
   Maximum maximum = find_maximum(
       planner, with_value,
       {.lowest = lowest, .highest = highest, .largest_allowed = allowed.highest, .capacity = capacity, .own = own});
   maximum.key = searched.key;
+  maximum.ends_at_data = is_batch && maximum.highest == data.num_train;
   return maximum;
+}
+
+/// Of the experiment as it is.
+void note_batch(const RunSchedule& schedule, FitFindings& findings) {
+  findings.batch_size = schedule.batch_size();
+  if (std::optional<std::string> text = smaller_batch_text(findings.asked_batch_size, findings.batch_size))
+    findings.notes.push_back(*std::move(text) + '.');
 }
 
 }  // namespace
@@ -120,12 +132,16 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
   Planner planner(*target.device, target.rates, request.watch);
+  findings.asked_batch_size = experiment.train.batch_size.number();
   if (!request.max.empty()) {
-    findings.maximum =
-        find_maximum_of(request, experiment, parse_searched_key(request.max), planner, findings.capacity);
+    const SearchedKey searched = parse_searched_key(request.max);
+    if (searched.key != "train.batch_size" && findings.asked_batch_size)
+      note_batch(RunSchedule(experiment, data), findings);
+    findings.maximum = find_maximum_of(request, experiment, searched, planner, findings.capacity);
     return findings;
   }
   const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);
+  note_batch(RunSchedule(settled, data), findings);
   const Verdict as_is = planner.plan(experiment, data, findings.capacity);
   // Where the device cannot run it as it is, the reason is what the user wants to hear.
   if (as_is.problem) throw ConfigError(*as_is.problem);

@@ -33,12 +33,14 @@ struct FitFindings {
   std::string device_kind, device_name;
   std::string profile;  ///< the file that describes the device; empty: it is one of this machine
   std::int64_t capacity = 0;
-  std::string capacity_origin;                ///< as PlanFindings::capacity_origin
-  std::vector<NamedBytes> outside_allocator;  ///< DeviceModel::outside_allocator
-  std::vector<std::string> notes;             ///< sentences about what was asked for and is not as it seems
-  std::optional<Maximum> maximum;             ///< where a key's largest value was asked for
-  std::vector<Change> choices;                ///< else: as they are advised (is_advised_before)
-  std::int64_t effective_batch = 0;           ///< samples of an update, which the choices keep
+  std::string capacity_origin;                   ///< as PlanFindings::capacity_origin
+  std::vector<NamedBytes> outside_allocator;     ///< DeviceModel::outside_allocator
+  std::vector<std::string> notes;                ///< sentences about what was asked for and is not as it seems
+  std::optional<Maximum> maximum;                ///< where a key's largest value was asked for
+  std::vector<Change> choices;                   ///< else: as they are advised (is_advised_before)
+  std::int64_t effective_batch = 0;              ///< samples of an update, which the choices keep
+  std::int64_t batch_size = 0;                   ///< as it is; 0: its largest value is sought, or auto stands for it
+  std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number
   bool as_is_fits = false;
   std::int64_t as_is_peak = 0;  ///< of the experiment as it is; 0: it cannot be planned
   MachineRates::Origin rates = MachineRates::Origin::assumed;

@@ -126,6 +126,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.notes = target.notes;
   for (const std::string& warning : run_warnings(experiment, schedule)) findings.notes.push_back(warning);
   findings.batch_size = schedule.batch_size();
+  findings.asked_batch_size = asked.train.batch_size.number();
   findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
   findings.total_steps = schedule.total_steps();
   findings.outside_allocator = device.outside_allocator();
@@ -177,7 +178,12 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
   comparison.experiment_name = experiment.name;
   comparison.config_path = request.config_path;
   comparison.overrides = request.overrides;
-  comparison.batch_size = experiment.train.batch_size.number() ? RunSchedule(experiment, data).batch_size() : 0;
+  comparison.asked_batch_size = experiment.train.batch_size.number();
+  if (comparison.asked_batch_size) {
+    comparison.batch_size = RunSchedule(experiment, data).batch_size();
+    if (std::optional<std::string> text = smaller_batch_text(comparison.asked_batch_size, comparison.batch_size))
+      comparison.notes.push_back(*std::move(text) + '.');
+  }
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
     return given;

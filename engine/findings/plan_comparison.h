@@ -35,8 +35,10 @@ struct PlannedTarget {
 
 struct PlanComparison {
   std::string experiment_name, config_path;
-  std::vector<std::string> overrides;  ///< the experiment was loaded with
-  std::int64_t batch_size = 0;         ///< 0: as large as fits each
+  std::vector<std::string> overrides;            ///< the experiment was loaded with
+  std::int64_t batch_size = 0;                   ///< 0: as large as fits each
+  std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number: no less than batch_size
+  std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems, on every target
   std::vector<PlannedTarget> targets;
   bool is_interrupted = false;  ///< not all were planned
 

@@ -50,6 +50,7 @@ struct PlanFindings {
   std::vector<Change> fixes;  ///< where it does not fit
   Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
   std::int64_t batch_size = 0;
+  std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number: no less than batch_size
   // Of Advice, where it does not fit.
   LargestValue largest_batch;
   bool one_sample_is_too_many = false;

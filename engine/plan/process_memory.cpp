@@ -26,7 +26,7 @@ std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& d
   const std::int64_t wanted = experiment.train.batch_size.number().value_or(data.num_train);
   const std::int64_t batch = std::min(wanted, data.num_train);
   const std::int64_t asked = experiment.train.eval_batch_size;
-  const std::int64_t eval_batch = std::min(asked > 0 ? asked : wanted, data.num_validation);
+  const std::int64_t eval_batch = std::min(asked > 0 ? asked : batch, data.num_validation);
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
   // More than any machine holds, which the model's first layer tells of.
   constexpr std::int64_t most = std::int64_t{1} << 60;

@@ -25,8 +25,16 @@ void check_run(const Experiment& experiment, const DataDescription& data) {
   }
 }
 
+std::optional<std::string> smaller_batch_text(std::optional<std::int64_t> asked, std::int64_t batch_size) {
+  if (!asked || *asked <= batch_size) return std::nullopt;
+  return fmt::format("train.batch_size is {}, and the data set has {} training sample{}: every batch has {}", *asked,
+                     batch_size, batch_size == 1 ? "" : "s", batch_size);
+}
+
 std::vector<std::string> run_warnings(const Experiment& experiment, const RunSchedule& schedule) {
   std::vector<std::string> warnings;
+  if (std::optional<std::string> text = smaller_batch_text(experiment.train.batch_size.number(), schedule.batch_size()))
+    warnings.push_back(*std::move(text));
   const ScheduleConfig& rates = experiment.schedule;
   const std::int64_t num_steps = schedule.total_steps();
   const bool warms_up = rates.type != ScheduleType::one_cycle && rates.warmup_steps > 0;

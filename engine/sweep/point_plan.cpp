@@ -25,6 +25,8 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
   const std::int64_t capacity = target.capacity.num_bytes;
   row.capacity = capacity;
   const CompiledExperiment compiled = compile_experiment(asked, data, *target.device, capacity);
+  row.batch_size = compiled.schedule.batch_size();
+  row.asked_batch_size = asked.train.batch_size.number();
   MemoryPlan plan = plan_memory(compiled, capacity);
   row.status = plan.fits ? PointStatus::fits : PointStatus::does_not_fit;
   if (!plan.fits) plan = plan_memory(compiled, unlimited_capacity);

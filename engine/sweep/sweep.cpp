@@ -15,6 +15,7 @@
 #include "engine/config/yaml/references.h"
 #include "engine/findings/plan_target.h"
 #include "engine/memory/fingerprint.h"
+#include "engine/program/run_checks.h"
 #include "engine/report/sweep/sweep_plot.h"
 #include "engine/report/sweep/sweep_table.h"
 #include "engine/sweep/point_plan.h"
@@ -244,6 +245,9 @@ class Sweep {
     stop_.note(row);
     if (first_failure_ == 0) first_failure_ = exit_code_of_row(row);
     observer_.ended(row, kept);
+    if (const auto text = smaller_batch_text(row.asked_batch_size, row.batch_size.value_or(0));
+        text && row.has_smaller_batches())
+      observer_.noted(fmt::format("{}: {}", row.point, *text));
     // What was told of the point before need not be told again.
     if (row.error.empty() || row.error == told_) return;
     told_ = row.error;

@@ -38,6 +38,8 @@ class SweepObserver {
   virtual void ended(const SweepRow& row, bool kept) = 0;
   /// What a point's process said that is no part of its row: whole lines.
   virtual void said(const std::string& lines) = 0;
+  /// What was asked of a point and is not as it seems.
+  virtual void noted(const std::string& sentence) = 0;
   /// `rows` are all that ended, as sorted_rows() orders them.
   virtual void end(const SweepEnd& end, const std::vector<SweepRow>& rows) = 0;
 };

@@ -35,6 +35,8 @@ struct StartEvent {
   std::int64_t first_placed_step = -1;  ///< as planned: Note [Placed layouts] in plan/placed_layouts.h; -1: none is
   std::int64_t num_parameters = 0;
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
+  std::int64_t batch_size = 0;                                        ///< of a micro-batch, as the run begins
+  std::optional<std::int64_t> asked_batch_size{};  ///< train.batch_size, where it is a number: no less than batch_size
   std::string trainer_version{};
   std::string skipped_checkpoint;  ///< what is wrong with the newest one, where an older one was taken instead
   std::optional<Resumption> resumption{};

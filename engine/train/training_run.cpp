@@ -161,6 +161,8 @@ class TrainingRun {
     start.num_parameters = num_trainable_parameters(compiled_->program);
     start.total_steps = compiled_->schedule.total_steps();
     start.steps_per_epoch = compiled_->schedule.steps_per_epoch();
+    start.batch_size = compiled_->schedule.batch_size();
+    start.asked_batch_size = asked_batch_size_.number();
     start.leaves_former_run = start_.replaces_run && !can_train;
     if (start_.checkpoint) {
       start.skipped_checkpoint = start_.checkpoint->skipped;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 
 #include "tests/cli/process.h"
@@ -45,6 +46,37 @@ TEST_CASE("the largest value that fit names is planned to fit, and the next one 
     CHECK_THAT(text, Contains("Every " + key) && Contains(" up to "));
     CHECK_THAT(text, Contains(key + "=" + std::to_string(value)));
   }
+}
+
+TEST_CASE("the data set bounds the batch where memory does not, and fit says which it is") {
+  ScratchFolder folder;
+  const std::string file = folder / "small.yaml";
+  std::ofstream(file) << "data: {type: synthetic, shape: [4], classes: 3, samples: 360}\n"
+                         "model: {layers: [linear: {out: 3}]}\ntrain: {batch_size: 1000}\n";
+  const auto said = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"fit", file, "--capacity", "1GiB"});
+    const ProcessResult result = run_trainer(words);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    return std::regex_replace(result.out, std::regex("\\s+"), " ");
+  };
+  for (const char* range : {"", "=1..9000"}) {
+    const std::string key = std::string("train.batch_size") + range;
+    CHECK_THAT(said({"--max", key}),
+               Contains("up to 360 fits") &&
+                   Contains("It is every training sample of the data set: that bounds it, not memory.") &&
+                   Contains("train.batch_size=360") && !Contains("9000") && !Contains("1000"));
+    CHECK_THAT(said({"--max", key, "--json"}),
+               Contains("\"value\":360,") && Contains("\"highest\":360,\"bounded_by_data\":true"));
+  }
+  CHECK_THAT(said({"--max", "train.batch_size=1..100", "--json"}), Contains("\"bounded_by_data\":false"));
+  const std::string note = "train.batch_size is 1000, and the data set has 360 training samples: every batch has 360.";
+  CHECK_THAT(said({}), Contains("Note: " + note) && Contains("360 samples an update"));
+  CHECK_THAT(said({"--max", "model.layers.0.linear.out=3..3"}), Contains("Note: " + note));
+  CHECK_THAT(said({"--json"}), Contains("\"batch_size\":360,\"asked_batch_size\":1000"));
+  const ProcessResult beyond = run_trainer({"fit", file, "--max", "train.batch_size=400..500"});
+  CHECK(beyond.exit_code == 2);
+  CHECK_THAT(beyond.err, Contains("360 training samples") && Contains("train.batch_size=1..360"));
 }
 
 TEST_CASE("where no larger value can be, fit says so and not that memory bounds nothing") {

@@ -176,6 +176,46 @@ TEST_CASE("check and plan warn of what a run warns of") {
   }
 }
 
+TEST_CASE("a batch of more than the data set has is told by whatever speaks of the smaller one") {
+  ScratchFolder folder;
+  const std::string file = folder / "small.yaml";
+  std::ofstream(file) << "data: {type: synthetic, shape: [4], classes: 3, samples: 360}\n"
+                         "model: {layers: [linear: {out: 3}]}\ntrain: {batch_size: 1000, steps: 2}\noutput: "
+                      << (folder / "run") << "\n";
+  const std::string sentence =
+      "train.batch_size is 1000, and the data set has 360 training samples: every batch has 360";
+  const std::string fields = "\"batch_size\":360,\"asked_batch_size\":1000";
+  const std::vector<std::vector<std::string>> commands = {{"check"},
+                                                          {"plan"},
+                                                          {"plan", "--gpu", "t4,a100-80gb"},
+                                                          {"run"},
+                                                          {"run", "--json", "--overwrite"},
+                                                          {"plan", "--json"},
+                                                          {"plan", "--json", "--gpu", "t4,a100-80gb"}};
+  for (std::vector<std::string> words : commands) {
+    const bool is_json = std::find(words.begin(), words.end(), "--json") != words.end();
+    words.insert(words.begin() + 1, file);
+    ProcessResult result = run_trainer(words);
+    INFO(words.front() << ' ' << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    if (!is_json) result.out += result.err;  // a run warns there
+    const std::string text = std::regex_replace(result.out, std::regex("\\s+"), " ");
+    CHECK_THAT(text, Contains(sentence));
+    if (is_json) CHECK_THAT(text, Contains(fields));
+  }
+  for (const bool plans : {false, true}) {
+    std::vector<std::string> words = {"sweep", file, "train.batch_size=300,1000", "output=" + (folder / "sweep")};
+    if (plans) words.insert(words.end(), {"--plan-only", "--overwrite", "--json"});
+    ProcessResult result = run_trainer(words);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    result.err = std::regex_replace(result.err, std::regex("\\s+"), " ");
+    CHECK_THAT(result.err, Contains("1000: " + sentence) && !Contains("is 300"));
+    if (plans) CHECK_THAT(result.out, Contains(fields));
+    std::filesystem::remove_all(folder / "sweep");
+  }
+}
+
 TEST_CASE("doctor tells the build, the libraries and the devices") {
   const ProcessResult result = run_trainer({"doctor"});
   CHECK(result.exit_code == 0);

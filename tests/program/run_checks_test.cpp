@@ -52,6 +52,20 @@ TEST_CASE("Leaving out the last batch is refused where no other is there") {
   CHECK_NOTHROW(compile(all, data, device));
 }
 
+TEST_CASE("Batches that are smaller than asked, since the data set has no more, are told") {
+  const DataDescription data = described_data({4}, 3, 20);
+  const auto warnings = [&](const std::string& train) {
+    const Experiment experiment = with("train: {" + train + "}\n");
+    return run_warnings(experiment, RunSchedule(experiment, data));
+  };
+  CHECK(
+      warnings("batch_size: 21") ==
+      std::vector<std::string>{"train.batch_size is 21, and the data set has 20 training samples: every batch has 20"});
+  CHECK(warnings("batch_size: 20").empty());
+  CHECK(warnings("batch_size: all").empty());
+  CHECK(smaller_batch_text(5, 1) == "train.batch_size is 5, and the data set has 1 training sample: every batch has 1");
+}
+
 TEST_CASE("A warm-up that is longer than the run is told with its place") {
   const DataDescription data = described_data({4}, 3, 20);
   const auto warnings = [&](const std::string& more) {

@@ -131,7 +131,8 @@ void add_train_fields(Fields& fields) {
   ExperimentField batch_size;
   batch_size.key = "train.batch_size";
   batch_size.rule = integer_or(std::vector<std::string>{"all", "auto"}, 1);
-  batch_size.help = "Samples in a batch; `all`: the whole training set; `auto`: the largest that fits";
+  batch_size.help =
+      "Samples in a batch; `all`: the whole training set, as is any larger number; `auto`: the largest that fits";
   batch_size.set = [](Experiment& experiment, const Value& value) {
     BatchSize& size = experiment.train.batch_size;
     if (const auto* number = std::get_if<std::int64_t>(&value))

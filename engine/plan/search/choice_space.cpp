@@ -21,6 +21,9 @@ void evaluate_in_micro_batches(Experiment& experiment) {
   experiment.train.eval_batch_size = experiment.train.batch_size.number().value_or(0);
 }
 
+/// Where train.batch_size is more than the data set has.
+void evaluate_as_training(Experiment& experiment) { experiment.train.eval_batch_size = 0; }
+
 void chunk_loss(Experiment& experiment) { experiment.memory.chunked_loss = -1; }
 
 void limit_workspace(Experiment& experiment) { experiment.memory.workspace_limit = 0; }
@@ -38,8 +41,9 @@ std::vector<Saver> savers(const Experiment& experiment, const DataDescription& d
     result.push_back(placement);
   if (can_update_in_backward(experiment)) result.push_back(update_in_backward);
   const RunSchedule schedule(experiment, data);
+  const bool is_whole = experiment.train.batch_size.number() == schedule.batch_size();
   if (schedule.evaluates() && schedule.eval_batch_size() > schedule.batch_size())
-    result.push_back(evaluate_in_micro_batches);
+    result.push_back(is_whole ? evaluate_in_micro_batches : evaluate_as_training);
   if (memory.chunked_loss == 0) result.push_back(chunk_loss);
   if (memory.workspace_limit > 0) result.push_back(limit_workspace);
   return result;

@@ -22,6 +22,8 @@ struct TooLargeValue {
 struct Maximum {
   std::string key;
   std::int64_t lowest = 0, highest = 0;  ///< of the range that was searched
+  /// `highest` is the number of training samples, and `key` a batch size, which may be set higher but has no effect.
+  bool ends_at_data = false;
   std::int64_t capacity = 0;
   LargestValue found;
   /// Above the first that does not fit: a value that fits for itself, where there is one.

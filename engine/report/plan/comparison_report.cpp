@@ -84,6 +84,8 @@ std::string comparison_report(const PlanComparison& comparison, const Style& sty
   std::string text = wrap(fmt::format("Plan of {} with {} on {}", comparison.experiment_name, batches,
                                       format_number_of(static_cast<std::int64_t>(comparison.targets.size()), "target")),
                           static_cast<std::size_t>(style.width));
+  for (const std::string& note : comparison.notes)
+    text += '\n' + paint(style, Ink::yellow, wrap("Note: " + note, static_cast<std::size_t>(style.width)));
   return text + "\n\n" + table.render(style) + '\n' + sentences(comparison, style);
 }
 

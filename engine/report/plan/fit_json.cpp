@@ -40,6 +40,7 @@ Json maximum_of(const Maximum& maximum) {
           {"peak_reserved", value ? Json(maximum.peak_reserved()) : Json(nullptr)},
           {"lowest", maximum.lowest},
           {"highest", maximum.highest},
+          {"bounded_by_data", maximum.ends_at_data && value == maximum.highest},
           {"all_smaller_fit", found.value.has_value()},
           {"all_planned_from", found.value ? Json(found.planned_from) : Json(nullptr)},
           {"all_known_from", found.value ? Json(found.known_from) : Json(nullptr)},
@@ -81,6 +82,8 @@ std::string fit_json(const FitFindings& findings) {
     json["maximum"] = maximum_of(*findings.maximum);
   } else {
     json["samples_per_update"] = findings.effective_batch;
+    json["batch_size"] = findings.batch_size;
+    json["asked_batch_size"] = findings.asked_batch_size ? Json(*findings.asked_batch_size) : Json(nullptr);
     json["as_is"] = {{"fits", findings.as_is_fits}, {"peak_reserved", findings.as_is_peak}};
     json["rates"] = rates_of(findings.rates, findings.rates_source);
     json["choices"] = choices_of(findings.choices);

@@ -135,6 +135,8 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
     add(too_large_text(*maximum.next));
   else if (maximum.value() < maximum.highest)
     add(fmt::format("None of the larger values, up to {}, can be.", format_count(maximum.highest)));
+  else if (maximum.ends_at_data)
+    add("It is every training sample of the data set: that bounds it, not memory.");
   else
     add(fmt::format("It is the end of the range that was searched, {}: memory does not bound it there.", range));
   if (found.value) add(isolated_text(maximum));

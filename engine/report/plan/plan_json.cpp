@@ -96,6 +96,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"alloc_retries", plan.num_alloc_retries},
       {"first_placed_step", plan.first_placed_step < 0 ? Json(nullptr) : Json(plan.first_placed_step)},
       {"batch_size", findings.batch_size},
+      {"asked_batch_size", findings.asked_batch_size ? Json(*findings.asked_batch_size) : Json(nullptr)},
       {"step_flops", findings.flops.total},
       {"recompute_flops", findings.flops.recomputed},
       {"total_steps", findings.total_steps},
@@ -164,12 +165,15 @@ std::string comparison_json(const PlanComparison& comparison) {
     }
     targets.push_back(std::move(entry));
   }
-  return json_text({{"event", "plans"},
-                    {"schema", event_schema_version},
-                    {"name", comparison.experiment_name},
-                    {"fits", comparison.fits_all()},
-                    {"batch_size", comparison.batch_size},
-                    {"targets", std::move(targets)}});
+  return json_text(
+      {{"event", "plans"},
+       {"schema", event_schema_version},
+       {"name", comparison.experiment_name},
+       {"fits", comparison.fits_all()},
+       {"batch_size", comparison.batch_size},
+       {"asked_batch_size", comparison.asked_batch_size ? Json(*comparison.asked_batch_size) : Json(nullptr)},
+       {"notes", comparison.notes},
+       {"targets", std::move(targets)}});
 }
 
 }  // namespace trainer

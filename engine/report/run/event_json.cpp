@@ -105,6 +105,8 @@ Json json_of(const StartEvent& event) {
                {"total_steps", event.total_steps},
                {"steps_per_epoch", event.steps_per_epoch},
                {"first_step", event.first_step},
+               {"batch_size", event.batch_size},
+               {"asked_batch_size", event.asked_batch_size ? Json(*event.asked_batch_size) : Json(nullptr)},
                {"adapted", event.adapted},
                {"preprocessing", preprocessing_of(event.preprocessing)},
                {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},

@@ -127,6 +127,8 @@ SweepRow sweep_row_of(const JsonInput<SweepJson>& json, const std::vector<std::s
   row.signal = static_cast<int>(json.at("signal").integer(0, largest_code));
   const SweepJson& numbers = json.object();
   row.capacity = number_at<std::int64_t>(numbers, "capacity");
+  row.batch_size = number_at<std::int64_t>(numbers, "batch_size");
+  row.asked_batch_size = number_at<std::int64_t>(numbers, "asked_batch_size");
   row.peak_requested = number_at<std::int64_t>(numbers, "peak_requested");
   row.peak_allocated = number_at<std::int64_t>(numbers, "peak_allocated");
   row.peak_reserved = number_at<std::int64_t>(numbers, "peak_reserved");
@@ -191,6 +193,8 @@ std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow&
                     {"exit_code", row.exit_code},
                     {"signal", row.signal},
                     {"capacity", number_or_null(row.capacity)},
+                    {"batch_size", number_or_null(row.batch_size)},
+                    {"asked_batch_size", number_or_null(row.asked_batch_size)},
                     {"peak_requested", number_or_null(row.peak_requested)},
                     {"peak_allocated", number_or_null(row.peak_allocated)},
                     {"peak_reserved", number_or_null(row.peak_reserved)},
@@ -274,6 +278,8 @@ void RunEventReader::read(std::string_view line) {
   if (event == "start") {
     started_ = true;
     total_steps_ = json.value("total_steps", std::int64_t{0});
+    row_.batch_size = number_at<std::int64_t>(json, "batch_size");
+    row_.asked_batch_size = number_at<std::int64_t>(json, "asked_batch_size");
     if (const auto device = json.find("device"); device != json.end())
       row_.capacity = number_at<std::int64_t>(*device, "capacity");
   } else if (event == "step") {

@@ -49,6 +49,10 @@ struct SweepRow {
   int exit_code = 0;  ///< of the run's process
   int signal = 0;     ///< that ended it
   std::optional<std::int64_t> capacity;
+  std::optional<std::int64_t> batch_size;        ///< of a micro-batch, as the point begins
+  std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number: no less than batch_size
+
+  bool has_smaller_batches() const { return batch_size && asked_batch_size && *batch_size < *asked_batch_size; }
   /// Of the whole run. Of a plan that does not fit: without a bound.
   std::optional<std::int64_t> peak_requested, peak_allocated, peak_reserved;
   std::optional<std::int64_t> peak_used;     ///< the device's own count; never of a plan

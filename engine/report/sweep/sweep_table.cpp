@@ -153,7 +153,7 @@ std::string sweep_csv(const std::vector<std::string>& keys, const std::vector<Sw
       ",status,exit_code,signal,capacity,peak_requested,peak_allocated,peak_reserved,peak_used,samples_per_second,"
       "step_seconds,loss,accuracy,train_loss,steps,seconds,error";
   for (const std::string_view category : category_names) text += fmt::format(",{}", category);
-  text += '\n';
+  text += ",batch_size\n";
   for (const SweepRow& row : rows) {
     text += csv_field(row.point);
     for (const std::string& value : row.values) text += ',' + csv_field(value);
@@ -165,7 +165,7 @@ std::string sweep_csv(const std::vector<std::string>& keys, const std::vector<Sw
                     csv_number(row.train_loss), row.steps, row.seconds, csv_field(row.error));
     for (std::size_t i = 0; i < category_names.size(); ++i)
       text += ',' + csv_number(row.by_category ? std::optional((*row.by_category)[i]) : std::nullopt);
-    text += '\n';
+    text += ',' + csv_number(row.batch_size) + '\n';
   }
   return text;
 }

@@ -8,6 +8,8 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/errors.h"
+#include "engine/plan/search/choice_space.h"
+#include "engine/program/run_schedule.h"
 #include "tests/device/described_device.h"
 
 using namespace trainer;
@@ -103,6 +105,19 @@ NumbersEffect numbers_of(const std::vector<std::string>& set, bool cut_matters) 
 }
 
 }  // namespace
+
+TEST_CASE("Evaluation is cut to the batches of training that there are, not to those that were asked for") {
+  for (const int batch_size : {40, 5000}) {
+    Experiment experiment = parse_experiment(
+        "data: {type: synthetic, shape: [4], classes: 3, samples: 96}\nmodel: {layers: [linear: {out: 3}]}\n"
+        "train: {eval_batch_size: 300, batch_size: " +
+            std::to_string(batch_size) + "}\n",
+        "test.yaml");
+    const DataDescription data = described_data({4}, 3, 96, 300);
+    for (const Saver saver : savers_for(experiment, data)) saver(experiment);
+    CHECK(RunSchedule(experiment, data).eval_batch_size() == std::min(batch_size, 96));
+  }
+}
 
 TEST_CASE("no combination that fits is much faster than a choice that keeps the numbers as well", "[exhaustive]") {
   const DescribedDevice device;

@@ -275,9 +275,9 @@ TEST_CASE("a sweep as CSV has a field for each figure and quotes what CSV needs 
   CHECK(csv ==
         "point,optimizer.lr,status,exit_code,signal,capacity,peak_requested,peak_allocated,peak_reserved,peak_used,"
         "samples_per_second,step_seconds,loss,accuracy,train_loss,steps,seconds,error,parameter,gradient,"
-        "optimizer_state,activation,input,workspace,temporary,communication,frozen\n"
-        "0.1,0.1,done,0,0,67108864,900,1000,2098152,2000,4,0.25,0.25,,0.5,7,1.5,,1,2,3,4,5,6,7,8,0\n"
-        "\"a,\"\"b\"\"\",\"a,\"\"b\"\"\",oom,3,0,67108864,,,,,,,,,,0,0,\"two\nlines\",,,,,,,,,\n");
+        "optimizer_state,activation,input,workspace,temporary,communication,frozen,batch_size\n"
+        "0.1,0.1,done,0,0,67108864,900,1000,2098152,2000,4,0.25,0.25,,0.5,7,1.5,,1,2,3,4,5,6,7,8,0,\n"
+        "\"a,\"\"b\"\"\",\"a,\"\"b\"\"\",oom,3,0,67108864,,,,,,,,,,0,0,\"two\nlines\",,,,,,,,,,\n");
 }
 
 TEST_CASE("a sweep's table keeps its columns and its width") {
