@@ -56,13 +56,15 @@ bool is_key_of_use(std::string_view key) { return key == "name" || key == "from"
 namespace {
 
 /// Writes out the network of a loss, which is said like a model.
-void expand_network(Node& loss, const std::string& config_path, SourceSet& sources, ReferenceResolver& resolver) {
+void expand_network(Node& loss, const std::string& path, const std::string& config_path, SourceSet& sources,
+                    ReferenceResolver& resolver) {
   Node* const network = loss.kind == NodeKind::map ? loss.find("network") : nullptr;
   if (network == nullptr || network->kind != NodeKind::map) return;
   Node alone;
   alone.kind = NodeKind::map;
   alone.entries.push_back({"model", network->mark, std::move(*network)});
-  if (needs_expansion(alone)) ModelExpansion(alone, config_path, sources, resolver, "loss.network").expand();
+  if (needs_expansion(alone))
+    ModelExpansion(alone, config_path, sources, resolver, "loss.network", path + ".network").expand();
   *network = std::move(alone.entries.front().value);
 }
 
@@ -73,8 +75,10 @@ void expand_loss_networks(Node& root, const std::string& config_path, SourceSet&
   if (loss == nullptr) return;
   Node* const terms = loss->kind == NodeKind::map ? loss->find("terms") : loss;
   if (terms == nullptr || terms->kind != NodeKind::sequence)
-    return expand_network(*loss, config_path, sources, resolver);
-  for (Node& term : terms->items) expand_network(term, config_path, sources, resolver);
+    return expand_network(*loss, "loss", config_path, sources, resolver);
+  const char* const path = terms == loss ? "loss" : "loss.terms";
+  for (std::size_t i = 0; i < terms->items.size(); ++i)
+    expand_network(terms->items[i], fmt::format("{}.{}", path, i), config_path, sources, resolver);
 }
 
 bool needs_expansion(const Node& root) {
@@ -92,6 +96,10 @@ void ModelExpansion::expand() {
   const Node file = take_entry(model, "file");
   Node with = take_entry(model, "with", &with_mark);
   blocks_node_ = take_entry(model, "blocks", &blocks_mark);
+  // References name them all the same.
+  resolver_.keep(path_ + ".file", file);
+  if (with.kind == NodeKind::map) resolver_.keep(path_ + ".with", with);
+  resolver_.keep(path_ + ".blocks", blocks_node_);
   if (is_given(&file)) {
     const Node layers = take_entry(model, "layers", &layers_mark);
     if (is_given(&layers))
@@ -189,10 +197,22 @@ void ModelExpansion::read_file(const Node& file, Node with) {
   const Place caller{&no_names, 0, depth_of_layers};
   const bool binds =
       bind(parameters, owner, with.kind == NodeKind::map ? &with : nullptr, false, path.mark, caller, use_, scope_);
-  if (binds)
-    for (const ModelParameter& parameter : parameters)
-      if (const std::string* value = scope_.find(parameter.name))
-        note_integer("model.with." + parameter.name, *value, parameter);
+  if (binds) {
+    Node values;
+    values.kind = NodeKind::map;
+    for (const ModelParameter& parameter : parameters) {
+      const std::string* const value = scope_.find(parameter.name);
+      if (value == nullptr) continue;
+      note_integer("model.with." + parameter.name, *value, parameter);
+      Node node;
+      node.kind = NodeKind::scalar;
+      node.is_resolved = true;
+      node.mark = path.mark;
+      node.text = *value;
+      values.entries.push_back({parameter.name, path.mark, std::move(node)});
+    }
+    resolver_.keep(path_ + ".with", std::move(values));
+  }
   put_layers(binds && layers != nullptr ? *layers : Node{});
 }
 

@@ -35,14 +35,15 @@ void expand_loss_networks(Node& root, const std::string& config_path, SourceSet&
 class ModelExpansion {
  public:
   /// A file that the configuration names is sought beside `config_path`, then below configs/. `key` is what messages
-  /// call the model.
+  /// call the model, `path` what references do.
   ModelExpansion(Node& root, std::string config_path, SourceSet& sources, ReferenceResolver& resolver,
-                 std::string key = "model")
+                 std::string key = "model", std::string path = "model")
       : root_(root),
         config_path_(std::move(config_path)),
         sources_(sources),
         resolver_(resolver),
-        key_(std::move(key)) {}
+        key_(std::move(key)),
+        path_(std::move(path)) {}
 
   /// Leaves `model.layers` and the keys that are not of this. Reports what is wrong.
   void expand();
@@ -87,7 +88,7 @@ class ModelExpansion {
   std::string config_path_;
   SourceSet& sources_;
   ReferenceResolver& resolver_;
-  const std::string key_;
+  const std::string key_, path_;
   Node blocks_node_, file_;  ///< what the blocks point into
   std::map<std::string, ModelBlock> blocks_;
   Scope scope_;  ///< the parameters of the file

@@ -135,7 +135,9 @@ std::optional<std::string> ReferenceResolver::named_value(const std::string& nam
                                                           const Scope* scope) {
   if (const std::string* text = scope == nullptr ? nullptr : scope->find(name)) return *text;
   computes_ = computes_ || scope != nullptr;
-  read_keys_.insert(name);
+  // From what a run is called nothing follows.
+  const bool is_of_name = !chain_.empty() && (chain_.back().key == "name" || chain_.back().key == "output");
+  if (!is_of_name) read_keys_.insert(name);
   Node* node = find(name);
   if (node == nullptr || node->kind == NodeKind::null) return default_of(name, mark, scope);
   if (node->kind != NodeKind::scalar) {
@@ -175,7 +177,17 @@ std::optional<std::string> ReferenceResolver::environment(const std::string& nam
 }
 
 Node* ReferenceResolver::find(std::string_view name) {
-  Node* node = &root_;
+  if (Node* const node = find_below(root_, name)) return node;
+  for (auto& [section, values] : kept_) {
+    if (!name.starts_with(section)) continue;
+    if (name.size() == section.size()) return &values;
+    if (name[section.size()] == '.') return find_below(values, name.substr(section.size() + 1));
+  }
+  return nullptr;
+}
+
+Node* ReferenceResolver::find_below(Node& from, std::string_view name) {
+  Node* node = &from;
   while (node != nullptr && !name.empty()) {
     const std::size_t dot = std::min(name.find('.'), name.size());
     const std::string_view part = name.substr(0, dot);
@@ -202,6 +214,8 @@ std::optional<std::string> ReferenceResolver::default_of(const std::string& name
       for (const auto& [known, text] : each->values) names.push_back(known);
     const bool has_parameters = !names.empty();
     for (const ExperimentField& each : experiment_fields()) names.push_back(each.key);
+    for (const auto& [section, values] : kept_)
+      for (const MapEntry& entry : values.entries) names.push_back(join_key(section, entry.key));
     sources_.report(mark, fmt::format("there is no value '{}'", shortened(name)),
                     has_parameters ? "a parameter, ${dotted.key} or ${env:NAME}" : "${dotted.key} or ${env:NAME}",
                     std::string(nearest(name, names)));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +32,8 @@ class ReferenceResolver {
 
   /// Wherever they stand in the tree.
   void resolve_all();
+  /// Values that are no longer in the tree, which references name all the same: `section` is the key they had.
+  Node& keep(const std::string& section, Node values) { return kept_[section] = std::move(values); }
   /// In a scalar, which need not be of the tree; `key` is what messages call it.
   void resolve(Node& node, const std::string& key, const Scope* scope);
 
@@ -46,6 +49,7 @@ class ReferenceResolver {
   bool leads_back(const Node* node, const std::string& name, const Mark& mark);
   std::optional<std::string> environment(const std::string& name, const Mark& mark);
   Node* find(std::string_view name);
+  static Node* find_below(Node& from, std::string_view name);
   std::optional<std::string> default_of(const std::string& name, const Mark& mark, const Scope* scope);
 
   struct Link {
@@ -54,6 +58,7 @@ class ReferenceResolver {
   };
   Node& root_;
   SourceSet& sources_;
+  std::map<std::string, Node, std::less<>> kept_;
   std::vector<Link> chain_;
   std::set<std::string, std::less<>> read_keys_;
   bool computes_ = false;

@@ -151,6 +151,42 @@ TEST_CASE("a model's file is found beside the configuration and takes values, al
   CHECK(layers_with({"model.file=null", "model.with=null", "model.layers=[tanh]"}).find("- tanh") != std::string::npos);
 }
 
+TEST_CASE("references name what a model's file and blocks are given, or take by themselves") {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/tests/config/model_files/test.yaml";
+  const std::string text =
+      "model: {file: chain.yaml, with: {width: 3}}\noutput: \"out/${model.file}/${model.with.kind}\"\n"
+      "name: \"w${model.with.width}\"\ntrain: {batch_size: \"${model.with.width * 2}\"}\n";
+  const auto read = [&](const std::vector<std::string>& overrides) { return parse_experiment(text, path, overrides); };
+  CHECK(read({}).name == "w3");
+  CHECK(read({}).output == "out/chain.yaml/plain");
+  CHECK(read({}).train.batch_size == 6);
+  CHECK(read({}).computed_from.contains("model.with.width"));
+  CHECK(read({"model.with.width=5", "model.with.kind=deep"}).name == "w5");
+  CHECK(read({"model.with.width=5", "model.with.kind=deep"}).output == "out/chain.yaml/deep");
+  CHECK(read({"model.with={width: 4}"}).name == "w4");
+  CHECK(read({"model.with.kind=null"}).output == "out/chain.yaml/plain");
+  // What a name is made of changes nothing else.
+  CHECK_FALSE(read({"train.batch_size=2"}).computed_from.contains("model.with.width"));
+  CHECK(parse_experiment("model: {file: chain.yaml, with: {width: \"${model.with.kind}\", kind: deep}}\n", path,
+                         {"model.with.width=\"${train.batch_size}\""})
+            .layers.size() == 5);
+  const auto error_of = [&](const std::string& with, const std::string& name) {
+    try {
+      parse_experiment("model: {file: chain.yaml, with: " + with + "}\nname: \"" + name + "\"\n", path);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(error_of("{width: 3}", "${model.with.widht}").find("did you mean 'model.with.width'?") != std::string::npos);
+  CHECK(error_of("{width: \"${model.with.width}\"}", "a").find("leads back to itself") != std::string::npos);
+  CHECK(error_of("{width: 3}", "${model.with}").find("'model.with' is a section") != std::string::npos);
+  const Experiment blocks =
+      parse_experiment(text_with_blocks + "    - pair\nname: \"p${model.blocks.pair.parameters.width}\"\n", "test.yaml",
+                       {"model.blocks.pair.parameters.width=10"});
+  CHECK(blocks.name == "p10");
+}
+
 TEST_CASE("an error of a block carries who used it, from the inside out") {
   try {
     parse_experiment(text_with_blocks + "    - pair: {width: 7}\n    - pair: {width: 7}\n", "test.yaml");
