@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -132,7 +134,7 @@ void add_operations(fe::graph::Graph& graph, const ConvolutionCall& call) {
 // (Note [Answers that are kept] in cuda/library/known_scratch.h).
 constexpr int version_of_rules = 1;
 
-void deselect_engines(fe::graph::Graph& graph, const ConvolutionCall& call) {
+void leave_out_engines(fe::graph::Graph& graph, const ConvolutionCall& call) {
   std::vector<fe::NumericalNote_t> notes = {
       fe::NumericalNote_t::NONDETERMINISTIC, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
       fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION, fe::NumericalNote_t::WINOGRAD_TILE_13x13};
@@ -203,11 +205,10 @@ class CudnnConvolution final : public Convolution {
   std::unordered_map<std::int64_t, void*> addresses_;
 };
 
-/// The description of `call`, which plans can be made of: for what `properties` describe, or with a handle for its own
-/// device.
-fe::graph::Graph describe(const ConvolutionCall& call, const std::shared_ptr<const fe::DeviceProperties>& properties,
-                          cudnnHandle_t handle) {
-  fe::graph::Graph graph;
+/// Describes `call` in `graph`, so that plans can be made of it: for what `properties` describe, or with a handle for
+/// its own device.
+void describe(fe::graph::Graph& graph, const ConvolutionCall& call,
+              const std::shared_ptr<const fe::DeviceProperties>& properties, cudnnHandle_t handle) {
   graph.set_io_data_type(type_of(call.type))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -216,8 +217,71 @@ fe::graph::Graph describe(const ConvolutionCall& call, const std::shared_ptr<con
   require_cudnn(graph.validate(), "take the description of a convolution");
   require_cudnn(handle == nullptr ? graph.build_operation_graph() : graph.build_operation_graph(handle),
                 "take the description of a convolution");
-  return graph;
 }
+
+// Note [The first engines]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// The frontend's create_execution_plans has cuDNN make all that its heuristics propose, some 40 engines with their
+// settings, which takes 30 times as long as to propose them (1 to 3 ms of each question). The first of them nearly
+// always serves. cuDNN makes no more than it is asked for, in the same order, so the first are asked for first.
+
+/// A description whose engines are asked for as they are needed.
+class ProposedEngines final : public fe::graph::Graph {
+ public:
+  ProposedEngines(const ConvolutionCall& call, std::shared_ptr<const fe::DeviceProperties> properties)
+      : call_(call), properties_(std::move(properties)) {
+    describe(*this, call, properties_, nullptr);
+    plans.set_tag(operation_graph->getTag());
+  }
+
+  /// Whether there is a plan at `index` of what `mode` proposes behind those that were asked for in other modes. Asks
+  /// for `num_asked` at first.
+  bool reaches(std::int64_t index, cudnnBackendHeurMode_t mode, std::int64_t num_asked) {
+    if (mode != mode_) {
+      mode_ = mode;
+      begin_ = get_execution_plan_count();
+      num_proposed_ = -1;
+      num_asked_ = 0;
+    }
+    while (index >= get_execution_plan_count() && num_asked_ != num_proposed_)
+      ask_for(num_asked_ == 0 ? num_asked : num_asked_ * 16);
+    return index < get_execution_plan_count();
+  }
+
+  /// Why there was none.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  /// The first `count` in all; those that are there already stay.
+  void ask_for(std::int64_t count) {
+    fe::EngineConfigList engines;
+    try {
+      auto heuristics = fe::EngineHeuristicsBuilder_v8()
+                            .setDeviceProperties(properties_)
+                            .setOperationGraph(*operation_graph)
+                            .setHeurMode(mode_)
+                            .build();
+      num_proposed_ = heuristics.getEngineConfigCount();
+      num_asked_ = std::min(count, num_proposed_);
+      engines = heuristics.getEngineConfig(num_asked_);
+    } catch (const fe::cudnnException&) {
+      num_proposed_ = num_asked_ = 0;
+    }
+    if (engines.empty()) problem_ = fmt::format("No valid engine configs for {}", operation_graph->getTag());
+    const auto num_known = std::min<std::ptrdiff_t>(get_execution_plan_count() - begin_, std::ssize(engines));
+    plans.enqueue_engine_configs({engines.begin() + num_known, engines.end()});
+    if (const fe::error_t error = plans.query_properties(); error.is_bad()) problem_ = first_line_of(error);
+    leave_out_engines(*this, call_);
+  }
+
+  ConvolutionCall call_;
+  std::shared_ptr<const fe::DeviceProperties> properties_;
+  cudnnBackendHeurMode_t mode_ = CUDNN_HEUR_MODES_COUNT;
+  std::int64_t begin_ = 0;          ///< of the mode's among all plans
+  std::int64_t num_proposed_ = -1;  ///< by the mode; -1: not known
+  std::int64_t num_asked_ = 0;
+  std::string problem_ = "no engine serves";
+};
 
 }  // namespace
 
@@ -275,15 +339,12 @@ bool CudnnPlans::has_nvrtc() {
 
 std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t max_plans) const {
   if ((call.statistics || device_->holds_nvrtc) && !device_->nvrtc) device_->nvrtc.emplace();
-  fe::graph::Graph graph = describe(call, device_->properties, nullptr);
+  ProposedEngines graph(call, device_->properties);
   std::vector<CudnnPlan> plans, too_large;
-  std::string problem = "no engine serves";
   std::int64_t next = 0;
   // The fallback's engines are asked for only where the heuristics' do not suffice.
-  for (const fe::HeurMode_t mode : {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}) {
-    if (const fe::error_t error = graph.create_execution_plans({mode}); error.is_bad()) problem = first_line_of(error);
-    deselect_engines(graph, call);
-    for (; next < graph.get_execution_plan_count() && plans.size() < max_plans; ++next) {
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (; plans.size() < max_plans && graph.reaches(next, mode, static_cast<std::int64_t>(max_plans)); ++next) {
       if (graph.build_plan_at_index(next).is_bad()) continue;
       CudnnPlan plan;
       plan.workspace_bytes = graph.get_workspace_size_plan_at_index(next);
@@ -298,13 +359,12 @@ std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t
         too_large.push_back(std::move(plan));
       }
     }
-    if (plans.size() >= max_plans) break;
   }
   if (plans.empty()) plans = std::move(too_large);
   if (plans.empty())
     throw DeviceError(fmt::format(
         "cuDNN {} has no engine for {} on {}: {}; use {}a smaller batch (train.batch_size), or device.type=cpu",
-        cudnn_version(), text_of(call), device_->name, problem,
+        cudnn_version(), text_of(call), device_->name, graph.problem(),
         call.type == DType::bf16 ? "train.amp=fp16 where the GPU is older than compute capability 8.0, " : ""));
   return plans;
 }
@@ -337,12 +397,13 @@ std::unique_ptr<Convolution> load_cudnn_plan(const CudnnPlan& plan, const Convol
 
 std::unique_ptr<Convolution> plan_cudnn_here(const CudnnPlan& planned, const ConvolutionCall& call,
                                              cudnnHandle_t handle) {
-  fe::graph::Graph graph = describe(call, nullptr, handle);
+  fe::graph::Graph graph;
+  describe(graph, call, nullptr, handle);
   std::string problem = "no engine serves";
   std::int64_t next = 0;
   for (const fe::HeurMode_t mode : {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}) {
     if (const fe::error_t error = graph.create_execution_plans({mode}); error.is_bad()) problem = first_line_of(error);
-    deselect_engines(graph, call);
+    leave_out_engines(graph, call);
     const std::int64_t end = graph.get_execution_plan_count();
     for (const bool of_same_engine : {true, false}) {
       for (std::int64_t index = next; index < end; ++index) {

@@ -209,12 +209,40 @@ TEST_CASE("the same description plans the same") {
   }
 }
 
-TEST_CASE("more plans of a convolution begin with the fewer") {
-  const CudnnPlans plans(properties_of("h200"));
-  const ConvolutionCall call = all_shapes()[4];
-  const auto first = plans.find(call, 1), more = plans.find(call, 8);
-  CHECK(more.size() > 1);
-  CHECK(more[0].engine == first[0].engine);
+TEST_CASE("more plans of a convolution begin with the fewer, up to all that there are, on every shipped GPU") {
+  std::vector<ConvolutionCall> calls;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16})
+    for (const ConvolutionCall& call : all_calls(type == DType::f32, type)) calls.push_back(call);
+  const std::vector<std::string> gpus = shipped_gpus();
+  std::size_t num_with_more = 0, num_next = 0;
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    const CudnnPlans plans(properties_of(gpus[gpu]));
+    // Each GPU takes its share of every second call.
+    for (std::size_t index = gpu; index < calls.size(); index += 2 * gpus.size()) {
+      ConvolutionCall call = calls[index];
+      if (gpus[gpu] == "t4" && call.type == DType::bf16) continue;  // Turing has no bf16
+      INFO(gpus[gpu] << ", call " << index);
+      const auto all = plans.find(call, 1000);
+      for (const std::size_t count : {1, 3}) {
+        const auto few = plans.find(call, count);
+        REQUIRE(few.size() == std::min(count, all.size()));
+        for (std::size_t plan = 0; plan < few.size(); ++plan) {
+          CHECK(few[plan].engine == all[plan].engine);
+          CHECK(few[plan].serialized == all[plan].serialized);
+        }
+      }
+      num_with_more += all.size() > 3 ? 1 : 0;
+      // What the first one takes is shut out: the first of the others that takes less is next.
+      const auto next = std::find_if(
+          all.begin(), all.end(), [&](const CudnnPlan& plan) { return plan.workspace_bytes < all[0].workspace_bytes; });
+      if (next == all.end()) continue;
+      ++num_next;
+      call.workspace_limit = all[0].workspace_bytes - 1;
+      CHECK(plans.find(call, 1)[0].engine == next->engine);
+    }
+  }
+  CHECK(num_with_more > calls.size() / 4);
+  CHECK(num_next > calls.size() / 20);
 }
 
 TEST_CASE("TF32 opens engines that are closed without it") {
