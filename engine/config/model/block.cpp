@@ -21,7 +21,7 @@ constexpr std::string_view block_example = "{parameters: {width: 64}, layers: [l
 bool is_taken(std::string_view name) {
   constexpr std::array<std::string_view, 10> taken{"name", "from", "share", "when", "and",
                                                    "or",   "not",  "min",   "max",  "if"};
-  return name == "true" || name == "false" || std::find(taken.begin(), taken.end(), name) != taken.end();
+  return truth_of_word(name) || std::find(taken.begin(), taken.end(), name) != taken.end();
 }
 
 bool is_scalar(const Node& node) { return node.kind == NodeKind::scalar; }

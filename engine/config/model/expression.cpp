@@ -90,7 +90,7 @@ class ExpressionParser {
     if (const auto* number = std::get_if<std::int64_t>(&term.value)) return *number;
     if (skips_ > 0) return 0;
     const std::string& word = std::get<std::string>(term.value);
-    if (word == "true" || word == "false") return word == "true" ? 1 : 0;
+    if (const std::optional<bool> truth = truth_of_word(word)) return *truth ? 1 : 0;
     fail(term.begin, term.end, fmt::format("'{}' is not an integer", shortened(word)),
          "an integer; words can be compared with == and !=");
   }
@@ -174,7 +174,7 @@ class ExpressionParser {
     const bool asks_equality = comparison == "==" || comparison == "!=";
     const auto is_word = [](const Term& each) {
       const auto* word = std::get_if<std::string>(&each.value);
-      return word != nullptr && *word != "true" && *word != "false";
+      return word != nullptr && !truth_of_word(*word);
     };
     if (asks_equality && (is_word(left) || is_word(right))) {
       const auto text_of = [](const Term& each) {
@@ -302,6 +302,7 @@ class ExpressionParser {
     if (word == "and" || word == "or" || word == "not")
       fail(begin, at_, fmt::format("'{}' stands where an operand is expected", word), "a number or a name");
     if (!is_name(word)) fail(begin, at_, fmt::format("'{}' is no name", shortened(word)), "a name such as width");
+    if (const std::optional<bool> truth = truth_of_word(word)) return term(*truth ? 1 : 0, begin);
     std::optional<std::string> text = lookup_(word, begin);
     if (!text) fail(begin, at_, "");
     const auto number = read_integer(*text);
@@ -364,6 +365,12 @@ bool is_name(std::string_view text) {
     begins = false;
   }
   return !begins && !is_numeral(text.front());
+}
+
+std::optional<bool> truth_of_word(std::string_view text) {
+  if (text == "true" || text == "on") return true;
+  if (text == "false" || text == "off") return false;
+  return std::nullopt;
 }
 
 std::variant<std::int64_t, ExpressionMistake> evaluate(std::string_view text, const NameLookup& lookup) {

@@ -21,10 +21,10 @@ namespace trainer {
 //   + -
 //   * / %         a division has no remainder, or it is a mistake; a % b has the sign of a, as in C
 //   -             of one number
-//   42, name, train.batch_size, 'word', ( … ), min(a, b, …), max(a, b, …), if(condition, then, else)
+//   42, true, name, train.batch_size, 'word', ( … ), min(a, b, …), max(a, b, …), if(condition, then, else)
 //
-// `true` and `false` as the text of a name count as 1 and 0. What `if`, `and` and `or` leave out is not computed. A
-// result beyond 64 bits is a mistake.
+// `true` and `on` are 1, `false` and `off` are 0, also as the text of a name or as a word. What `if`, `and` and `or`
+// leave out is not computed. A result beyond 64 bits is a mistake.
 
 /// The longest expression, in bytes, and how deep its operands may nest.
 inline constexpr std::size_t longest_expression = 1'000;
@@ -42,6 +42,9 @@ using NameLookup = std::function<std::optional<std::string>(std::string_view nam
 
 /// Whether the text is one name: letters, digits and `_`, parts joined by dots, no digit first.
 bool is_name(std::string_view text);
+
+/// Of `true`, `on`, `false` and `off`; nothing of any other text.
+std::optional<bool> truth_of_word(std::string_view text);
 
 std::variant<std::int64_t, ExpressionMistake> evaluate(std::string_view text, const NameLookup& lookup);
 

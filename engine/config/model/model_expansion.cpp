@@ -10,6 +10,7 @@
 
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/layer_reader.h"
+#include "engine/config/model/expression.h"
 #include "engine/config/shipped_configs.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/number_text.h"
@@ -201,14 +202,15 @@ void ModelExpansion::read_file(const Node& file, Node with) {
     Node values;
     values.kind = NodeKind::map;
     for (const ModelParameter& parameter : parameters) {
-      const std::string* const value = scope_.find(parameter.name);
+      const ReferredText* const value = scope_.find(parameter.name);
       if (value == nullptr) continue;
-      note_integer("model.with." + parameter.name, *value, parameter);
+      note_integer("model.with." + parameter.name, value->text, parameter);
       Node node;
       node.kind = NodeKind::scalar;
       node.is_resolved = true;
       node.mark = path.mark;
-      node.text = *value;
+      node.is_computed = value->is_computed;
+      node.text = value->text;
       values.entries.push_back({parameter.name, path.mark, std::move(node)});
     }
     resolver_.keep(path_ + ".with", std::move(values));
@@ -311,8 +313,7 @@ bool ModelExpansion::is_there(const Node& keys, const Place& place) {
   if (condition.is_broken) return true;
   const std::string& text = condition.text;
   const bool is_scalar = condition.kind == NodeKind::scalar && !condition.quoted;
-  if (is_scalar && (text == "true" || text == "on")) return true;
-  if (is_scalar && (text == "false" || text == "off")) return false;
+  if (const std::optional<bool> truth = truth_of_word(text); is_scalar && truth) return *truth;
   const auto number = read_integer(text);
   if (is_scalar && std::holds_alternative<std::int64_t>(number)) return std::get<std::int64_t>(number) != 0;
   sources_.report(condition.mark,
@@ -402,7 +403,7 @@ bool ModelExpansion::bind(const std::vector<ModelParameter>& parameters, const s
       sources_.report(value.mark,
                       fmt::format("{} does not take {} for '{}'", owner, shortened(value.text), parameter.name),
                       fmt::format("one of {}", fmt::join(parameter.one_of, ", ")));
-    scope.values.emplace_back(parameter.name, value.text);
+    scope.values.emplace_back(parameter.name, ReferredText{value.text, value.is_computed});
   }
   return sources_.num_mistakes() == mistakes_before;
 }
@@ -490,7 +491,7 @@ void ModelExpansion::unroll(const MapEntry& repeat, const Place& place, std::vec
   if (!times || sources_.num_mistakes() != mistakes_before) return;
   for (std::int64_t i = 0; i < std::get<std::int64_t>(*times); ++i) {
     count(0, times_value.mark);
-    const Scope scope{place.scope, {{variable.text, fmt::format("{}", i)}}};
+    const Scope scope{place.scope, {{variable.text, ReferredText{fmt::format("{}", i)}}}};
     expand_list(*layers, {&scope, place.use, place.depth}, out);
   }
 }

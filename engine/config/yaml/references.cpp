@@ -36,7 +36,7 @@ std::string_view without_outer_blanks(std::string_view text) {
 
 }  // namespace
 
-const std::string* Scope::find(std::string_view name) const {
+const ReferredText* Scope::find(std::string_view name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->outer)
     for (const auto& [each, text] : scope->values)
       if (each == name) return &text;
@@ -81,11 +81,11 @@ void ReferenceResolver::resolve(Node& node, const std::string& key, const Scope*
     }
     result += node.text.substr(at, begin - at);
     const std::string inside = node.text.substr(begin + 2, end - begin - 2);
-    const std::optional<std::string> value = value_of(inside, span(node, begin, end + 1), scope);
+    const std::optional<ReferredText> value = value_of(inside, span(node, begin, end + 1), scope);
     if (!value) node.is_broken = true;
-    result += value.value_or("");
+    if (value) result += value->text;
     has_reference = true;
-    node.is_computed = begin == 0 && end + 1 == node.text.size() && !is_name(without_outer_blanks(inside));
+    node.is_computed = value && value->is_computed && begin == 0 && end + 1 == node.text.size();
     at = end + 1;
     if (result.size() > longest_expansion) {
       sources_.report(node.mark, fmt::format("references make this longer than {} bytes", longest_expansion));
@@ -100,10 +100,15 @@ void ReferenceResolver::resolve(Node& node, const std::string& key, const Scope*
   chain_.pop_back();
 }
 
-std::optional<std::string> ReferenceResolver::value_of(const std::string& text, const Mark& mark, const Scope* scope) {
+std::optional<ReferredText> ReferenceResolver::value_of(const std::string& text, const Mark& mark, const Scope* scope) {
   const std::string name(without_outer_blanks(text));
-  if (name.starts_with("env:")) return environment(name.substr(4), mark);
-  return is_name(name) ? named_value(name, mark, scope) : computed_value(text, mark, scope);
+  if (truth_of_word(name)) return ReferredText{name};
+  if (is_name(name)) return named_value(name, mark, scope);
+  const bool is_variable = name.starts_with("env:");
+  std::optional<std::string> value =
+      is_variable ? environment(name.substr(4), mark) : computed_value(text, mark, scope);
+  if (!value) return std::nullopt;
+  return ReferredText{*std::move(value), !is_variable};
 }
 
 std::optional<std::string> ReferenceResolver::computed_value(const std::string& text, const Mark& mark,
@@ -121,8 +126,10 @@ std::optional<std::string> ReferenceResolver::computed_value(const std::string& 
     part.length = std::max(1, static_cast<int>(num_code_points(std::string_view(text).substr(begin, end - begin))));
     return part;
   };
-  const auto result = evaluate(text, [&](std::string_view name, std::size_t begin) {
-    return named_value(std::string(name), within(begin, begin + name.size()), scope);
+  const auto result = evaluate(text, [&](std::string_view name, std::size_t begin) -> std::optional<std::string> {
+    std::optional<ReferredText> value = named_value(std::string(name), within(begin, begin + name.size()), scope);
+    if (!value) return std::nullopt;
+    return std::move(value->text);
   });
   if (const auto* number = std::get_if<std::int64_t>(&result)) return fmt::format("{}", *number);
   const auto& mistake = std::get<ExpressionMistake>(result);
@@ -131,15 +138,18 @@ std::optional<std::string> ReferenceResolver::computed_value(const std::string& 
   return std::nullopt;
 }
 
-std::optional<std::string> ReferenceResolver::named_value(const std::string& name, const Mark& mark,
-                                                          const Scope* scope) {
-  if (const std::string* text = scope == nullptr ? nullptr : scope->find(name)) return *text;
+std::optional<ReferredText> ReferenceResolver::named_value(const std::string& name, const Mark& mark,
+                                                           const Scope* scope) {
+  if (const ReferredText* value = scope == nullptr ? nullptr : scope->find(name)) return *value;
   computes_ = computes_ || scope != nullptr;
   // From what a run is called nothing follows.
   const bool is_of_name = !chain_.empty() && (chain_.back().key == "name" || chain_.back().key == "output");
   if (!is_of_name) read_keys_.insert(name);
   Node* node = find(name);
-  if (node == nullptr || node->kind == NodeKind::null) return default_of(name, mark, scope);
+  if (node == nullptr || node->kind == NodeKind::null) {
+    std::optional<std::string> text = default_of(name, mark, scope);
+    return text ? std::optional(ReferredText{*std::move(text)}) : std::nullopt;
+  }
   if (node->kind != NodeKind::scalar) {
     sources_.report(mark, fmt::format("'{}' is a {}, not a single value", shortened(name),
                                       node->kind == NodeKind::map ? "section" : "list"));
@@ -152,7 +162,7 @@ std::optional<std::string> ReferenceResolver::named_value(const std::string& nam
   }
   resolve(*node, name, nullptr);
   if (node->is_broken) return std::nullopt;
-  return node->text;
+  return ReferredText{node->text, node->is_computed};
 }
 
 bool ReferenceResolver::leads_back(const Node* node, const std::string& name, const Mark& mark) {

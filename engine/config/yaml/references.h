@@ -13,13 +13,19 @@
 
 namespace trainer {
 
+/// What a reference stands for.
+struct ReferredText {
+  std::string text;
+  bool is_computed = false;  ///< as Node::is_computed
+};
+
 /// Names that stand for a text each: parameters of a block or a model, the variable of a repeat. Those of `outer` are
 /// seen through it.
 struct Scope {
   const Scope* outer = nullptr;
-  std::vector<std::pair<std::string, std::string>> values;
+  std::vector<std::pair<std::string, ReferredText>> values;
 
-  const std::string* find(std::string_view name) const;
+  const ReferredText* find(std::string_view name) const;
 };
 
 /// Replaces `${env:NAME}` by an environment variable, `${dotted.key}` by the value of a key (that is not given: by its
@@ -43,8 +49,8 @@ class ReferenceResolver {
 
  private:
   void resolve_below(Node& node, const std::string& key);
-  std::optional<std::string> value_of(const std::string& text, const Mark& mark, const Scope* scope);
-  std::optional<std::string> named_value(const std::string& name, const Mark& mark, const Scope* scope);
+  std::optional<ReferredText> value_of(const std::string& text, const Mark& mark, const Scope* scope);
+  std::optional<ReferredText> named_value(const std::string& name, const Mark& mark, const Scope* scope);
   std::optional<std::string> computed_value(const std::string& text, const Mark& mark, const Scope* scope);
   bool leads_back(const Node* node, const std::string& name, const Mark& mark);
   std::optional<std::string> environment(const std::string& name, const Mark& mark);

@@ -9,8 +9,10 @@ using namespace trainer;
 
 namespace {
 
-const std::map<std::string, std::string, std::less<>> known_names = {
-    {"width", "64"}, {"stride", "2"}, {"norm", "batch"}, {"on", "true"}, {"train.batch_size", "32"}, {"half", "0.5"}};
+const std::map<std::string, std::string, std::less<>> known_names = {{"width", "64"},    {"stride", "2"},
+                                                                     {"norm", "batch"},  {"biased", "true"},
+                                                                     {"dropped", "off"}, {"train.batch_size", "32"},
+                                                                     {"half", "0.5"}};
 
 std::variant<std::int64_t, ExpressionMistake> evaluate_known(std::string_view text) {
   return evaluate(text, [](std::string_view name, std::size_t) -> std::optional<std::string> {
@@ -69,9 +71,23 @@ TEST_CASE("known_names stand for integers, truths and words") {
   CHECK(value_of_expression("norm != 'batch'") == 0);
   CHECK(value_of_expression("'batch' == norm") == 1);
   CHECK(value_of_expression("norm == 3") == 0);
-  CHECK(value_of_expression("on + 1") == 2);
-  CHECK(value_of_expression("on == 1") == 1);
+  CHECK(value_of_expression("biased + 1") == 2);
+  CHECK(value_of_expression("biased == 1") == 1);
   CHECK(value_of_expression("width-1") == 63);
+}
+
+TEST_CASE("true, on, false and off are words of expressions") {
+  CHECK(value_of_expression("biased == true") == 1);
+  CHECK(value_of_expression("biased != on") == 0);
+  CHECK(value_of_expression("dropped == false") == 1);
+  CHECK(value_of_expression("not dropped and biased") == 1);
+  CHECK(value_of_expression("dropped == 'off'") == 1);
+  CHECK(value_of_expression("biased == 'on'") == 1);
+  CHECK(value_of_expression("norm == true") == 0);
+  CHECK(value_of_expression("norm == 'on'") == 0);
+  CHECK(value_of_expression("if(stride == 2, true, false)") == 1);
+  CHECK(value_of_expression("(true or off) and on") == 1);
+  CHECK(mistake_in_expression("truth == 1") == "0-5: ");
 }
 
 TEST_CASE("functions take as many operands as they are given") {

@@ -91,6 +91,31 @@ TEST_CASE("what a condition leaves out is not there, wherever it stands") {
   CHECK(shown_layers(text, {"train.batch_size=8"}) == shown_list("[residual: {layers: [relu]}, sigmoid, silu]"));
 }
 
+TEST_CASE("a truth that is a parameter decides what is there, however it is written") {
+  const std::string blocks =
+      "model:\n  blocks:\n    hidden:\n      parameters: {norm: , bias: \"${not norm}\"}\n"
+      "      layers: [linear: {out: 3, bias: \"${bias}\"}, layernorm: {when: \"${norm}\"},"
+      " relu: {when: \"${norm == true}\"}, tanh: {when: \"${norm != on}\"}]\n";
+  for (const char* truth : {"true", "on", "\"${true}\"", "\"${on}\"", "\"${1 == 1}\"", "\"${train.epochs >= 1}\"",
+                            "\"${memory.in_place}\""}) {
+    INFO(truth);
+    CHECK(shown_layers(blocks + "  layers: [hidden: {norm: " + truth + "}]\n") ==
+          shown_list("[sequential: {layers: [linear: {out: 3, bias: false}, layernorm, relu]}]"));
+  }
+  for (const char* truth : {"false", "off", "\"${false}\"", "\"${0}\"", "\"${not memory.in_place}\""}) {
+    INFO(truth);
+    CHECK(shown_layers(blocks + "  layers: [hidden: {norm: " + truth + "}]\n") ==
+          shown_list("[sequential: {layers: [linear: {out: 3}, tanh]}]"));
+  }
+  // A number that nothing computed is none.
+  CHECK(error_of_model(blocks + "  layers: [hidden: {norm: true, bias: 1}]\n").find("'1' is neither true nor false") !=
+        std::string::npos);
+  for (const char* word : {"on", "off", "true"})
+    CHECK(error_of_model("model:\n  blocks: {hidden: {parameters: {" + std::string(word) +
+                         ": 1}, layers: [relu]}}\n  layers: [hidden]\n")
+              .find("is no name for a parameter") != std::string::npos);
+}
+
 TEST_CASE("expressions stand wherever references do, and their truths are true and false") {
   const Experiment experiment = parse_experiment(
       "model: {layers: [flatten, linear: {out: \"${data.classes * 2}\", bias: \"${1 == 2}\"}]}\n"
