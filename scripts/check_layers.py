@@ -16,6 +16,7 @@ LAYERS = [
     ["engine"],
     ["engine/memory"],
     ["engine/config"],
+    ["engine/files"],
     ["engine/ops"],
     ["engine/graph"],
     ["engine/device"],

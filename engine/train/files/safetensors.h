@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/files/safetensors_header.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -56,13 +57,11 @@ class SafetensorsWriter {
   std::uint32_t checksum_ = 0;
 };
 
-/// A safetensors file open for reading. The header is checked whole before any tensor is read: at most 100 MB; known
-/// dtypes, foreign ones included; at most Shape::max_rank dimensions; sizes that agree with shapes; ranges that cover
-/// the data exactly, without holes, overlaps or duplicates. Nothing is allocated by what a header claims before it is
-/// checked. Throws DataError that names the file and what is wrong.
+/// A safetensors file open for reading. The header is checked whole before any tensor is read
+/// (engine/files/safetensors_header.h). Throws DataError that names the file and what is wrong.
 class SafetensorsFile {
  public:
-  static constexpr std::uint64_t max_header_bytes = 100'000'000;
+  static constexpr std::uint64_t max_header_bytes = most_safetensors_header_bytes;
 
   explicit SafetensorsFile(const std::string& path);
 
@@ -81,6 +80,8 @@ class SafetensorsFile {
   struct CloseFile {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
+
+  bool read_at(std::uint64_t offset, std::uint64_t num_bytes, void* to) const;
 
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
