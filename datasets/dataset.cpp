@@ -62,8 +62,8 @@ bool prepares_images(const DataConfig& config) { return holds_image_files(config
 
 void check_keys(const DataConfig& config, const DatasetFormat& format) {
   if (!is_categorical(config) && !format.numeric_targets)
-    throw data_config_error(config,
-                            "data.target_type: numeric needs data.type csv or synthetic; this type has classes");
+    throw data_config_error(
+        config, "data.target_type: numeric needs data.type csv, arrays or synthetic; this type has classes");
   if (config.split < 0 || config.split >= 1 || std::isnan(config.split))
     throw data_config_error(config, fmt::format("data.split {} is not a share of the training samples", config.split),
                             "0 or more and less than 1");
@@ -109,7 +109,9 @@ void take_part(const std::string& source, const char* key, std::int64_t asked, s
 bool declared_header(const DataConfig& config, const DatasetFormat& format, DatasetHeader& header) {
   const Shape shape = config.shape.empty() ? format.fixed_shape : Shape(config.shape);
   const std::int64_t classes = config.classes == 0 ? format.fixed_classes : config.classes;
-  const bool validation_is_meant = config.split > 0 || !config.validation.empty() || !config.validation_labels.empty();
+  const bool validation_is_meant = config.split > 0 || !config.validation.empty() ||
+                                   !config.validation_labels.empty() || !config.validation_input.empty() ||
+                                   !config.validation_target.empty();
   if (shape.rank() == 0 && !holds_image_files(config)) return false;  // else transforms may make one
   if (config.samples == 0) return false;
   if (is_categorical(config) && classes == 0) return false;
@@ -144,7 +146,10 @@ std::vector<float> per_channel(const DataConfig& config, const char* key, const 
 void set_normalization(const DataConfig& config, InputDescription& input) {
   if (input.type.dtype != DType::u8) {
     if (!config.mean.empty() || !config.std.empty())
-      throw data_config_error(config, "data.normalize is for images; features of a csv are standardised by themselves");
+      throw data_config_error(config,
+                              "data.normalize is for images of bytes; features of a csv are standardised by "
+                              "themselves, numbers of arrays are "
+                              "taken as they are");
     return;
   }
   const std::int64_t num_channels = input.type.shape[-1];
@@ -155,9 +160,8 @@ void set_normalization(const DataConfig& config, InputDescription& input) {
       throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
 }
 
-/// Synthetic samples are made as they are asked for.
-std::int64_t held_bytes(const DataConfig& config, const DatasetHeader& header, const DataDescription& description) {
-  if (config.type == DataType::synthetic) return 0;
+std::int64_t held_bytes(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
+                        const DataDescription& description) {
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
   std::int64_t num_bytes = prepares_images(config) ? description.num_held * order_bytes : 0;
   if (holds_image_files(config)) {
@@ -165,6 +169,8 @@ std::int64_t held_bytes(const DataConfig& config, const DatasetHeader& header, c
       if (images) num_bytes += images->facts().held_bytes;
     return num_bytes;
   }
+  if (header.held_bytes) return num_bytes + *header.held_bytes;
+  if (format.held_bytes != nullptr) return num_bytes + format.held_bytes(header);
   std::int64_t of_samples = 0;
   const std::int64_t sample_bytes = header.sample.num_bytes() + target_of(header).num_bytes();
   if (__builtin_mul_overflow(description.num_held, sample_bytes, &of_samples))
@@ -231,6 +237,11 @@ std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format
 
 DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                          std::int64_t num_aside) {
+  if (has_transforms(config) && header.sample.dtype != DType::u8)
+    throw data_config_error(config, fmt::format("{}: data.transforms are for images of bytes; its samples are {}",
+                                                header.source, header.sample.to_string()));
+  if (has_transforms(config) && !header.categorical)
+    throw data_config_error(config, "data.transforms are for images with classes; the targets are numbers");
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();
   input.type = sample_type(config, header, header.num_validation + num_aside > 0);
@@ -263,7 +274,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   if (description.num_train > most_samples || description.num_validation > most_samples)
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
   check_size(config, input.type.shape, "a sample");
-  description.held_bytes = held_bytes(config, header, description);
+  description.held_bytes = held_bytes(config, format, header, description);
   check_total(config, description);
   set_normalization(config, input);
   return description;

@@ -59,7 +59,8 @@ class Dataset {
   /// Why samples were skipped that could not be read: `data.on_bad_sample: skip`.
   virtual std::vector<std::string> skipped_samples() const { return {}; }
   /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,
-  /// whatever part of them this is; nothing where they are computed from the configuration.
+  /// whatever part of them this is (of arrays: Note [Identity of arrays] in arrays/array_field.h); nothing where they
+  /// are computed from the configuration.
   virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }
   /// The class of a sample, where its target is one class.
   std::int32_t class_of(std::int64_t index) const;
@@ -101,7 +102,8 @@ struct LoadedData {
 /// Throws DataError (missing, damaged or contradictory files) or ConfigError (keys that cannot be meant).
 DataDescription describe_data(const DataConfig& config, std::uint64_t seed);
 
-/// Reads the data into host memory (synthetic samples are computed when they are read).
+/// Reads the data into host memory (synthetic samples are computed when they are read, arrays that are not deflated
+/// stay in their files).
 LoadedData load_data(const DataConfig& config, std::uint64_t seed);
 
 /// Threads that read the data: `data.workers`, or one where samples lie in memory as they are, else one for each usable

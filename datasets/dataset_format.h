@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct DatasetHeader {
   std::shared_ptr<const ImageSource> train_images = nullptr, validation_images = nullptr;
   Preprocessing preprocessing = {};       ///< likewise
   std::vector<std::string> remarks = {};  ///< sentences about the files, which a run begins with
+  /// As in DataDescription, where it depends on the files; else DatasetFormat::held_bytes.
+  std::optional<std::int64_t> held_bytes = std::nullopt;
 };
 
 /// Classes, one where no shape is told, or numbers.
@@ -53,13 +56,18 @@ struct DatasetFormat {
   std::int64_t fixed_classes = 0;           ///< 0: from the data
   std::int64_t default_num_validation = 0;  ///< samples set aside where neither a split nor validation data exists
   bool numeric_targets = false;             ///< whether `data.target_type: numeric` makes sense
-  bool inspect_reads_everything = false;    ///< then declared keys, where complete, are taken at their word instead
+  /// Of host memory that the loaded samples take, where it is not all of them.
+  std::int64_t (*held_bytes)(const DatasetHeader&) = nullptr;
+  bool inspect_reads_everything = false;  ///< then declared keys, where complete, are taken at their word instead
 
   /// Files without which the data cannot be loaded.
   std::vector<std::string> (*required_files)(const DataConfig&) = nullptr;
   DatasetHeader (*inspect)(const DataConfig&) = nullptr;
   DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;  ///< null: Header::train_images are all
 };
+
+/// DatasetFormat::held_bytes of samples that are computed as they are read.
+inline std::int64_t holds_nothing(const DatasetHeader& /*header*/) { return 0; }
 
 /// DatasetFormat::required_files of what needs none.
 inline std::vector<std::string> no_files(const DataConfig& /*config*/) { return {}; }

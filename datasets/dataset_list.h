@@ -1,10 +1,11 @@
 #pragma once
 
-/// Every dataset type: X(name) for DataType::name, defined by name_format() in datasets/name.cpp.
+/// Every dataset type: X(name) for DataType::name, defined by name_format() in a name.cpp.
 #define TRAINER_DATASETS(X) \
   X(digits)                 \
   X(idx)                    \
   X(cifar10)                \
   X(csv)                    \
+  X(arrays)                 \
   X(synthetic)              \
   X(image_folder)

@@ -243,6 +243,7 @@ DatasetFormat synthetic_format() {
   DatasetFormat format;
   format.numeric_targets = true;
   format.required_files = no_files;
+  format.held_bytes = holds_nothing;
   format.inspect = inspect_synthetic;
   format.load = load_synthetic;
   return format;

@@ -68,16 +68,18 @@ struct MemoryConfig {
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };
 
-enum class DataType : std::uint8_t { digits, idx, cifar10, csv, synthetic, image_folder };
+enum class DataType : std::uint8_t { digits, idx, cifar10, csv, arrays, synthetic, image_folder };
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };
 enum class TaskTarget : std::uint8_t { categorical, numeric };
+/// The axes of an array of images: (N, H, W, C) or (N, C, H, W).
+enum class ImageLayout : std::uint8_t { automatic, channels_last, channels_first };
 struct DataConfig {
   DataType type = DataType::digits;
-  std::string root;               ///< folder of idx, cifar10 and image_folder
-  std::string train, validation;  ///< csv: files; idx: image files where their names are not the usual ones;
-                                  ///< image_folder: folders of class folders, likewise
-  std::string train_labels, validation_labels;  ///< idx: label files, likewise
+  std::string root;               ///< folder of idx, cifar10, arrays and image_folder
+  std::string train, validation;  ///< files; idx: of images, where their names are not the usual ones; image_folder:
+                                  ///< folders of class folders, likewise
+  std::string train_labels, validation_labels;  ///< idx, arrays: label files, likewise
   double split = 0.0;  ///< share of the training samples set aside, instead of validation files found beside them
   bool shuffle = true;
   bool drop_last = false;
@@ -90,6 +92,10 @@ struct DataConfig {
   std::int64_t max_pixels = 178'956'970;  ///< images of more are refused; PIL's limit
   OnBadSample on_bad_sample = OnBadSample::error;
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
+  // arrays
+  std::string train_input, train_target;            ///< data.fields.input, target: names in the file
+  std::string validation_input, validation_target;  ///< data.fields.validation_input, validation_target
+  ImageLayout layout = ImageLayout::automatic;
   // csv
   std::string target;  ///< column name or 0-based index; the last column where empty
   TaskTarget target_type = TaskTarget::categorical;

@@ -106,6 +106,10 @@ class Rules {
       check_labels("data.train_labels", data.train_labels, "data.train", data.train);
       check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
     }
+    if (data.type == DataType::arrays) {
+      if (data.train.empty()) need("data.train", "a .npy, .npz or safetensors file");
+      check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
+    }
     if (data.type == DataType::synthetic) {
       const bool is_numeric = data.target_type == TaskTarget::numeric;
       if (data.shape.empty()) need("data.shape", "the shape of one sample, such as [28, 28, 1]");
@@ -145,6 +149,11 @@ class Rules {
     if (data.split > 0 && !data.validation.empty()) {
       refuse({"data.split", "data.validation"}, "'data.split' and 'data.validation' both say what validates",
              "one of them");
+    }
+    for (const auto& [key, name] : {std::pair{"data.fields.validation_input", &data.validation_input},
+                                    {"data.fields.validation_target", &data.validation_target}}) {
+      if (data.split > 0 && !name->empty())
+        refuse({key, "data.split"}, fmt::format("'data.split' and '{}' both say what validates", key), "one of them");
     }
     if (data.split > 0 && data.type == DataType::synthetic && data.validation_samples > 0) {
       refuse({"data.split", "data.validation_samples"},

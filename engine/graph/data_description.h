@@ -34,7 +34,7 @@ struct DataDescription {
   std::int64_t num_train = 0;
   std::int64_t num_validation = 0;  ///< 0: no evaluation
   std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
-  std::int64_t held_bytes = 0;      ///< of host memory, by what is loaded
+  std::int64_t held_bytes = 0;      ///< of host memory that these take: 0 where they are computed or read when needed
 
   bool categorical() const { return target.dtype == DType::i32; }
   /// "28×28×1"; of several inputs one after the other.

@@ -114,7 +114,7 @@ class LossTranslation {
   void check_targets(const LossConfig& loss) const {
     if (!data_.categorical() || takes_classes(loss.type)) return;
     const DataType type = experiment_.data.type;
-    const bool may_be_numeric = type == DataType::csv || type == DataType::synthetic;
+    const bool may_be_numeric = type == DataType::csv || type == DataType::arrays || type == DataType::synthetic;
     throw located_error(loss.location,
                         fmt::format("{} needs {} as targets; the data has classes", loss_choices().name_of(loss.type),
                                     loss.type == LossType::feature ? "images" : "numbers"),

@@ -16,7 +16,7 @@ namespace trainer {
 ///
 ///   program and libraries    when the device was made: measured
 ///   kernels                  code and threads that the first steps bring in: estimated, see kernel_bytes
-///   dataset                  samples and targets, unless they are computed as they are read
+///   dataset                  samples and targets, unless they are computed or read from files as they are needed
 ///   staged batches           read ahead: Note [Staged batches]; in an evaluation its batches too; the order of samples
 ///   offloaded activations    memory.offload
 ///   packed operands          of products, in oneDNN: DeviceModel::library_bytes, estimated

@@ -1,5 +1,5 @@
-"""Data readers: every sample that reaches the model against NumPy and pandas over the same files; orders, splits and
-last batches."""
+"""Data readers: every sample that reaches the model against NumPy and pandas over the same files, which are np.save's,
+np.savez's and safetensors' own where they are arrays; orders, splits and last batches."""
 import csv
 import gzip
 
@@ -9,6 +9,12 @@ import data_files
 import data_probe
 import safetensors_file
 from trainer_runs import gradient_probe
+
+try:
+    from safetensors.numpy import save_file as save_safetensors
+except ImportError:
+    def save_safetensors(arrays, file):
+        safetensors_file.write(file, arrays)
 
 ROUNDING = 2.0**-24
 
@@ -257,6 +263,95 @@ def digits(case, _variant):
                        pixel_rounding([0], [1]))
 
 
+WHOLE_TYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "uint64"]
+NUMBER_TYPES = ["float16", "float32", "float64", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]
+ARRAY_VARIANTS = {
+    "npy features": {}, "npz features": {"file": "npz"}, "compressed features": {"file": "compressed"},
+    "safetensors features": {"file": "safetensors"}, "npy pixels": {"pixels": True},
+    "npz pixels of one channel": {"pixels": True, "file": "npz", "channels": 0},
+    "compressed pixels, channels first": {"pixels": True, "file": "compressed", "layout": "channels_first"},
+    "safetensors pixels, channels first": {"pixels": True, "file": "safetensors", "layout": "channels_first"},
+    "npz images of numbers": {"file": "npz", "layout": "channels_last", "images": True},
+    "npy images of numbers, channels first": {"layout": "channels_first", "images": True},
+    "npy numbers as targets": {"numeric": True}, "compressed numbers as targets": {"numeric": True, "file": "compressed"},
+    "npz, all parts in one file": {"file": "npz", "names": ["x_train", "y_train", "x_test", "y_test"]},
+}
+
+
+def array_values(generator, dtype, shape):
+    """Of a type's whole range where it is one of integers; else of any order of size."""
+    if dtype == "bool":
+        return generator.integers(0, 2, shape).astype(bool)
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return generator.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    values = generator.normal(size=shape)
+    return (values if dtype == "float16" else values * 10.0 ** generator.integers(-6, 7)).astype(dtype)
+
+
+def array_files(case, options, parts):
+    """Writes {name: array} by the library of the format; keys of the `data` section."""
+    names = options.get("names", ["images", "labels"] if options.get("pixels") else ["x", "y"])
+    kind = options.get("file", "npy")
+    if kind == "npy":
+        for name, array in parts.items():
+            np.save(case.folder / f"{name}.npy", array)
+        return {"train": "train.npy", "train_labels": "train_labels.npy", "validation": "validation.npy",
+                "validation_labels": "validation_labels.npy"}
+    save = {"npz": np.savez, "compressed": np.savez_compressed,
+            "safetensors": lambda file, **arrays: save_safetensors(arrays, file)}[kind]
+    suffix = "safetensors" if kind == "safetensors" else "npz"
+    if len(names) == 4:
+        save(case.folder / "all.npz", **dict(zip(names, parts.values())))
+        return {"train": "all.npz", "fields": dict(zip(["input", "target", "validation_input", "validation_target"], names))}
+    for part in ("train", "validation"):
+        save(case.folder / f"{part}.{suffix}", **{names[0]: parts[part], names[1]: parts[f"{part}_labels"]})
+    return {"train": f"train.{suffix}", "validation": f"validation.{suffix}"}
+
+
+def arrays(case, variant):
+    options = ARRAY_VARIANTS[variant]
+    generator = np.random.default_rng(case.number)
+    layout = options.get("layout", "channels_last")
+    has_images = options.get("pixels") or options.get("images")
+    shape = (case.random.randint(1, 9),)
+    if has_images:
+        sides, channels = (case.random.randint(5, 8), case.random.randint(5, 8)), options.get("channels", 3)
+        shape = sides if channels == 0 else (*sides, channels) if layout == "channels_last" else (channels, *sides)
+    dtype = "uint8" if options.get("pixels") else case.random.choice(NUMBER_TYPES)
+    numeric, outputs = options.get("numeric", False), 1 if options.get("numeric") else 4
+    parts = {}
+    for part, count in (("train", 23), ("validation", 9)):
+        parts[part] = array_values(generator, dtype, (count, *shape))
+        if numeric:
+            parts[f"{part}_labels"] = generator.normal(size=count).astype(case.random.choice(["float32", "float64"]))
+        else:
+            parts[f"{part}_labels"] = images_of(generator, count, (1,), 4)[1].astype(case.random.choice(WHOLE_TYPES))
+    section = {"type": "arrays", "root": str(case.folder), "shuffle": False, **array_files(case, options, parts)}
+    if has_images and options.get("channels", 3):
+        section["layout"] = layout
+    if numeric:
+        section["target_type"] = "numeric"
+    case.title += f", {dtype} {shape}"
+
+    def read(part):
+        """As the model's first layer finds it, in the order of planes."""
+        samples = parts[part].astype(np.float32).astype(np.float64)
+        if options.get("pixels"):
+            samples = samples / 255
+        if samples.ndim == 4 and layout == "channels_last":
+            samples = samples.transpose(0, 3, 1, 2)
+        return samples.reshape(len(samples), -1), parts[f"{part}_labels"].astype(np.float64 if numeric else np.int64)
+    samples, targets = read("train")
+    largest = float(max(np.abs(samples).max(), np.abs(read("validation")[0]).max()))
+    allowed = 4 * ROUNDING * largest
+    seen, _ = data_probe.seen_samples(case.trainer, case.folder, section, outputs, numeric=numeric, seed=case.number)
+    compare_samples(case, seen, samples, targets, allowed)
+    # A loss of numbers that are large beside 1 is that of few samples.
+    if not numeric and largest < 10:
+        compare_evaluation(case, section, outputs, *read("validation"), allowed)
+
+
 def order(case, variant):
     """Image i is lit in pixel i alone, and all have one class: a step's gradient says who was in its batch."""
     count, batch, epochs = case.random.randint(20, 30), case.random.randint(3, 8), 4
@@ -313,10 +408,12 @@ def refused(case, variant):
 VARIANTS = [(idx, variant) for variant in ("plain", "gzip", "dotted", "named", "normalised", "channels", "more classes")]
 VARIANTS += [(cifar10, variant) for variant in ("plain", "as unpacked")]
 VARIANTS += [(csv_data, variant) for variant in CSV_VARIANTS]
+VARIANTS += [(arrays, variant) for variant in ARRAY_VARIANTS]
 VARIANTS += [(digits, "built in")]
 VARIANTS += [(order, variant) for variant in ("shuffled", "unshuffled", "drop_last")]
 VARIANTS += [(refused, variant) for variant in ("missing value", "NaN", "infinity", "text", "short row", "long row")]
-SHORT = [(function, variant) for function, variant in VARIANTS if function is not digits]
+SHORT = [(function, variant) for function, variant in VARIANTS
+         if function is not digits and variant not in list(ARRAY_VARIANTS)[1::2]]
 
 
 def run(case):

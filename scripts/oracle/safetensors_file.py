@@ -6,7 +6,8 @@ import struct
 import numpy as np
 
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"),
-          "U8": np.dtype("u1"), "F16": np.dtype("<f2")}
+          "U8": np.dtype("u1"), "F16": np.dtype("<f2"), "I8": np.dtype("i1"), "I16": np.dtype("<i2"),
+          "U16": np.dtype("<u2"), "U32": np.dtype("<u4"), "U64": np.dtype("<u8"), "BOOL": np.dtype("?")}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 

@@ -87,6 +87,9 @@ output: "runs/no"
         "data: {type: synthetic, shape: [4, 4, 1], target_shape: [4, 4], classes: 3, samples: 10}\nloss: [{type: "
         "cross_entropy, weight: 0.5, ignore_index: 255, class_weights: [1, 2.5, 0]}, {dice: {smooth: 0.1, "
         "ignore_index: 255}}]\ntrain: {confusion_matrix: on}\ncheckpoint: {best: mean_iou}\n",
+    layers +
+        "data: {type: arrays, root: a, train: b.npz, fields: {input: c, target: d, validation_input: e, "
+        "validation_target: f}, layout: channels_first, target_type: numeric, target_shape: [2, 3, 1]}\nloss: mse\n",
     layers + "data: digits\nloss: {dice: {smooth: 2, ignore_index: 3}}\ncheckpoint: {best: dice}\n",
     layers +
         "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "

@@ -14,6 +14,7 @@ struct Fuzzer {
   FuzzedReading read;
 };
 
+void read_fuzzed_arrays(std::string_view input);
 void read_fuzzed_checkpoint(std::string_view input);
 void read_fuzzed_cifar10(std::string_view input);
 void read_fuzzed_config(std::string_view input);
@@ -27,6 +28,7 @@ void read_fuzzed_safetensors_index(std::string_view input);
 void read_fuzzed_sweep(std::string_view input);
 
 inline constexpr Fuzzer fuzzers[] = {
+    {"arrays", read_fuzzed_arrays},
     {"checkpoint", read_fuzzed_checkpoint},
     {"cifar10", read_fuzzed_cifar10},
     {"config", read_fuzzed_config},

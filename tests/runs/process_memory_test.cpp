@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/cli/process.h"
+#include "tests/datasets/array_files.h"
 
 using namespace trainer;
 using nlohmann::json;
@@ -167,6 +168,34 @@ TEST_CASE("The resident peak of a process is what plan and report say it will be
     CHECK(sum_of_parts(process) == process["beside_allocator"]);
     std::filesystem::remove_all(folder / ("run" + std::to_string(i)));
   }
+}
+
+TEST_CASE("Arrays stay in their files, but for those that are deflated") {
+  const ScratchFolder folder;
+  constexpr int num_samples = 4000;
+  const std::string images = npy("|u1", "(4000, 100, 100)", std::string(std::size_t{num_samples} * 10000, '\x55'));
+  const std::string labels = npy("|u1", "(4000,)", std::string(num_samples, '\1'));
+  const bool is_deflated = GENERATE(false, true);
+  std::ofstream(folder / "train.npz", std::ios::binary)
+      << zip({{"images.npy", images}, {"labels.npy", labels}}, {.deflated = is_deflated});
+  const std::string path = folder / "config.yaml";
+  std::ofstream(path) << json{{"name", "arrays"},
+                              {"device", {{"type", "cpu"}, {"threads", 1}}},
+                              {"data", {{"type", "arrays"}, {"train", folder / "train.npz"}, {"split", 0.25}}},
+                              {"model", {{"layers", json::array({"flatten", {{"linear", {{"out", 2}}}}})}}},
+                              {"train", {{"batch_size", 100}, {"epochs", 1}}}}
+                             .dump();
+  const ProcessResult result = run_trainer({"run", path, "--json", "output=" + folder / "run"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  const json end = events_of(result.out).back();
+  INFO(end["process"].dump(2) << "\nresident peak " << end["peak_resident"]);
+  std::int64_t of_dataset = 0;
+  for (const json& part : end["process"]["parts"])
+    if (part["name"] == "dataset") of_dataset = part["bytes"];
+  CHECK(of_dataset == num_samples * 4 + (is_deflated ? num_samples * 10000 : 0));
+  const std::int64_t expected = end["process"]["expected_resident_peak"];
+  CHECK(std::abs(end["peak_resident"].get<std::int64_t>() - expected) <= tolerance(expected));
 }
 
 TEST_CASE("Loading weights costs a piece of a tensor beside the parameters") {

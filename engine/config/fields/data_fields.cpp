@@ -42,8 +42,8 @@ const std::vector<std::string> image_files{"image_folder"};
 void add_data_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto data = &Experiment::data;
-  const std::vector<std::string> images{"digits", "idx", "cifar10", "synthetic", "image_folder"};
-  const std::vector<std::string> stored_images{"digits", "idx", "cifar10", "image_folder"};
+  const std::vector<std::string> images{"digits", "idx", "cifar10", "arrays", "synthetic", "image_folder"};
+  const std::vector<std::string> stored_images{"digits", "idx", "cifar10", "arrays", "image_folder"};
   fields.add(
       changes_numbers,
       of(data, &DataConfig::type, "data.type",
@@ -54,6 +54,10 @@ void add_data_fields(Fields& fields) {
                             {"mnist", "fashion-mnist", "fashion_mnist"}},
                            {"cifar10", DataType::cifar10, "the binary version of CIFAR-10", {"cifar", "cifar-10"}},
                            {"csv", DataType::csv, "a table of numbers with one target column"},
+                           {"arrays",
+                            DataType::arrays,
+                            "arrays of images, features and targets: .npy, .npz, safetensors",
+                            {"npy", "npz", "numpy", "array", "safetensors"}},
                            {"synthetic", DataType::synthetic, "random samples of a given shape"},
                            {"image_folder",
                             DataType::image_folder,
@@ -62,23 +66,48 @@ void add_data_fields(Fields& fields) {
          "The format of the data")
           .also_called({"kind", "dataset", "format"}));
   fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                           .only({"idx", "cifar10", "image_folder"})
+                           .only({"idx", "cifar10", "arrays", "image_folder"})
                            .also_called({"path", "dir", "folder"}));
-  fields.add(harmless, of(data, &DataConfig::train, "data.train", text(),
-                          "The training file; for idx the images, for image_folder the folder of class folders, where "
-                          "their name is not the usual one")
-                           .only({"csv", "idx", "image_folder"})
-                           .also_called({"file", "train_file"}));
+  fields.add(harmless,
+             of(data, &DataConfig::train, "data.train", text(),
+                "The training file; for idx the images, for image_folder the folder of class folders, where "
+                "their name is not the usual one; for arrays the samples, or a file that holds samples and targets")
+                 .only({"csv", "idx", "arrays", "image_folder"})
+                 .also_called({"file", "train_file"}));
   fields.add(harmless,
              of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
-                 .only({"csv", "idx", "image_folder"})
+                 .only({"csv", "idx", "arrays", "image_folder"})
                  .also_called({"val", "valid", "test"}));
-  fields.add(
-      harmless,
-      of(data, &DataConfig::train_labels, "data.train_labels", text(), "The labels of `data.train`").only({"idx"}));
+  fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(), "The labels of `data.train`")
+                           .only({"idx", "arrays"}));
   fields.add(harmless, of(data, &DataConfig::validation_labels, "data.validation_labels", text(),
                           "The labels of `data.validation`")
-                           .only({"idx"}));
+                           .only({"idx", "arrays"}));
+  fields.add(harmless, of(data, &DataConfig::train_input, "data.fields.input", text(),
+                          "The name of the samples in a file of several arrays")
+                           .only({"arrays"})
+                           .defaults_to("of two arrays the usual: x, images, features …"));
+  fields.add(harmless,
+             of(data, &DataConfig::train_target, "data.fields.target", text(), "The name of the targets, likewise")
+                 .only({"arrays"})
+                 .defaults_to("of two arrays the usual: y, labels, targets …"));
+  fields.add(harmless, of(data, &DataConfig::validation_input, "data.fields.validation_input", text(),
+                          "The name of the samples for validation, which are in `data.train` where `data.validation` "
+                          "is not given")
+                           .only({"arrays"})
+                           .defaults_to("`data.fields.input`, where `data.validation` has that"));
+  fields.add(harmless, of(data, &DataConfig::validation_target, "data.fields.validation_target", text(),
+                          "The name of their targets")
+                           .only({"arrays"})
+                           .defaults_to("`data.fields.target`, where `data.validation` has that"));
+  fields.add(changes_numbers,
+             of(data, &DataConfig::layout, "data.layout",
+                choice<ImageLayout>(
+                    {{"auto", ImageLayout::automatic, "channels last, where shapes tell; else it is asked for"},
+                     {"channels_last", ImageLayout::channels_last, "(N, H, W, C)", {"NHWC", "nhwc"}},
+                     {"channels_first", ImageLayout::channels_first, "(N, C, H, W)", {"NCHW", "nchw"}}}),
+                "The axes of an array of four dimensions")
+                 .only({"arrays"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::split, "data.split", number_below(0.0, 1.0),
                 "Share of the training samples set aside for validation, instead of validation files beside them")
@@ -131,7 +160,7 @@ void add_data_fields(Fields& fields) {
                                  choice<TaskTarget>({{"categorical", TaskTarget::categorical, "classes"},
                                                      {"numeric", TaskTarget::numeric, "a number to regress"}}),
                                  "What the target is")
-                                  .only({"csv", "synthetic"}));
+                                  .only({"csv", "arrays", "synthetic"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::header, "data.header", boolean(), "Whether the first line names the columns")
                  .only({"csv"}));
@@ -147,8 +176,8 @@ void add_data_fields(Fields& fields) {
   fields.add(changes_numbers,
              of(data, &DataConfig::target_shape, "data.target_shape", integers(1),
                 "Of a sample's target: [height, width] for a class each pixel, [height, width, channels] for numbers; "
-                "for idx, declares what the label files hold")
-                 .only({"idx", "synthetic"})
+                "for idx and arrays, declares what the label files hold")
+                 .only({"idx", "arrays", "synthetic"})
                  .defaults_to("one class, or `data.classes` numbers"));
   fields.add(changes_numbers,
              of(data, &DataConfig::classes, "data.classes", integer(0), "Number of classes; 0: from the data")

@@ -51,6 +51,7 @@ const std::vector<Section>& sections() {
       {"device", "Where to compute; `device: cpu` is short for `device: {type: cpu}`", true, false},
       {"memory", "The memory that a run may hold", false, false},
       {"data", "What to learn from; `data: digits` is short for `data: {type: digits}`", true, false},
+      {"data.fields", "Names of arrays in a file that holds several, with type arrays", false, false},
       {"data.normalize", "(pixel / 255 − mean) / std, on the device; one value serves all channels", false, false},
       {"data.transforms", "What is done to images before the model sees them, on the host", false, false},
       {"model", "What to train", false, false},
