@@ -71,10 +71,8 @@ Stored load_element(const std::byte* from, std::size_t position) {
 float number_of(Float16 value) { return to_float(value); }
 float number_of(BFloat16 value) { return to_float(value); }
 float number_of(double value) {
-  constexpr double largest = std::numeric_limits<float>::max();
-  if (std::abs(value) > largest)
-    return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(value > 0 ? 1 : -1));
-  return static_cast<float>(value);
+  constexpr double largest = std::numeric_limits<float>::max(), infinite = std::numeric_limits<double>::infinity();
+  return static_cast<float>(std::abs(value) > largest ? std::copysign(infinite, value) : value);
 }
 template <class Number>
 float number_of(Number value) {
