@@ -540,3 +540,23 @@ TEST_CASE("An array above 1 GiB is known by places of it, and its values are che
   CHECK(floats_of(*changed.train, 1099).back() == 1);
   CHECK(changed.train->content_crc32() != data.train->content_crc32());
 }
+
+TEST_CASE("Transforms are done to arrays of pixels with classes, and refused of others") {
+  const DataFolder folder;
+  const std::string pixels = bytes_of({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  DataConfig config =
+      two_files(folder, npy("|u1", "(2, 2, 3)", pixels), npy("|u1", "(2, 2, 3)", std::string(11, '\0') + '\1'));
+  config.train_transforms = {{"flip", FlipSpec{FlipDirection::horizontal, 1.0}}};
+  const LoadedData data = load_data(config, 1);
+  CHECK(pixels_of(*data.train, 1) == std::vector<int>{9, 8, 7, 12, 11, 10});
+  std::array<std::byte, 6> sample{};
+  std::array<std::int32_t, 6> mask{};
+  data.train->read(1, std::array{sample.data(), reinterpret_cast<std::byte*>(mask.data())});
+  CHECK(mask == std::array<std::int32_t, 6>{0, 0, 0, 1, 0, 0});
+  config.target_type = TaskTarget::numeric;
+  CHECK_THAT(config_error(config), Contains("data.transforms are for images with classes"));
+  config.target_type = TaskTarget::categorical;
+  config.train_labels = folder.write("y.npy", npy("|u1", "(3,)", bytes_of({0, 1, 1})));
+  config.train = folder.write("x.npy", three_features);
+  CHECK_THAT(config_error(config), Contains("x.npy: data.transforms are for images of bytes; its samples are f32"));
+}
