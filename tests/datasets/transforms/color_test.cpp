@@ -54,6 +54,30 @@ TEST_CASE("Grey is torchvision's, in one channel or in three") {
   CHECK(values_of(transformed(image, {GreyStep{1}, GreyStep{3}})) == repeated);
 }
 
+TEST_CASE("A pixel's colour is adjusted alike wherever it stands") {
+  const Image image = noise(1, 700, 3, 12);
+  for (const TransformStep& step : {TransformStep(ColorStep{ColorProperty::brightness, 1.2}),
+                                    TransformStep(ColorStep{ColorProperty::saturation, 0.7}),
+                                    TransformStep(ColorStep{ColorProperty::hue, 0.3}), TransformStep(GreyStep{3})}) {
+    const Image result = transformed(image, {step});
+    for (const std::int64_t begin : {0, 1, 250, 699}) {
+      const Region part{0, begin, 1, std::min<std::int64_t>(300, 700 - begin)};
+      CHECK(are_same(transformed(copy_of(image, part), {step}), copy_of(result, part)));
+    }
+  }
+}
+
+TEST_CASE("Grey is a weighted sum of the colours, rounded down") {
+  const Image image = noise(20, 31, 3, 13);
+  const Image grey = transformed(image, {GreyStep{1}});
+  int num_wrong = 0;
+  for (std::int64_t i = 0; i < grey.num_bytes(); ++i) {
+    const std::uint8_t* const pixel = image.row(0) + 3 * i;
+    num_wrong += grey.row(0)[i] != (2989 * pixel[0] + 5870 * pixel[1] + 1140 * pixel[2]) / 10000;
+  }
+  CHECK(num_wrong == 0);
+}
+
 TEST_CASE("Alpha is no colour") {
   const Image image = noise(9, 7, 4, 6);
   Image colours;
