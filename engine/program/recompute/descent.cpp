@@ -16,6 +16,8 @@ class Descent {
   Descent(const RecomputeProblem& problem, RecomputeFront& front, std::int64_t max_visits, bool takes_several)
       : problem_(problem), front_(front), visits_left_(max_visits), takes_several_(takes_several), reruns_(problem) {}
 
+  /// From here on steps may hold what they compute again until it is needed later (Reruns::with_runs_once).
+  void allow_once() { allows_once_ = true; }
   std::int64_t visits_left() const { return visits_left_; }
 
   /// Takes steps from `order` on, which ends within the budget unless none helps or `max_visits` have been made.
@@ -127,6 +129,7 @@ class Descent {
 
   void try_steps(const std::vector<std::int32_t>& order, const Figures& now, std::int32_t value, Step& best) {
     for (const bool all : {false, true}) try_step(reruns_.with_runs(order, value, all), now, best);
+    if (allows_once_) try_step(reruns_.with_runs_once(order, value), now, best);
     try_step(reruns_.with_earlier_run(order, value), now, best);
   }
   void try_step(std::vector<std::int32_t> longer, const Figures& now, Step& best) {
@@ -171,6 +174,7 @@ class Descent {
   std::int64_t visits_left_, stop_at_ = 0;
   std::int64_t budget_ = 0;
   bool takes_several_;
+  bool allows_once_ = false;
   Reruns reruns_;
   std::vector<OrderMeter::Step> steps_;
   std::vector<std::int32_t> num_runs_;
@@ -205,6 +209,7 @@ void add_descents(const RecomputeProblem& problem, RecomputeFront& front) {
   std::vector<std::int32_t> order = start;
   for (std::int64_t i = 1; i <= num_budgets; ++i)
     descent.bring_down(order, budget_of(i), descent_visits_left() / 2 / (num_budgets + 1 - i));
+  descent.allow_once();
   for (std::int64_t i = num_budgets; i > 0; --i) {
     order = start;
     descent.bring_down(order, budget_of(i), descent_visits_left() / 3);

@@ -16,6 +16,10 @@ namespace trainer {
 //   - computes one value again that is held there, from what is held for that or computed again too,
 //   - or several that are held there, neighbours in the order of their nodes: a stage of a U-Net with its skip. Only
 //     where a block has a third of all nodes: what small blocks can do together, the chain's tables find,
+//   - or computes one again with all that it takes, and holds what that makes until the further runs of the same nodes
+//     that stand later, which go: a U-Net's whole way down, from the image on, instead of one half of it at the middle
+//     and the other at the end. It costs much where it is taken and saves the rest afterwards, so some descents take
+//     such steps and some do not,
 //   - or moves a further run to before the place, where what it makes is less than what it reads: pooling.
 // Once nothing is above the budget, what need not be computed again is held again, the costliest first.
 //

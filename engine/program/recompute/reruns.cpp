@@ -38,26 +38,42 @@ void Reruns::look_at(const std::vector<std::int32_t>& order, std::size_t place) 
   }
 }
 
-std::vector<std::int32_t> Reruns::with_runs(const std::vector<std::int32_t>& order, std::int32_t value,
-                                            bool all) const {
+std::vector<std::int32_t> Reruns::runs_for(const std::vector<std::int32_t>& order, std::int32_t value, bool all) const {
   const auto read = static_cast<std::size_t>(next_read_[value]);
   std::vector<std::int32_t> runs = {producer_[value]};
-  if (all) {
-    std::vector<bool> is_made_since(problem_.values.size(), false);
-    for (std::size_t p = place_ + 1; p < read; ++p)
-      for (std::int32_t output : problem_.nodes[order[p]].outputs) is_made_since[output] = true;
-    for (std::size_t r = 0; r < runs.size(); ++r) {
-      for (std::int32_t input : reads_of(runs[r], true)) {
-        if (producer_[input] < 0 || is_made_since[input] || next_read_[input] >= 0) continue;
-        if (std::find(runs.begin(), runs.end(), producer_[input]) == runs.end()) runs.push_back(producer_[input]);
-      }
+  if (!all) return runs;
+  std::vector<bool> is_made_since(problem_.values.size(), false);
+  for (std::size_t p = place_ + 1; p < read; ++p)
+    for (std::int32_t output : problem_.nodes[order[p]].outputs) is_made_since[output] = true;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    for (std::int32_t input : reads_of(runs[r], true)) {
+      if (producer_[input] < 0 || is_made_since[input] || next_read_[input] >= 0) continue;
+      if (std::find(runs.begin(), runs.end(), producer_[input]) == runs.end()) runs.push_back(producer_[input]);
     }
-    if (runs.size() == 1) return {};
-    std::sort(runs.begin(), runs.end());
   }
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+std::vector<std::int32_t> Reruns::with_runs(const std::vector<std::int32_t>& order, std::int32_t value,
+                                            bool all) const {
+  const std::vector<std::int32_t> runs = runs_for(order, value, all);
+  if (all && runs.size() == 1) return {};
   std::vector<std::int32_t> longer = order;
-  longer.insert(longer.begin() + static_cast<std::ptrdiff_t>(read), runs.begin(), runs.end());
+  longer.insert(longer.begin() + next_read_[value], runs.begin(), runs.end());
   return longer;
+}
+
+std::vector<std::int32_t> Reruns::with_runs_once(const std::vector<std::int32_t>& order, std::int32_t value) const {
+  const std::vector<std::int32_t> runs = runs_for(order, value, true);
+  const std::int64_t read = next_read_[value];
+  std::vector<std::int32_t> other(order.begin(), order.begin() + read);
+  other.insert(other.end(), runs.begin(), runs.end());
+  const std::size_t length_with_all = order.size() + runs.size();
+  for (auto node = order.begin() + read; node != order.end(); ++node)
+    if (!std::binary_search(runs.begin(), runs.end(), *node)) other.push_back(*node);
+  if (other.size() == length_with_all) return {};
+  return other;
 }
 
 std::vector<std::int32_t> Reruns::without_held(const std::vector<std::int32_t>& order,

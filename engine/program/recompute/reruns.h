@@ -25,6 +25,10 @@ class Reruns {
   /// `all`, computed again too where it is not held at the place anyway; empty where that is the same.
   std::vector<std::int32_t> with_runs(const std::vector<std::int32_t>& order, std::int32_t value, bool all) const;
 
+  /// with_runs(order, value, true), where what runs for that is not run again later, but held until it is read there;
+  /// empty where nothing is.
+  std::vector<std::int32_t> with_runs_once(const std::vector<std::int32_t>& order, std::int32_t value) const;
+
   /// `order` with all of `values` released at the place, and made again right before they are read next, with what that
   /// takes and is not held at the place anyway; each once.
   std::vector<std::int32_t> without_held(const std::vector<std::int32_t>& order,
@@ -37,6 +41,8 @@ class Reruns {
   std::int32_t num_values() const { return static_cast<std::int32_t>(producer_.size()); }
 
  private:
+  /// In the order of the nodes.
+  std::vector<std::int32_t> runs_for(const std::vector<std::int32_t>& order, std::int32_t value, bool all) const;
   const std::vector<std::int32_t>& reads_of(std::int32_t node, bool is_rerun) const {
     const RecomputeProblem::Node& info = problem_.nodes[node];
     return is_rerun && !info.rerun_inputs.empty() ? info.rerun_inputs : info.inputs;
