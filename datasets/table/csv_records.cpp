@@ -1,4 +1,4 @@
-#include "datasets/csv_records.h"
+#include "datasets/table/csv_records.h"
 
 #include <fmt/format.h>
 

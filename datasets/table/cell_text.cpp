@@ -1,0 +1,29 @@
+#include "datasets/table/cell_text.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace trainer {
+
+std::string_view trimmed(const CsvField& field) {
+  std::string_view text = field.text;
+  if (field.quoted) return text;
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<double> number_in(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::string shortened_cell(std::string_view text) {
+  constexpr std::size_t most_shown = 40;
+  return text.size() <= most_shown ? std::string(text) : std::string(text.substr(0, most_shown)) + "…";
+}
+
+}  // namespace trainer
