@@ -1,45 +1,21 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <optional>
-#include <span>
-#include <unordered_map>
 #include <utility>
 
 #include "datasets/dataset_format.h"
-#include "datasets/memory_dataset.h"
 #include "datasets/split.h"
-#include "datasets/table/category_table.h"
+#include "datasets/table/cell_text.h"
 #include "datasets/table/column_statistics.h"
-#include "datasets/table/number_blocks.h"
-#include "datasets/table/table_reader.h"
-#include "engine/config/text/utf8_text.h"
+#include "datasets/table/table_dataset.h"
+#include "datasets/table/table_preprocessing.h"
+#include "datasets/table/table_rows.h"
+#include "datasets/table/table_survey.h"
 
-// Tables: one sample a record, numbers in every column but the target's.
+// Tables: one sample a record. A first pass over the files finds what their columns hold, a second one reads them.
 
 namespace trainer {
 namespace {
-
-/// Distinct labels in order of appearance, and the number of each row's.
-class LabelList {
- public:
-  void add(std::string_view label) {
-    text_.assign(label);
-    const auto [place, is_new] = number_of_.try_emplace(text_, static_cast<std::uint32_t>(labels_.size()));
-    if (is_new) labels_.push_back(text_);
-    rows_.push_back(place->second);
-  }
-  const std::vector<std::string>& labels() const { return labels_; }
-  const std::vector<std::uint32_t>& rows() const { return rows_; }
-
- private:
-  std::string text_;
-  std::unordered_map<std::string, std::uint32_t> number_of_;
-  std::vector<std::string> labels_;
-  std::vector<std::uint32_t> rows_;
-};
 
 std::vector<std::string> csv_files(const DataConfig& config) {
   if (config.train.empty()) throw data_config_error(config, "data.train is missing", "the path of a csv file");
@@ -48,85 +24,66 @@ std::vector<std::string> csv_files(const DataConfig& config) {
   return files;
 }
 
+/// What a sample takes on its way to f32: each column in f64, and while what fills a column is found, that column
+/// again.
+std::int64_t reading_bytes_of(const TableSurvey& survey, bool categorical) {
+  const auto wide = static_cast<std::int64_t>(sizeof(double));
+  std::int64_t num_bytes = static_cast<std::int64_t>(survey.features.size()) * wide;
+  num_bytes += categorical ? static_cast<std::int64_t>(sizeof(std::int32_t))
+                           : static_cast<std::int64_t>(survey.columns.targets.size()) * wide;
+  for (std::size_t i = 0; i < survey.features.size(); ++i)
+    if (survey.is_filled[i] && survey.features[i].kind == ColumnKind::number) return num_bytes + wide;
+  return num_bytes;
+}
+
 DatasetHeader inspect_csv(const DataConfig& config) {
   const std::vector<std::string> files = csv_files(config);
-  TableReader train(config, files[0]);
-  LabelList labels;
-  while (train.next())
-    if (is_categorical(config)) labels.add(train.label());
+  auto survey = std::make_shared<TableSurvey>(survey_training_table(config, files[0]));
+  if (files.size() > 1) survey_validation_table(config, files[1], files[0], *survey);
   DatasetHeader header;
   header.source = files[0];
-  header.sample = {DType::f32, Shape{static_cast<std::int64_t>(train.columns().count) - 1}};
+  header.sample = {DType::f32, Shape{survey->num_features()}};
   header.categorical = is_categorical(config);
-  header.num_outputs = header.categorical ? CategoryTable(labels.labels()).size() : 1;
-  header.num_train = train.num_rows();
-  if (files.size() > 1) {
-    TableReader validation(config, files[1]);
-    check_same_columns(files[0], train.columns(), files[1], validation.columns());
-    while (validation.next()) continue;
-    header.num_validation = validation.num_rows();
-    if (header.num_validation == 0) throw DataError(fmt::format("{}: no samples", files[1]));
-  }
+  header.num_outputs =
+      header.categorical ? survey->num_classes() : static_cast<std::int64_t>(survey->columns.targets.size());
+  header.num_train = survey->num_train;
+  header.num_validation = survey->num_validation;
+  header.reading_bytes = reading_bytes_of(*survey, header.categorical);
+  header.table = std::move(survey);
   return header;
 }
 
-/// The columns of one file as numbers.
-struct CsvValues {
-  NumberBlocks features;  ///< (rows, features)
-  std::vector<std::byte> targets;
-};
-
-/// The squares of differences are summed in f64. Targets stay as they are, in f32.
-constexpr double largest_feature = 1e150, largest_target = std::numeric_limits<float>::max();
-
-void append_features(const TableReader& table, NumberBlocks& features) {
-  for (std::size_t column = 0; column < table.columns().count; ++column)
-    if (column != table.columns().target) features.append(table.number(column, largest_feature));
+/// A file may be replaced between the passes.
+DataError changed(const std::string& path) {
+  return DataError(fmt::format("{}: the data was changed while it was read; start again", path));
 }
 
-template <typename Value>
-void append_target(Value value, std::vector<std::byte>& targets) {
-  const std::size_t at = targets.size();
-  targets.resize(at + sizeof(value));
-  std::memcpy(targets.data() + at, &value, sizeof(value));
-}
-
-double numeric_target(const TableReader& table, const DataConfig& config) {
-  const double value = table.number(table.columns().target, largest_target);
-  if (config.targets_are_probabilities && (value < 0 || value > 1)) throw table.no_probability(value);
-  return value;
-}
-
-/// `path` and `columns` are those of the values. Throws DataError for a feature that f32 does not hold: one so far from
-/// the training samples that no network could take it.
-std::shared_ptr<const Dataset> make_dataset(CsvValues values, const Standard& standard, bool categorical,
-                                            const std::string& path, const TableColumns& columns) {
-  const std::size_t num_features = standard.mean.size();
-  std::vector<std::byte> samples;
-  samples.reserve(values.features.size() * sizeof(float));  // filled as blocks go, so both are never held whole
-  std::vector<float> standardised;
-  std::size_t feature = 0, row = 1;
-  for (std::size_t block = 0; block < values.features.num_blocks(); ++block) {
-    standardised.clear();
-    for (const double number : values.features.take_block(block)) {
-      const double value = (number - standard.origin[feature] - standard.mean[feature]) / standard.std[feature];
-      if (std::abs(value) > std::numeric_limits<float>::max()) {
-        const std::size_t column = feature < columns.target ? feature : feature + 1;
-        throw DataError(
-            fmt::format("{}: {:g} in {} of row {} is {:g} standard deviations from the mean of the training samples, "
-                        "more than f32 holds",
-                        path, number, columns.name_of(column), row, std::abs(value)));
-      }
-      standardised.push_back(static_cast<float>(value));
-      feature = feature + 1 == num_features ? 0 : feature + 1;
-      row += feature == 0 ? 1 : 0;
+TableSamples read_samples(const DataConfig& config, const std::string& path, const std::string& train_path,
+                          const TableSurvey& survey, std::int64_t num_samples) {
+  TableRows rows(config, path, train_path, survey);
+  TableSamples samples;
+  samples.features.num_columns = survey.features.size();
+  const bool categorical = is_categorical(config);
+  if (categorical)
+    samples.classes.reserve(static_cast<std::size_t>(num_samples) * sizeof(std::int32_t));
+  else
+    samples.targets.num_columns = survey.columns.targets.size();
+  std::int64_t count = 0;
+  for (; rows.next(); ++count) {
+    if (count == num_samples) throw changed(path);
+    for (std::size_t i = 0; i < survey.features.size(); ++i) {
+      const double value = rows.feature(i);
+      if (value < 0 && survey.features[i].kind == ColumnKind::category && path == train_path) throw changed(path);
+      samples.features.numbers.append(value);
     }
-    const auto bytes = std::as_bytes(std::span(standardised));
-    samples.insert(samples.end(), bytes.begin(), bytes.end());
+    for (std::size_t i = 0; i < samples.targets.num_columns; ++i) samples.targets.numbers.append(rows.target(i));
+    if (!categorical) continue;
+    const std::int32_t label = rows.the_class();
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&label);
+    samples.classes.insert(samples.classes.end(), bytes, bytes + sizeof(label));
   }
-  const TensorType target = categorical ? TensorType{DType::i32, Shape{}} : TensorType{DType::f32, Shape{1}};
-  return std::make_shared<MemoryDataset>(TensorType{DType::f32, Shape{static_cast<std::int64_t>(num_features)}}, target,
-                                         std::move(samples), std::move(values.targets));
+  if (count != num_samples) throw changed(path);
+  return samples;
 }
 
 /// Those that load_data takes for training.
@@ -137,72 +94,51 @@ std::vector<std::uint32_t> training_rows(const DataConfig& config, std::int64_t 
   return split_samples(num_rows, num_aside, seed, num_train).train;
 }
 
-Preprocessing preprocessing_of(const TableColumns& columns, const Standard& standard, const CategoryTable& classes) {
-  Preprocessing preprocessing;
-  for (std::size_t column = 0; column < columns.count; ++column) {
-    const bool has_name = column < columns.names.size();
-    std::string name = has_name ? escaped(columns.names[column]) : fmt::format("column {}", column);
-    if (column == columns.target)
-      preprocessing.target = std::move(name);
-    else
-      preprocessing.features.push_back(std::move(name));
+/// The error at a number's place, which is looked up in the file again.
+DataError far_number(const DataConfig& config, const std::string& path, const std::string& train_path,
+                     const TableSurvey& survey, const FarNumber& far) {
+  TableRows rows(config, path, train_path, survey);
+  std::size_t row = 0;
+  for (; rows.next(); ++row) {
+    if (row != far.row) continue;
+    return rows.reader().error(far.column,
+                               fmt::format("{:g} in {} is {:g} standard deviations from the mean of the training "
+                                           "samples, more than f32 holds",
+                                           far.number, survey.columns.name_of(far.column), far.deviations));
   }
-  for (std::size_t i = 0; i < standard.mean.size(); ++i)
-    preprocessing.mean.push_back(standard.origin[i] + standard.mean[i]);
-  preprocessing.std = standard.std;
-  for (const std::string& name : classes.names()) preprocessing.classes.push_back(escaped(name));
-  return preprocessing;
+  return changed(path);
 }
 
-DatasetContents load_csv(const DataConfig& config, std::uint64_t seed) {
+DatasetContents load_csv(const DataConfig& config, std::uint64_t seed, const DatasetHeader& header) {
   const std::vector<std::string> files = csv_files(config);
-  const bool categorical = is_categorical(config);
-  TableReader table(config, files[0]);
-  CsvValues train;
-  LabelList labels;
-  while (table.next()) {
-    append_features(table, train.features);
-    if (categorical) {
-      labels.add(table.label());
-    } else {
-      append_target(static_cast<float>(numeric_target(table, config)), train.targets);
-    }
-  }
-  const CategoryTable classes(labels.labels());
-  if (categorical) {
-    std::vector<std::int32_t> class_of_label;
-    for (const std::string& label : labels.labels()) class_of_label.push_back(*classes.find(label));
-    for (const std::uint32_t label : labels.rows()) append_target(class_of_label[label], train.targets);
-  }
-
-  std::optional<CsvValues> validation;
-  TableColumns validation_columns;
-  if (files.size() > 1) {
-    validation.emplace();
-    TableReader validation_table(config, files[1]);
-    validation_columns = validation_table.columns();
-    std::string label;
-    while (validation_table.next()) {
-      append_features(validation_table, validation->features);
-      if (!categorical) {
-        append_target(static_cast<float>(numeric_target(validation_table, config)), validation->targets);
-        continue;
-      }
-      label.assign(validation_table.label());
-      const auto found = classes.find(label);
-      if (!found) throw validation_table.unknown_label(label, files[0]);
-      append_target(*found, validation->targets);
-    }
+  const TableSurvey& survey = *header.table;
+  const std::string& train_path = files[0];
+  TableSamples train = read_samples(config, train_path, train_path, survey, survey.num_train);
+  const std::int64_t num_aside = files.size() > 1 ? 0 : num_set_aside(config, survey.num_train);
+  const std::vector<std::uint32_t> rows = training_rows(config, survey.num_train, num_aside, seed);
+  const std::vector<ColumnStatistics> statistics =
+      statistics_of(train.features, survey, rows, train_path, config.standardize);
+  const std::vector<ColumnStatistics> target_statistics =
+      config.standardize_target ? target_statistics_of(train.targets, rows)
+                                : std::vector<ColumnStatistics>(train.targets.num_columns);
+  std::optional<TableSamples> validation;
+  if (files.size() > 1) validation = read_samples(config, files[1], train_path, survey, survey.num_validation);
+  std::vector<std::int64_t> num_unknown(survey.features.size());
+  if (validation) {
+    num_unknown = count_unknown_categories(validation->features, survey, statistics, nullptr);
+  } else if (num_aside > 0) {
+    const std::vector<std::uint32_t> aside = split_samples(survey.num_train, num_aside, seed).validation;
+    num_unknown = count_unknown_categories(train.features, survey, statistics, &aside);
   }
 
-  const std::int64_t num_aside = validation ? 0 : num_set_aside(config, table.num_rows());
-  const Standard standard =
-      standard_of(train.features, table.columns().count - 1, training_rows(config, table.num_rows(), num_aside, seed));
   DatasetContents contents;
-  contents.preprocessing = preprocessing_of(table.columns(), standard, classes);
-  contents.train = make_dataset(std::move(train), standard, categorical, files[0], table.columns());
-  if (validation)
-    contents.validation = make_dataset(std::move(*validation), standard, categorical, files[1], validation_columns);
+  contents.preprocessing = table_preprocessing(config, survey, statistics, target_statistics, num_unknown);
+  const auto made = [&](TableSamples samples, const std::string& path) {
+    return make_table_dataset(std::move(samples), survey, statistics, target_statistics,
+                              [&](const FarNumber& far) { return far_number(config, path, train_path, survey, far); });
+  };
+  contents.train = made(std::move(train), train_path);
+  if (validation) contents.validation = made(std::move(*validation), files[1]);
   return contents;
 }
 
@@ -214,7 +150,7 @@ DatasetFormat csv_format() {
   format.inspect_reads_everything = true;
   format.required_files = csv_files;
   format.inspect = inspect_csv;
-  format.load = load_csv;
+  format.load_inspected = load_csv;
   return format;
 }
 

@@ -104,6 +104,15 @@ void take_part(const std::string& source, const char* key, std::int64_t asked, s
   if (asked > 0) found = asked;
 }
 
+/// Of a table that is only declared: as if each feature were a column of its own. Where some are the categories of
+/// one, reading it takes less.
+std::int64_t most_reading_bytes(const DatasetHeader& header) {
+  const auto wide = static_cast<std::int64_t>(sizeof(double));
+  const std::int64_t target = header.categorical ? static_cast<std::int64_t>(sizeof(std::int32_t))
+                                                 : target_of(header).shape.num_elements() * wide;
+  return header.sample.shape.num_elements() * wide + target;
+}
+
 /// The header from the declared keys alone; nothing where they leave something open.
 /// Its counts are those after a split.
 bool declared_header(const DataConfig& config, const DatasetFormat& format, DatasetHeader& header) {
@@ -123,6 +132,7 @@ bool declared_header(const DataConfig& config, const DatasetFormat& format, Data
   header.num_outputs = header.categorical ? classes : num_numbers(config);
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
+  if (config.type == DataType::csv) header.reading_bytes = most_reading_bytes(header);
   return true;
 }
 
@@ -253,6 +263,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;
   description.num_held = header.num_train + header.num_validation;
+  description.reading_bytes = header.reading_bytes;
   if (!config.shape.empty()) {
     const std::string found =
         header.sample.shape.rank() > 0 ? header.sample.shape.to_string() : "images of several sizes";
@@ -333,10 +344,10 @@ void check_unchanged(const DatasetHeader& header, const DatasetContents& content
 }
 
 DatasetContents load_contents(const DatasetFormat& format, const DataConfig& config, std::uint64_t seed,
-                              const DataDescription& description) {
+                              const DatasetHeader& header, const DataDescription& description) {
   const HostOutOfMemory no_memory("the dataset", description.held_bytes, /*depends_on_batches=*/false);
   try {
-    return format.load(config, seed);
+    return format.load_inspected != nullptr ? format.load_inspected(config, seed, header) : format.load(config, seed);
   } catch (const std::bad_alloc&) {
     throw no_memory;
   } catch (const std::length_error&) {  // of a vector that no address space holds
@@ -436,8 +447,8 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   data.description = describe(config, format, header, num_aside);
 
   DatasetContents contents;
-  if (format.load != nullptr) {
-    contents = load_contents(format, config, seed, data.description);
+  if (format.load != nullptr || format.load_inspected != nullptr) {
+    contents = load_contents(format, config, seed, header, data.description);
     check_unchanged(header, contents);
   } else {
     contents.preprocessing = header.preprocessing;

@@ -77,13 +77,15 @@ class Dataset {
 struct LoadedData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  ///< null: no evaluation
-  DataDescription description;                ///< equals describe_data() of the same configuration
-  Preprocessing preprocessing;                ///< what the samples went through
-  std::vector<std::string> remarks;           ///< sentences about the files, such as which were left out
+  /// Equals describe_data() of the same configuration, but for the reading_bytes of a table that is declared whole.
+  DataDescription description;
+  Preprocessing preprocessing;       ///< what the samples went through
+  std::vector<std::string> remarks;  ///< sentences about the files, such as which were left out
 };
 
 /// What the configuration's data will look like, from declared keys, file headers and file sizes. A csv whose keys do
-/// not declare everything is read once to count its rows and classes; idx labels are read where `data.classes` is not
+/// not declare everything is read once to count its rows, features and classes (twice where which samples are left out
+/// depends on what kind a column is); idx labels are read where `data.classes` is not
 /// declared. The seed only chooses which samples a split sets aside, never how many.
 ///
 /// Note [Declared data]

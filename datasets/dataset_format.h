@@ -14,6 +14,8 @@ namespace trainer {
 
 inline bool is_categorical(const DataConfig& config) { return config.target_type == TaskTarget::categorical; }
 
+struct TableSurvey;
+
 /// What a format can tell without loading the samples.
 struct DatasetHeader {
   std::string source;  ///< what messages name: a file, or the format itself
@@ -23,6 +25,8 @@ struct DatasetHeader {
   std::int64_t num_train = 0;       ///< before a split
   std::int64_t num_validation = 0;  ///< of validation data of its own; 0: none
   Shape target_shape = {};          ///< of one sample's classes; of numbers, where they are no list of num_outputs
+  std::int64_t reading_bytes = 0;   ///< as in DataDescription
+  std::shared_ptr<const TableSurvey> table = nullptr;  ///< of a csv: what its columns hold
   /// Of formats whose images have any size: what DatasetFormat::load gives of others.
   std::shared_ptr<const ImageSource> train_images = nullptr, validation_images = nullptr;
   Preprocessing preprocessing = {};       ///< likewise
@@ -39,8 +43,8 @@ inline TensorType target_of(const DatasetHeader& header) {
 
 /// Numbers in a numeric target that the keys declare.
 inline std::int64_t num_numbers(const DataConfig& config) {
-  return config.target_shape.empty() ? std::max<std::int64_t>(1, config.classes)
-                                     : Shape(config.target_shape).num_elements();
+  if (!config.target_shape.empty()) return Shape(config.target_shape).num_elements();
+  return std::max({std::int64_t{1}, config.classes, static_cast<std::int64_t>(config.target.size())});
 }
 
 /// What a format loads: all training samples, before a split, and its own validation data or null.
@@ -64,6 +68,8 @@ struct DatasetFormat {
   std::vector<std::string> (*required_files)(const DataConfig&) = nullptr;
   DatasetHeader (*inspect)(const DataConfig&) = nullptr;
   DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;  ///< null: Header::train_images are all
+  /// In place of `load`, where what `inspect` found is needed again.
+  DatasetContents (*load_inspected)(const DataConfig&, std::uint64_t seed, const DatasetHeader&) = nullptr;
 };
 
 /// DatasetFormat::held_bytes of samples that are computed as they are read.

@@ -10,6 +10,7 @@
 #include "engine/bytes.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/report/run/metrics_text.h"
+#include "engine/report/run/preprocessing_text.h"
 #include "engine/report/run/run_summary.h"
 #include "engine/report/run/weights_report.h"
 #include "engine/report/text/shell_words.h"
@@ -53,26 +54,6 @@ std::string allocator_note(const StartEvent& event) {
   return fmt::format(", planned places from step {} on", format_count(event.first_placed_step));
 }
 
-/// "a, b, c and 7 more"
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 10;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i == 0 ? "" : ", ") + shortened(names[i], 24);
-  if (names.size() > most)
-    text += fmt::format(" and {} more", format_count(static_cast<std::int64_t>(names.size() - most)));
-  return text;
-}
-
-/// What only the data knows: numbers that it was standardised with, and its classes' names.
-std::string preprocessing_text(const Preprocessing& preprocessing) {
-  std::string text;
-  if (!preprocessing.mean.empty() && preprocessing.mean.size() == preprocessing.features.size())
-    text += fmt::format("features standardised: {}", some_of(preprocessing.features));
-  if (!preprocessing.classes.empty())
-    text += fmt::format("{}classes: {}", text.empty() ? "" : "; ", some_of(preprocessing.classes));
-  return text.empty() ? "" : text + " (with every checkpoint)";
-}
-
 }  // namespace
 
 std::int64_t sensible_log_interval(std::int64_t total, std::int64_t lines) {
@@ -98,7 +79,7 @@ void ProgressSink::show(const StartEvent& event) {
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
   if (const std::string text = preprocessing_text(event.preprocessing); !text.empty())
-    write(wrap(text, static_cast<std::size_t>(options_.style.width)) + '\n');
+    write(wrap_lines(text, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (event.weights) {
     write(
         wrap(fmt::format("weights {}", weights_line(*event.weights)), static_cast<std::size_t>(options_.style.width)) +
@@ -145,6 +126,7 @@ void ProgressSink::show(const EvalEvent& event) {
   if (event.terms.count > 0) line += fmt::format(" ({})", terms_text(event.terms));
   if (const std::string metrics = metrics_text(event.accuracy, event.top5, event.counted); !metrics.empty())
     line += ", " + metrics;
+  if (!event.target_unit.empty()) line += fmt::format(", in {}", event.target_unit);
   if (event.best) line += ", best so far";
   erase_panel();
   write(paint(options_.style, Ink::cyan, wrap_lines(line, static_cast<std::size_t>(options_.style.width))) + '\n');

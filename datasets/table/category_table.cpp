@@ -23,7 +23,7 @@ CategoryTable::CategoryTable(const std::vector<std::string>& labels) {
   }
 }
 
-std::optional<std::int32_t> CategoryTable::find(const std::string& label) const {
+std::optional<std::int32_t> CategoryTable::find(std::string_view label) const {
   if (numeric_) {
     const auto number = number_in(label);
     const auto found = number ? number_of_number_.find(*number) : number_of_number_.end();

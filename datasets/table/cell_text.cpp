@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/config/yaml/node_text.h"
+
 namespace trainer {
 
 std::string_view trimmed(const CsvField& field) {
@@ -19,6 +21,14 @@ std::optional<double> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+std::string yaml_word(std::string_view text) {
+  Node word;
+  word.kind = NodeKind::scalar;
+  word.quoted = true;
+  word.text = text;
+  return flow_text(word);
 }
 
 std::string shortened_cell(std::string_view text) {

@@ -14,6 +14,9 @@ std::string_view trimmed(const CsvField& field);
 /// The finite number that the whole of `text` is, in the notation of C ("-1.5e3", also with a plus).
 std::optional<double> number_in(std::string_view text);
 
+/// As a configuration writes it: in quotes where YAML would take it for something else.
+std::string yaml_word(std::string_view text);
+
 /// At most 40 bytes of it, for a message.
 std::string shortened_cell(std::string_view text);
 

@@ -7,24 +7,58 @@
 
 #include "datasets/table/cell_text.h"
 #include "datasets/table/delimiter.h"
+#include "datasets/table/number_notation.h"
 
 namespace trainer {
+namespace {
+
+/// Each is a few hundred bytes while a file is looked through.
+constexpr std::size_t most_columns = std::size_t{1} << 20;
+
+}  // namespace
 
 TableReader::TableReader(const DataConfig& config, const std::string& path)
-    : file_(path), delimiter_(delimiter_of(config)), has_header_(config.header), records_(file_, delimiter_) {
-  pending_ = records_.next();
-  if (!pending_) throw DataError(fmt::format("{}: is empty, expected a table", path));
-  columns_.count = records_.fields().size();
-  if (columns_.count < 2) throw one_column();
-  if (has_header_) {
-    for (const CsvField& name : records_.fields()) columns_.names.emplace_back(trimmed(name));
-    pending_ = false;
-  }
-  columns_.target = find_target(config, path, columns_);
+    : file_(path),
+      delimiter_(delimiter_of(config)),
+      has_header_(config.header),
+      records_(file_, delimiter_),
+      missing_(config.missing_values) {
+  open(path);
+  columns_ = choose_columns(config, path, heads_.size(), std::move(names_));
   if (has_header_ && names_are_numbers())
     throw records_.error(records_.line(), 1,
                          "numbers in place of the columns' names; write data.header: false if this line is a "
                          "sample, or put the names in quotes");
+}
+
+TableReader::TableReader(const DataConfig& config, const std::string& path, const std::string& train_path,
+                         const TableColumns& columns)
+    : file_(path),
+      delimiter_(delimiter_of(config)),
+      has_header_(config.header),
+      records_(file_, delimiter_),
+      missing_(config.missing_values) {
+  open(path);
+  if (heads_.size() != columns.count)
+    throw DataError(fmt::format("{} has {} columns, but {} has {}", path, heads_.size(), train_path, columns.count));
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (names_[i] != columns.names[i])
+      throw error(i, fmt::format("column {} is '{}', but '{}' in {}", i, shortened_cell(names_[i]),
+                                 shortened_cell(columns.names[i]), train_path));
+  columns_ = columns;
+}
+
+void TableReader::open(const std::string& path) {
+  pending_ = records_.next();
+  if (!pending_) throw DataError(fmt::format("{}: is empty, expected a table", path));
+  const auto fields = records_.fields();
+  if (fields.size() < 2) throw one_column();
+  if (fields.size() > most_columns)
+    throw records_.error(fields[most_columns], fmt::format("{} columns, more than {}", fields.size(), most_columns));
+  for (const CsvField& field : fields) heads_.push_back({field.line, field.column});
+  if (!has_header_) return;
+  for (const CsvField& name : fields) names_.emplace_back(trimmed(name));
+  pending_ = false;
 }
 
 bool TableReader::next() {
@@ -40,30 +74,17 @@ bool TableReader::next() {
   return true;
 }
 
+std::string_view TableReader::text(std::size_t column) const { return trimmed(field(column)); }
+
 double TableReader::number(std::size_t column, double largest) const {
-  const CsvField& at = field(column);
-  const std::string_view text = trimmed(at);
-  if (text.empty()) throw missing_value(column);
-  if (const auto value = number_in(text); value && std::abs(*value) <= largest) return *value;
-  throw records_.error(at, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size{}",
-                                       shortened_cell(text), columns_.name_of(column), largest, hint_for(text)));
+  const std::string_view cell = text(column);
+  if (const auto value = number_in(cell); value && std::abs(*value) <= largest) return *value;
+  throw error(column, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size{}",
+                                  shortened_cell(cell), columns_.name_of(column), largest, hint_for(cell)));
 }
 
-std::string_view TableReader::label() const {
-  const std::string_view text = trimmed(target());
-  if (text.empty()) throw missing_value(columns_.target);
-  return text;
-}
-
-DataError TableReader::no_probability(double value) const {
-  return records_.error(target(), fmt::format("{} in {}, expected a target from 0 to 1: loss bce_with_logits takes "
-                                              "probabilities",
-                                              value, columns_.name_of(columns_.target)));
-}
-
-DataError TableReader::unknown_label(std::string_view label, const std::string& train) const {
-  return records_.error(target(), fmt::format("class '{}' in {} does not occur in {}", shortened_cell(label),
-                                              columns_.name_of(columns_.target), train));
+std::string TableReader::located(const TablePlace& place, const std::string& message) const {
+  return records_.error(place.line, place.column, message).what();
 }
 
 DataError TableReader::one_column() const {
@@ -78,7 +99,7 @@ DataError TableReader::one_column() const {
 bool TableReader::names_are_numbers() const {
   bool are_indices = true;
   for (std::size_t column = 0; column < columns_.count; ++column) {
-    if (column == columns_.target) continue;
+    if (columns_.is_target(column)) continue;
     const CsvField& name = field(column);
     const auto number = name.quoted ? std::nullopt : number_in(trimmed(name));
     if (!number) return false;
@@ -87,17 +108,13 @@ bool TableReader::names_are_numbers() const {
   return !are_indices;
 }
 
-/// What to write in the configuration where `text`, which is no number, shows how the file is meant to be read.
 std::string TableReader::hint_for(std::string_view text) const {
   if (number_in(text)) return "";
-  if (const auto other = other_delimiter(text, delimiter_)) return fmt::format("; write data.delimiter: {}", *other);
+  const auto other = other_delimiter(text, delimiter_);
+  const bool is_decimal_comma = other == "','" && !odd_notation(text).empty();
+  if (other && !is_decimal_comma) return fmt::format("; write data.delimiter: {}", *other);
   if (!has_header_ && num_rows_ == 1) return "; write data.header: true if this line names the columns";
   return "";
-}
-
-DataError TableReader::missing_value(std::size_t column) const {
-  return records_.error(field(column),
-                        fmt::format("no value in {}; fill missing values or remove the row", columns_.name_of(column)));
 }
 
 }  // namespace trainer

@@ -86,6 +86,12 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "[features.0, conv2d]";
     case ValueKind::names:
       return "[fc.*]";
+    case ValueKind::texts:
+      return rule.example;
+    case ValueKind::choices:
+      return rule.choices.back().name;
+    case ValueKind::columns:
+      return "{Pclass: category, Age: {missing: median}}";
     case ValueKind::rewrites:
       return "[['^module\\.', '']]";
     case ValueKind::form:

@@ -74,6 +74,17 @@ enum class OnBadSample : std::uint8_t { error, skip };
 enum class TaskTarget : std::uint8_t { categorical, numeric };
 /// The axes of an array of images: (N, H, W, C) or (N, C, H, W).
 enum class ImageLayout : std::uint8_t { automatic, channels_last, channels_first };
+/// What becomes of a cell of a table that holds no value.
+enum class MissingRule : std::uint8_t { error, mean, median, mode, category, drop };
+enum class ColumnKind : std::uint8_t { number, category };
+/// What data.columns says of a column.
+struct ColumnConfig {
+  std::string name;  ///< the column's name, its number from 0, or a pattern with `*`
+  std::optional<ColumnKind> kind = {};
+  std::optional<MissingRule> missing = {};
+  SourceLocation location = {};
+};
+
 struct DataConfig {
   DataType type = DataType::digits;
   std::string root;               ///< folder of idx, cifar10, arrays and image_folder
@@ -97,7 +108,13 @@ struct DataConfig {
   std::string validation_input, validation_target;  ///< data.fields.validation_input, validation_target
   ImageLayout layout = ImageLayout::automatic;
   // csv
-  std::string target;  ///< column name or 0-based index; the last column where empty
+  std::vector<std::string> target;            ///< column names or 0-based indices; the last column where empty
+  std::vector<std::string> include, exclude;  ///< columns that are features, likewise or by patterns; empty: all, none
+  std::vector<ColumnConfig> columns;
+  std::vector<MissingRule> missing;         ///< of each column the first that suits its kind; empty: error
+  std::vector<std::string> missing_values;  ///< texts that are no value, beside the usual ones
+  std::int64_t max_categories = 100;        ///< that a column's text may have
+  bool standardize = true, standardize_target = false;
   TaskTarget target_type = TaskTarget::categorical;
   bool header = true;
   std::string delimiter = ",";
@@ -112,7 +129,7 @@ struct DataConfig {
   bool targets_are_probabilities = false;
   /// Set by the loss: loss.ignore_index, which targets may hold beside classes.
   std::int32_t ignored_target = -100;
-  SourceLocation location, drop_last_location = {};
+  SourceLocation location, drop_last_location, target_location, include_location, exclude_location = {};
 };
 
 /// Where training starts: Note [Weights of a file] in engine/train/files/weights_match.h.

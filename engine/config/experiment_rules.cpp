@@ -195,12 +195,39 @@ class Rules {
     if (data.delimiter.size() != 1 || data.delimiter == "\n" || data.delimiter == "\"") {
       refuse({"data.delimiter"}, "'data.delimiter' is not one character", "',', ';', \"\\t\" or another");
     }
-    const bool is_number = !data.target.empty() && std::all_of(data.target.begin(), data.target.end(),
-                                                               [](char c) { return c >= '0' && c <= '9'; });
-    if (!data.header && !data.target.empty() && !is_number) {
+    check_columns();
+  }
+
+  void check_columns() {
+    const DataConfig& data = experiment_.data;
+    const auto is_number = [](const std::string& text) {
+      return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    };
+    for (const std::string& target : data.target) {
+      if (data.header || is_number(target)) continue;
       refuse({"data.target", "data.header"},
-             fmt::format("without a header no column is called '{}'", shortened(data.target)),
+             fmt::format("without a header no column is called '{}'", shortened(target)),
              "the column's number, from 0");
+      break;
+    }
+    const bool is_numeric = data.target_type == TaskTarget::numeric;
+    if (data.target.size() > 1 && !is_numeric) {
+      refuse({"data.target", "data.target_type"},
+             fmt::format("{} targets of classes: a loss takes one class for a sample", data.target.size()),
+             "one target; or data.target_type: numeric, with loss: bce_with_logits where they are 0 or 1");
+    }
+    if (data.target.size() > 1 && data.classes > 0 && data.classes != static_cast<std::int64_t>(data.target.size())) {
+      refuse({"data.classes", "data.target"},
+             fmt::format("{} numbers in a target of {} columns", data.classes, data.target.size()),
+             fmt::format("{}, or nothing", data.target.size()));
+    }
+    if (!data.standardize_target) return;
+    if (!is_numeric) {
+      refuse({"data.standardize_target", "data.target_type"}, "classes cannot be standardised",
+             "data.target_type: numeric, or data.standardize_target: false");
+    } else if (data.targets_are_probabilities) {
+      refuse({"data.standardize_target", "loss"}, "bce_with_logits takes probabilities, which stay as they are",
+             "data.standardize_target: false, or another loss");
     }
   }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/config_reference.h"
+#include "engine/config/fields/column_fields.h"
 #include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
@@ -96,6 +97,15 @@ std::vector<Json> forms_of(const Rule& rule) {
       return with_words({list_of({{"type", {"string", "integer"}}}, 0)}, rule);
     case ValueKind::names:
       return {list_of({{"type", {"string", "number", "boolean"}}}, 0)};
+    case ValueKind::texts: {
+      std::vector<Json> forms{list_of({{"type", {"string", "number", "boolean"}}}, 0)};
+      if (rule.allows_single) forms.push_back({{"type", {"string", "number", "boolean"}}});
+      return forms;
+    }
+    case ValueKind::choices:
+      return {words(rule.choice_names()), list_of(words(rule.choice_names()), 0)};
+    case ValueKind::columns:
+      return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/column"}}}}};
     case ValueKind::rewrites:
       return {list_of(list_of({{"type", {"string", "number", "boolean"}}}, 2), 0)};
     case ValueKind::form: {
@@ -229,6 +239,15 @@ void add_block_definitions(Json& definitions) {
          {"additionalProperties", {{"type", {"object", "null"}}, {"additionalProperties", value}}}}}}};
 }
 
+/// What data.columns says of a column: a kind, or its keys.
+Json column_schema() {
+  Json properties = Json::object();
+  for (const Field<ColumnConfig>& field : column_fields()) properties[field.key] = schema_of(field, ColumnConfig{});
+  return {{"anyOf",
+           {words(find_field(column_fields(), "type")->rule.choice_names()),
+            {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}}}}};
+}
+
 /// A term of a loss that is a sum.
 Json loss_schema() {
   Json properties = Json::object();
@@ -351,6 +370,7 @@ std::string config_json_schema() {
       {"transforms", {{"type", "array"}, {"items", {{"$ref", "#/$defs/transform"}}}, {"maxItems", most_transforms}}},
       {"transform", transform_forms()}};
   for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
+  definitions["column"] = column_schema();
   add_block_definitions(definitions);
   schema["$defs"] = definitions;
   return json_text(schema, 2) + "\n";

@@ -72,6 +72,9 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
     loss.class_weights_location = sources.location(given.mark("loss.class_weights"));
     locate_feature_keys(loss.feature, given, "loss.", sources);
   }
+  experiment.data.target_location = sources.location(given.mark("data.target"));
+  experiment.data.include_location = sources.location(given.mark("data.include"));
+  experiment.data.exclude_location = sources.location(given.mark("data.exclude"));
   experiment.data.drop_last_location = sources.location(given.mark("data.drop_last"));
   for (const LossConfig& loss : experiment.losses) {
     if (loss.type == LossType::bce_with_logits) experiment.data.targets_are_probabilities = true;

@@ -34,7 +34,9 @@ struct DataDescription {
   std::int64_t num_train = 0;
   std::int64_t num_validation = 0;  ///< 0: no evaluation
   std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
-  std::int64_t held_bytes = 0;      ///< of host memory that these take: 0 where they are computed or read when needed
+  /// That a sample takes in host memory while it is read, before it is one of sample_bytes(); 0: no more than those.
+  std::int64_t reading_bytes = 0;
+  std::int64_t held_bytes = 0;  ///< of host memory that these take: 0 where they are computed or read when needed
 
   bool categorical() const { return target.dtype == DType::i32; }
   /// "28×28×1"; of several inputs one after the other.

@@ -14,11 +14,11 @@ namespace {
 /// (tests/runs/process_memory_test.cpp).
 constexpr std::int64_t kernel_bytes = std::int64_t{8} << 20;
 
-/// While a table is read its features are f64, and each target has the number of its label beside it.
-std::int64_t reading_bytes(const DataConfig& config, const DataDescription& data) {
-  if (config.type != DataType::csv) return 0;
-  const auto wide = static_cast<std::int64_t>(sizeof(double)), label = static_cast<std::int64_t>(sizeof(std::uint32_t));
-  return data.num_held * (data.inputs.front().type.num_elements() * wide + data.target.num_bytes() + label);
+/// What is read gives way to what is kept piece by piece, so the most of both is the larger of them.
+std::int64_t reading_bytes(const DataDescription& data) {
+  std::int64_t num_bytes = 0;
+  if (__builtin_mul_overflow(data.num_held, data.reading_bytes, &num_bytes)) return std::int64_t{1} << 60;
+  return num_bytes;
 }
 
 /// With the order of the samples, four bytes each.
@@ -80,7 +80,7 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
     add("kernels (estimated)", kernel_bytes);
   }
   add("dataset", data.held_bytes);
-  memory.peak_while_reading = outside_bytes + reading_bytes(experiment.data, data);
+  memory.peak_while_reading = outside_bytes + reading_bytes(data);
   add("staged batches", staged_bytes(experiment, data, device));
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));

@@ -5,32 +5,12 @@
 #include <cstddef>
 
 #include "engine/config/diagnostic.h"
+#include "engine/config/text/glob.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
-
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0;
-  std::size_t star = std::string_view::npos, behind_star = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      behind_star = t;
-    } else if (p < pattern.size() && pattern[p] == text[t]) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {  // the star takes one character more
-      p = star + 1;
-      t = ++behind_star;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 [[noreturn]] void refuse(const std::string& pattern, const std::vector<Layer>& layers, std::string_view key,
                          const SourceLocation& location) {
@@ -49,9 +29,9 @@ bool matches(std::string_view pattern, std::string_view text) {
 }  // namespace
 
 bool matches_layer(std::string_view pattern, std::string_view path, std::string_view kind) {
-  if (matches(pattern, kind)) return true;
+  if (matches_glob(pattern, kind)) return true;
   for (std::size_t end = path.size(); end != std::string_view::npos && end > 0; end = path.rfind('.', end - 1))
-    if (matches(pattern, path.substr(0, end))) return true;
+    if (matches_glob(pattern, path.substr(0, end))) return true;
   return false;
 }
 

@@ -78,6 +78,7 @@ bool TrainingLoop::evaluate() {
   event.top5 = summary.top5;
   event.terms = summary.terms;
   event.counted = summary.counted;
+  event.target_unit = target_unit(data_.preprocessing);
   event.samples = samples;
   event.best = note_evaluation(summary);
   event.memory = measure();

@@ -85,6 +85,7 @@ struct EvalEvent {
   DeviceMemory memory;
   LossTerms terms = {};
   CountedMetrics counted = {};
+  std::string target_unit{};  ///< target_unit() of the data's preprocessing
 };
 
 struct CheckpointEvent {
@@ -136,6 +137,7 @@ struct EndEvent {
   std::optional<double> loss, accuracy, top5;  ///< of the last evaluation
   LossTerms terms = {};                        ///< likewise
   CountedMetrics counted = {};                 ///< likewise
+  std::string target_unit{};                   ///< target_unit() of the data's preprocessing
   std::optional<double> best_value;
   std::int64_t best_step = 0;
   bool stopped_early = false;

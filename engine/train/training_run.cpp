@@ -465,6 +465,7 @@ class TrainingRun {
   void finish_end() {
     if (replaced_.is_aside()) end_.failed_events = directory_.path() + "/" + failed_events_file;
     end_.process = process_of_program();
+    end_.target_unit = target_unit(data_.preprocessing);
     end_.planned_touched = planned_touched_;
     end_.peak_resident = peak_resident_bytes();
     end_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();

@@ -70,5 +70,38 @@ def standardised(features, train):
     return (features - mean) / np.where(constant, 1, std)
 
 
+def read_table(path, delimiter=",", markers=()):
+    """All columns as pandas takes them, with what it takes for missing."""
+    return pandas.read_csv(path, sep=delimiter, na_values=list(markers), float_precision="round_trip",
+                           skipinitialspace=True)
+
+
+def features_of_table(table, train, columns, rules, standardises=True):
+    """What the rows of `table` are to a model: its columns in order, filled from the rows of `train`, categories as
+    one-hot, numbers standardised. `rules` says by column what stands for missing values; None where none are."""
+    parts = []
+    for name in columns:
+        column, learned, rule = table[name], train[name], rules.get(name)
+        is_category = not pandas.api.types.is_numeric_dtype(learned) or name in rules.get("categories", ())
+        if rule in ("mean", "median"):
+            fill = getattr(learned, rule)()
+        elif rule == "mode":
+            fill = learned.mode()[0]
+        else:
+            fill = None
+        if fill is not None:
+            column, learned = column.fillna(fill), learned.fillna(fill)
+        if is_category:
+            known = sorted(learned.dropna().unique())
+            dummies = pandas.get_dummies(pandas.Categorical(column, categories=known), dtype=float).to_numpy()
+            if rule == "category" and learned.isna().any():
+                dummies = np.column_stack([dummies, column.isna().to_numpy(float)])
+            parts.append(dummies)
+        else:
+            mean, std = learned.mean(), learned.std(ddof=0)
+            parts.append((((column - mean) / std) if standardises else column).to_numpy(np.float64)[:, None])
+    return np.concatenate(parts, axis=1)
+
+
 def standardised_pixels(images, mean=(0,), std=(1,)):
     return (images.astype(np.float64) / 255 - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)

@@ -245,6 +245,94 @@ def affine(found, whole):
     return best[1], best[2]
 
 
+# What stands for missing values: by column of TABLE_COLUMNS, and how trainer is told so.
+TABLE_RULES = {
+    "filled by mean": {"missing": ["mean", "mode"]}, "filled by median": {"missing": ["median", "category"]},
+    "filled by mode": {"missing": "mode"}, "dropped": {"missing": "drop"},
+    "dropped where words are missing": {"missing": ["median", "drop"]},
+    "column by column": {"columns": {"length": {"missing": "median"}, "grade": {"type": "category", "missing": "category"},
+                                     "colour": {"missing": "mode"}, "shape": {"missing": "drop"}}},
+    "semicolons and markers": {"missing": ["mean", "category"], "missing_values": ["?", "-99"], "delimiter": ";"},
+    "quoted, in CRLF": {"missing": ["mean", "category"], "quoting": csv.QUOTE_ALL, "line_end": "\r\n"},
+    "as they are": {"missing": ["mean", "category"], "standardize": False},
+    "numeric": {"missing": ["mean", "category"], "target": "price"},
+    "two targets": {"missing": ["mean", "category"], "target": ["weight", "price"]},
+    "standardised targets": {"missing": ["mean", "category"], "target": ["weight", "price"], "standardize_target": True},
+}
+TABLE_COLUMNS = ["number", "length", "colour", "grade", "shape", "width", "price", "weight", "kind"]
+COLOURS = ["red", "Green", "a, b", 'say "x"', "blau;grün", "two\nlines"]
+
+
+def random_table(generator, count, extra_colours, markers):
+    """Rows of cells, about one in six of those that may be missing empty or one of the markers."""
+    gaps = ["", "NA", "null", *markers]
+
+    def maybe(value):
+        return gaps[generator.integers(len(gaps))] if generator.random() < 1 / 6 else value
+    return [[1000 + i, maybe(round(float(generator.normal(10, 4)), 3)),
+             maybe((COLOURS + extra_colours)[generator.integers(len(COLOURS) + len(extra_colours))]),
+             maybe(int(generator.integers(1, 5))), maybe("round" if generator.random() < 0.5 else "long"),
+             round(float(generator.normal()), 4), round(float(generator.normal(50, 9)), 2),
+             round(float(generator.normal(3, 1)), 3), ["pear", "fig", "apple"][i if i < 3 else generator.integers(3)]]
+            for i in range(count)]
+
+
+def rule_of(options, column, is_category):
+    """What trainer is told of a column, by hand: its own rule, else the first that suits."""
+    own = options.get("columns", {}).get(column, {})
+    if "missing" in own:
+        return own["missing"]
+    rules = options.get("missing", [])
+    suited = ("mode", "category", "drop") if is_category else ("mean", "median", "mode", "drop")
+    return next((rule for rule in ([rules] if isinstance(rules, str) else rules) if rule in suited), None)
+
+
+def table_data(case, variant):
+    """Words, gaps, columns that are left out: what pandas makes of the same file by fillna, dropna and get_dummies."""
+    options = dict(TABLE_RULES[variant])
+    generator = np.random.default_rng(case.number)
+    delimiter, markers = options.get("delimiter", ","), options.get("missing_values", [])
+    quoting, line_end = options.pop("quoting", csv.QUOTE_MINIMAL), options.pop("line_end", "\n")
+    files = {part: case.folder / f"{part}.csv" for part in ("train", "validation")}
+    for part, count, colours in (("train", 40, []), ("validation", 17, ["unseen", "never"])):
+        data_files.write_csv(files[part], TABLE_COLUMNS, random_table(generator, count, colours, markers), delimiter,
+                             quoting=quoting, line_end=line_end)
+    targets = options.get("target", "kind")
+    numeric = targets != "kind"
+    targets = [targets] if isinstance(targets, str) else targets
+    options.setdefault("columns", {"grade": "category"})
+    section = {"type": "csv", "train": str(files["train"]), "validation": str(files["validation"]), "shuffle": False,
+               "target": "kind", "target_type": "numeric" if numeric else "categorical",
+               "exclude": ["num*", "kind" if numeric else "price"], **options}
+    tables = {part: data_files.read_table(file, delimiter, markers) for part, file in files.items()}
+    columns = [name for name in TABLE_COLUMNS if name not in (*targets, "number", "kind" if numeric else "price")]
+    words = {"colour", "grade", "shape"}
+    columns_options = {name: value for name, value in options["columns"].items() if isinstance(value, dict)}
+    rules = {name: rule_of({**options, "columns": columns_options}, name, name in words) for name in columns}
+    dropping = [name for name, rule in rules.items() if rule == "drop"]
+    tables = {part: table.dropna(subset=dropping) for part, table in tables.items()}
+    rules["categories"] = ("grade",)
+    features = {part: data_files.features_of_table(table, tables["train"], columns, rules,
+                                                   options.get("standardize", True)) for part, table in tables.items()}
+    outputs = len(targets) if numeric else 3
+    seen, _ = data_probe.seen_samples(case.trainer, case.folder, section, outputs, numeric=numeric, seed=case.number)
+    allowed = 8 * ROUNDING * float(np.abs(features["train"]).max())
+    if not numeric:
+        classes = {part: classes_of(table["kind"].tolist(), tables["train"]["kind"].tolist())
+                   for part, table in tables.items()}
+        compare_samples(case, seen, features["train"], classes["train"], allowed)
+        compare_evaluation(case, section, outputs, features["validation"], classes["validation"], allowed)
+        return
+    wanted = tables["train"][targets].to_numpy(np.float64)
+    if options.get("standardize_target"):
+        wanted = data_files.standardised(wanted, wanted)
+    case.findings.equal("number of samples", len(seen), len(wanted))
+    for index, ((sample, target), expected, expected_target) in enumerate(zip(seen, features["train"], wanted)):
+        case.findings.close(f"sample {index}", np.asarray(sample), expected, allowed)
+        case.findings.close(f"targets of sample {index}", np.asarray(target), expected_target,
+                            8 * ROUNDING * float(np.abs(wanted).max()))
+
+
 def digits(case, _variant):
     """The built-in digits: those trained on and those set aside are all of them."""
     table = np.loadtxt(gzip.open(data_files.DIGITS, "rt"), delimiter=",", dtype=int)
@@ -396,7 +484,7 @@ def order(case, variant):
 def refused(case, variant):
     """What pandas would read as a number that is none, or not at all alike."""
     bad = {"missing value": "1,,0", "NaN": "1,nan,0", "infinity": "1,inf,0", "text": "1,two,0", "short row": "1,2",
-           "long row": "1,2,3,4"}[variant]
+           "long row": "1,2,3,4", "thousands": '1,"1,234",0', "unit": "1,5 kg,0"}[variant]
     file = case.folder / "train.csv"
     file.write_text(f"a,b,y\n1,2,0\n3,4,1\n{bad}\n", encoding="utf-8")
     config = {"data": {"type": "csv", "train": str(file)}, "model": {"layers": [{"linear": {"out": 2}}]}}
@@ -408,10 +496,12 @@ def refused(case, variant):
 VARIANTS = [(idx, variant) for variant in ("plain", "gzip", "dotted", "named", "normalised", "channels", "more classes")]
 VARIANTS += [(cifar10, variant) for variant in ("plain", "as unpacked")]
 VARIANTS += [(csv_data, variant) for variant in CSV_VARIANTS]
+VARIANTS += [(table_data, variant) for variant in TABLE_RULES]
 VARIANTS += [(arrays, variant) for variant in ARRAY_VARIANTS]
 VARIANTS += [(digits, "built in")]
 VARIANTS += [(order, variant) for variant in ("shuffled", "unshuffled", "drop_last")]
-VARIANTS += [(refused, variant) for variant in ("missing value", "NaN", "infinity", "text", "short row", "long row")]
+VARIANTS += [(refused, variant) for variant in ("missing value", "NaN", "infinity", "text", "short row", "long row",
+                                                "thousands", "unit")]
 SHORT = [(function, variant) for function, variant in VARIANTS
          if function is not digits and variant not in list(ARRAY_VARIANTS)[1::2]]
 

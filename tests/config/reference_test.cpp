@@ -82,6 +82,13 @@ output: "runs/no"
         "every: 3ep, gamma: 0.5, warmup_steps: 3}\ntrain: {amp: bf16, checkpointing: {budget: 1GiB}}\n"
         "memory: {update: in_backward, moments: 8bit, master_weights: false}\n",
     layers +
+        "data: {type: csv, train: a.csv, target: [b, \"c d\"], include: [\"a*\", \"3\"], exclude: [\"a: b\"], "
+        "columns: {Pclass: category, \"odd: ${name} \\\"key\\\"\": {type: number, missing: median}, \"4\": {missing: "
+        "drop}}, "
+        "missing: [median, category], missing_values: [\"?\", \"-999\"], max_categories: 7, standardize: false, "
+        "standardize_target: true, target_type: numeric}\nloss: mse\n",
+    layers + "data: {type: csv, train: a.csv, missing: drop, missing_values: \"?\"}\n",
+    layers +
         "data: {type: synthetic, shape: [4], target_type: numeric, samples: 10}\nloss: {type: smooth_l1, beta: 0.25}\n",
     layers +
         "data: {type: synthetic, shape: [4, 4, 1], target_shape: [4, 4], classes: 3, samples: 10}\nloss: [{type: "

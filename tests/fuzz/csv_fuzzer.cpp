@@ -4,20 +4,51 @@
 
 namespace trainer {
 
-/// A letter that says how the file is read, then the file.
+/// A letter that says how the file is read, one that says what becomes of its columns, then the file.
 void read_fuzzed_csv(std::string_view input) {
   static const FuzzedFile file;
-  if (input.empty()) return;
-  const auto choice = static_cast<unsigned char>(input.front());
-  file.write(input.substr(1));
+  if (input.size() < 2) return;
+  const auto choice = static_cast<unsigned char>(input[0]), columns = static_cast<unsigned char>(input[1]);
+  file.write(input.substr(2));
   DataConfig config;
   config.type = DataType::csv;
   config.train = file.path();
   config.header = (choice & 1) != 0;
   config.target_type = (choice & 2) != 0 ? TaskTarget::categorical : TaskTarget::numeric;
   config.delimiter = (choice & 4) != 0 ? ";" : ",";
-  config.target = (choice & 8) != 0 ? "1" : "";
-  config.targets_are_probabilities = (choice & 16) != 0 && config.target_type == TaskTarget::numeric;
+  const bool is_numeric = config.target_type == TaskTarget::numeric;
+  if ((choice & 8) != 0)
+    config.target = is_numeric ? std::vector<std::string>{"1", "0"} : std::vector<std::string>{"1"};
+  config.targets_are_probabilities = (choice & 16) != 0 && is_numeric;
+  if ((choice & 128) != 0) config.exclude = {"*a*", "0"};
+
+  switch (columns & 7) {
+    case 1:
+      config.missing = {MissingRule::mean, MissingRule::mode};
+      break;
+    case 2:
+      config.missing_values = {"?"};
+      config.missing = {MissingRule::mode};
+      break;
+    case 3:
+      config.missing = {MissingRule::median, MissingRule::category};
+      break;
+    case 4:
+      config.missing = {MissingRule::drop};
+      break;
+    case 5:
+      config.missing = {MissingRule::median, MissingRule::drop};
+      break;
+    default:
+      break;
+  }
+  if ((columns & 8) != 0) {
+    config.columns = {{.name = "0", .kind = ColumnKind::category, .missing = MissingRule::category}};
+    config.max_categories = 3;
+  }
+  config.standardize = (columns & 16) == 0;
+  config.standardize_target = (columns & 32) != 0 && is_numeric && !config.targets_are_probabilities;
+  if ((columns & 128) != 0) config.split = 0.3;
   read_dataset(config);
 }
 

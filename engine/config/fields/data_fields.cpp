@@ -1,3 +1,4 @@
+#include "engine/config/fields/column_fields.h"
 #include "engine/config/fields/field_groups.h"
 #include "engine/config/fields/node_field.h"
 #include "engine/config/transform_reader.h"
@@ -5,6 +6,72 @@
 namespace trainer {
 namespace {
 
+constexpr auto its_data = &Experiment::data;
+
+/// One is shown as a word, as it is usually written.
+ExperimentField target_field() {
+  ExperimentField result = of(its_data, &DataConfig::target, "data.target",
+                              text_or_texts("columns by name, or by number from 0", "[price, rent]"),
+                              "The column to predict: its name, or its number from 0; of several, which are numbers, a "
+                              "list");
+  result.get = [](const Experiment& experiment) {
+    const std::vector<std::string>& names = experiment.data.target;
+    if (names.empty()) return Value();
+    return names.size() == 1 ? Value(names.front()) : Value(names);
+  };
+  return std::move(result)
+      .only({"csv"})
+      .defaults_to("the last column")
+      .also_called({"label", "labels", "targets", "y"});
+}
+
+ExperimentField columns_by(std::vector<std::string> DataConfig::*member, const std::string& key,
+                           const std::string& help) {
+  return of(its_data, member, key, texts("columns by name, by number from 0, or by pattern with `*`", "[Name, Ticket]"),
+            help)
+      .only({"csv"});
+}
+
+/// Of tables: which columns, and what their cells stand for.
+void add_column_fields(Fields& fields) {
+  using enum ResumeEffect;
+  fields.add(changes_numbers, target_field());
+  fields.add(changes_numbers, columns_by(&DataConfig::include, "data.include", "The only columns that are features")
+                                  .defaults_to("all but the target")
+                                  .also_called({"features", "usecols", "feature_columns", "input_columns"}));
+  fields.add(changes_numbers, columns_by(&DataConfig::exclude, "data.exclude", "Columns that are left out")
+                                  .also_called({"drop_columns", "ignore_columns", "ignored", "drop", "exclude_columns",
+                                                "skip_columns"}));
+  fields.add(changes_numbers,
+             columns_field().only({"csv"}).also_called({"column_types", "dtypes", "dtype", "categorical_columns"}));
+  fields.add(changes_numbers,
+             of(its_data, &DataConfig::missing, "data.missing", missing_choices(),
+                "What becomes of cells without a value; of a list each column takes the first that suits its kind")
+                 .only({"csv"})
+                 .defaults_to("error")
+                 .also_called({"impute", "imputer", "fillna", "missing_strategy", "na"}));
+  fields.add(
+      changes_numbers,
+      of(its_data, &DataConfig::missing_values, "data.missing_values", text_or_texts("texts", "['?', '-999']"),
+         "Cells that hold no value, beside empty ones and NA, N/A, NaN, null, None and what else pandas takes for "
+         "one")
+          .only({"csv"})
+          .also_called({"na_values", "null_values", "missing_markers"}));
+  fields.add(changes_numbers, of(its_data, &DataConfig::max_categories, "data.max_categories", integer(1),
+                                 "How many different texts a column of categories may have")
+                                  .only({"csv"})
+                                  .also_called({"max_cardinality", "max_levels"}));
+  fields.add(changes_numbers,
+             of(its_data, &DataConfig::standardize, "data.standardize", boolean(),
+                "Whether numbers become (x − mean) / std, by the mean and deviation of the training samples")
+                 .only({"csv"})
+                 .also_called({"standardise", "standard_scale", "scale"}));
+  fields.add(changes_numbers,
+             of(its_data, &DataConfig::standardize_target, "data.standardize_target", boolean(),
+                "Whether numbers to predict do too; loss and mean absolute error are then in their standard deviations")
+                 .only({"csv"})
+                 .also_called({"standardise_target", "scale_target", "normalize_target"}));
+}
 ExperimentField transforms_field(std::vector<TransformSpec> DataConfig::*list, const std::string& key,
                                  const std::string& help) {
   return node_field<Experiment>(
@@ -53,7 +120,7 @@ void add_data_fields(Fields& fields) {
                             "MNIST, Fashion-MNIST and others in that format, plain or .gz",
                             {"mnist", "fashion-mnist", "fashion_mnist"}},
                            {"cifar10", DataType::cifar10, "the binary version of CIFAR-10", {"cifar", "cifar-10"}},
-                           {"csv", DataType::csv, "a table of numbers with one target column"},
+                           {"csv", DataType::csv, "a table of numbers and words, some of its columns the targets"},
                            {"arrays",
                             DataType::arrays,
                             "arrays of images, features and targets: .npy, .npz, safetensors",
@@ -135,11 +202,12 @@ void add_data_fields(Fields& fields) {
   fields.add(changes_numbers, of(data, &DataConfig::channels, "data.channels", integer(1, 4),
                                  "What images are decoded to: 1 grey, 3 RGB, 4 RGBA")
                                   .only(image_files));
-  fields.add(changes_numbers, of(data, &DataConfig::class_names, "data.class_names", tensor_names(),
-                                 "The class folders in the order of their numbers; others are left out")
-                                  .only(image_files)
-                                  .defaults_to("all, sorted")
-                                  .also_called({"class_order", "labels"}));
+  fields.add(changes_numbers,
+             of(data, &DataConfig::class_names, "data.class_names", texts("class folders", "[cat, dog]"),
+                "The class folders in the order of their numbers; others are left out")
+                 .only(image_files)
+                 .defaults_to("all, sorted")
+                 .also_called({"class_order", "labels"}));
   fields.add(harmless, of(data, &DataConfig::max_pixels, "data.max_pixels", integer(1),
                           "Images of more pixels are refused before they are decoded")
                            .only(image_files));
@@ -151,11 +219,7 @@ void add_data_fields(Fields& fields) {
                 "What a file that cannot be read means")
                  .only(image_files));
   fields.add(harmless, workers_field().only(stored_images));
-  fields.add(changes_numbers, of(data, &DataConfig::target, "data.target", text(),
-                                 "The column to predict: its name, or its number from 0")
-                                  .only({"csv"})
-                                  .defaults_to("the last column")
-                                  .also_called({"label", "y"}));
+  add_column_fields(fields);
   fields.add(changes_numbers, of(data, &DataConfig::target_type, "data.target_type",
                                  choice<TaskTarget>({{"categorical", TaskTarget::categorical, "classes"},
                                                      {"numeric", TaskTarget::numeric, "a number to regress"}}),

@@ -105,6 +105,12 @@ void assign(Member& member, const Value& value, const MemberRule& rule) {
   }
 }
 template <class Member, class MemberRule>
+requires std::is_enum_v<Member>
+void assign(std::vector<Member>& members, const Value& value, const MemberRule& rule) {
+  members.clear();
+  for (const std::string& name : std::get<std::vector<std::string>>(value)) members.push_back(rule.value_of(name));
+}
+template <class Member, class MemberRule>
 void assign(std::optional<Member>& member, const Value& value, const MemberRule& rule) {
   assign(member.emplace(), value, rule);
 }
@@ -121,6 +127,14 @@ Value value_of(const Member& member, const MemberRule& rule) {
   } else {  // strings and lists
     return member.empty() ? Value() : Value(member);
   }
+}
+/// One alone is shown as a word.
+template <class Member, class MemberRule>
+requires std::is_enum_v<Member> Value value_of(const std::vector<Member>& members, const MemberRule& rule) {
+  std::vector<std::string> names;
+  for (const Member member : members) names.push_back(rule.name_of(member));
+  if (names.size() == 1) return std::move(names.front());
+  return names.empty() ? Value() : Value(std::move(names));
 }
 template <class Member, class MemberRule>
 Value value_of(const std::optional<Member>& member, const MemberRule& rule) {

@@ -138,11 +138,23 @@ Rule layer_patterns(std::string word) {
   return rule;
 }
 Rule tensor_names() { return rule_of(ValueKind::names); }
+Rule texts(std::string elements, std::string example) {
+  Rule rule = rule_of(ValueKind::texts);
+  rule.elements = std::move(elements);
+  rule.example = std::move(example);
+  return rule;
+}
+Rule text_or_texts(std::string elements, std::string example) {
+  Rule rule = texts(std::move(elements), std::move(example));
+  rule.allows_single = true;
+  return rule;
+}
 Rule rewrites() { return rule_of(ValueKind::rewrites); }
 Rule layer_list() { return rule_of(ValueKind::layers); }
 Rule named_values() { return rule_of(ValueKind::named_values); }
 Rule named_blocks() { return rule_of(ValueKind::blocks); }
 Rule loss_list() { return rule_of(ValueKind::losses); }
+Rule named_columns() { return rule_of(ValueKind::columns); }
 Rule transform_list() { return rule_of(ValueKind::transforms); }
 
 std::string expectation_of(const Rule& rule) {
@@ -187,6 +199,11 @@ std::string whole_expectation_of(const Rule& rule) {
                          rule.words.empty() ? "" : fmt::format("{}, or ", fmt::join(rule.words, ", ")));
     case ValueKind::names:
       return "a list of names of tensors, `*` for anything, such as [fc.*, conv1.bias]";
+    case ValueKind::texts:
+      return fmt::format("{}a list of {}, such as {}", rule.allows_single ? "one or " : "", rule.elements,
+                         rule.example);
+    case ValueKind::choices:
+      return fmt::format("one of {}, or a list of them", fmt::join(rule.choice_names(), ", "));
     case ValueKind::rewrites:
       return R"(a list of [regular expression, replacement], such as [['^module\.', ''], ['\.gamma$', .weight]])";
     case ValueKind::form: {
@@ -202,6 +219,8 @@ std::string whole_expectation_of(const Rule& rule) {
       return "blocks by name, such as {hidden: {parameters: {width: 64}, layers: [linear: {out: \"${width}\"}, relu]}}";
     case ValueKind::losses:
       return "a list of losses with weights, such as [cross_entropy, {type: dice, weight: 0.5}]";
+    case ValueKind::columns:
+      return "columns by name, such as {Pclass: category, Age: {missing: median}}";
     case ValueKind::transforms:
       return "a list of transforms, such as [random_crop: {size: 32, padding: 4}, flip]";
   }
@@ -239,6 +258,10 @@ std::string type_name(const Rule& rule) {
                          rule.words.empty() ? "" : fmt::format("{} or ", fmt::join(rule.words, " or ")));
     case ValueKind::names:
       return "list of names";
+    case ValueKind::texts:
+      return rule.allows_single ? "text or list of texts" : "list of texts";
+    case ValueKind::choices:
+      return fmt::format("one or a list of {}", fmt::join(rule.choice_names(), ", "));
     case ValueKind::rewrites:
       return "list of [regex, replacement]";
     case ValueKind::form: {
@@ -254,6 +277,8 @@ std::string type_name(const Rule& rule) {
       return "blocks by name";
     case ValueKind::losses:
       return "list of losses";
+    case ValueKind::columns:
+      return "columns by name";
     case ValueKind::transforms:
       return "list of transforms";
   }

@@ -25,12 +25,15 @@ enum class ValueKind : std::uint8_t {
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
   patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
   names,     ///< vector of string: tensors by name, `*` for anything
+  texts,     ///< vector of string; with Rule::allows_single also written as one text
+  choices,   ///< vector of string, each one of Rule::choices; also written as one
   rewrites,  ///< vector of TextPair: regular expressions with their replacements, see text/rewrite.h
   form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms
   layers,    ///< a list of layers; not a Value
   named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
   blocks,        ///< a map of blocks; likewise
   losses,        ///< a list of losses; not a Value
+  columns,       ///< a map of columns; not a Value
   transforms,    ///< a list of transforms; not a Value
 };
 
@@ -63,6 +66,8 @@ struct Rule {
   std::vector<std::string> words;  ///< that are accepted too, such as "all"
   std::size_t num_elements = 0;    ///< lists: exactly so many; 0: any number but none
   bool allows_single = false;
+  std::string elements = {};  ///< texts: what the list is of
+  std::string example = {};   ///< texts: such a list
 
   std::vector<std::string> choice_names() const;
   std::vector<std::string> form_names() const;
@@ -123,15 +128,24 @@ Rule number_or_numbers(Rule element);
 /// Layers by path or kind, or the word alone.
 Rule layer_patterns(std::string word = "");
 Rule tensor_names();
+/// A list of `elements`, such as `example`.
+Rule texts(std::string elements, std::string example);
+Rule text_or_texts(std::string elements, std::string example);
 Rule rewrites();
 Rule layer_list();
 Rule named_values();
 Rule named_blocks();
 Rule loss_list();
+Rule named_columns();
 Rule transform_list();
 template <class Enum>
 EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
   return {ValueKind::choice, std::move(choices)};
+}
+/// One of them, or a list.
+template <class Enum>
+EnumRule<Enum> choices(std::vector<EnumChoice<Enum>> its_choices) {
+  return {ValueKind::choices, std::move(its_choices)};
 }
 template <class Enum>
 EnumRule<Enum> numbered_choice(std::vector<EnumChoice<Enum>> choices) {

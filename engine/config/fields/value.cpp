@@ -39,6 +39,10 @@ class ValueReader {
         return read_patterns(node);
       case ValueKind::names:
         return read_names(node);
+      case ValueKind::texts:
+        return read_texts(node);
+      case ValueKind::choices:
+        return read_choices(node);
       case ValueKind::rewrites:
         return read_rewrites(node);
       case ValueKind::form:
@@ -265,6 +269,33 @@ class ValueReader {
       if (name && name->empty()) return std::optional<std::string>(wrong(item, "names no tensor"));
       return name;
     });
+  }
+
+  std::optional<Value> read_texts(const Node& node) {
+    if (node.kind == NodeKind::scalar && rule_.allows_single) {
+      std::optional<std::string> only = read_text_item(node);
+      return only ? std::optional<Value>(std::vector<std::string>{std::move(*only)}) : std::nullopt;
+    }
+    if (!is_list(node, node.kind == NodeKind::scalar ? fmt::format("[{}]", shortened(node.text)) : ""))
+      return std::nullopt;
+    std::vector<std::string> values;
+    return read_items(node, values, [this](const Node& item) { return read_text_item(item); });
+  }
+
+  std::optional<Value> read_choices(const Node& node) {
+    const auto read_one = [this](const Node& item) -> std::optional<std::string> {
+      if (item.is_broken) return std::nullopt;
+      if (item.kind != NodeKind::scalar) return wrong(item, "holds something that is not a word");
+      const std::optional<Value> value = read_choice(item);
+      return value ? std::optional(std::get<std::string>(*value)) : std::nullopt;
+    };
+    if (node.kind == NodeKind::scalar) {
+      std::optional<std::string> only = read_one(node);
+      return only ? std::optional<Value>(std::vector<std::string>{std::move(*only)}) : std::nullopt;
+    }
+    if (!is_list(node, "")) return std::nullopt;
+    std::vector<std::string> values;
+    return read_items(node, values, read_one);
   }
 
   std::optional<Value> read_rewrites(const Node& node) {

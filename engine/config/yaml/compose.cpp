@@ -30,7 +30,8 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 bool is_replaced_whole(const std::string& path) {
   const ExperimentField* field = find_field(path);
   if (field == nullptr) return section_of(path) == "model.blocks";
-  return field->rule.kind != ValueKind::named_values && field->rule.kind != ValueKind::blocks;
+  const ValueKind kind = field->rule.kind;
+  return kind != ValueKind::named_values && kind != ValueKind::blocks && kind != ValueKind::columns;
 }
 
 /// What the child says goes before what the base says; maps are merged key by key, everything else is replaced, also a

@@ -55,6 +55,9 @@ std::string scalar_text(const Node& node) {
   return is_plain_word(node.text) ? node.text : quoted(escape_references(node.text));
 }
 
+/// Keys of sections are plain words; those that people name, such as columns, may be anything.
+std::string key_text(const std::string& key) { return is_plain_word(key) ? key : quoted(key); }
+
 std::string flow(const Node& node) {
   std::string result;
   switch (node.kind) {
@@ -66,7 +69,7 @@ std::string flow(const Node& node) {
       return "[" + result + "]";
     case NodeKind::map:
       for (const MapEntry& entry : node.entries) {
-        result += (result.empty() ? "" : ", ") + entry.key + ": " + flow(entry.value);
+        result += (result.empty() ? "" : ", ") + key_text(entry.key) + ": " + flow(entry.value);
       }
       return "{" + result + "}";
   }
@@ -97,7 +100,7 @@ class YamlWriter {
     for (const MapEntry& entry : map.entries) {
       if (!is_first || text_.empty() || text_.back() == '\n') text_.append(indent, ' ');
       is_first = false;
-      text_ += entry.key + ":";
+      text_ += key_text(entry.key) + ":";
       write_value(entry.value, indent, depth);
     }
   }

@@ -17,6 +17,7 @@
 #include "engine/report/text/allocator_text.h"
 #include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
+#include "engine/train/files/preprocessing_json.h"
 
 namespace trainer {
 namespace {
@@ -57,14 +58,6 @@ Json memory_of(const DeviceMemory& memory) {
           {"reserved", memory.step.reserved},         {"peak_reserved", memory.step.peak_reserved},
           {"device_used", memory.device_used},        {"device_total", memory.device_total},
           {"alloc_retries", memory.num_alloc_retries}};
-}
-
-Json preprocessing_of(const Preprocessing& preprocessing) {
-  return {{"features", preprocessing.features},
-          {"mean", preprocessing.mean},
-          {"std", preprocessing.std},
-          {"target", preprocessing.target},
-          {"classes", preprocessing.classes}};
 }
 
 Json processes_of(const std::vector<DeviceProcess>& processes) {
@@ -108,7 +101,7 @@ Json json_of(const StartEvent& event) {
                {"batch_size", event.batch_size},
                {"asked_batch_size", event.asked_batch_size ? Json(*event.asked_batch_size) : Json(nullptr)},
                {"adapted", event.adapted},
-               {"preprocessing", preprocessing_of(event.preprocessing)},
+               {"preprocessing", preprocessing_json<Json>(event.preprocessing)},
                {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},
                {"process", process_memory_json(event.process, event.planned_touched)}};
@@ -158,6 +151,7 @@ Json json_of(const EvalEvent& event) {
             {"best", event.best},
             {"memory", memory_of(event.memory)}};
   add_metrics(json, event.terms, event.counted);
+  if (!event.target_unit.empty()) json["target_unit"] = event.target_unit;
   return json;
 }
 
@@ -257,6 +251,7 @@ Json json_of(const EndEvent& event) {
                                    {"same_result", adaptation.numbers != NumbersEffect::other},
                                    {"numbers", numbers_name(adaptation.numbers)}});
   add_metrics(json, event.terms, event.counted);
+  if (!event.target_unit.empty()) json["target_unit"] = event.target_unit;
   if (!event.counted.confusion.empty() && event.counted.class_iou.size() <= most_told_classes)
     json["confusion_matrix"] = confusion_of(event.counted);
   json["device_notes"] = event.device_notes;

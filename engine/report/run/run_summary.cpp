@@ -36,7 +36,9 @@ std::string evaluation_line(const EndEvent& event, const Style& style) {
   const std::size_t blank = numbers.find(' ');
   const bool is_named_alone = event.accuracy.has_value() || numbers.starts_with("loss");
   return line(is_named_alone ? numbers.substr(0, blank) : "evaluation",
-              (is_named_alone ? numbers.substr(blank + 1) : numbers) + " on the validation data", style);
+              (is_named_alone ? numbers.substr(blank + 1) : numbers) + " on the validation data" +
+                  (event.target_unit.empty() ? "" : ", in " + event.target_unit),
+              style);
 }
 
 /// How many steps the device replayed, and why not the others; empty where it replays nothing.

@@ -3,6 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/train/files/preprocessing_json.h"
+
 namespace trainer {
 namespace {
 
@@ -22,24 +24,6 @@ std::optional<std::uint32_t> read_checksum(const std::optional<JsonInput<nlohman
   return static_cast<std::uint32_t>(value->integer(0, std::numeric_limits<std::uint32_t>::max()));
 }
 
-nlohmann::json preprocessing_json(const Preprocessing& preprocessing) {
-  return {{"features", preprocessing.features},
-          {"mean", preprocessing.mean},
-          {"std", preprocessing.std},
-          {"target", preprocessing.target},
-          {"classes", preprocessing.classes}};
-}
-
-Preprocessing read_preprocessing(const JsonInput<nlohmann::json>& json) {
-  Preprocessing preprocessing;
-  for (const auto& name : json.at("features").items()) preprocessing.features.push_back(name.text());
-  for (const auto& mean : json.at("mean").items()) preprocessing.mean.push_back(mean.number());
-  for (const auto& std : json.at("std").items()) preprocessing.std.push_back(std.number(0));
-  preprocessing.target = json.at("target").text();
-  for (const auto& name : json.at("classes").items()) preprocessing.classes.push_back(name.text());
-  return preprocessing;
-}
-
 }  // namespace
 
 nlohmann::json training_state_json(const TrainingState& state) {
@@ -54,7 +38,8 @@ nlohmann::json training_state_json(const TrainingState& state) {
                            {"evaluations_without_improvement", state.evaluations_without_improvement}}}};
   if (state.train_crc32) json["data"]["train_crc32"] = *state.train_crc32;
   if (state.validation_crc32) json["data"]["validation_crc32"] = *state.validation_crc32;
-  if (!state.preprocessing.is_empty()) json["data"]["preprocessing"] = preprocessing_json(state.preprocessing);
+  if (!state.preprocessing.is_empty())
+    json["data"]["preprocessing"] = preprocessing_json<nlohmann::json>(state.preprocessing);
   for (const FrozenChecksum& frozen : state.frozen)
     json["frozen"].push_back({{"network", frozen.network}, {"crc32", frozen.crc32}});
   if (!state.device.empty()) json["device"] = state.device;
