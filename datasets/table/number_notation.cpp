@@ -49,13 +49,11 @@ bool take_digit_groups(std::string_view& text, bool& is_divided, bool& has_comma
     if (is_point) {
       rest.remove_prefix(1);
       ++num_points;
-    } else if (!take(rest, dividers)) {
-      break;
-    } else if (const std::size_t more =
-                   static_cast<std::size_t>(std::find_if_not(rest.begin(), rest.end(), is_digit) - rest.begin());
-               more == 0 || (more != 3 && !is_comma && text.front() != ';' && text.front() != '|')) {
-      break;  // a blank before a unit
     } else {
+      if (!take(rest, dividers)) break;
+      const auto more = static_cast<std::size_t>(std::find_if_not(rest.begin(), rest.end(), is_digit) - rest.begin());
+      const bool takes_any = is_comma || text.front() == ';' || text.front() == '|';
+      if (more == 0 || (more != 3 && !takes_any)) break;  // a blank before a unit
       is_divided = true;
       has_comma = has_comma || is_comma;
     }

@@ -17,7 +17,9 @@ namespace trainer {
 struct TablePlace {
   std::int64_t line = 0, column = 0;  ///< line 0: none
 
-  friend auto operator<=>(const TablePlace&, const TablePlace&) = default;
+  friend bool operator<(const TablePlace& a, const TablePlace& b) {
+    return a.line != b.line ? a.line < b.line : a.column < b.column;
+  }
 };
 
 /// Reads a file record by record, past its header, each record checked to have all columns.

@@ -132,6 +132,7 @@ Value value_of(const Member& member, const MemberRule& rule) {
 template <class Member, class MemberRule>
 requires std::is_enum_v<Member> Value value_of(const std::vector<Member>& members, const MemberRule& rule) {
   std::vector<std::string> names;
+  names.reserve(members.size());
   for (const Member member : members) names.push_back(rule.name_of(member));
   if (names.size() == 1) return std::move(names.front());
   return names.empty() ? Value() : Value(std::move(names));
