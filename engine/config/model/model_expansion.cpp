@@ -64,8 +64,9 @@ void expand_network(Node& loss, const std::string& path, const std::string& conf
   Node alone;
   alone.kind = NodeKind::map;
   alone.entries.push_back({"model", network->mark, std::move(*network)});
+  std::vector<Override*> none;  // what is set in it was set where it is written
   if (needs_expansion(alone))
-    ModelExpansion(alone, config_path, sources, resolver, "loss.network", path + ".network").expand();
+    ModelExpansion(alone, config_path, sources, resolver, "loss.network", path + ".network").expand(none);
   *network = std::move(alone.entries.front().value);
 }
 
@@ -91,7 +92,7 @@ bool needs_expansion(const Node& root) {
   return layers != nullptr && has_conditions(*layers);
 }
 
-void ModelExpansion::expand() {
+void ModelExpansion::expand(std::vector<Override*>& overrides) {
   Node& model = *root_.find("model");
   Mark with_mark, blocks_mark, layers_mark;
   const Node file = take_entry(model, "file");
@@ -109,7 +110,7 @@ void ModelExpansion::expand() {
     if (is_given(&blocks_node_))
       sources_.report(blocks_mark, fmt::format("'{0}.blocks' stands beside '{0}.file'", key_),
                       "blocks in the model's file");
-    read_file(file, std::move(with));
+    read_file(file, std::move(with), overrides);
     return;
   }
   if (is_given(&with))
@@ -121,8 +122,32 @@ void ModelExpansion::expand() {
       note_integer(fmt::format("model.blocks.{}.parameters.{}{}", name, parameter.name,
                                parameter.is_described ? ".default" : ""),
                    parameter.initial.text, parameter);
-  const Node* layers = model.find("layers");
-  if (layers != nullptr && layers->kind == NodeKind::sequence) put_layers(Node(*layers));
+  Node* const layers = model.find("layers");
+  if (layers == nullptr || layers->kind != NodeKind::sequence) return;
+  set_in_uses(*layers, overrides);
+  put_layers(Node(*layers));
+}
+
+void ModelExpansion::set_in_uses(Node& layers, std::vector<Override*>& overrides) {
+  for (const auto& [name, block] : blocks_) written_.parameters[name] = block.parameter_names();
+  std::vector<Override*> later;
+  for (Override* const each : overrides) {
+    // One that waits may replace what this one sets.
+    const bool waits = std::any_of(later.begin(), later.end(),
+                                   [&](const Override* other) { return each->key().starts_with(other->key() + "."); });
+    if (waits || !each->reaches_use(layers, written_)) {
+      later.push_back(each);
+      continue;
+    }
+    Node alone, model;
+    alone.kind = model.kind = NodeKind::map;
+    model.entries.push_back({"layers", layers.mark, std::move(layers)});
+    alone.entries.push_back({"model", layers.mark, std::move(model)});
+    each->apply(alone, &written_);
+    layers = std::move(*alone.find("model")->find("layers"));
+  }
+  overrides = std::move(later);
+  written_.add(layers, "model.layers");
 }
 
 void ModelExpansion::expand_again() {
@@ -155,7 +180,7 @@ std::string ModelExpansion::path_of(const Node& file) {
   return shipped.empty() ? beside.string() : shipped.string();
 }
 
-void ModelExpansion::read_file(const Node& file, Node with) {
+void ModelExpansion::read_file(const Node& file, Node with, std::vector<Override*>& overrides) {
   Node path = file;
   if (path.kind == NodeKind::scalar) resolver_.resolve(path, key_ + ".file", nullptr);
   if (path.is_broken) return put_layers({});
@@ -184,7 +209,7 @@ void ModelExpansion::read_file(const Node& file, Node with) {
   if (const Node* node = file_.find("parameters")) parameters = read_parameters(*node, owner, sources_);
   if (const Node* node = file_.find("blocks")) blocks_ = read_blocks(*node, sources_);
   use_ = sources_.add_use(marked(path.mark, uses_of_arguments(with)));
-  const Node* layers = file_.find("layers");
+  Node* layers = file_.find("layers");
   if (layers == nullptr || layers->kind != NodeKind::sequence) {
     sources_.report(layers == nullptr ? file_.mark : layers->mark, fmt::format("{} has no list of layers", owner),
                     "layers: [flatten, linear: {out: 10}]");
@@ -215,6 +240,7 @@ void ModelExpansion::read_file(const Node& file, Node with) {
     }
     resolver_.keep(path_ + ".with", std::move(values));
   }
+  if (layers != nullptr) set_in_uses(*layers, overrides);
   put_layers(binds && layers != nullptr ? *layers : Node{});
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/config/model/block.h"
+#include "engine/config/yaml/override.h"
 #include "engine/config/yaml/references.h"
 #include "engine/config/yaml/source_set.h"
 
@@ -45,12 +46,15 @@ class ModelExpansion {
         key_(std::move(key)),
         path_(std::move(path)) {}
 
-  /// Leaves `model.layers` and the keys that are not of this. Reports what is wrong.
-  void expand();
+  /// Leaves `model.layers` and the keys that are not of this. Reports what is wrong. Of `overrides`, which reach into
+  /// layers, those that set what is gone then are applied before, and taken out.
+  void expand(std::vector<Override*>& overrides);
   /// The same for blocks, `when` and `as` in layers that were set since.
   void expand_again();
   /// Parameters of the file, as they were given values, and the defaults of the configuration's blocks.
   const std::vector<IntegerParameter>& integer_parameters() const { return integer_parameters_; }
+  /// As they were read.
+  const WrittenLayers& written() const { return written_; }
 
  private:
   /// Where layers are written out: the names they see, the use they stand in, and how deep the list lies in the tree.
@@ -61,7 +65,8 @@ class ModelExpansion {
   };
 
   void read_config_blocks(Node& model);
-  void read_file(const Node& file, Node with);
+  void read_file(const Node& file, Node with, std::vector<Override*>& overrides);
+  void set_in_uses(Node& layers, std::vector<Override*>& overrides);
   std::string path_of(const Node& file);
   void put_layers(const Node& layers);
 
@@ -91,6 +96,7 @@ class ModelExpansion {
   const std::string key_, path_;
   Node blocks_node_, file_;  ///< what the blocks point into
   std::map<std::string, ModelBlock> blocks_;
+  WrittenLayers written_;
   Scope scope_;  ///< the parameters of the file
   std::vector<IntegerParameter> integer_parameters_;
   int use_ = 0;                   ///< of the file

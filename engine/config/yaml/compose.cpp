@@ -163,7 +163,8 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
   std::vector<Override> arguments;
   arguments.reserve(overrides.size());
   for (const std::string& argument : overrides) arguments.emplace_back(argument, sources);
-  // What reaches into layers waits until they are written out, unless a later argument replaces them all.
+  // What reaches into layers waits until they are written out, or about to be, unless a later argument replaces them
+  // all.
   const auto sets_all_layers = [](const Override& each) {
     return each.key() == "model" || each.key() == "model.layers";
   };
@@ -185,12 +186,14 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
   ReferenceResolver resolver(root, sources);
   ModelExpansion expansion(root, file_name, sources, resolver);
   const bool expands = needs_expansion(root);
-  if (expands) expansion.expand();
-  for (Override* each : late) each->apply(root);
-  if (expands && !late.empty())
+  if (expands) expansion.expand(late);
+  for (Override* each : late) each->apply(root, &expansion.written());
+  const bool sets_layers = !late.empty();
+  late.clear();
+  if (expands && sets_layers)
     expansion.expand_again();
   else if (!expands && needs_expansion(root))
-    expansion.expand();
+    expansion.expand(late);
   expand_loss_networks(root, file_name, sources, resolver);
   resolver.resolve_all();
   return {std::move(root), resolver.computed_from(), expansion.integer_parameters()};

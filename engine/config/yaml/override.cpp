@@ -70,14 +70,17 @@ bool is_loss_term(const std::string& path) {
 }
 
 /// The element at a position, or the layer of a name; null where there is none.
-Node* find_element(Node& list, const std::string& place) {
+const Node* find_element(const Node& list, const std::string& place) {
   const auto index = read_integer(place);
   const auto* number = std::get_if<std::int64_t>(&index);
   if (number != nullptr && *number >= 0 && *number < static_cast<std::int64_t>(list.items.size()))
     return &list.items[static_cast<std::size_t>(*number)];
-  for (Node& item : list.items)
+  for (const Node& item : list.items)
     if (name_of_layer(item) == place) return &item;
   return nullptr;
+}
+Node* find_element(Node& list, const std::string& place) {
+  return const_cast<Node*>(find_element(std::as_const(list), place));
 }
 
 bool has_key(const LayerKind& kind, const std::string& key) {
@@ -85,7 +88,69 @@ bool has_key(const LayerKind& kind, const std::string& key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+/// What a layer is called by: its word, or its one key; empty: it is no layer.
+std::string kind_of_layer(const Node& layer) {
+  if (layer.kind == NodeKind::scalar && !layer.quoted) return layer.text;
+  return layer.kind == NodeKind::map && layer.entries.size() == 1 ? layer.entries.front().key : "";
+}
+
+std::tuple<int, int, int> place_of_kind(const Node& layer) {
+  const Mark& mark = layer.kind == NodeKind::map ? layer.entries.front().key_mark : layer.mark;
+  return {mark.source, mark.line, mark.column};
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 }  // namespace
+
+bool WrittenLayers::is_use(const Node& layer) const {
+  const std::string kind = kind_of_layer(layer);
+  if (kind != "repeat" || layer.kind != NodeKind::map) return parameters.contains(kind);
+  const Node* const variable = layer.entries.front().value.find("as");
+  return variable != nullptr && variable->kind != NodeKind::null;
+}
+
+void WrittenLayers::add(const Node& list, const std::string& path) {
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const Node& layer = list.items[i];
+    const std::string name = name_of_layer(layer), kind = kind_of_layer(layer);
+    const std::string place = fmt::format("{}.{}", path, name.empty() ? fmt::format("{}", i) : name);
+    if (is_use(layer)) uses.emplace(place_of_kind(layer), Use{place, kind});
+    if (layer.kind != NodeKind::map || kind.empty()) continue;
+    for (const MapEntry& entry : layer.entries.front().value.entries)
+      if (entry.value.kind == NodeKind::sequence) add(entry.value, fmt::format("{}.{}.{}", place, kind, entry.key));
+  }
+}
+
+bool Override::reaches_use(const Node& layers, const WrittenLayers& written) const {
+  const Node* list = &layers;
+  for (std::size_t i = 2; i + 1 < components_.size(); ++i) {
+    const Node* const layer = find_element(*list, components_[i].text);
+    if (layer == nullptr) return false;
+    const std::string& next = components_[i + 1].text;
+    const std::string kind = kind_of_layer(*layer);
+    if (written.is_use(*layer)) {
+      if (next == kind) return true;
+      const bool is_last = i + 2 == components_.size();
+      return is_last &&
+             (kind == "repeat" ? next == "times" || next == "as" : contains(written.parameters.at(kind), next));
+    }
+    if (layer->kind != NodeKind::map || kind.empty()) return false;
+    const Node& keys = layer->entries.front().value;
+    if (next == kind) ++i;
+    const Node* inner = i + 1 < components_.size() ? keys.find(components_[i + 1].text) : nullptr;
+    if (inner != nullptr && inner->kind == NodeKind::sequence) {
+      ++i;
+    } else {
+      inner = kind == "sequential" ? keys.find("layers") : nullptr;
+      if (inner == nullptr || inner->kind != NodeKind::sequence) return false;
+    }
+    list = inner;
+  }
+  return false;
+}
 
 Override::Override(const std::string& argument, SourceSet& sources)
     : argument_(argument), sources_(sources), source_(sources.add_argument(argument)) {
@@ -98,8 +163,9 @@ Override::Override(const std::string& argument, SourceSet& sources)
   is_valid_ = true;
 }
 
-void Override::apply(Node& root) {
+void Override::apply(Node& root, const WrittenLayers* written) {
   if (!is_valid_) return;
+  written_ = written;
   Node* node = &root;
   std::string path;
   is_element_ = false;
@@ -181,20 +247,35 @@ Node* Override::descend(Node& node, const Component& component, const std::strin
     report(component.mark, fmt::format("'{}' is '{}', which has no keys", path, shortened(node.text)));
     return nullptr;
   }
+  return &made_entry(node, component).value;
+}
+
+MapEntry& Override::made_entry(Node& node, const Component& component) {
   MapEntry& entry = entry_of(node, component.text, component.mark);
   if (&component == &components_.back()) entry.key_mark = component.mark;
-  return &entry.value;
+  return entry;
+}
+
+/// Of what was meant, where the layer was written out from a use of a block; empty: nothing like it.
+std::string Override::written_path(const Node& layer, const Component& component) const {
+  if (written_ == nullptr) return "";
+  const auto use = written_->uses.find(place_of_kind(layer));
+  if (use == written_->uses.end()) return "";
+  const auto& [path, kind] = use->second;
+  const auto parameters = written_->parameters.find(kind);
+  const std::string rest = rest_after(component);
+  if (component.text == kind) return path + "." + kind + rest;
+  if (parameters == written_->parameters.end() || !rest.empty()) return "";
+  const std::string near(nearest(component.text, parameters->second));
+  if (contains(parameters->second, component.text)) return path + "." + kind + "." + component.text;
+  return near.empty() ? "" : path + "." + kind + "." + near;
 }
 
 Node* Override::descend_layer(Node& layer, const Component& component, const std::string& path) {
-  const bool is_word = layer.kind == NodeKind::scalar && !layer.quoted;
   const bool has_one_key = layer.kind == NodeKind::map && layer.entries.size() == 1;
-  const std::string kind_name = is_word ? layer.text : has_one_key ? layer.entries.front().key : "";
-  if (layer.kind == NodeKind::null || (layer.kind == NodeKind::map && !has_one_key) || kind_name == component.text) {
-    MapEntry& entry = entry_of(layer, component.text, component.mark);
-    if (&component == &components_.back()) entry.key_mark = component.mark;
-    return &entry.value;
-  }
+  const std::string kind_name = kind_of_layer(layer);
+  if (layer.kind == NodeKind::null || (layer.kind == NodeKind::map && !has_one_key) || kind_name == component.text)
+    return &made_entry(layer, component).value;
   const LayerKind* const kind = find_layer_kind(kind_name);
   Node* const inner = has_one_key && kind_name == "sequential" ? layer.entries.front().value.find("layers") : nullptr;
   if (inner != nullptr && inner->kind == NodeKind::sequence) {
@@ -203,12 +284,11 @@ Node* Override::descend_layer(Node& layer, const Component& component, const std
       return found;
     }
   }
-  if (kind != nullptr && has_key(*kind, component.text)) {
-    Node& keys = entry_of(layer, kind_name, component.mark).value;
-    MapEntry& entry = entry_of(keys, component.text, component.mark);
-    if (&component == &components_.back()) entry.key_mark = component.mark;
-    return &entry.value;
-  }
+  const bool is_parameter = written_ != nullptr && written_->parameters.contains(kind_name) &&
+                            contains(written_->parameters.at(kind_name), component.text);
+  if (is_parameter || (kind != nullptr && has_key(*kind, component.text)) ||
+      (kind_name == "repeat" && component.text == "as"))
+    return &made_entry(entry_of(layer, kind_name, component.mark).value, component).value;
   if (!has_one_key) {
     report(component.mark, fmt::format("'{}' is '{}', which has no keys", path, shortened(layer.text)));
   } else if (kind_name == "repeat" && std::holds_alternative<std::int64_t>(read_integer(component.text))) {
@@ -217,13 +297,16 @@ Node* Override::descend_layer(Node& layer, const Component& component, const std
   } else if (inner != nullptr && find_layer_kind(component.text) == nullptr) {
     const std::vector<std::string> names = names_of_layers(*inner);
     const std::string near(nearest(component.text, names));
+    std::string meant = written_path(layer, component);
+    if (meant.empty() && !near.empty()) meant = path + "." + near + rest_after(component);
     report(
         component.mark, fmt::format("'{}' has no layer '{}'", path, component.text),
         names.empty() ? "a layer's position" : fmt::format("a layer's position, or one of {}", fmt::join(names, ", ")),
-        near.empty() ? "" : path + "." + near + rest_after(component));
+        std::move(meant));
   } else {
+    const std::string meant = written_path(layer, component);
     report(component.mark, fmt::format("'{}' is a layer of kind '{}'", path, shortened(kind_name)), "",
-           path + "." + shortened(kind_name) + rest_after(component));
+           meant.empty() ? path + "." + shortened(kind_name) + rest_after(component) : meant);
   }
   return nullptr;
 }

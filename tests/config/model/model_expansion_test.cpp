@@ -162,6 +162,52 @@ TEST_CASE("overrides set what blocks are given, and reach into what was written 
             .find("did you mean 'model.layers.0.layers.0.out'?") != std::string::npos);
 }
 
+TEST_CASE("a parameter of one use of a block, and times of a repeat with as, are set where they are written") {
+  const std::string text = text_with_blocks +
+                           "    - repeat: {times: 2, as: i, layers: [relu, hidden: {width: \"${i + 2}\"}]}\n"
+                           "    - hidden: {width: 3, name: one}\n    - pair\n"
+                           "    - sequential: {name: body, layers: [pair: {width: 4}]}\n    - linear: {out: 10}\n";
+  const auto layers_with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    REQUIRE(changed.find(from) != std::string::npos);
+    return shown_layers(changed.replace(changed.find(from), from.size(), to));
+  };
+  for (const char* key : {"1.hidden.width", "one.hidden.width", "1.width", "one.width"})
+    CHECK(shown_layers(text, {"model.layers." + std::string(key) + "=5"}) == layers_with("width: 3", "width: 5"));
+  for (const char* key : {"2.pair.width", "2.width"})
+    CHECK(shown_layers(text, {"model.layers." + std::string(key) + "=6"}) ==
+          layers_with("- pair\n", "- pair: {width: 6}\n"));
+  for (const char* key : {"body.0.width", "3.0.pair.width", "body.sequential.layers.0.pair.width", "3.layers.0.width"})
+    CHECK(shown_layers(text, {"model.layers." + std::string(key) + "=6"}) == layers_with("width: 4", "width: 6"));
+  for (const char* key : {"0.repeat.times", "0.times"})
+    CHECK(shown_layers(text, {"model.layers." + std::string(key) + "=3"}) == layers_with("times: 2", "times: 3"));
+  CHECK(shown_layers(text, {"model.layers.0.repeat.layers.1.hidden.width=7"}) ==
+        layers_with("width: \"${i + 2}\"", "width: 7"));
+  CHECK(shown_layers(text, {"model.layers.one.hidden={width: 9, drop: 0.5}"}) ==
+        layers_with("width: 3, name: one", "width: 9, drop: 0.5"));
+  // In the order of the arguments, and with what reaches into the layers that are written out.
+  CHECK(shown_layers(text, {"model.layers.one.width=9", "model.layers.one.width=5"}) ==
+        layers_with("width: 3", "width: 5"));
+  CHECK(shown_layers(text, {"model.layers.one.fc.out=8", "model.layers.one.width=5"}) ==
+        shown_layers(text, {"model.layers.one.fc.out=8"}));
+  CHECK(shown_layers(text, {"model.layers.1={hidden: {width: 2}}", "model.layers.1.width=4"}) ==
+        shown_layers(text, {"model.layers.1={hidden: {width: 4}}"}));
+
+  const auto said = [&](const std::string& argument) { return error_of_model(text, {argument}); };
+  const auto says = [&](const std::string& argument, const std::string& part) {
+    INFO(said(argument));
+    CHECK(said(argument).find(part) != std::string::npos);
+  };
+  says("model.layers.one.hidden.widht=5", "block 'hidden' has no parameter 'widht'");
+  says("model.layers.one.hidden.widht=5", "did you mean 'width'?");
+  says("model.layers.one.widht=5", "did you mean 'model.layers.one.hidden.width'?");
+  // The position of what was written out is that of another layer where it is written.
+  says("model.layers.4.hidden.width=5", "did you mean 'model.layers.one.hidden.width'?");
+  says("model.layers.5.width=5", "did you mean 'model.layers.2.pair.width'?");
+  says("model.layers.0.repeat.tims=5", "did you mean 'times'?");
+  says("model.layers.2.pair.width=7", "7 / 2 leaves a remainder of 1");
+}
+
 TEST_CASE("a model's file is found beside the configuration and takes values, also from the command line") {
   namespace fs = std::filesystem;
   const std::string folder = std::string(TRAINER_SOURCE_DIR) + "/tests/config/model_files";
@@ -172,6 +218,8 @@ TEST_CASE("a model's file is found beside the configuration and takes values, al
   CHECK(layers_with({}).find("linear: {out: 3, bias: true}") != std::string::npos);
   CHECK(layers_with({"model.with.width=4"}).find("linear: {out: 4, bias: true}") != std::string::npos);
   CHECK(layers_with({"model.layers.1.out=7"}).find("linear: {out: 7, bias: true}") != std::string::npos);
+  CHECK(parse_experiment("model: {file: blocks.yaml}\n", folder + "/test.yaml", {"model.layers.0.wide.width=4"})
+            .layers.size() == 2);
   CHECK(layers_with({"model.init=zeros"}).find("init: zeros") != std::string::npos);
   CHECK(layers_with({"model.file=null", "model.with=null", "model.layers=[tanh]"}).find("- tanh") != std::string::npos);
 }
