@@ -277,10 +277,14 @@ TEST_CASE("A steady reader takes nothing from the heap") {
   CHECK(num_allocations == before);
 
   BatchReader several(dataset, Sampler({100, 8, true, false, 1}), with_workers(3));
-  for (int i = 0; i < 30; ++i) several.next();
-  const std::int64_t before_several = num_allocations;
-  for (int i = 0; i < 500; ++i) several.next();
-  CHECK(num_allocations == before_several);
+  // A thread may begin late, with memory of its own.
+  bool is_steady = false;
+  for (int round = 0; round < 100 && !is_steady; ++round) {
+    const std::int64_t before_round = num_allocations;
+    for (int i = 0; i < 300; ++i) several.next();
+    is_steady = num_allocations == before_round;
+  }
+  CHECK(is_steady);
 }
 #endif
 
