@@ -139,10 +139,11 @@ void ModelExpansion::set_in_uses(Node& layers, std::vector<Override*>& overrides
       later.push_back(each);
       continue;
     }
+    const Mark mark = layers.mark;
     Node alone, model;
     alone.kind = model.kind = NodeKind::map;
-    model.entries.push_back({"layers", layers.mark, std::move(layers)});
-    alone.entries.push_back({"model", layers.mark, std::move(model)});
+    model.entries.push_back({"layers", mark, std::move(layers)});
+    alone.entries.push_back({"model", mark, std::move(model)});
     each->apply(alone, &written_);
     layers = std::move(*alone.find("model")->find("layers"));
   }
