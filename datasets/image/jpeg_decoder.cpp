@@ -113,6 +113,7 @@ class JpegDecoder final : public FormatDecoder {
   /// The reduction that leaves twice of what is wanted.
   static int reduction_for(const DecodeRequest& request);
   bool can_crop() const;
+  bool is_smoothed() const;
   void choose_colours(std::int64_t channels);
   void read_rows(const DecodeRequest& request, DecodedPlace& place, Image& image);
 
@@ -218,6 +219,19 @@ bool JpegDecoder::can_crop() const {
   return true;
 }
 
+/// Whether libjpeg interpolates blocks of a progressive JPEG: it does where a file ends, as it may, without all bits of
+/// the lowest frequencies. Near an edge of what is decoded the values are others then.
+bool JpegDecoder::is_smoothed() const {
+  if (jpeg_.progressive_mode == 0 || jpeg_.coef_bits == nullptr) return false;
+  constexpr int most_frequencies_looked_at = 10;
+  for (int i = 0; i < jpeg_.num_components; ++i) {
+    const int* missing_bits = jpeg_.coef_bits[i];
+    if (std::any_of(missing_bits, missing_bits + most_frequencies_looked_at, [](int bits) { return bits != 0; }))
+      return true;
+  }
+  return false;
+}
+
 DecodedPlace JpegDecoder::decode(const DecodeRequest& request, Image& image) {
   DecodedPlace place;
   place.reduction = reduction_for(request);
@@ -245,7 +259,8 @@ void JpegDecoder::read_rows(const DecodeRequest& request, DecodedPlace& place, I
   constexpr std::int64_t margin = 4;
   auto first = static_cast<JDIMENSION>(std::max<std::int64_t>(left - margin, 0));
   auto width = static_cast<JDIMENSION>(std::min(right + margin, full_width) - first);
-  if (width < full_width && !can_crop()) {
+  const bool smoothed = is_smoothed();
+  if (width < full_width && (smoothed || !can_crop())) {
     first = 0;
     width = static_cast<JDIMENSION>(full_width);
   }
@@ -254,13 +269,18 @@ void JpegDecoder::read_rows(const DecodeRequest& request, DecodedPlace& place, I
   image.reshape(bottom - top, right - left, request.channels);
   const bool is_direct = width == right - left && row_channels_ == request.channels && !is_inverted_cmyk_;
   const auto row_bytes = static_cast<std::size_t>(width) * static_cast<std::size_t>(row_channels_);
-  if (!is_direct && scratch_.size() < row_bytes + 3 * std::size_t{width})
+  if ((!is_direct || smoothed) && scratch_.size() < row_bytes + 3 * std::size_t{width})
     scratch_.resize(row_bytes + 3 * std::size_t{width});
   const std::int64_t num_pixels = right - left;
   const std::int64_t from_pixel = left - first;
 
   guarded([&] {
-    if (top > 0) jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(top));
+    if (smoothed) {
+      JSAMPROW row = scratch_.data();
+      for (std::int64_t y = 0; y < top; ++y) jpeg_read_scanlines(&jpeg_, &row, 1);
+    } else if (top > 0) {
+      jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(top));
+    }
     for (std::int64_t y = 0; y < bottom - top; ++y) {
       JSAMPROW row = is_direct ? image.row(y) : scratch_.data();
       jpeg_read_scanlines(&jpeg_, &row, 1);
