@@ -61,13 +61,6 @@ class ImageDataset::Reader final : public SampleReader {
     read(epoch, index, fields);
   }
 
-  /// The mask as the dataset's classes, before transforms.
-  void read_mask_classes(std::int64_t index, std::int32_t* classes) {
-    const std::int64_t sample = sample_of(index);
-    load_mask(sample);
-    write_classes(sample, classes);
-  }
-
  private:
   std::int64_t sample_of(std::int64_t index) const { return preparation_.chosen[static_cast<std::size_t>(index)]; }
 
@@ -152,7 +145,7 @@ void ImageDataset::read(std::int64_t index, std::span<std::byte* const> fields) 
 void ImageDataset::read_classes(std::int64_t index, std::int32_t* classes) const {
   require_internal(categorical(), "classes belong to categorical data");
   if (preparation_.source->has_masks())
-    Reader(*this).read_mask_classes(index, classes);
+    Reader(*this).read_classes(0, index, classes);
   else
     preparation_.source->read_target(preparation_.chosen[static_cast<std::size_t>(index)],
                                      reinterpret_cast<std::byte*>(classes));

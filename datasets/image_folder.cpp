@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 8> image_extensions = {".jpg", ".jpeg", "
                                                               ".bmp", ".dib",  ".jpe", ".jfif"};
 
 /// Enough for the header of an image without a long preview.
-constexpr std::uint64_t first_bytes = std::uint64_t{16} << 10;
+constexpr std::uint64_t bytes_for_header = std::uint64_t{16} << 10;
 
 /// Its entries that are not hidden, in the order of their names.
 struct Entries {
@@ -127,9 +127,9 @@ FileFacts look_at(const std::string& path, std::int64_t max_pixels, std::vector<
   FileFacts facts;
   ImageDecoder decoder(max_pixels);
   try {
-    facts.num_bytes = read_file(path, memory, first_bytes);
+    facts.num_bytes = read_file(path, memory, bytes_for_header);
     if (!looks_like_image(memory) && !is_called_image(path)) return facts;
-    const bool has_all = facts.num_bytes <= first_bytes;
+    const bool has_all = facts.num_bytes <= bytes_for_header;
     try {
       facts.size = decoder.read_header(memory, path).size;
     } catch (const DataError&) {

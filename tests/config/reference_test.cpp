@@ -399,7 +399,7 @@ TEST_CASE("configs/README.md carries the reference of the program as it is") {
 }
 
 TEST_CASE("every template loads and is found by its name") {
-  CHECK(config_templates().size() == 4);
+  CHECK(config_templates().size() == 5);
   for (const ConfigTemplate& each : config_templates()) {
     INFO(each.name);
     CHECK_NOTHROW(parse_experiment(each.text, std::string(each.name) + ".yaml"));

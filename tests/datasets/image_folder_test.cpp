@@ -293,3 +293,34 @@ TEST_CASE("Built-in images can be transformed, and validation images are left as
   CHECK(mirrored.train->class_of(7) == as_stored.train->class_of(7));
   CHECK(pixels_of(*mirrored.validation, 3) == pixels_of(*as_stored.validation, 3));
 }
+
+TEST_CASE("Masks follow what is done to their images, and their classes are those of what is read") {
+  const DataFolder folder;
+  // One image of 4×4 whose mask is its pixels below 16.
+  std::string images = bytes_of({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 4}), masks = images;
+  for (int i = 0; i < 16; ++i) images.push_back(static_cast<char>(i)), masks.push_back(static_cast<char>(i));
+  folder.write("train-images-idx3-ubyte", images);
+  folder.write("train-labels-idx3-ubyte", masks);
+  DataConfig config;
+  config.type = DataType::idx;
+  config.root = folder.path();
+  config.train_transforms = {crop_to(2), flip_always()};
+  const LoadedData data = load_data(config, 3);
+  REQUIRE(data.description.target == TensorType{DType::i32, Shape{2, 2}});
+  std::vector<std::byte> pixels(4);
+  std::vector<std::int32_t> classes(4), alone(4), of_dataset(4);
+  const std::unique_ptr<SampleReader> reader = data.train->make_reader();
+  std::set<int> corners;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    reader->read(epoch, 0, std::array{pixels.data(), reinterpret_cast<std::byte*>(classes.data())});
+    for (std::size_t i = 0; i < 4; ++i) CHECK(classes[i] == std::to_integer<int>(pixels[i]));
+    CHECK(classes[0] == classes[1] + 1);  // mirrored
+    reader->read_classes(epoch, 0, alone.data());
+    CHECK(alone == classes);
+    corners.insert(classes[0]);
+    if (epoch > 0) continue;
+    data.train->read_classes(0, of_dataset.data());
+    CHECK(of_dataset == classes);
+  }
+  CHECK(corners.size() > 3);
+}

@@ -14,13 +14,13 @@ namespace trainer {
 /// A field whose value is a list of maps with fields of their own, as a Value the JSON that `read` reads back. `reset`
 /// makes it empty.
 template <class Owner>
-Field<Owner> node_field(std::string key, Rule rule, std::string help, std::function<void(Owner&)> reset,
-                        std::function<void(Owner&, const Node&, SourceSet&)> read,
+Field<Owner> node_field(const std::string& key, const Rule& rule, const std::string& help,
+                        std::function<void(Owner&)> reset, std::function<void(Owner&, const Node&, SourceSet&)> read,
                         std::function<Node(const Owner&)> node) {
   Field<Owner> result;
-  result.key = std::move(key);
-  result.rule = std::move(rule);
-  result.help = std::move(help);
+  result.key = key;
+  result.rule = rule;
+  result.help = help;
   result.get = [node](const Owner& owner) {
     const Node list = node(owner);
     return list.kind == NodeKind::null ? Value() : Value(json_text(list, -1));

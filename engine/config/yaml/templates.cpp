@@ -16,11 +16,12 @@ namespace trainer {
 namespace {
 
 /// The first is the one to begin with.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> helps{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> helps{{
     {"mlp", "a multi-layer perceptron on the digits that come with trainer"},
     {"cnn", "a convolutional network with batch normalization"},
     {"resnet", "ResNet-18 for CIFAR-10"},
     {"csv", "a table with a categorical or numeric target"},
+    {"images", "ResNet-18 for your own images, in a folder for each class"},
 }};
 
 }  // namespace
