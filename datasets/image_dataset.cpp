@@ -74,7 +74,9 @@ class ImageDataset::Reader final : public SampleReader {
     preparation_.transforms.draw({preparation_.seed, epoch, sample}, size, channels, steps_);
     DecodedPlace place;
     if (stored.is_encoded) {
-      place = decoder_.decode(stored.bytes, name_, needed_of(steps_, size, channels), image_);
+      DecodeRequest request = needed_of(steps_, size, channels);
+      if (!preparation_.reduced_decoding) request.wanted_size = {0, 0};
+      place = decoder_.decode(stored.bytes, name_, request, image_);
     } else {
       image_.reshape(size[0], size[1], channels);
       std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());

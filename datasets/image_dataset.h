@@ -25,6 +25,7 @@ struct ImagePreparation {
   TensorType target;          ///< of a mask with its size
   std::int64_t channels = 3;  ///< that files are decoded to
   std::int64_t max_pixels = 0;
+  bool reduced_decoding = false;  ///< data.reduced_decoding
   OnBadSample on_bad_sample = OnBadSample::error;
   std::int32_t ignored_target = -100;  ///< of a mask where it shows nothing of the image
 };

@@ -102,6 +102,7 @@ struct DataConfig {
   std::vector<std::string> class_names;   ///< in the order of their numbers; empty: sorted
   std::int64_t max_pixels = 178'956'970;  ///< images of more are refused; PIL's limit
   OnBadSample on_bad_sample = OnBadSample::error;
+  bool reduced_decoding = false;  ///< JPEGs that become much smaller are decoded at a half, a quarter or an eighth
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
   // arrays
   std::string train_input, train_target;            ///< data.fields.input, target: names in the file

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -323,4 +325,23 @@ TEST_CASE("Masks follow what is done to their images, and their classes are thos
     CHECK(of_dataset == classes);
   }
   CHECK(corners.size() > 3);
+}
+
+TEST_CASE("JPEGs are decoded at a smaller scale only where that is asked for, to nearly the same pixels") {
+  const DataFolder folder;
+  DataConfig config = folder_config(folder);
+  write_below(folder, "a/1.jpg", text_of(make_jpeg(smooth_image(96, 120, 3))));
+  config.train_transforms = {resize_to(12, 15)};
+  const std::vector<int> exact = pixels_of(*load_data(config, 1).train, 0);
+  config.reduced_decoding = true;
+  const std::vector<int> reduced = pixels_of(*load_data(config, 1).train, 0);
+  REQUIRE(reduced.size() == exact.size());
+  int sum = 0, most = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    sum += std::abs(exact[i] - reduced[i]);
+    most = std::max(most, std::abs(exact[i] - reduced[i]));
+  }
+  CHECK(sum > 0);
+  CHECK(sum <= static_cast<int>(exact.size()) * 2);
+  CHECK(most <= 20);
 }

@@ -218,6 +218,13 @@ void add_data_fields(Fields& fields) {
                      {"skip", OnBadSample::skip, "the next sample takes its place; the run lists what was skipped"}}),
                 "What a file that cannot be read means")
                  .only(image_files));
+  fields.add(
+      changes_numbers,
+      of(data, &DataConfig::reduced_decoding, "data.reduced_decoding", boolean(),
+         "Whether JPEGs that become less than half as large are decoded at a half, a quarter or an eighth: faster, "
+         "and some pixels at edges differ by up to 20 of 255")
+          .only(image_files)
+          .also_called({"draft", "decode_at_scale", "dct_scaling"}));
   fields.add(harmless, workers_field().only(stored_images));
   add_column_fields(fields);
   fields.add(changes_numbers, of(data, &DataConfig::target_type, "data.target_type",
