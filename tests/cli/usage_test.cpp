@@ -346,8 +346,9 @@ TEST_CASE("words of other programs are told in words of this one") {
   CHECK_THAT(told({"check", config, "data.type=cifar100"}), !Contains("did you mean"));
   CHECK_THAT(told({"check", config, "data.type=cifar1"}), !Contains("did you mean"));
   CHECK_THAT(told({"check", config, "data.type=cifr10"}), Contains("did you mean 'cifar10'?"));
-  for (const std::string key : {"data.num_workers=4", "device.ids=0", "model.pretrained=true"})
+  for (const std::string key : {"data.pin_memory=true", "device.ids=0", "model.pretrained=true"})
     CHECK_THAT(told({"check", config, key}), Contains("there is no key '") && Contains("configs/LIMITS.md"));
+  CHECK_THAT(told({"check", config, "data.num_workers=4"}), Contains("did you mean 'data.workers'?"));
   CHECK(run_trainer({"check", config, "memory.limit=12G"}).exit_code == 0);
 }
 
