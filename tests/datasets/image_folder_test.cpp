@@ -342,6 +342,6 @@ TEST_CASE("JPEGs are decoded at a smaller scale only where that is asked for, to
     most = std::max(most, std::abs(exact[i] - reduced[i]));
   }
   CHECK(sum > 0);
-  CHECK(sum <= static_cast<int>(exact.size()) * 2);
+  CHECK(sum <= static_cast<int>(exact.size()) * 4);  // of a small picture with much detail
   CHECK(most <= 20);
 }

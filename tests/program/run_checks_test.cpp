@@ -83,7 +83,8 @@ TEST_CASE("A warm-up that is longer than the run is told with its place") {
   CHECK(warnings(steps + "schedule: {type: cosine, warmup_steps: 8}\n").empty());
   CHECK(warnings(steps + "schedule: one_cycle\n").empty());
   CHECK(warnings("train: {batch_size: 5, steps: 0}\nschedule: {type: cosine, warmup_steps: 9}\n").empty());
-  const Experiment overridden = parse_experiment(small_network, "test.yaml", {"train.batch_size=5", "schedule.warmup_steps=100000"});
+  const Experiment overridden =
+      parse_experiment(small_network, "test.yaml", {"train.batch_size=5", "schedule.warmup_steps=100000"});
   CHECK_THAT(run_warnings(overridden, RunSchedule(overridden, data)).front(),
              Contains("argument 'schedule.warmup_steps=100000': the warm-up"));
 }
