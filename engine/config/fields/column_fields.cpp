@@ -64,8 +64,9 @@ Node node_of_columns(const Experiment& experiment) {
     for (const Field<ColumnConfig>& field : column_fields())
       if (Node value = node_of(field.get(column)); value.kind != NodeKind::null)
         keys.entries.push_back({field.key, {}, std::move(value)});
-    if (keys.entries.size() == 1 && column.kind) keys = std::move(keys.entries.front().value);
-    map.entries.push_back({column.name, {}, std::move(keys)});
+    const bool is_word = keys.entries.size() == 1 && column.kind;
+    Node value = is_word ? std::move(keys.entries.front().value) : std::move(keys);
+    map.entries.push_back({column.name, {}, std::move(value)});
   }
   return map;
 }
