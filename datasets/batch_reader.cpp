@@ -1,7 +1,6 @@
 #include "datasets/batch_reader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <system_error>
 
@@ -71,11 +70,7 @@ const HostBatch* BatchReader::next() {
   num_released_ = wanted;
   freed_.notify_all();
   const auto is_decided = [&] { return is_complete(wanted) || (ended_ && wanted >= num_opened_); };
-  if (!is_decided()) {
-    const auto start = std::chrono::steady_clock::now();
-    filled_.wait(lock, is_decided);
-    seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  filled_.wait(lock, is_decided);
   if (wanted >= num_opened_) {
     if (error_) std::rethrow_exception(error_);
     return nullptr;

@@ -67,8 +67,6 @@ class BatchReader {
   void release();
 
   const Sampler& sampler() const { return sampler_; }
-  /// How long next() has waited for batches, in all.
-  double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Buffer {
@@ -105,7 +103,6 @@ class BatchReader {
   const BatchReaderOptions options_;
   std::vector<std::int64_t> field_bytes_;  // of one sample
   std::vector<Buffer> buffers_;            // batch k of the reader lies in buffer k mod num_buffers
-  double seconds_waited_ = 0;              // the consumer's
 
   std::mutex mutex_;
   std::condition_variable filled_, freed_;

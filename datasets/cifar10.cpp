@@ -97,7 +97,7 @@ std::shared_ptr<const Dataset> load_files(const std::vector<std::string>& files)
                                          TensorType{DType::i32, Shape{}}, std::move(pixels), targets_of_labels(labels));
 }
 
-DatasetContents load_cifar10(const DataConfig& config, std::uint64_t /*seed*/) {
+DatasetContents load_cifar10(const DataConfig& config, std::uint64_t /*seed*/, const DatasetHeader& /*header*/) {
   DatasetContents contents;
   contents.train = load_files(cifar10_train_files(config));
   const std::vector<std::string> validation = cifar10_validation_files(config);

@@ -150,7 +150,7 @@ DatasetFormat csv_format() {
   format.inspect_reads_everything = true;
   format.required_files = csv_files;
   format.inspect = inspect_csv;
-  format.load_inspected = load_csv;
+  format.load = load_csv;
   return format;
 }
 

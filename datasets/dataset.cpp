@@ -174,12 +174,7 @@ void set_normalization(const DataConfig& config, InputDescription& input) {
 std::int64_t held_bytes(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                         const DataDescription& description) {
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
-  std::int64_t num_bytes = prepares_images(config) ? description.num_held * order_bytes : 0;
-  if (holds_image_files(config)) {
-    for (const auto& images : {header.train_images, header.validation_images})
-      if (images) num_bytes += images->facts().held_bytes;
-    return num_bytes;
-  }
+  const std::int64_t num_bytes = prepares_images(config) ? description.num_held * order_bytes : 0;
   if (header.held_bytes) return num_bytes + *header.held_bytes;
   if (format.held_bytes != nullptr) return num_bytes + format.held_bytes(header);
   std::int64_t of_samples = 0;
@@ -349,7 +344,7 @@ DatasetContents load_contents(const DatasetFormat& format, const DataConfig& con
                               const DatasetHeader& header, const DataDescription& description) {
   const HostOutOfMemory no_memory("the dataset", description.held_bytes, /*depends_on_batches=*/false);
   try {
-    return format.load_inspected != nullptr ? format.load_inspected(config, seed, header) : format.load(config, seed);
+    return format.load(config, seed, header);
   } catch (const std::bad_alloc&) {
     throw no_memory;
   } catch (const std::length_error&) {  // of a vector that no address space holds
@@ -451,7 +446,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   data.description = describe(config, format, header, num_aside);
 
   DatasetContents contents;
-  if (format.load != nullptr || format.load_inspected != nullptr) {
+  if (format.load != nullptr) {
     contents = load_contents(format, config, seed, header, data.description);
     check_unchanged(header, contents);
   } else {

@@ -67,9 +67,8 @@ struct DatasetFormat {
   /// Files without which the data cannot be loaded.
   std::vector<std::string> (*required_files)(const DataConfig&) = nullptr;
   DatasetHeader (*inspect)(const DataConfig&) = nullptr;
-  DatasetContents (*load)(const DataConfig&, std::uint64_t seed) = nullptr;  ///< null: Header::train_images are all
-  /// In place of `load`, where what `inspect` found is needed again.
-  DatasetContents (*load_inspected)(const DataConfig&, std::uint64_t seed, const DatasetHeader&) = nullptr;
+  /// With what `inspect` found; null: DatasetHeader::train_images are all there is.
+  DatasetContents (*load)(const DataConfig&, std::uint64_t seed, const DatasetHeader&) = nullptr;
 };
 
 /// DatasetFormat::held_bytes of samples that are computed as they are read.

@@ -13,8 +13,6 @@ class DatasetImages final : public ImageSource {
   DatasetImages(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target) : dataset_(std::move(dataset)) {
     const Shape& shape = dataset_->input_types().front().shape;
     facts_.size = facts_.smallest = facts_.largest = Pair{shape[0], shape[1]};
-    facts_.most_pixels = shape[0] * shape[1];
-    facts_.channels = shape[2];
     for (std::int32_t value = 0; value < ignored_value; ++value) classes_[static_cast<std::size_t>(value)] = value;
     classes_[ignored_value] = ignored_target;
   }
@@ -30,7 +28,7 @@ class DatasetImages final : public ImageSource {
     memory.resize(target_begin + static_cast<std::size_t>(dataset_->target_type().num_bytes()));
     const std::array<std::byte*, 2> fields = {memory.data(), memory.data() + target_begin};
     dataset_->read(index, fields);
-    return {std::span(memory).first(pixel_bytes), false, *facts_.size, facts_.channels};
+    return {std::span(memory).first(pixel_bytes), false, *facts_.size, dataset_->input_types().front().shape[2]};
   }
 
   bool has_masks() const override { return dataset_->target_type().shape.rank() == 2; }
@@ -52,7 +50,6 @@ class DatasetImages final : public ImageSource {
     return {std::span(memory).last(count), false, Pair{shape[0], shape[1]}, 1};
   }
   std::span<const std::int32_t> mask_classes() const override { return classes_; }
-  const TensorType& target_type() const override { return dataset_->target_type(); }
   void read_target(std::int64_t index, std::byte* target) const override {
     dataset_->read_classes(index, reinterpret_cast<std::int32_t*>(target));
   }

@@ -21,7 +21,7 @@ DatasetHeader inspect_digits(const DataConfig& /*config*/) {
 }
 
 /// Lines of 64 values from 0 to 16 and the digit (see datasets/README.md); values become pixels 0 … 255.
-DatasetContents load_digits(const DataConfig& config, std::uint64_t /*seed*/) {
+DatasetContents load_digits(const DataConfig& config, std::uint64_t /*seed*/, const DatasetHeader& /*header*/) {
   const std::string_view packed = text_of(digits_files(), "digits");
   InputFile file("the built-in digits", std::as_bytes(std::span(packed)));
   std::string text;

@@ -62,24 +62,22 @@ std::uint64_t read_file(const std::string& path, std::vector<std::byte>& memory,
   return size;
 }
 
-void scan_in_parallel(std::int64_t count, const std::function<void(std::int64_t, std::vector<std::byte>&)>& look) {
+void scan_in_parallel(std::int64_t count, const std::function<Look()>& make_look) {
   constexpr std::int64_t most_threads = 16, least_for_a_thread = 64;
   std::atomic<std::int64_t> next{0};
   std::mutex mutex;
   std::int64_t first_failed = count;
   std::exception_ptr error;
   const auto work = [&] {
-    std::vector<std::byte> memory;
-    // What comes before a failure is looked at all the same: it may hold the one that is told.
-    for (std::int64_t i = next++; i < count; i = next++) {
-      try {
-        look(i, memory);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (i < first_failed) error = std::current_exception();
-        first_failed = std::min(first_failed, i);
-        return;
-      }
+    std::int64_t i = 0;
+    try {
+      const Look look = make_look();
+      // What comes before a failure is looked at all the same, by others: it may hold the one that is told.
+      for (i = next++; i < count; i = next++) look(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (i < first_failed) error = std::current_exception();
+      first_failed = std::min(first_failed, i);
     }
   };
   const std::int64_t num_threads =

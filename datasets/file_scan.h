@@ -8,9 +8,10 @@
 
 namespace trainer {
 
-/// Calls `look` for 0 … count − 1, from several threads; each thread's calls get memory of its own, which is kept from
-/// call to call. Rethrows what the call of the least number threw, whatever the others did.
-void scan_in_parallel(std::int64_t count, const std::function<void(std::int64_t, std::vector<std::byte>&)>& look);
+/// Calls `look(i)` for 0 … count − 1, from several threads, each by what `make_look` gives it for itself alone, with
+/// the memory that looking takes. Rethrows what the call of the least number threw, whatever the others did.
+using Look = std::function<void(std::int64_t)>;
+void scan_in_parallel(std::int64_t count, const std::function<Look()>& make_look);
 
 /// Reads a whole file, or its first `most_bytes`, into `memory`, which keeps its capacity. Returns the size of the
 /// file. DataError where it cannot be read, or is no regular file.

@@ -248,7 +248,7 @@ std::shared_ptr<const Dataset> load_pair(const FilePair& files, const Labels& la
                                          targets_of_labels(labels.values));
 }
 
-DatasetContents load_idx(const DataConfig& config, std::uint64_t /*seed*/) {
+DatasetContents load_idx(const DataConfig& config, std::uint64_t /*seed*/, const DatasetHeader& /*header*/) {
   const FilePair train = train_pair(config);
   const Labels labels = read_labels(train.labels);
   const std::int64_t num_classes = num_classes_of(config, train.labels, labels);

@@ -82,10 +82,10 @@ class ImageDataset::Reader final : public SampleReader {
       std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());
     }
     const bool has_masks = source.has_masks();
-    if (has_masks) load_mask(sample);
-    if (has_masks && mask_.size() != size)
-      throw DataError(fmt::format("{} is {}×{}, but its image {} is {}×{}", source.mask_name_of(sample), mask_.height(),
-                                  mask_.width(), source.name_of(sample), size[0], size[1]));
+    if (has_masks) {
+      load_mask(sample);
+      require_internal(mask_.size() == size, "a mask has the size of its image");
+    }
     apply(steps_, size, place, image_, has_masks ? &mask_ : nullptr, outside, scratch_);
     const Shape& wanted = preparation_.sample.shape;
     if (Shape{image_.height(), image_.width(), image_.channels()} != wanted)
@@ -95,31 +95,21 @@ class ImageDataset::Reader final : public SampleReader {
           source.name_of(sample), image_.height(), image_.width(), wanted.to_string(), wanted[0], wanted[1]));
     std::memcpy(fields[0], image_.pixels().data(), image_.pixels().size());
     if (has_masks)
-      write_classes(sample, reinterpret_cast<std::int32_t*>(fields[1]));
+      write_classes(reinterpret_cast<std::int32_t*>(fields[1]));
     else
       source.read_target(sample, fields[1]);
   }
 
   void load_mask(std::int64_t sample) {
-    const ImageSource& source = *preparation_.source;
-    const StoredImage stored = source.open_mask(sample, mask_file_);
-    if (stored.is_encoded) {
-      decoder_.decode_mask(stored.bytes, source.mask_name_of(sample), mask_);
-      return;
-    }
+    const StoredImage stored = preparation_.source->open_mask(sample, mask_file_);
     mask_.reshape(stored.size[0], stored.size[1], 1);
     std::memcpy(mask_.pixels().data(), stored.bytes.data(), mask_.pixels().size());
   }
 
-  void write_classes(std::int64_t sample, std::int32_t* classes) {
+  void write_classes(std::int32_t* classes) {
     const std::span<const std::int32_t> of_value = preparation_.source->mask_classes();
     const std::span<const std::uint8_t> values = mask_.pixels();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      classes[i] = of_value[values[i]];
-      if (classes[i] == no_mask_class)
-        throw DataError(fmt::format("{}: value {} is no class; see data.classes and data.mask_values",
-                                    preparation_.source->mask_name_of(sample), values[i]));
-    }
+    for (std::size_t i = 0; i < values.size(); ++i) classes[i] = of_value[values[i]];
   }
 
   static constexpr std::uint8_t outside = 255;

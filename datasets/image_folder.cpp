@@ -123,9 +123,8 @@ struct FileFacts {
   std::string mistake;  ///< why a file that is called an image is no sample
 };
 
-FileFacts look_at(const std::string& path, std::int64_t max_pixels, std::vector<std::byte>& memory) {
+FileFacts look_at(const std::string& path, ImageDecoder& decoder, std::vector<std::byte>& memory) {
   FileFacts facts;
-  ImageDecoder decoder(max_pixels);
   try {
     facts.num_bytes = read_file(path, memory, bytes_for_header);
     if (!looks_like_image(memory) && !is_called_image(path)) return facts;
@@ -152,8 +151,13 @@ class FolderImages final : public ImageSource {
       : root_(std::move(root)) {
     const std::int64_t count = listing.paths.size();
     std::vector<FileFacts> found(static_cast<std::size_t>(count));
-    scan_in_parallel(count, [&](std::int64_t i, std::vector<std::byte>& memory) {
-      found[static_cast<std::size_t>(i)] = look_at(fmt::format("{}/{}", root_, listing.paths[i]), max_pixels, memory);
+    scan_in_parallel(count, [&]() -> Look {
+      const auto decoder = std::make_shared<ImageDecoder>(max_pixels);
+      const auto memory = std::make_shared<std::vector<std::byte>>();
+      return [&, decoder, memory](std::int64_t i) {
+        const std::string path = fmt::format("{}/{}", root_, listing.paths[i]);
+        found[static_cast<std::size_t>(i)] = look_at(path, *decoder, *memory);
+      };
     });
     std::uint32_t crc = 0;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -167,7 +171,6 @@ class FolderImages final : public ImageSource {
       paths_.add(listing.paths[i]);
       labels_.push_back(label);
       note_size(file.size);
-      facts_.most_file_bytes = std::max(facts_.most_file_bytes, static_cast<std::int64_t>(file.num_bytes));
       const std::string identity = fmt::format("{}\n{}\n{}\n", listing.paths[i], file.num_bytes, label);
       crc = static_cast<std::uint32_t>(
           crc32(crc, reinterpret_cast<const Bytef*>(identity.data()), static_cast<uInt>(identity.size())));
@@ -175,7 +178,6 @@ class FolderImages final : public ImageSource {
     paths_.shrink();
     labels_.shrink_to_fit();
     content_crc32_ = crc;
-    facts_.held_bytes = paths_.num_bytes() + static_cast<std::int64_t>(labels_.capacity() * sizeof(std::int32_t));
   }
 
   std::int64_t size() const override { return paths_.size(); }
@@ -185,13 +187,16 @@ class FolderImages final : public ImageSource {
     read_file(name_of(index), memory);
     return {memory};
   }
-  const TensorType& target_type() const override { return target_type_; }
   void read_target(std::int64_t index, std::byte* target) const override {
     std::memcpy(target, &labels_[static_cast<std::size_t>(index)], sizeof(std::int32_t));
   }
   /// Of names, sizes and classes: files are not read whole for it.
   std::optional<std::uint32_t> content_crc32() const override { return content_crc32_; }
 
+  /// Of host memory.
+  std::int64_t held_bytes() const {
+    return paths_.num_bytes() + static_cast<std::int64_t>(labels_.capacity() * sizeof(std::int32_t));
+  }
   /// Samples of each class.
   std::vector<std::int64_t> class_counts(std::int64_t num_classes) const {
     std::vector<std::int64_t> counts(static_cast<std::size_t>(num_classes));
@@ -201,10 +206,9 @@ class FolderImages final : public ImageSource {
 
  private:
   void note_size(const Pair& size) {
-    const bool is_first = facts_.most_pixels == 0;
+    const bool is_first = labels_.size() == 1;
     facts_.smallest = is_first ? size : std::min(facts_.smallest, size);
     facts_.largest = is_first ? size : std::max(facts_.largest, size);
-    facts_.most_pixels = std::max(facts_.most_pixels, size[0] * size[1]);
     facts_.size = facts_.smallest == facts_.largest ? std::optional(size) : std::nullopt;
   }
 
@@ -212,7 +216,6 @@ class FolderImages final : public ImageSource {
   PathList paths_;
   std::vector<std::int32_t> labels_;
   ImageFacts facts_;
-  TensorType target_type_{DType::i32, Shape{}};
   std::uint32_t content_crc32_ = 0;
 };
 
@@ -337,6 +340,7 @@ DatasetHeader inspect_image_folder(const DataConfig& config) {
                       folders.train, classes[label]));
   }
   header.train_images = train;
+  header.held_bytes = train->held_bytes();
   if (!folders.validation.empty()) {
     check_validation_classes(config, folders, classes);
     Listing of_validation;
@@ -344,10 +348,11 @@ DatasetHeader inspect_image_folder(const DataConfig& config) {
       if (is_folder(folders.validation + "/" + classes[label]))
         list_class(folders.validation, classes[label], static_cast<std::int32_t>(label), 0, of_validation);
     }
-    header.validation_images = scan(config, folders.validation, std::move(of_validation), left_out);
-    if (header.validation_images->size() == 0)
-      throw DataError(fmt::format("'{}' has no image in it", folders.validation));
-    header.num_validation = header.validation_images->size();
+    const auto validation = scan(config, folders.validation, std::move(of_validation), left_out);
+    if (validation->size() == 0) throw DataError(fmt::format("'{}' has no image in it", folders.validation));
+    header.num_validation = validation->size();
+    *header.held_bytes += validation->held_bytes();
+    header.validation_images = validation;
   }
   header.sample.dtype = DType::u8;
   if (const auto size = train->facts().size) header.sample.shape = Shape{(*size)[0], (*size)[1], config.channels};
@@ -364,6 +369,7 @@ DatasetFormat image_folder_format() {
   DatasetFormat format;
   format.required_files = image_folder_files;
   format.inspect = inspect_image_folder;
+  format.held_bytes = holds_nothing;  // of files that are declared, whose names nobody knows
   return format;
 }
 

@@ -228,7 +228,7 @@ DatasetHeader inspect_synthetic(const DataConfig& config) {
   return header;
 }
 
-DatasetContents load_synthetic(const DataConfig& config, std::uint64_t seed) {
+DatasetContents load_synthetic(const DataConfig& config, std::uint64_t seed, const DatasetHeader& /*header*/) {
   const DatasetHeader header = inspect_synthetic(config);
   DatasetContents contents;
   contents.train = std::make_shared<SyntheticDataset>(header, 0, header.num_train, seed);

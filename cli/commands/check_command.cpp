@@ -70,15 +70,15 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   // Reads every sample: a file can be damaged behind its header.
   const LoadedData loaded = load_data(experiment.data, experiment.seed);
   check_data(experiment, loaded);
-  read_every_sample(loaded, num_workers(experiment.data));
+  if (experiment.data.type != DataType::synthetic) read_every_sample(loaded, num_workers(experiment.data));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
   warnings.insert(warnings.end(), loaded.remarks.begin(), loaded.remarks.end());
-  for (const auto& dataset : {loaded.train, loaded.validation})
-    if (dataset) {
-      const std::vector<std::string> skipped = dataset->skipped_samples();
-      warnings.insert(warnings.end(), skipped.begin(), skipped.end());
-    }
+  for (const auto& dataset : {loaded.train, loaded.validation}) {
+    if (!dataset) continue;
+    const std::vector<std::string> skipped = dataset->skipped_samples();
+    warnings.insert(warnings.end(), skipped.begin(), skipped.end());
+  }
   return {std::move(compiled), capacity,           std::move(plan),  device->kind(),
           device->name(),      std::move(weights), frozen.matches(), std::move(warnings)};
 }

@@ -200,7 +200,7 @@ std::shared_ptr<const Dataset> load_arrays_of(PlannedArrays planned) {
   return std::make_shared<ArraysDataset>(std::move(input), std::move(target));
 }
 
-DatasetContents load_arrays(const DataConfig& config, std::uint64_t /*seed*/) {
+DatasetContents load_arrays(const DataConfig& config, std::uint64_t /*seed*/, const DatasetHeader& /*header*/) {
   PlannedData data = planned_data(config);
   if (is_categorical(config)) {
     const std::int64_t num_classes = num_array_classes(config, data);

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,16 +20,10 @@ struct StoredImage {
   std::int64_t channels = 0;  ///< of pixels
 };
 
-inline constexpr std::int32_t no_mask_class = std::numeric_limits<std::int32_t>::min();
-
 /// What is known of a source's images from their headers.
 struct ImageFacts {
   std::optional<Pair> size;            ///< that all have
   Pair smallest{0, 0}, largest{0, 0};  ///< by height, then width
-  std::int64_t most_pixels = 0;        ///< of one
-  std::int64_t most_file_bytes = 0;    ///< of one, an image or a mask
-  std::int64_t held_bytes = 0;         ///< of host memory, by the source
-  std::int64_t channels = 0;           ///< of stored pixels; 0: as many as files are decoded to
 };
 
 /// Numbered images of any size with their targets, before transforms. Immutable once made, so that any number of
@@ -50,12 +43,9 @@ class ImageSource {
 
   /// Whether the target is a mask, which follows the image's geometry; else read_target() gives it.
   virtual bool has_masks() const { return false; }
-  virtual std::string mask_name_of(std::int64_t index) const { return name_of(index); }
   virtual StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const;
-  /// Of a mask: the class of each value, 256 of them; no_mask_class where a value is in none.
+  /// Of a mask: the class of each value, 256 of them.
   virtual std::span<const std::int32_t> mask_classes() const { return {}; }
-  /// Of one sample; of masks without their size.
-  virtual const TensorType& target_type() const = 0;
   virtual void read_target(std::int64_t index, std::byte* target) const;
 
   /// As Dataset::content_crc32.

@@ -84,8 +84,6 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "text";
     case ValueKind::patterns:
       return "[features.0, conv2d]";
-    case ValueKind::names:
-      return "[fc.*]";
     case ValueKind::texts:
       return rule.example;
     case ValueKind::choices:
@@ -129,15 +127,22 @@ std::string explain(const Field<Owner>& field, const std::string& title, const O
   return text;
 }
 
+template <class Owner>
+std::string explain_keys(const std::vector<Field<Owner>>& fields, const Owner& initial) {
+  std::string text;
+  for (const Field<Owner>& field : fields) {
+    text += fmt::format("  {:<20} {}; {}\n", field.key, type_name(field.rule), default_text(field, initial));
+    text += fmt::format("  {:<20} {}\n", "", field.help);
+  }
+  return text;
+}
+
 std::string explain_layer(const LayerKind& kind) {
   std::string text =
       fmt::format("{} (a layer of model.layers)\n  {}.\n\n  example:  {}\n\n", kind.name, kind.help, kind.example);
   LayerSpec initial;
   initial.spec = kind.initial;
-  for (const auto& field : kind.fields) {
-    text += fmt::format("  {:<20} {}; {}\n", field.key, type_name(field.rule), default_text(field, initial));
-    text += fmt::format("  {:<20} {}\n", "", field.help);
-  }
+  text += explain_keys(kind.fields, initial);
   text += fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
   text += fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several() ? "list of texts" : "text",
                       kind.takes_several() ? "required" : "none", "", from_help(kind));
@@ -153,13 +158,8 @@ std::string explain_layer_list() {
 }
 
 std::string explain_transform(const TransformKind& kind) {
-  std::string text = fmt::format("{}, a transform\n  {}.\n\n  example: - {}\n", kind.name, kind.help, kind.example);
-  const TransformSpec initial{kind.name, kind.initial};
-  for (const auto& field : kind.fields) {
-    text += fmt::format("  {:<20} {}; {}\n", field.key, type_name(field.rule), default_text(field, initial));
-    text += fmt::format("  {:<20} {}\n", "", field.help);
-  }
-  return text;
+  return fmt::format("{} (a transform of data.transforms)\n  {}.\n\n  example:  {}\n\n{}", kind.name, kind.help,
+                     kind.example, explain_keys(kind.fields, TransformSpec{kind.name, kind.initial}));
 }
 
 std::string explain_transform_list() {

@@ -110,6 +110,7 @@ class Rules {
       if (data.train.empty()) need("data.train", "a .npy, .npz or safetensors file");
       check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
     }
+    if (data.channels == 2) refuse({"data.channels"}, "images are not decoded to 2 channels", "1, 3 or 4");
     if (data.type == DataType::synthetic) {
       const bool is_numeric = data.target_type == TaskTarget::numeric;
       if (data.shape.empty()) need("data.shape", "the shape of one sample, such as [28, 28, 1]");

@@ -95,8 +95,6 @@ std::vector<Json> forms_of(const Rule& rule) {
     }
     case ValueKind::patterns:
       return with_words({list_of({{"type", {"string", "integer"}}}, 0)}, rule);
-    case ValueKind::names:
-      return {list_of({{"type", {"string", "number", "boolean"}}}, 0)};
     case ValueKind::texts: {
       std::vector<Json> forms{list_of({{"type", {"string", "number", "boolean"}}}, 0)};
       if (rule.allows_single) forms.push_back({{"type", {"string", "number", "boolean"}}});

@@ -5,10 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/config/fields/given_keys.h"
+#include "engine/config/fields/field_reader.h"
 #include "engine/config/fields/transform_fields.h"
 #include "engine/config/text/nearest_word.h"
-#include "engine/config/text/suggestion.h"
 #include "engine/config/text/utf8_text.h"
 
 namespace trainer {
@@ -57,57 +56,33 @@ class TransformReader {
   }
 
   bool read_keys(const TransformKind& kind, const Node* keys, const Mark& mark, TransformSpec& transform) {
-    std::vector<std::string> given;
-    bool holds = true;
-    if (keys != nullptr) {
-      for (const MapEntry& entry : keys->entries) {
-        const auto field = std::find_if(kind.fields.begin(), kind.fields.end(),
-                                        [&](const auto& each) { return each.key == entry.key; });
-        if (field == kind.fields.end()) {
-          sources_.report(entry.key_mark, fmt::format("unknown key '{}' in '{}'", shortened(entry.key), kind.name),
-                          fmt::format("one of {}", fmt::join(kind.keys(), ", ")),
-                          suggest_key(entry.key, kind.fields, kind.keys()));
-          holds = false;
-          continue;
-        }
-        if (entry.value.kind == NodeKind::null && !entry.value.absent) continue;
-        given.push_back(entry.key);
-        const auto value = read_value(entry.value, field->rule, entry.key, sources_);
-        holds = value && is_ordered(*field, entry.value, *value) && holds;
-        if (value) field->set(transform, *value);
-      }
+    const std::size_t mistakes_before = sources_.num_mistakes();
+    GivenKeys given;
+    if (keys != nullptr) given = FieldReader(kind.fields, transform, sources_).read(*keys);
+    for (const Field<TransformSpec>& field : kind.fields) {
+      if (given.has(field.key))
+        check_value(field, given.mark(field.key), field.get(transform));
+      else if (field.is_required && !given.broken.contains(field.key))
+        sources_.report(mark, fmt::format("'{}' needs '{}'", kind.name, field.key), kind.example);
     }
-    for (const auto& field : kind.fields) {
-      if (!field.is_required || std::find(given.begin(), given.end(), field.key) != given.end()) continue;
-      sources_.report(mark, fmt::format("'{}' needs '{}'", kind.name, field.key), kind.example);
-      holds = false;
-    }
-    return holds && is_whole(kind, mark, transform);
+    const auto* const grey = std::get_if<ToGreySpec>(&transform.spec);
+    if (grey != nullptr && grey->channels == 2) sources_.report(given.mark("channels"), "'channels' is 2", "1 or 3");
+    return sources_.num_mistakes() == mistakes_before;
   }
 
-  /// Lists of transforms are one number, or two of which the first is the smaller.
-  bool is_ordered(const Field<TransformSpec>& field, const Node& node, const Value& value) {
-    const auto refuse = [&](const std::string& what, const std::string& expectation) {
-      sources_.report(node.mark, fmt::format("'{}' {}", field.key, what), expectation);
-      return false;
-    };
+  /// A list of a transform is one number, from minus which it goes to it, or two, from the first to the second.
+  void check_value(const Field<TransformSpec>& field, const Mark& mark, const Value& value) {
     if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value); integers && integers->size() > 2)
-      return refuse(fmt::format("has {} elements", integers->size()), "an integer or [height, width]");
-    const auto* numbers = std::get_if<std::vector<double>>(&value);
-    if (numbers == nullptr || numbers->size() == 1) return true;
-    if (numbers->size() > 2) return refuse(fmt::format("has {} elements", numbers->size()), "[from, to]");
-    if ((*numbers)[0] > (*numbers)[1]) return refuse("goes from the larger to the smaller number", "[from, to]");
-    return true;
-  }
-
-  bool is_whole(const TransformKind& kind, const Mark& mark, const TransformSpec& transform) {
-    if (const auto* grey = std::get_if<ToGreySpec>(&transform.spec)) {
-      if (grey->channels == 2) {
-        sources_.report(mark, fmt::format("'{}' to 2 channels", kind.name), "channels: 1 or 3");
-        return false;
-      }
-    }
-    return true;
+      sources_.report(mark, fmt::format("'{}' has {} elements", field.key, integers->size()),
+                      "an integer or [height, width]");
+    const auto* const numbers = std::get_if<std::vector<double>>(&value);
+    if (numbers == nullptr) return;
+    if (numbers->size() > 2)
+      sources_.report(mark, fmt::format("'{}' has {} elements", field.key, numbers->size()), "[from, to]");
+    else if (numbers->size() == 2 && (*numbers)[0] > (*numbers)[1])
+      sources_.report(mark, fmt::format("'{}' goes from the larger to the smaller number", field.key), "[from, to]");
+    else if (numbers->size() == 1 && numbers->front() < 0)
+      sources_.report(mark, fmt::format("'{}' is negative", field.key), "a number of at least 0, or [from, to]");
   }
 
   SourceSet& sources_;

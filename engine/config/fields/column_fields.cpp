@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "engine/config/fields/field_reader.h"
-#include "engine/config/yaml/node_text.h"
-#include "engine/config/yaml/yaml_tree.h"
-#include "engine/errors.h"
+#include "engine/config/fields/node_field.h"
 
 namespace trainer {
 namespace {
@@ -101,28 +99,12 @@ const std::vector<Field<ColumnConfig>>& column_fields() {
 }
 
 ExperimentField columns_field() {
-  ExperimentField result;
-  result.key = "data.columns";
-  result.rule = named_columns();
-  result.help =
+  ExperimentField result = node_field<Experiment>(
+      "data.columns", named_columns(),
       "What single columns are, by name, by number from 0 or by pattern: a kind, or a map of `type` (number or "
-      "category) and `missing`";
+      "category) and `missing`",
+      [](Experiment& experiment) { experiment.data.columns.clear(); }, read_columns, node_of_columns);
   result.default_text = "number where all training values are, else category";
-  result.read = read_columns;
-  result.node = node_of_columns;
-  result.get = [](const Experiment& experiment) {
-    const Node node = node_of_columns(experiment);
-    return node.kind == NodeKind::null ? Value() : Value(json_text(node, -1));
-  };
-  result.set = [](Experiment& experiment, const Value& value) {
-    experiment.data.columns.clear();
-    const auto* text = std::get_if<std::string>(&value);
-    if (text == nullptr) return;
-    SourceSet sources;
-    const std::optional<Node> node = parse_yaml(sources, sources.add_argument(*text), *text);
-    require_internal(node.has_value(), "columns are read back");
-    read_columns(experiment, *node, sources);
-  };
   return result;
 }
 

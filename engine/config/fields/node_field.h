@@ -11,8 +11,8 @@
 
 namespace trainer {
 
-/// A field whose value is a list of maps with fields of their own, as a Value the JSON that `read` reads back. `reset`
-/// makes it empty.
+/// A field whose value is a list or a map of maps with fields of their own, as a Value the JSON that `read` reads back.
+/// `reset` makes it empty.
 template <class Owner>
 Field<Owner> node_field(const std::string& key, const Rule& rule, const std::string& help,
                         std::function<void(Owner&)> reset, std::function<void(Owner&, const Node&, SourceSet&)> read,

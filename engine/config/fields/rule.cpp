@@ -137,7 +137,7 @@ Rule layer_patterns(std::string word) {
   if (!word.empty()) rule.words = {std::move(word)};
   return rule;
 }
-Rule tensor_names() { return rule_of(ValueKind::names); }
+Rule tensor_names() { return texts("names of tensors, `*` for anything", "[fc.*, conv1.bias]"); }
 Rule texts(std::string elements, std::string example) {
   Rule rule = rule_of(ValueKind::texts);
   rule.elements = std::move(elements);
@@ -197,8 +197,6 @@ std::string whole_expectation_of(const Rule& rule) {
     case ValueKind::patterns:
       return fmt::format("{}a list of layers by path or kind, `*` for anything, such as [features.0, conv2d]",
                          rule.words.empty() ? "" : fmt::format("{}, or ", fmt::join(rule.words, ", ")));
-    case ValueKind::names:
-      return "a list of names of tensors, `*` for anything, such as [fc.*, conv1.bias]";
     case ValueKind::texts:
       return fmt::format("{}a list of {}, such as {}", rule.allows_single ? "one or " : "", rule.elements,
                          rule.example);
@@ -256,8 +254,6 @@ std::string type_name(const Rule& rule) {
     case ValueKind::patterns:
       return fmt::format("{}list of patterns",
                          rule.words.empty() ? "" : fmt::format("{} or ", fmt::join(rule.words, " or ")));
-    case ValueKind::names:
-      return "list of names";
     case ValueKind::texts:
       return rule.allows_single ? "text or list of texts" : "list of texts";
     case ValueKind::choices:

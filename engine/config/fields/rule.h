@@ -24,8 +24,7 @@ enum class ValueKind : std::uint8_t {
   integers,  ///< vector of int64, with Rule::allows_single also written as one integer
   numbers,   ///< vector of double, with Rule::allows_single also written as one number
   patterns,  ///< vector of string: layers by path or kind, `*` for anything; or string where it is one of Rule::words
-  names,     ///< vector of string: tensors by name, `*` for anything
-  texts,     ///< vector of string; with Rule::allows_single also written as one text
+  texts,     ///< vector of string, none of them empty; with Rule::allows_single also written as one text
   choices,   ///< vector of string, each one of Rule::choices; also written as one
   rewrites,  ///< vector of TextPair: regular expressions with their replacements, see text/rewrite.h
   form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms

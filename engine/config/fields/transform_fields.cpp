@@ -20,6 +20,14 @@ Rule probability() {
 /// Two numbers, the first not above the second, which the reader checks.
 Rule range(Rule element) { return numbers(std::move(element), 2); }
 
+/// Of an image, so that what it takes can be counted.
+constexpr double largest_side = 32768;
+
+Rule bounded(Rule rule) {
+  rule.maximum = largest_side;
+  return rule;
+}
+
 /// Of a colour's channel.
 Rule level() { return integer(0, 255); }
 
@@ -31,7 +39,7 @@ EnumRule<Resampling> resampling() {
 
 template <class Spec>
 Field<TransformSpec> size_field() {
-  return key_of(&Spec::size, "size", pair(1), "Height and width").required().also_called({"height", "width"});
+  return key_of(&Spec::size, "size", bounded(pair(1)), "Height and width").required().also_called({"height", "width"});
 }
 template <class Spec>
 Field<TransformSpec> p_field(const std::string& help) {
@@ -48,7 +56,7 @@ TransformKind resize() {
           "Makes images smaller or larger",
           "resize: {size: 256}",
           Spec{},
-          {key_of(&Spec::size, "size", integer_or_integers(1),
+          {key_of(&Spec::size, "size", bounded(integer_or_integers(1)),
                   "One number: of the shorter side, with the aspect kept; [height, width]: both")
                .required(),
            key_of(&Spec::interpolation, "interpolation", resampling(), "How pixels are found")
@@ -68,20 +76,21 @@ TransformKind center_crop() {
 
 TransformKind random_crop() {
   using Spec = RandomCropSpec;
-  return {"random_crop",
-          "A part of an image, anywhere in it",
-          "random_crop: {size: 32, padding: 4}",
-          Spec{},
-          {size_field<Spec>(),
-           key_of(&Spec::padding, "padding", sides(0), "Pixels added at each side before").also_called({"pad"}),
-           key_of(&Spec::pad_if_needed, "pad_if_needed", boolean(), "Whether an image that is smaller is padded"),
-           key_of(&Spec::mode, "padding_mode",
-                  choice<PadMode>({{"constant", PadMode::zeros, "`fill`", {"zeros"}},
-                                   {"reflect", PadMode::reflect, "mirrored, without the edge"},
-                                   {"edge", PadMode::replicate, "the edge's pixels", {"replicate"}}}),
-                  "What the border is made of"),
-           fill_field<Spec>("filled with")},
-          {"RandomCrop"}};
+  return {
+      "random_crop",
+      "A part of an image, anywhere in it",
+      "random_crop: {size: 32, padding: 4}",
+      Spec{},
+      {size_field<Spec>(),
+       key_of(&Spec::padding, "padding", bounded(sides(0)), "Pixels added at each side before").also_called({"pad"}),
+       key_of(&Spec::pad_if_needed, "pad_if_needed", boolean(), "Whether an image that is smaller is padded"),
+       key_of(&Spec::mode, "padding_mode",
+              choice<PadMode>({{"constant", PadMode::zeros, "`fill`", {"zeros"}},
+                               {"reflect", PadMode::reflect, "mirrored, without the edge"},
+                               {"edge", PadMode::replicate, "the edge's pixels", {"replicate"}}}),
+              "What the border is made of"),
+       fill_field<Spec>("filled with")},
+      {"RandomCrop"}};
 }
 
 TransformKind random_resized_crop() {

@@ -37,8 +37,6 @@ class ValueReader {
         return read_list(node);
       case ValueKind::patterns:
         return read_patterns(node);
-      case ValueKind::names:
-        return read_names(node);
       case ValueKind::texts:
         return read_texts(node);
       case ValueKind::choices:
@@ -260,17 +258,6 @@ class ValueReader {
     return item.text;
   }
 
-  std::optional<Value> read_names(const Node& node) {
-    if (!is_list(node, node.kind == NodeKind::scalar ? fmt::format("[{}]", shortened(node.text)) : ""))
-      return std::nullopt;
-    std::vector<std::string> values;
-    return read_items(node, values, [this](const Node& item) {
-      std::optional<std::string> name = read_text_item(item);
-      if (name && name->empty()) return std::optional<std::string>(wrong(item, "names no tensor"));
-      return name;
-    });
-  }
-
   std::optional<Value> read_texts(const Node& node) {
     if (node.kind == NodeKind::scalar && rule_.allows_single) {
       std::optional<std::string> only = read_text_item(node);
@@ -279,7 +266,11 @@ class ValueReader {
     if (!is_list(node, node.kind == NodeKind::scalar ? fmt::format("[{}]", shortened(node.text)) : ""))
       return std::nullopt;
     std::vector<std::string> values;
-    return read_items(node, values, [this](const Node& item) { return read_text_item(item); });
+    return read_items(node, values, [this](const Node& item) {
+      std::optional<std::string> text = read_text_item(item);
+      if (text && text->empty()) return std::optional<std::string>(wrong(item, "is empty"));
+      return text;
+    });
   }
 
   std::optional<Value> read_choices(const Node& node) {
