@@ -44,6 +44,9 @@ void BatchReader::start_threads() {
     const int num_started = num_running_threads();
     stop_threads();
     throw thread_limit_error(num_started, num_started + 1);
+  } catch (...) {
+    stop_threads();
+    throw;
   }
 }
 

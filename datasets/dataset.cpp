@@ -241,6 +241,22 @@ std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format
   return num_set_aside(config, header.num_train, format.default_num_validation);
 }
 
+/// What transforms can be done to.
+void check_transformed(const DataConfig& config, const DatasetHeader& header) {
+  const Shape& image = header.sample.shape;
+  if (!has_transforms(config) || image.rank() != 3) return;
+  if (image[2] != 1 && image[2] != 3 && image[2] != 4)
+    throw data_config_error(
+        config, fmt::format("{}: data.transforms are for images of 1, 3 or 4 channels; these have {}", header.source,
+                            image[2]));
+  const Shape& mask = header.target_shape;
+  if (mask.rank() == 2 && mask != Shape{image[0], image[1]})
+    throw DataError(
+        fmt::format("{}: masks of {} cannot follow images of {} through data.transforms; both must have the "
+                    "same height and width",
+                    header.source, mask.to_string(), image.to_string()));
+}
+
 DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                          std::int64_t num_aside) {
   if (has_transforms(config) && header.sample.dtype != DType::u8)
@@ -248,6 +264,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
                                                 header.source, header.sample.to_string()));
   if (has_transforms(config) && !header.categorical)
     throw data_config_error(config, "data.transforms are for images with classes; the targets are numbers");
+  check_transformed(config, header);
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();
   input.type = sample_type(config, header, header.num_validation + num_aside > 0);
@@ -255,6 +272,11 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   // A mask has the size of its image.
   if (prepares_images(config) && description.target.shape.rank() == 2)
     description.target.shape = Shape{input.type.shape[0], input.type.shape[1]};
+  const bool is_mask = description.target.shape.rank() == 2;
+  description.has_negative_targets =
+      header.categorical && config.ignored_target < 0 &&
+      (config.type == DataType::arrays ||
+       (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()));
   description.num_outputs = header.num_outputs;
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;

@@ -59,8 +59,8 @@ class Dataset {
   /// Why samples were skipped that could not be read: `data.on_bad_sample: skip`.
   virtual std::vector<std::string> skipped_samples() const { return {}; }
   /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,
-  /// whatever part of them this is (of arrays: Note [Identity of arrays] in arrays/array_field.h); nothing where they
-  /// are computed from the configuration.
+  /// whatever part of them this is (of arrays: Note [Identity of arrays] in arrays/array_field.h; of folders of images
+  /// names, sizes of files and classes); nothing where they are computed from the configuration.
   virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }
   /// The class of a sample, where its target is one class.
   std::int32_t class_of(std::int64_t index) const;
@@ -109,7 +109,7 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t seed);
 LoadedData load_data(const DataConfig& config, std::uint64_t seed);
 
 /// Threads that read the data: `data.workers`, or one where samples lie in memory as they are, else one for each usable
-/// thread but one.
+/// thread but one, at most 16.
 int num_workers(const DataConfig& config);
 
 /// Files the configuration needs that do not exist, as it names them; for `check`.

@@ -42,10 +42,13 @@ class DatasetImages final : public ImageSource {
     for (std::size_t i = 0; i < count; ++i) {
       std::int32_t target = 0;
       std::memcpy(&target, classes + i * sizeof(target), sizeof(target));
-      if (target < 0 || (target >= ignored_value && target != classes_[ignored_value]))
-        throw DataError(fmt::format("{}: class {}, but masks that are transformed have classes below {}",
-                                    name_of(index), target, ignored_value));
-      values[i] = static_cast<std::byte>(target >= ignored_value ? ignored_value : target);
+      const bool is_ignored = target == classes_[ignored_value];
+      if (!is_ignored && (target < 0 || target >= ignored_value))
+        throw DataError(
+            fmt::format("{} has class {}; masks that are transformed have classes from 0 to {}, and that of "
+                        "loss.ignore_index",
+                        name_of(index), target, ignored_value - 1));
+      values[i] = static_cast<std::byte>(is_ignored ? ignored_value : target);
     }
     return {std::span(memory).last(count), false, Pair{shape[0], shape[1]}, 1};
   }

@@ -48,7 +48,7 @@ std::uint64_t read_file(const std::string& path, std::vector<std::byte>& memory,
     throw DataError(fmt::format("cannot read the size of '{}': {}", path, std::strerror(errno)));
   if (!S_ISREG(facts.st_mode)) throw DataError(fmt::format("'{}' is not a file", path));
   const auto size = static_cast<std::uint64_t>(facts.st_size);
-  if (size > largest_file)
+  if (size > largest_file && most_bytes > largest_file)
     throw DataError(fmt::format("'{}' has {} bytes; an image file has at most {}", path, size, largest_file));
   memory.resize(static_cast<std::size_t>(std::min(size, most_bytes)));
   std::size_t filled = 0;
@@ -87,6 +87,7 @@ void scan_in_parallel(std::int64_t count, const std::function<Look()>& make_look
   try {
     for (std::int64_t i = 1; i < num_threads; ++i) threads.emplace_back(work);
   } catch (const std::system_error&) {  // fewer do the same
+  } catch (const std::bad_alloc&) {     // likewise
   }
   work();
   for (std::thread& thread : threads) thread.join();

@@ -59,8 +59,6 @@ class ImageDataset final : public Dataset {
   std::optional<std::uint32_t> content_crc32() const override { return preparation_.source->content_crc32(); }
   std::vector<std::string> skipped_samples() const override { return skipped_.told(); }
 
-  const ImagePreparation& preparation() const { return preparation_; }
-
  private:
   class Reader;
 

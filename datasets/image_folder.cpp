@@ -15,7 +15,7 @@
 #include "engine/config/text/utf8_text.h"
 
 // A folder of images for each class, as torchvision.datasets.ImageFolder reads it: classes are the folders in the order
-// of their names, and samples the images in and below them in the order of their paths.
+// of their names, and samples the images in and below them: those of a folder before those of the folders in it.
 //
 // Note [Which files are images]
 // A file is a sample if its first bytes are those of an image, or it is called one: where its header cannot be read, or
@@ -125,6 +125,7 @@ struct FileFacts {
 
 FileFacts look_at(const std::string& path, ImageDecoder& decoder, std::vector<std::byte>& memory) {
   FileFacts facts;
+  memory.clear();  // of the file before
   try {
     facts.num_bytes = read_file(path, memory, bytes_for_header);
     if (!looks_like_image(memory) && !is_called_image(path)) return facts;
@@ -138,7 +139,7 @@ FileFacts look_at(const std::string& path, ImageDecoder& decoder, std::vector<st
     }
     facts.is_sample = true;
   } catch (const DataError& error) {
-    facts.mistake = error.what();
+    if (is_called_image(path) || looks_like_image(memory)) facts.mistake = error.what();
   }
   return facts;
 }
@@ -280,14 +281,17 @@ void list_classes(const std::string& root, const std::vector<std::string>& class
     list_class(root, classes[label], static_cast<std::int32_t>(label), 0, listing);
 }
 
-void check_validation_classes(const DataConfig& config, const Folders& folders,
-                              const std::vector<std::string>& classes) {
-  if (!config.class_names.empty()) return;
-  for (const std::string& name : entries_of(folders.validation).folders) {
-    if (std::find(classes.begin(), classes.end(), name) == classes.end())
+/// Those of the classes that a folder of validation images has; it has no others.
+std::vector<std::string> validation_classes(const DataConfig& config, const Folders& folders,
+                                            const std::vector<std::string>& classes, Listing& listing) {
+  const Entries entries = entries_of(folders.validation);
+  listing.num_linked_folders += entries.num_linked_folders;
+  for (const std::string& name : entries.folders) {
+    if (config.class_names.empty() && std::find(classes.begin(), classes.end(), name) == classes.end())
       throw DataError(
           fmt::format("'{}/{}' is no class: '{}' has no such folder", folders.validation, name, folders.train));
   }
+  return entries.folders;
 }
 
 /// What reading a folder has left out.
@@ -342,10 +346,10 @@ DatasetHeader inspect_image_folder(const DataConfig& config) {
   header.train_images = train;
   header.held_bytes = train->held_bytes();
   if (!folders.validation.empty()) {
-    check_validation_classes(config, folders, classes);
     Listing of_validation;
+    const std::vector<std::string> there = validation_classes(config, folders, classes, of_validation);
     for (std::size_t label = 0; label < classes.size(); ++label) {
-      if (is_folder(folders.validation + "/" + classes[label]))
+      if (std::find(there.begin(), there.end(), classes[label]) != there.end())
         list_class(folders.validation, classes[label], static_cast<std::int32_t>(label), 0, of_validation);
     }
     const auto validation = scan(config, folders.validation, std::move(of_validation), left_out);

@@ -136,8 +136,10 @@ ChosenArrays choose_arrays(const DataConfig& config, const ArrayKeys& keys, cons
 }
 
 /// A name of training's, where validation has none of its own and its file holds such an array.
-std::string name_if_there(const std::string& path, const std::string& own, const std::string& of_train) {
-  if (!own.empty() || of_train.empty()) return own;
+std::string name_if_there(const DataConfig& config, const std::string& path, const std::string& own,
+                          const std::string& of_train) {
+  // In training's own file that name is training's array.
+  if (!own.empty() || of_train.empty() || config.validation.empty()) return own;
   const std::vector<StoredArray> arrays = open_array_file(path).arrays;
   const bool is_there =
       std::any_of(arrays.begin(), arrays.end(), [&](const StoredArray& array) { return array.name == of_train; });
@@ -167,8 +169,8 @@ ChosenArrays choose_train_arrays(const DataConfig& config) {
 
 ChosenArrays choose_validation_arrays(const DataConfig& config, const ArrayPaths& paths) {
   return choose_arrays(config, validation_array_keys, paths,
-                       name_if_there(paths.input, config.validation_input, config.train_input),
-                       name_if_there(paths.target, config.validation_target, config.train_target));
+                       name_if_there(config, paths.input, config.validation_input, config.train_input),
+                       name_if_there(config, paths.target, config.validation_target, config.train_target));
 }
 
 }  // namespace trainer

@@ -95,7 +95,19 @@ auto naming_file(const std::string& name, Body&& body) {
 }  // namespace
 
 bool looks_like_image(std::span<const std::byte> file) {
-  const auto begins = [file](const ImageSignature& signature) { return signature.begins(file); };
+  constexpr std::array<std::byte, 7> bmp_headers{std::byte{12}, std::byte{40},  std::byte{52}, std::byte{56},
+                                                 std::byte{64}, std::byte{108}, std::byte{124}};
+  constexpr std::size_t bmp_header_size = 14;
+  const auto begins = [&](const ImageSignature& signature) {
+    if (!signature.begins(file)) return false;
+    if (signature.bytes.size() > 2) return true;
+    // Two bytes begin other files too: a BMP's header has one of few sizes, and a bare JPEG XL is known by its name.
+    if (signature.bytes != "BM"sv || file.size() < bmp_header_size + 4) return false;
+    const auto size = file.subspan(bmp_header_size, 4);
+    const bool is_small =
+        std::all_of(size.begin() + 1, size.end(), [](std::byte each) { return each == std::byte{0}; });
+    return is_small && std::find(bmp_headers.begin(), bmp_headers.end(), size[0]) != bmp_headers.end();
+  };
   return std::any_of(read_signatures.begin(), read_signatures.end(), begins) ||
          std::any_of(other_signatures.begin(), other_signatures.end(), begins);
 }

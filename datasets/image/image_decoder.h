@@ -12,7 +12,7 @@ namespace trainer {
 
 enum class ImageFormat : std::uint8_t { jpeg, png, webp, bmp };
 
-/// Whether a file whose first 16 bytes these are is an image, of the formats that are decoded or of another.
+/// Whether a file that begins so is an image, of the formats that are decoded or of another; 18 bytes suffice.
 bool looks_like_image(std::span<const std::byte> file);
 
 /// What the first bytes of an image file tell.

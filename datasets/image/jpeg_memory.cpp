@@ -24,14 +24,25 @@ void fail_without_memory(j_common_ptr jpeg) {
   (*jpeg->err->error_exit)(jpeg);
 }
 
+jvirt_sarray_ptr refuse_whole_samples(j_common_ptr jpeg, int, boolean, JDIMENSION, JDIMENSION, JDIMENSION) {
+  fail_without_memory(jpeg);
+  return nullptr;
+}
+JSAMPARRAY refuse_access_to_samples(j_common_ptr jpeg, jvirt_sarray_ptr, JDIMENSION, JDIMENSION, boolean) {
+  fail_without_memory(jpeg);
+  return nullptr;
+}
+
 }  // namespace
 
 JpegMemory& JpegMemory::of(j_common_ptr jpeg) { return *static_cast<Manager*>(jpeg->mem)->owner; }
 
 void JpegMemory::install(jpeg_decompress_struct& decompress) {
   original_ = decompress.mem;
-  // What decoding never asks for (samples of a whole image, for colour maps) stays libjpeg's.
   static_cast<jpeg_memory_mgr&>(manager_) = *original_;
+  // Samples of a whole image are for colour maps and for modes that are refused: libjpeg's own would take this for its.
+  manager_.request_virt_sarray = refuse_whole_samples;
+  manager_.access_virt_sarray = refuse_access_to_samples;
   manager_.owner = this;
   manager_.alloc_small = allocate_in_pool;
   manager_.alloc_large = allocate_in_pool;

@@ -31,9 +31,4 @@ std::string yaml_word(std::string_view text) {
   return flow_text(word);
 }
 
-std::string shortened_cell(std::string_view text) {
-  constexpr std::size_t most_shown = 40;
-  return text.size() <= most_shown ? std::string(text) : std::string(text.substr(0, most_shown)) + "…";
-}
-
 }  // namespace trainer

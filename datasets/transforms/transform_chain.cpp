@@ -187,6 +187,16 @@ class StepDrawing {
 
 }  // namespace
 
+bool TransformChain::may_uncover() const {
+  return std::any_of(transforms_.begin(), transforms_.end(), [](const TransformSpec& transform) {
+    const auto* const crop = std::get_if<RandomCropSpec>(&transform.spec);
+    if (crop != nullptr) return crop->mode == PadMode::zeros && (crop->pad_if_needed || crop->padding != Sides{});
+    return std::holds_alternative<CenterCropSpec>(transform.spec) ||
+           std::holds_alternative<RotateSpec>(transform.spec) ||
+           std::holds_alternative<RandomErasingSpec>(transform.spec);
+  });
+}
+
 std::optional<Pair> TransformChain::size_after(std::optional<Pair> size) const {
   for (const TransformSpec& transform : transforms_) {
     if (const auto* const resize = std::get_if<ResizeSpec>(&transform.spec)) {

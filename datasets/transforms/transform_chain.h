@@ -41,7 +41,8 @@ class TransformChain {
  public:
   explicit TransformChain(std::vector<TransformSpec> transforms) : transforms_(std::move(transforms)) {}
 
-  bool is_empty() const { return transforms_.empty(); }
+  /// Whether pixels of what comes out may show nothing of an image: what is padded, turned or erased.
+  bool may_uncover() const;
   /// Size and channels of what comes out of images of that size, absent where they have several: absent where images
   /// that come out may then have several too.
   std::optional<Pair> size_after(std::optional<Pair> size) const;

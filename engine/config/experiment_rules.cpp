@@ -156,6 +156,12 @@ class Rules {
       if (data.split > 0 && !name->empty())
         refuse({key, "data.split"}, fmt::format("'data.split' and '{}' both say what validates", key), "one of them");
     }
+    if (data.validation.empty() && data.validation_input.empty() != data.validation_target.empty()) {
+      const char* const given =
+          data.validation_input.empty() ? "data.fields.validation_target" : "data.fields.validation_input";
+      refuse({given}, fmt::format("'{}' names half of what validates", given),
+             "both data.fields.validation_input and data.fields.validation_target, or data.validation");
+    }
     if (data.split > 0 && data.type == DataType::synthetic && data.validation_samples > 0) {
       refuse({"data.split", "data.validation_samples"},
              "'data.split' and 'data.validation_samples' both say what validates", "one of them");

@@ -31,6 +31,8 @@ struct DataDescription {
   std::vector<InputDescription> inputs;  ///< at least one
   TensorType target{DType::i32, {}};     ///< of one sample: i32 classes or f32 numbers, of any shape
   std::int64_t num_outputs = 0;          ///< classes, or numbers in a target
+  /// Whether training targets may be classes below 0, which a loss ignores where its ignore_index is that.
+  bool has_negative_targets = false;
   std::int64_t num_train = 0;
   std::int64_t num_validation = 0;  ///< 0: no evaluation
   std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all

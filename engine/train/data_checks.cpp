@@ -27,7 +27,7 @@ bool has_weight(const LossConfig& loss, const Dataset& dataset) {
 }
 
 void check_weights(const LossConfig& loss, const LoadedData& data) {
-  if (loss.class_weights.empty() && loss.ignore_index < 0) return;
+  if (loss.class_weights.empty() && loss.ignore_index < 0 && !data.description.has_negative_targets) return;
   for (const auto& [name, dataset] : {std::pair{"training", data.train.get()}, {"validation", data.validation.get()}}) {
     if (dataset == nullptr || has_weight(loss, *dataset)) continue;
     if (loss.class_weights.empty()) {

@@ -144,9 +144,8 @@ bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
 double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const LossPart& part) {
   const LossConfig& loss = experiment_.losses[static_cast<std::size_t>(part.loss)];
   if (loss.type == LossType::dice) return static_cast<double>(step.num_samples);
-  // Data has no negative targets, such as PyTorch's default for those that are ignored.
-  const bool depends_on_targets =
-      loss.type == LossType::cross_entropy && (!loss.class_weights.empty() || loss.ignore_index >= 0);
+  const bool may_ignore = loss.ignore_index >= 0 || data_.description.has_negative_targets;
+  const bool depends_on_targets = loss.type == LossType::cross_entropy && (!loss.class_weights.empty() || may_ignore);
   if (!depends_on_targets) return static_cast<double>(step.num_samples * part.numbers_of_sample);
   if (order_epoch_ != step.epoch) {
     sampler_.order_of_epoch(step.epoch, order_);

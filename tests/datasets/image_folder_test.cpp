@@ -345,3 +345,82 @@ TEST_CASE("JPEGs are decoded at a smaller scale only where that is asked for, to
   CHECK(sum <= static_cast<int>(exact.size()) * 4);  // of a small picture with much detail
   CHECK(most <= 20);
 }
+
+TEST_CASE("Files that are no images do not end a run, whatever they begin with") {
+  const DataFolder folder;
+  const DataConfig config = two_classes(folder);
+  write_below(folder, "cat/notes.txt", "BMW owners, a list");
+  write_below(folder, "cat/data.bin", "\xff\x0a not a JPEG XL image");
+  const std::filesystem::path root = folder.path();
+  std::filesystem::create_symlink(root / "nowhere", root / "cat" / "dangling");
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.train->size() == 6);
+  REQUIRE(data.remarks.size() == 1);
+  CHECK_THAT(data.remarks[0], Contains("3 files that are no images are left out"));
+  BmpMaking making;
+  write_below(folder, "cat/bitmap", text_of(make_bmp(2, 3, making, [](std::int64_t, std::int64_t) { return 0U; })));
+  CHECK(load_data(config, 1).train->size() == 7);
+}
+
+TEST_CASE("Links to class folders are not followed for validation either") {
+  const DataFolder folder;
+  write_below(folder, "train/a/1.png", png_of(2, 2, 1));
+  write_below(folder, "train/b/1.png", png_of(2, 2, 2));
+  write_below(folder, "val/b/1.png", png_of(2, 2, 4));
+  write_below(folder, "other/1.png", png_of(2, 2, 5));
+  const std::filesystem::path root = folder.path();
+  std::filesystem::create_directory_symlink(root / "other", root / "val" / "a");
+  const LoadedData data = load_data(folder_config(folder), 1);
+  CHECK(levels_of(*data.validation) == std::vector<int>{4});
+  REQUIRE(data.remarks.size() == 1);
+  CHECK_THAT(data.remarks[0], Contains("links to folders are not followed: 1"));
+}
+
+TEST_CASE(
+    "Masks of another size than their images, and images of odd channels, are refused where transforms are written") {
+  const DataFolder folder;
+  folder.write("train-images-idx3-ubyte", bytes_of({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4}));
+  folder.write("train-labels-idx3-ubyte", bytes_of({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0}));
+  DataConfig config;
+  config.type = DataType::idx;
+  config.root = folder.path();
+  CHECK_NOTHROW(describe_data(config, 1));
+  config.train_transforms = {flip_always()};
+  CHECK_THAT(error_of([&] { describe_data(config, 1); }), Contains("masks of 1×2 cannot follow images of 2×2×1"));
+
+  folder.write("train-images-idx3-ubyte",
+               bytes_of({0, 0, 8, 4, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4}));
+  CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("1, 3 or 4 channels; these have 2"));
+}
+
+TEST_CASE("Where transforms uncover pixels of a mask, its targets may be negative, and else not") {
+  const DataFolder folder;
+  folder.write("train-images-idx3-ubyte", bytes_of({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4}));
+  folder.write("train-labels-idx3-ubyte", bytes_of({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 0, 1, 0}));
+  DataConfig config;
+  config.type = DataType::idx;
+  config.root = folder.path();
+  const auto has_negative = [&](const TransformSpec& transform) {
+    config.train_transforms = {transform};
+    return describe_data(config, 1).has_negative_targets;
+  };
+  RandomCropSpec padded;
+  padded.size = {2, 2};
+  padded.padding = {1, 1, 1, 1};
+  RotateSpec rotate;
+  rotate.degrees = {45};
+  CHECK(has_negative({"random_crop", padded}));
+  CHECK(has_negative({"rotate", rotate}));
+  CHECK(has_negative({"random_erasing", RandomErasingSpec{}}));
+  padded.mode = PadMode::reflect;
+  CHECK_FALSE(has_negative({"random_crop", padded}));
+  CHECK_FALSE(has_negative(flip_always()));
+  config.ignored_target = 7;
+  CHECK_FALSE(has_negative({"rotate", rotate}));
+  // What is uncovered is ignored.
+  config.ignored_target = -100;
+  CHECK(has_negative({"rotate", rotate}));
+  std::vector<std::int32_t> classes(4);
+  load_data(config, 1).train->read_classes(0, classes.data());
+  for (const std::int32_t each : classes) CHECK((each == -100 || each == 0 || each == 1));
+}

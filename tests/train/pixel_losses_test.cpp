@@ -3,6 +3,8 @@
 
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
+#include "tests/datasets/array_files.h"
+#include "tests/datasets/data_files.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
@@ -231,4 +233,38 @@ TEST_CASE("a term whose targets are all ignored in a step is told, and leaves th
     has_silent_step = has_silent_step || step.terms.values[0] == 0;
   }
   CHECK(has_silent_step);
+}
+
+TEST_CASE("A target that is ignored counts for nothing, whether its number is below 0 or above the classes") {
+  const DataFolder folder;
+  std::string features, below, above;
+  for (int i = 0; i < 24; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      const auto value = static_cast<float>((i * 7 + j * 5) % 11) / 11.0F;
+      features.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
+    const bool is_ignored = i % 3 == 0;
+    const std::int32_t label = i % 2, negative = is_ignored ? -1 : label, large = is_ignored ? 7 : label;
+    below.append(reinterpret_cast<const char*>(&negative), sizeof(negative));
+    above.append(reinterpret_cast<const char*>(&large), sizeof(large));
+  }
+  folder.write("x.npy", npy("<f4", "(24, 3)", features));
+  folder.write("below.npy", npy("<i4", "(24,)", below));
+  folder.write("above.npy", npy("<i4", "(24,)", above));
+  const auto losses = [&](const std::string& labels, const std::string& ignored, const std::string& technique) {
+    const std::string yaml = "name: ignored\ndata: {type: arrays, root: '" + folder.path() +
+                             "', train: x.npy, train_labels: " + labels +
+                             ", classes: 2}\nmodel: {layers: [linear: {out: 8}, relu, linear: {out: 2}]}\nloss: "
+                             "{type: cross_entropy, ignore_index: " +
+                             ignored + "}\noptimizer: {type: sgd, lr: 0.5}\ntrain: {batch_size: 5, steps: 12}\n";
+    std::vector<double> seen;
+    for (const StepEvent& step : pixel_events({technique}, yaml).steps) seen.push_back(step.loss);
+    return seen;
+  };
+  for (const std::string technique : {"train.accumulation_steps=1", "train.accumulation_steps=2"}) {
+    INFO(technique);
+    const std::vector<double> of_below = losses("below.npy", "-1", technique);
+    CHECK(of_below.size() == 12);
+    CHECK(of_below == losses("above.npy", "7", technique));
+  }
 }

@@ -89,7 +89,7 @@ ExperimentField workers_field() {
   result.rule.maximum = most_workers;
   result.help =
       "Threads that read and transform samples ahead; numbers do not depend on it. `auto`: one where samples lie in "
-      "memory as they are, else one for each core but one";
+      "memory as they are, else one for each core but one, at most 16";
   result.set = [](Experiment& experiment, const Value& value) {
     const auto* workers = std::get_if<std::int64_t>(&value);
     experiment.data.workers = workers == nullptr ? 0 : *workers;
