@@ -31,4 +31,13 @@ std::string yaml_word(std::string_view text) {
   return flow_text(word);
 }
 
+std::string shortened_cell(std::string_view text) {
+  constexpr std::size_t most_shown = 40;
+  if (text.size() <= most_shown) return std::string(text);
+  std::size_t end = most_shown;
+  const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; };
+  while (end > 0 && continues(end)) --end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
 }  // namespace trainer

@@ -17,4 +17,7 @@ std::optional<double> number_in(std::string_view text);
 /// As a configuration writes it: in quotes where YAML would take it for something else.
 std::string yaml_word(std::string_view text);
 
+/// At most 40 bytes of it, whole characters, for a message; what escapes it there is not done here.
+std::string shortened_cell(std::string_view text);
+
 }  // namespace trainer

@@ -6,7 +6,6 @@
 
 #include "datasets/table/cell_text.h"
 #include "datasets/table/number_notation.h"
-#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 namespace {
@@ -23,7 +22,7 @@ void ColumnSurvey::add(const TableReader& reader, std::size_t column, bool is_ke
     ++num_numbers_;
     if (std::abs(*number) > largest_ && first_large_.line == 0) {
       first_large_ = reader.place(column);
-      large_text_ = shortened(text);
+      large_text_ = shortened_cell(text);
     }
   } else {
     if (num_numbers_ + 1 == num_values_) {
@@ -61,7 +60,7 @@ std::optional<ColumnSurvey::Mistake> ColumnSurvey::mistake(const TableColumns& c
     return Mistake{first_large_, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size",
                                              large_text_, name, largest_)};
   }
-  const std::string said = fmt::format("'{}' in {}, expected a finite number", shortened(odd_text_), name);
+  const std::string said = fmt::format("'{}' in {}, expected a finite number", shortened_cell(odd_text_), name);
   if (!odd_hint_.empty()) return Mistake{first_odd_, said + odd_hint_};
   const std::string_view notation = odd_notation(odd_text_);
   const std::string as_category = fmt::format("data.columns: {{{}: category}}", key);
@@ -71,7 +70,7 @@ std::optional<ColumnSurvey::Mistake> ColumnSurvey::mistake(const TableColumns& c
                                "is none",
                                said, notation, as_category)};
   // What is not shown whole stands for a missing value in no file.
-  const bool is_whole = shortened(odd_text_) == odd_text_;
+  const bool is_whole = shortened_cell(odd_text_) == odd_text_;
   const std::string as_missing =
       is_whole ? fmt::format("data.missing_values: [{}] if it stands for none, ", yaml_word(odd_text_)) : "";
   return Mistake{first_odd_, fmt::format("{}, as {} of {} values are; write {}{} if it is a category, or data.exclude: "

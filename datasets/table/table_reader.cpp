@@ -8,7 +8,6 @@
 #include "datasets/table/cell_text.h"
 #include "datasets/table/delimiter.h"
 #include "datasets/table/number_notation.h"
-#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 namespace {
@@ -44,8 +43,8 @@ TableReader::TableReader(const DataConfig& config, const std::string& path, cons
     throw DataError(fmt::format("{} has {} columns, but {} has {}", path, heads_.size(), train_path, columns.count));
   for (std::size_t i = 0; i < names_.size(); ++i)
     if (names_[i] != columns.names[i])
-      throw error(i, fmt::format("column {} is '{}', but '{}' in {}", i, shortened(names_[i]),
-                                 shortened(columns.names[i]), train_path));
+      throw error(i, fmt::format("column {} is '{}', but '{}' in {}", i, shortened_cell(names_[i]),
+                                 shortened_cell(columns.names[i]), train_path));
   columns_ = columns;
 }
 
@@ -80,8 +79,8 @@ std::string_view TableReader::text(std::size_t column) const { return trimmed(fi
 double TableReader::number(std::size_t column, double largest) const {
   const std::string_view cell = text(column);
   if (const auto value = number_in(cell); value && std::abs(*value) <= largest) return *value;
-  throw error(column, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size{}", shortened(cell),
-                                  columns_.name_of(column), largest, hint_for(cell)));
+  throw error(column, fmt::format("'{}' in {}, expected a finite number of at most {:g} in size{}",
+                                  shortened_cell(cell), columns_.name_of(column), largest, hint_for(cell)));
 }
 
 std::string TableReader::located(const TablePlace& place, const std::string& message) const {

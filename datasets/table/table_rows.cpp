@@ -6,7 +6,6 @@
 
 #include "datasets/table/cell_text.h"
 #include "datasets/table/missing_rules.h"
-#include "engine/config/text/utf8_text.h"
 
 namespace trainer {
 
@@ -64,7 +63,7 @@ std::int32_t TableRows::the_class() const {
   }
   const std::string_view label = reader_.text(column);
   if (const auto found = survey_.classes.find(label)) return *found;
-  throw reader_.error(column, fmt::format("class '{}' in {} does not occur in {}", shortened(label),
+  throw reader_.error(column, fmt::format("class '{}' in {} does not occur in {}", shortened_cell(label),
                                           survey_.columns.name_of(column), train_path_));
 }
 
