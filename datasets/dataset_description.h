@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "datasets/dataset_format.h"
+
+namespace trainer {
+
+/// Images that files hold encoded, of any size.
+inline bool holds_image_files(const DataConfig& config) { return config.type == DataType::image_folder; }
+
+bool has_transforms(const DataConfig& config);
+
+/// Whether images are prepared as they are read.
+bool prepares_images(const DataConfig& config);
+
+/// ConfigError where keys cannot be meant, whatever the files hold.
+void check_keys(const DataConfig& config, const DatasetFormat& format);
+
+/// The header from the declared keys alone, with counts after a split; nothing where they leave something open: Note
+/// [Declared data].
+std::optional<DatasetHeader> declared_header(const DataConfig& config, const DatasetFormat& format);
+
+/// Samples that are set aside for validation: Note [Validation].
+std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header);
+
+/// What describe_data() tells, with its errors.
+DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
+                         std::int64_t num_aside);
+
+}  // namespace trainer
