@@ -69,6 +69,7 @@ struct StepEvent {
   std::int64_t samples = 0;
   double seconds = 0;
   DeviceMemory memory;
+  double data_seconds = 0;                ///< that training waited for batches of it that were not read yet
   std::optional<double> loss_scale = {};  ///< behind the step; nothing where the loss is not scaled
   bool skipped = false;                   ///< a gradient was not finite: weights are as before, and the scale is lower
   LossTerms terms = {};
@@ -133,6 +134,7 @@ struct EndEvent {
   std::string status;  ///< done | oom | interrupted | diverged | failed
   std::int64_t steps = 0;
   double seconds = 0, training_seconds = 0;
+  double data_seconds = 0;  ///< sum of StepEvent::data_seconds
   std::int64_t samples = 0;
   std::optional<double> loss, accuracy, top5;  ///< of the last evaluation
   LossTerms terms = {};                        ///< likewise

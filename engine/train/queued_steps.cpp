@@ -127,6 +127,8 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
+  event.data_seconds = queued.data_seconds;
+  progress_.data_seconds += event.data_seconds;
   events_.take(event);
   if (saver_ != nullptr) saver_->save_config(progress_);
   return true;

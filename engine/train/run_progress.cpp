@@ -35,6 +35,7 @@ void RunProgress::resume(const TrainingState& loaded) {
 void RunProgress::fill(EndEvent& event) const {
   event.steps = state.step;
   event.training_seconds = training_seconds;
+  event.data_seconds = data_seconds;
   event.samples = trained_samples;
   if (last_evaluation) {
     event.loss = last_evaluation->loss;

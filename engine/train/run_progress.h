@@ -33,7 +33,7 @@ struct RunProgress {
 
   // Of this run, not of one that it resumed.
   std::int64_t trained_samples = 0;
-  double training_seconds = 0;
+  double training_seconds = 0, data_seconds = 0;
   std::int64_t peak_used = 0;
   std::int64_t num_skipped = 0;  ///< updates
   std::int64_t num_warnings = 0;

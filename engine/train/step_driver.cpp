@@ -48,7 +48,7 @@ StepDriver::~StepDriver() {
 
 void StepDriver::start_reading(BatchPosition start) {
   reader_ = session_.read_training(sampler_, start);
-  seconds_of_data_ = 0;
+  seconds_of_data_ = seconds_of_waiting_ = 0;
 }
 
 void StepDriver::stop_reading() {
@@ -87,6 +87,8 @@ void StepDriver::queue_micro_batches(bool batch_follows) {
     const HostBatch& batch = staged_or_next(i);
     const bool is_last = i + 1 == num_micro_batches;
     executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch, [&] { reader_->release(); });
+    // What is staged behind the last one is the next step's.
+    if (is_last) laid_out_.data_seconds = std::exchange(seconds_of_waiting_, 0);
     stage_next(i, batch_follows);
   }
   std::byte* const slot = result_slot(laid_out_.number);
@@ -118,6 +120,7 @@ std::int64_t StepDriver::feed() {
   }
   if (staged_batch_ != nullptr) executor_.take_back_staged();
   staged_batch_ = nullptr;
+  laid_out_.data_seconds = std::exchange(seconds_of_waiting_, 0);
   return number;
 }
 
@@ -155,6 +158,7 @@ const HostBatch& StepDriver::take_batch() {
 }
 
 const HostBatch& StepDriver::next_batch() {
+  const AddedSeconds seconds(seconds_of_waiting_);
   const HostBatch* const batch = reader_->next();
   require_internal(batch != nullptr, "the reader of training data is endless");
   return *batch;

@@ -30,6 +30,7 @@ struct QueuedStep {
   std::int64_t num_alloc_retries = 0;
   std::int64_t mark = -1;        ///< behind it; -1 while it waits to be started with others
   std::int64_t fed_number = -1;  ///< where it was fed; else its result goes to a slot
+  double data_seconds = 0;       ///< as in StepEvent
 };
 
 /// Brings the training steps of a session to its device, each with its batches, and their results back. At most
@@ -104,6 +105,7 @@ class StepDriver {
   const HostBatch* staged_batch_ = nullptr;  ///< fetched and on its way to the device
   bool is_within_step_ = false;
   double seconds_of_data_ = 0;
+  double seconds_of_waiting_ = 0;  ///< for the reader, of no queued step yet
 };
 
 }  // namespace trainer

@@ -26,6 +26,7 @@ StepEvent sample_step() {
   step.learning_rate = 3e-4;
   step.samples = 256;
   step.seconds = 0.000123456789;
+  step.data_seconds = 0.0000123;
   step.memory = {{110'592, 224'768, 2'097'152, 100, 512, 2'097'152}, 500'000'000, 150'000'000'000, 2};
   return step;
 }
@@ -43,6 +44,7 @@ ordered_json object_of(const StepEvent& event) {
                          {"samples", event.samples},
                          {"samples_per_second", rate},
                          {"step_seconds", event.seconds},
+                         {"data_seconds", event.data_seconds},
                          {"memory",
                           {{"requested", memory.requested},
                            {"peak_requested", memory.peak_requested},

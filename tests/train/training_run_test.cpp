@@ -38,6 +38,14 @@ TEST_CASE("A run tells its start, every step, every evaluation and its end") {
   CHECK(end.status == "done");
   CHECK(end.steps == 40);
   CHECK(end.samples == 8 * 44);
+  double data_seconds = 0;
+  for (const StepEvent& step : run.events.steps) {
+    CHECK(step.data_seconds >= 0);
+    data_seconds += step.data_seconds;
+  }
+  CHECK(data_seconds > 0);
+  CHECK(end.data_seconds == Approx(data_seconds));
+  CHECK(end.data_seconds < end.training_seconds);
   CHECK(end.accuracy.has_value());
   CHECK_FALSE(end.top5.has_value());  // four classes
   std::int64_t sum = 0;

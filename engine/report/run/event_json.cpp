@@ -110,13 +110,13 @@ Json json_of(const StartEvent& event) {
 }
 
 void append_line(const StepEvent& event, std::string& line) {
-  // Room for 15 integers of 20 digits, 5 numbers of 24 letters, those of the terms, and their names.
+  // Room for 15 integers of 20 digits, 6 numbers of 24 letters, those of the terms, and their names.
   std::array<char, 1024 + std::size_t{most_loss_terms} * 32> text{};
   char* end = text.data();
   const auto add = [&end](auto... parts) { ((end = append(end, parts)), ...); };
   add(R"(,"loss":)", JsonNumber{event.loss}, R"(,"lr":)", JsonNumber{event.learning_rate}, R"(,"samples":)",
       event.samples, R"(,"samples_per_second":)", JsonNumber{rate(event.samples, event.seconds)}, R"(,"step_seconds":)",
-      JsonNumber{event.seconds});
+      JsonNumber{event.seconds}, R"(,"data_seconds":)", JsonNumber{event.data_seconds});
   const StepMemory& memory = event.memory.step;
   add(R"(,"memory":{"requested":)", memory.requested, R"(,"peak_requested":)", memory.peak_requested,
       R"(,"allocated":)", memory.allocated, R"(,"peak_allocated":)", memory.peak_allocated, R"(,"reserved":)",
@@ -217,6 +217,7 @@ Json json_of(const EndEvent& event) {
                {"steps", event.steps},
                {"seconds", event.seconds},
                {"training_seconds", event.training_seconds},
+               {"data_seconds", event.data_seconds},
                {"samples", event.samples},
                {"samples_per_second", rate(event.samples, event.training_seconds)},
                {"loss", optional_number(event.loss)},

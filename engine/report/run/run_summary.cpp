@@ -29,6 +29,9 @@ std::string outcome(const EndEvent& event, const Style& style) {
   return paint(style, Ink::red, "Failed");
 }
 
+/// Of the training time, spent waiting for data, from which on it is told.
+constexpr double least_told_share = 0.05;
+
 /// What the last evaluation found, under the name of its first number.
 std::string evaluation_line(const EndEvent& event, const Style& style) {
   std::string numbers = metrics_text(event.accuracy, event.top5, event.counted);
@@ -75,6 +78,12 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
                  format_count(static_cast<std::int64_t>(static_cast<double>(event.samples) / event.training_seconds)),
                  format_number_of(event.samples, "sample"), format_duration(event.training_seconds)),
              style);
+  if (event.data_seconds >= least_told_share * event.training_seconds && event.data_seconds >= 1)
+    text += line("data",
+                 fmt::format("training waited for samples {:.0f} % of that time ({}): data.workers is how many threads "
+                             "read and prepare them",
+                             100 * event.data_seconds / event.training_seconds, format_duration(event.data_seconds)),
+                 style);
   if (event.peak_reserved > 0) {
     std::string peaks =
         fmt::format("allocated {}, reserved {}", format_bytes(event.peak_allocated), format_bytes(event.peak_reserved));

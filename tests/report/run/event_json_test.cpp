@@ -80,10 +80,12 @@ TEST_CASE("a step event has every field of the machine interface, bytes as integ
   step.learning_rate = 0.1;
   step.samples = 64;
   step.seconds = 0.25;
+  step.data_seconds = 0.125;
   step.memory = sample_memory();
   const json event = json::parse(event_json(step));
   check_has(event, {"event", "step", "epoch", "stage", "loss", "lr", "samples", "samples_per_second", "step_seconds",
-                    "memory"});
+                    "data_seconds", "memory"});
+  CHECK(event["data_seconds"] == 0.125);
   CHECK(event["stage"] == "train");
   CHECK(event["samples_per_second"] == 256.0);
   CHECK(event["memory"] == json({{"requested", 1},

@@ -35,6 +35,21 @@ TEST_CASE("the summary of a run tells accuracy, time, throughput, peaks and file
         "  events      runs/digits/events.jsonl\n");
 }
 
+TEST_CASE("the summary tells how long training waited for samples, where that matters") {
+  EndEvent end;
+  end.status = "done";
+  end.training_seconds = 40;
+  end.samples = 1;
+  end.data_seconds = 1.9;
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}), !Catch::Contains("  data "));
+  end.data_seconds = 10;
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}),
+             Catch::Contains("\n  data        training waited for samples 25 % of that time (10.00 s)"));
+  end.training_seconds = 1;
+  end.data_seconds = 0.9;
+  CHECK_THAT(run_summary(end, Metric::loss, "", {}), !Catch::Contains("  data "));
+}
+
 TEST_CASE("the summary names what lay outside the allocator") {
   EndEvent end;
   end.status = "done";
