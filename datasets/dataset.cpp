@@ -158,6 +158,10 @@ class DirectReader final : public SampleReader {
   const Dataset& dataset_;
 };
 
+std::string no_such_data(const DataConfig& config, const std::string& path) {
+  return fmt::format("no {} '{}'", holds_image_files(config) ? "folder" : "data file", path);
+}
+
 }  // namespace
 
 std::unique_ptr<SampleReader> Dataset::make_reader() const { return std::make_unique<DirectReader>(*this); }
@@ -178,9 +182,9 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) 
   }
   if (!missing.empty()) {
     throw DataError(
-        fmt::format("no data file '{}'{}; get the data, or declare data.shape, data.classes, data.samples and "
+        fmt::format("{}{}; get the data, or declare data.shape, data.classes, data.samples and "
                     "data.validation_samples to describe it without files",
-                    missing.front(), how_to_fetch(config)));
+                    no_such_data(config, missing.front()), how_to_fetch(config)));
   }
   const DatasetHeader header = format.inspect(config);
   // What reading it all has left on the heap would be measured as the program's own.
@@ -192,7 +196,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   const DatasetFormat format = format_of(config.type);
   check_keys(config, format);
   const std::vector<std::string> missing = missing_data_files(config);
-  if (!missing.empty()) throw DataError(fmt::format("no data file '{}'{}", missing.front(), how_to_fetch(config)));
+  if (!missing.empty()) throw DataError(no_such_data(config, missing.front()) + how_to_fetch(config));
   const DatasetHeader header = format.inspect(config);
   const std::int64_t num_aside = num_set_aside(config, format, header);
   LoadedData data;

@@ -35,7 +35,7 @@ struct CheckArguments {
 void require_data_files(const DataConfig& config) {
   const std::vector<std::string> missing = missing_data_files(config);
   if (missing.empty()) return;
-  std::string message = missing.size() == 1 ? "a data file is missing:" : "data files are missing:";
+  std::string message = "data is missing, no such file or folder:";
   for (const std::string& path : missing) message += "\n  " + path;
   throw DataError(message + how_to_fetch(config));
 }
