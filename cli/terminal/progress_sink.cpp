@@ -12,6 +12,7 @@
 #include "engine/report/run/metrics_text.h"
 #include "engine/report/run/preprocessing_text.h"
 #include "engine/report/run/run_summary.h"
+#include "engine/report/run/waiting_text.h"
 #include "engine/report/run/weights_report.h"
 #include "engine/report/text/shell_words.h"
 
@@ -105,6 +106,9 @@ void ProgressSink::show(const StepEvent& event) {
   losses_.add(event.step, event.loss);
   samples_ += event.samples;
   seconds_ += event.seconds;
+  data_seconds_ += event.data_seconds;
+  run_seconds_ += event.seconds;
+  run_data_seconds_ += event.data_seconds;
   peak_allocated_ = std::max(peak_allocated_, event.memory.step.peak_allocated);
   const bool is_last = event.step == start_.total_steps;
   const bool by_count = event.step % log_every_ == 0 || event.step == start_.first_step || is_last;
@@ -112,8 +116,7 @@ void ProgressSink::show(const StepEvent& event) {
   const bool by_time = options_.log_every == 0 && seconds_since(last_line_) >= 10;
   if (lines_wanted && (by_count || by_time)) {
     print_line(step_line(event));
-    samples_ = peak_allocated_ = 0;
-    seconds_ = 0;
+    begin_interval();
     last_line_ = Clock::now();
   }
   // Ten drawings a second are as many as one can follow.
@@ -146,11 +149,18 @@ void ProgressSink::show(const EndEvent& event) {
 
 std::string ProgressSink::step_line(const StepEvent& event) const {
   const StepMemory& memory = event.memory.step;
-  return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}",
+  const std::string share = waiting_share(data_seconds_, seconds_, 0.1);
+  return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}{}",
                      fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, format_loss(event.loss),
                      event.learning_rate, format_rate(samples_, seconds_), format_bytes(memory.allocated),
                      format_bytes(peak_allocated_), format_bytes(memory.reserved),
-                     format_bytes(event.memory.device_used));
+                     format_bytes(event.memory.device_used),
+                     share.empty() ? "" : fmt::format("  waited for samples {}", share));
+}
+
+void ProgressSink::begin_interval() {
+  samples_ = peak_allocated_ = 0;
+  seconds_ = data_seconds_ = 0;
 }
 
 void ProgressSink::print_line(const std::string& line) {
@@ -186,7 +196,10 @@ std::string ProgressSink::panel(const StepEvent& event) const {
       fmt::format(" allocated {} (peak {})  reserved {}  used {}", format_bytes(memory.allocated),
                   format_bytes(shown_peak_), format_bytes(memory.reserved), format_bytes(event.memory.device_used)),
       width);
-  return first + '\n' + second + '\n';
+  std::string text = first + '\n' + second + '\n';
+  if (const std::string waited = waiting_share(run_data_seconds_, run_seconds_, 1); !waited.empty())
+    text += cut_to_width(fmt::format(" waited for samples {} of the time", waited), width) + '\n';
+  return text;
 }
 
 void ProgressSink::draw(const StepEvent& event) {
@@ -195,14 +208,12 @@ void ProgressSink::draw(const StepEvent& event) {
     shown_rate_ = format_rate(samples_, seconds_);
     shown_peak_ = peak_allocated_;
   }
-  write(panel(event));
+  const std::string text = panel(event);
+  write(text);
   flush();
-  panel_lines_ = 2;
+  panel_lines_ = static_cast<int>(std::ranges::count(text, '\n'));
   last_draw_ = Clock::now();
-  if (options_.log_every == 0) {
-    samples_ = peak_allocated_ = 0;
-    seconds_ = 0;
-  }
+  if (options_.log_every == 0) begin_interval();
 }
 
 void ProgressSink::erase_panel() {

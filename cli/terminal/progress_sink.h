@@ -13,7 +13,8 @@ namespace trainer {
 
 /// The run as it goes on, on stdout. On a terminal a bar with what remains, redrawn in place; elsewhere a line every
 /// `log_every` steps; nothing more once stdout cannot be written, since a run does not end with its reader. Both tell
-/// step, loss, learning rate, samples/s, allocated (and its peak), reserved and used.
+/// step, loss, learning rate, samples/s, allocated (and its peak), reserved and used, and the share of the time that
+/// training waited for samples, where it did.
 class ProgressSink final : public EventSink {
  public:
   struct Options {
@@ -45,6 +46,7 @@ class ProgressSink final : public EventSink {
   std::string step_line(const StepEvent& event) const;
   std::string panel(const StepEvent& event) const;
   void print_line(const std::string& line);
+  void begin_interval();
   void draw(const StepEvent& event);
   void erase_panel();
   void leave_panel();
@@ -64,7 +66,9 @@ class ProgressSink final : public EventSink {
   LossCurve losses_;
   // Since the last line or drawing.
   std::int64_t samples_ = 0, peak_allocated_ = 0;
-  double seconds_ = 0;
+  double seconds_ = 0, data_seconds_ = 0;
+  // Since the run began.
+  double run_seconds_ = 0, run_data_seconds_ = 0;
   // What the panel says of them, also when it is drawn again.
   std::string shown_rate_ = "-";
   std::int64_t shown_peak_ = 0;

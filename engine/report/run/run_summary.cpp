@@ -7,6 +7,7 @@
 #include "engine/report/memory/outside_allocator.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/run/metrics_text.h"
+#include "engine/report/run/waiting_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
 
@@ -28,9 +29,6 @@ std::string outcome(const EndEvent& event, const Style& style) {
   if (event.status == "diverged") return paint(style, Ink::red, "Diverged");
   return paint(style, Ink::red, "Failed");
 }
-
-/// Of the training time, spent waiting for data, from which on it is told.
-constexpr double least_told_share = 0.05;
 
 /// What the last evaluation found, under the name of its first number.
 std::string evaluation_line(const EndEvent& event, const Style& style) {
@@ -78,11 +76,11 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
                  format_count(static_cast<std::int64_t>(static_cast<double>(event.samples) / event.training_seconds)),
                  format_number_of(event.samples, "sample"), format_duration(event.training_seconds)),
              style);
-  if (event.data_seconds >= least_told_share * event.training_seconds && event.data_seconds >= 1)
+  if (const std::string share = waiting_share(event.data_seconds, event.training_seconds, 1); !share.empty())
     text += line("data",
-                 fmt::format("training waited for samples {:.0f} % of that time ({}): data.workers is how many threads "
-                             "read and prepare them",
-                             100 * event.data_seconds / event.training_seconds, format_duration(event.data_seconds)),
+                 fmt::format("training waited for samples {} of that time ({}): data.workers is how many threads read "
+                             "and prepare them",
+                             share, format_duration(event.data_seconds)),
                  style);
   if (event.peak_reserved > 0) {
     std::string peaks =
