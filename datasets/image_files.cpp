@@ -1,0 +1,174 @@
+#include "datasets/image_files.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+
+#include "datasets/file_scan.h"
+#include "datasets/image/image_decoder.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 8> image_extensions = {".jpg", ".jpeg", ".png", ".webp",
+                                                              ".bmp", ".dib",  ".jpe", ".jfif"};
+
+/// Enough for the header of an image without a long preview.
+constexpr std::uint64_t bytes_for_header = std::uint64_t{16} << 10;
+
+bool is_called_image(const std::string& path) {
+  std::string extension = fs::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
+  return std::find(image_extensions.begin(), image_extensions.end(), extension) != image_extensions.end();
+}
+
+ImageFileFacts look_at(const std::string& path, FileNames names, ImageDecoder& decoder,
+                       std::vector<std::byte>& memory) {
+  ImageFileFacts facts;
+  memory.clear();  // of the file before
+  try {
+    facts.num_bytes = read_file(path, memory, bytes_for_header);
+    if (names == FileNames::told && !looks_like_image(memory) && !is_called_image(path)) return facts;
+    const bool has_all = facts.num_bytes <= bytes_for_header;
+    try {
+      facts.size = decoder.read_header(memory, path).size;
+    } catch (const DataError&) {
+      if (has_all) throw;
+      read_file(path, memory);
+      facts.size = decoder.read_header(memory, path).size;
+    }
+    facts.is_image = true;
+  } catch (const DataError& error) {
+    if (names == FileNames::listed || is_called_image(path) || looks_like_image(memory)) facts.mistake = error.what();
+  }
+  return facts;
+}
+
+std::int64_t list_nested(const std::string& root, const std::string& below, int depth,
+                         const std::function<void(std::string_view)>& take) {
+  constexpr int deepest = 64;
+  if (depth > deepest) throw DataError(fmt::format("'{}/{}' is nested more than {} deep", root, below, deepest));
+  const FolderEntries entries = entries_of(below.empty() ? root : root + "/" + below);
+  const std::string prefix = below.empty() ? "" : below + "/";
+  std::int64_t num_linked_folders = entries.num_linked_folders;
+  for (const std::string& file : entries.files) take(prefix + file);
+  for (const std::string& folder : entries.folders)
+    num_linked_folders += list_nested(root, prefix + folder, depth + 1, take);
+  return num_linked_folders;
+}
+
+}  // namespace
+
+void PathList::add(std::string_view path) {
+  text_ += path;
+  ends_.push_back(text_.size());
+}
+
+void PathList::shrink() {
+  text_.shrink_to_fit();
+  ends_.shrink_to_fit();
+}
+
+std::string_view PathList::operator[](std::int64_t i) const {
+  const auto at = static_cast<std::size_t>(i);
+  const std::size_t begin = at == 0 ? 0 : ends_[at - 1];
+  return std::string_view(text_).substr(begin, ends_[at] - begin);
+}
+
+std::int64_t PathList::num_bytes() const {
+  return static_cast<std::int64_t>(text_.capacity() + ends_.capacity() * sizeof(std::size_t));
+}
+
+FolderEntries entries_of(const std::string& folder) {
+  FolderEntries entries;
+  std::error_code error;
+  fs::directory_iterator place(folder, error);
+  for (; !error && place != fs::directory_iterator(); place.increment(error)) {
+    std::string name = place->path().filename().string();
+    if (name.starts_with('.')) continue;
+    std::error_code ignored;
+    const bool is_folder = place->is_directory(ignored);
+    if (is_folder && place->is_symlink(ignored))
+      ++entries.num_linked_folders;
+    else if (is_folder)
+      entries.folders.push_back(std::move(name));
+    else
+      entries.files.push_back(std::move(name));
+  }
+  if (error) throw DataError(fmt::format("cannot read the folder '{}': {}", folder, error.message()));
+  std::sort(entries.folders.begin(), entries.folders.end());
+  std::sort(entries.files.begin(), entries.files.end());
+  return entries;
+}
+
+std::int64_t list_files(const std::string& root, const std::string& below,
+                        const std::function<void(std::string_view path)>& take) {
+  return list_nested(root, below, 0, take);
+}
+
+std::string path_below(const std::string& root, std::string_view path) {
+  return path.starts_with('/') || root.empty() ? std::string(path) : fmt::format("{}/{}", root, path);
+}
+
+std::vector<ImageFileFacts> look_at_images(const std::string& root, const PathList& paths, std::int64_t max_pixels,
+                                           FileNames names) {
+  std::vector<ImageFileFacts> found(static_cast<std::size_t>(paths.size()));
+  scan_in_parallel(paths.size(), [&]() -> Look {
+    const auto decoder = std::make_shared<ImageDecoder>(max_pixels);
+    const auto memory = std::make_shared<std::vector<std::byte>>();
+    return [&, decoder, memory](std::int64_t i) {
+      found[static_cast<std::size_t>(i)] = look_at(path_below(root, paths[i]), names, *decoder, *memory);
+    };
+  });
+  return found;
+}
+
+void LeftOutFiles::check(const DataConfig& config) const {
+  if (config.on_bad_sample == OnBadSample::skip || mistakes.empty()) return;
+  throw DataError(fmt::format("{}{}; data.on_bad_sample=skip leaves such files out", mistakes.front(),
+                              mistakes.size() == 1 ? "" : fmt::format(" (and {} more like it)", mistakes.size() - 1)));
+}
+
+std::vector<std::string> LeftOutFiles::remarks() const {
+  std::vector<std::string> remarks;
+  const auto files = [](std::size_t count) { return count == 1 ? "1 file" : fmt::format("{} files", count); };
+  if (!mistakes.empty())
+    remarks.push_back(fmt::format("{} that cannot be read {} left out; the first: {}", files(mistakes.size()),
+                                  mistakes.size() == 1 ? "is" : "are", mistakes.front()));
+  if (num_other_files > 0)
+    remarks.push_back(fmt::format("{} that {} left out", files(static_cast<std::size_t>(num_other_files)),
+                                  num_other_files == 1 ? "is no image is" : "are no images are"));
+  if (num_linked_folders > 0)
+    remarks.push_back(fmt::format("links to folders are not followed: {} of them", num_linked_folders));
+  return remarks;
+}
+
+void ImageFiles::add(std::string_view path, const ImageFileFacts& facts) {
+  const bool is_first = paths_.size() == 0;
+  paths_.add(path);
+  facts_.smallest = is_first ? facts.size : std::min(facts_.smallest, facts.size);
+  facts_.largest = is_first ? facts.size : std::max(facts_.largest, facts.size);
+  facts_.size = facts_.smallest == facts_.largest ? std::optional(facts.size) : std::nullopt;
+}
+
+StoredImage ImageFiles::open(std::int64_t index, std::vector<std::byte>& memory) const {
+  read_file(name_of(index), memory);
+  return {memory};
+}
+
+std::uint32_t add_to_crc32(std::uint32_t crc, std::string_view path, const ImageFileFacts& facts,
+                           std::string_view target) {
+  const std::string identity = fmt::format("{}\n{}\n{}\n", path, facts.num_bytes, target);
+  return static_cast<std::uint32_t>(
+      crc32(crc, reinterpret_cast<const Bytef*>(identity.data()), static_cast<uInt>(identity.size())));
+}
+
+}  // namespace trainer
