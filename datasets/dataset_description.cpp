@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -161,7 +162,14 @@ void check_transformed(const DataConfig& config, const DatasetHeader& header) {
                     header.source, mask.to_string(), image.to_string()));
 }
 
+bool leaves_pixels_out(const MaskClasses& classes) {
+  const auto is_left_out = [](const MaskClasses::OfValue& each) { return each.of_class < 0; };
+  return classes.leaves_others_out || std::any_of(classes.values.begin(), classes.values.end(), is_left_out);
+}
+
 }  // namespace
+
+Shape mask_shape(const Shape& image) { return image.rank() == 3 ? Shape{image[0], image[1]} : Shape{1, 1}; }
 
 bool has_transforms(const DataConfig& config) {
   return !config.train_transforms.empty() || !config.validation_transforms.empty();
@@ -213,7 +221,7 @@ std::optional<DatasetHeader> declared_header(const DataConfig& config, const Dat
   header.source = "the declared data";
   header.sample = {shape.rank() == 3 || holds_image_files(config) ? DType::u8 : DType::f32, shape};
   header.categorical = is_categorical(config);
-  header.target_shape = Shape(config.target_shape);
+  header.target_shape = config.type == DataType::segmentation ? mask_shape(shape) : Shape(config.target_shape);
   header.num_outputs = header.categorical ? classes : num_numbers(config);
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
@@ -245,7 +253,8 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   description.has_negative_targets =
       header.categorical && config.ignored_target < 0 &&
       (config.type == DataType::arrays ||
-       (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()));
+       (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()) ||
+       leaves_pixels_out(config.mask_classes));
   description.num_outputs = header.num_outputs;
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;

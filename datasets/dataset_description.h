@@ -8,7 +8,13 @@
 namespace trainer {
 
 /// Images that files hold encoded, of any size.
-inline bool holds_image_files(const DataConfig& config) { return config.type == DataType::image_folder; }
+inline bool holds_image_files(const DataConfig& config) {
+  return config.type == DataType::image_folder || config.type == DataType::segmentation;
+}
+
+/// Of the masks of stored images (H, W, C): their height and width; of images of several sizes a shape that stands for
+/// what transforms make of them.
+Shape mask_shape(const Shape& image);
 
 bool has_transforms(const DataConfig& config);
 

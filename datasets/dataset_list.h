@@ -8,4 +8,5 @@
   X(csv)                    \
   X(arrays)                 \
   X(synthetic)              \
-  X(image_folder)
+  X(image_folder)           \
+  X(segmentation)

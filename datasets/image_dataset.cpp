@@ -84,7 +84,9 @@ class ImageDataset::Reader final : public SampleReader {
     const bool has_masks = source.has_masks();
     if (has_masks) {
       load_mask(sample);
-      require_internal(mask_.size() == size, "a mask has the size of its image");
+      if (mask_.size() != size)
+        throw DataError(fmt::format("'{}' is {}×{}, but its image '{}' {}×{}", source.mask_name_of(sample),
+                                    mask_.height(), mask_.width(), source.name_of(sample), size[0], size[1]));
     }
     apply(steps_, size, place, image_, has_masks ? &mask_ : nullptr, outside, scratch_);
     const Shape& wanted = preparation_.sample.shape;
@@ -101,7 +103,13 @@ class ImageDataset::Reader final : public SampleReader {
   }
 
   void load_mask(std::int64_t sample) {
-    const StoredImage stored = preparation_.source->open_mask(sample, mask_file_);
+    const ImageSource& source = *preparation_.source;
+    const StoredImage stored = source.open_mask(sample, mask_file_);
+    if (stored.is_encoded) {
+      decoder_.decode_mask(stored.bytes, source.mask_name_of(sample), mask_);
+      source.classify(sample, mask_);
+      return;
+    }
     mask_.reshape(stored.size[0], stored.size[1], 1);
     std::memcpy(mask_.pixels().data(), stored.bytes.data(), mask_.pixels().size());
   }

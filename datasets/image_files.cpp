@@ -109,6 +109,19 @@ FolderEntries entries_of(const std::string& folder) {
   return entries;
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::string validation_folder_in(const std::string& folder) {
+  for (const char* name : {"val", "valid", "validation", "test"}) {
+    std::string path = (fs::path(folder) / name).string();
+    if (is_folder(path)) return path;
+  }
+  return "";
+}
+
 std::int64_t list_files(const std::string& root, const std::string& below,
                         const std::function<void(std::string_view path)>& take) {
   return list_nested(root, below, 0, take);

@@ -42,6 +42,11 @@ struct FolderEntries {
 };
 FolderEntries entries_of(const std::string& folder);
 
+bool is_folder(const std::string& path);
+
+/// The first of `folder`'s val, valid, validation and test that is a folder; empty: none is.
+std::string validation_folder_in(const std::string& folder);
+
 /// Calls `take` with the path below `root` of each file in and below `root`/`below`, those of a folder before those of
 /// the folders in it, and returns how many links to folders there are. `below` empty: all of them.
 std::int64_t list_files(const std::string& root, const std::string& below,

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <memory>
 
@@ -17,8 +16,6 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<const char*, 4> validation_names = {"val", "valid", "validation", "test"};
 
 /// Files that were found below class folders, before they are looked at.
 struct Listing {
@@ -41,11 +38,6 @@ struct Folders {
   std::string train, validation;
 };
 
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 Folders folders_of(const DataConfig& config) {
   if (config.root.empty() && config.train.empty())
     throw data_config_error(config, "data.root is missing",
@@ -54,14 +46,10 @@ Folders folders_of(const DataConfig& config) {
   const std::string below = (fs::path(config.root) / "train").string();
   const bool has_parts = config.train.empty() && is_folder(below);
   folders.train = !config.train.empty() ? data_path(config, config.train) : has_parts ? below : config.root;
-  if (!config.validation.empty()) {
+  if (!config.validation.empty())
     folders.validation = data_path(config, config.validation);
-  } else if (has_parts && config.split <= 0) {
-    for (const char* name : validation_names) {
-      std::string path = (fs::path(config.root) / name).string();
-      if (folders.validation.empty() && is_folder(path)) folders.validation = std::move(path);
-    }
-  }
+  else if (has_parts && config.split <= 0)
+    folders.validation = validation_folder_in(config.root);
   return folders;
 }
 

@@ -44,6 +44,11 @@ class ImageSource {
   /// Whether the target is a mask, which follows the image's geometry; else read_target() gives it.
   virtual bool has_masks() const { return false; }
   virtual StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const;
+  /// Of a mask that is encoded.
+  virtual std::string mask_name_of(std::int64_t /*index*/) const { return {}; }
+  /// Turns the values of a mask that was decoded into those that mask_classes() is of. DataError where one stands for
+  /// nothing.
+  virtual void classify(std::int64_t /*index*/, Image& /*mask*/) const {}
   /// Of a mask: the class of each value, 256 of them.
   virtual std::span<const std::int32_t> mask_classes() const { return {}; }
   virtual void read_target(std::int64_t index, std::byte* target) const;

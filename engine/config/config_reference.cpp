@@ -104,6 +104,8 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "[cross_entropy, {type: dice, weight: 0.5}]";
     case ValueKind::transforms:
       return "[random_crop: {size: 32, padding: 4}, flip]";
+    case ValueKind::mask_classes:
+      return "{0: 0, 255: 1}";
   }
   return "";
 }

@@ -68,9 +68,18 @@ struct MemoryConfig {
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };
 
-enum class DataType : std::uint8_t { digits, idx, cifar10, csv, arrays, synthetic, image_folder };
+enum class DataType : std::uint8_t { digits, idx, cifar10, csv, arrays, synthetic, image_folder, segmentation };
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };
+/// What the values of a mask's pixels stand for: data.mask_classes.
+struct MaskClasses {
+  struct OfValue {
+    std::int64_t value = 0;
+    std::int64_t of_class = 0;  ///< −1: the pixel is left out
+  };
+  std::vector<OfValue> values;     ///< empty: each value is its class
+  bool leaves_others_out = false;  ///< `others: ignore`; else other values are mistakes
+};
 enum class TaskTarget : std::uint8_t { categorical, numeric };
 /// The axes of an array of images: (N, H, W, C) or (N, C, H, W).
 enum class ImageLayout : std::uint8_t { automatic, channels_last, channels_first };
@@ -87,21 +96,23 @@ struct ColumnConfig {
 
 struct DataConfig {
   DataType type = DataType::digits;
-  std::string root;               ///< folder of idx, cifar10, arrays and image_folder
+  std::string root;               ///< folder of idx, cifar10, arrays and image files
   std::string train, validation;  ///< files; idx: of images, where their names are not the usual ones; image_folder:
-                                  ///< folders of class folders, likewise
-  std::string train_labels, validation_labels;  ///< idx, arrays: label files, likewise
+                                  ///< folders of class folders, likewise; segmentation: folders of images
+  std::string train_labels, validation_labels;  ///< idx, arrays: label files, likewise; segmentation: folders of masks
   double split = 0.0;  ///< share of the training samples set aside, instead of validation files found beside them
   bool shuffle = true;
   bool drop_last = false;
   // Images
   std::vector<TransformSpec> train_transforms, validation_transforms;  ///< data.transforms
   std::int64_t workers = 0;  ///< threads that read samples; 0: as num_workers() in datasets/ says
-  // image_folder
+  // image files
   std::int64_t channels = 3;              ///< that images are decoded to: 1, 3 or 4
   std::vector<std::string> class_names;   ///< in the order of their numbers; empty: sorted
   std::int64_t max_pixels = 178'956'970;  ///< images of more are refused; PIL's limit
   OnBadSample on_bad_sample = OnBadSample::error;
+  std::string mask_suffix;  ///< segmentation: "_mask": the mask of a.jpg is called a_mask.png
+  MaskClasses mask_classes;
   bool reduced_decoding = false;  ///< JPEGs that become much smaller are decoded at a half, a quarter or an eighth
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
   // arrays

@@ -110,6 +110,14 @@ class Rules {
       if (data.train.empty()) need("data.train", "a .npy, .npz or safetensors file");
       check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
     }
+    if (data.type == DataType::segmentation) {
+      if (data.root.empty() && data.train.empty())
+        need("data.root", "the folder of images and masks, or of train and val folders of them");
+      check_labels("data.train_labels", data.train_labels, "data.train", data.train);
+      check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
+      check_masks("data.train", data.train, "data.train_labels", data.train_labels);
+      check_masks("data.validation", data.validation, "data.validation_labels", data.validation_labels);
+    }
     if (data.channels == 2) refuse({"data.channels"}, "images are not decoded to 2 channels", "1, 3 or 4");
     if (data.type == DataType::synthetic) {
       const bool is_numeric = data.target_type == TaskTarget::numeric;
@@ -143,6 +151,14 @@ class Rules {
                     const std::string& images) {
     if (labels.empty() || !images.empty()) return;
     refuse({labels_key, images_key}, fmt::format("'{}' needs '{}'", labels_key, images_key), "both files");
+  }
+
+  /// Masks are in a folder that is named, or have a name of their own in that of the images.
+  void check_masks(std::string_view images_key, const std::string& images, std::string_view masks_key,
+                   const std::string& masks) {
+    if (images.empty() || !masks.empty() || !experiment_.data.mask_suffix.empty()) return;
+    refuse({images_key}, fmt::format("'{}' needs '{}'", images_key, masks_key),
+           "the folder of masks, or data.mask_suffix where they are in that of the images");
   }
 
   void check_validation() {

@@ -126,6 +126,8 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {{{"$ref", "#/$defs/losses"}}};
     case ValueKind::transforms:
       return {{{"$ref", "#/$defs/transforms"}}};
+    case ValueKind::mask_classes:
+      return {{{"type", "object"}, {"additionalProperties", {{"type", {"string", "integer"}}}}}};
   }
   return {};
 }

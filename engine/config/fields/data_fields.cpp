@@ -1,5 +1,6 @@
 #include "engine/config/fields/column_fields.h"
 #include "engine/config/fields/field_groups.h"
+#include "engine/config/fields/mask_fields.h"
 #include "engine/config/fields/node_field.h"
 #include "engine/config/transform_reader.h"
 
@@ -102,15 +103,16 @@ ExperimentField workers_field() {
 }
 
 /// Images of any size, which files hold encoded.
-const std::vector<std::string> image_files{"image_folder"};
+const std::vector<std::string> image_files{"image_folder", "segmentation"};
 
 }  // namespace
 
 void add_data_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto data = &Experiment::data;
-  const std::vector<std::string> images{"digits", "idx", "cifar10", "arrays", "synthetic", "image_folder"};
-  const std::vector<std::string> stored_images{"digits", "idx", "cifar10", "arrays", "image_folder"};
+  const std::vector<std::string> images{"digits",    "idx",          "cifar10",     "arrays",
+                                        "synthetic", "image_folder", "segmentation"};
+  const std::vector<std::string> stored_images{"digits", "idx", "cifar10", "arrays", "image_folder", "segmentation"};
   fields.add(
       changes_numbers,
       of(data, &DataConfig::type, "data.type",
@@ -129,27 +131,43 @@ void add_data_fields(Fields& fields) {
                            {"image_folder",
                             DataType::image_folder,
                             "a folder of images for each class: JPEG, PNG, WebP, BMP",
-                            {"folder", "images", "imagefolder", "ImageFolder", "image_directory"}}}),
+                            {"folder", "images", "imagefolder", "ImageFolder", "image_directory"}},
+                           {"segmentation",
+                            DataType::segmentation,
+                            "a folder of images and one of masks, which hold a class for each pixel",
+                            {"masks", "semantic_segmentation", "image_masks"}}}),
          "The format of the data")
           .also_called({"kind", "dataset", "format"}));
   fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                           .only({"idx", "cifar10", "arrays", "image_folder"})
+                           .only({"idx", "cifar10", "arrays", "image_folder", "segmentation"})
                            .also_called({"path", "dir", "folder"}));
   fields.add(harmless,
              of(data, &DataConfig::train, "data.train", text(),
-                "The training file; for idx the images, for image_folder the folder of class folders, where "
-                "their name is not the usual one; for arrays the samples, or a file that holds samples and targets")
-                 .only({"csv", "idx", "arrays", "image_folder"})
+                "The training file; for idx the images, for image_folder the folder of class folders, for segmentation "
+                "that of images, where their name is not the usual one; for arrays the samples, or a file that holds "
+                "samples and targets")
+                 .only({"csv", "idx", "arrays", "image_folder", "segmentation"})
                  .also_called({"file", "train_file"}));
   fields.add(harmless,
              of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
-                 .only({"csv", "idx", "arrays", "image_folder"})
+                 .only({"csv", "idx", "arrays", "image_folder", "segmentation"})
                  .also_called({"val", "valid", "test"}));
-  fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(), "The labels of `data.train`")
-                           .only({"idx", "arrays"}));
+  fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(),
+                          "The labels of `data.train`; for segmentation the folder of its masks")
+                           .only({"idx", "arrays", "segmentation"})
+                           .also_called({"masks", "train_masks", "mask_folder", "labels_folder"}));
   fields.add(harmless, of(data, &DataConfig::validation_labels, "data.validation_labels", text(),
-                          "The labels of `data.validation`")
-                           .only({"idx", "arrays"}));
+                          "The labels of `data.validation`, likewise")
+                           .only({"idx", "arrays", "segmentation"})
+                           .also_called({"validation_masks", "val_masks"}));
+  fields.add(harmless, of(data, &DataConfig::mask_suffix, "data.mask_suffix", text(),
+                          "What the name of a mask has behind that of its image: `_mask` where that of `a.jpg` is "
+                          "`a_mask.png`; both may then be in one folder")
+                           .only({"segmentation"})
+                           .defaults_to("nothing"));
+  fields.add(changes_numbers, mask_classes_field()
+                                  .only({"segmentation"})
+                                  .also_called({"class_map", "label_map", "mask_values", "id_to_class"}));
   fields.add(harmless, of(data, &DataConfig::train_input, "data.fields.input", text(),
                           "The name of the samples in a file of several arrays")
                            .only({"arrays"})
@@ -204,9 +222,9 @@ void add_data_fields(Fields& fields) {
                                   .only(image_files));
   fields.add(changes_numbers,
              of(data, &DataConfig::class_names, "data.class_names", texts("class folders", "[cat, dog]"),
-                "The class folders in the order of their numbers; others are left out")
+                "Names of classes in the order of their numbers; of class folders others are left out")
                  .only(image_files)
-                 .defaults_to("all, sorted")
+                 .defaults_to("class folders, sorted")
                  .also_called({"class_order", "labels"}));
   fields.add(harmless, of(data, &DataConfig::max_pixels, "data.max_pixels", integer(1),
                           "Images of more pixels are refused before they are decoded")

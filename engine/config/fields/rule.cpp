@@ -156,6 +156,7 @@ Rule named_blocks() { return rule_of(ValueKind::blocks); }
 Rule loss_list() { return rule_of(ValueKind::losses); }
 Rule named_columns() { return rule_of(ValueKind::columns); }
 Rule transform_list() { return rule_of(ValueKind::transforms); }
+Rule classes_of_masks() { return rule_of(ValueKind::mask_classes); }
 
 std::string expectation_of(const Rule& rule) {
   Rule said = rule;
@@ -221,6 +222,8 @@ std::string whole_expectation_of(const Rule& rule) {
       return "columns by name, such as {Pclass: category, Age: {missing: median}}";
     case ValueKind::transforms:
       return "a list of transforms, such as [random_crop: {size: 32, padding: 4}, flip]";
+    case ValueKind::mask_classes:
+      return "classes by value, such as {0: 0, 255: 1} or {7: 0, 8: 1, others: ignore}";
   }
   return "";
 }
@@ -277,6 +280,8 @@ std::string type_name(const Rule& rule) {
       return "columns by name";
     case ValueKind::transforms:
       return "list of transforms";
+    case ValueKind::mask_classes:
+      return "classes by value";
   }
   return "";
 }

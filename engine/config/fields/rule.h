@@ -34,6 +34,7 @@ enum class ValueKind : std::uint8_t {
   losses,        ///< a list of losses; not a Value
   columns,       ///< a map of columns; not a Value
   transforms,    ///< a list of transforms; not a Value
+  mask_classes,  ///< a map of values of masks; not a Value
 };
 
 struct Choice {
@@ -137,6 +138,7 @@ Rule named_blocks();
 Rule loss_list();
 Rule named_columns();
 Rule transform_list();
+Rule classes_of_masks();
 template <class Enum>
 EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
   return {ValueKind::choice, std::move(choices)};
