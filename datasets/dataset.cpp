@@ -159,7 +159,8 @@ class DirectReader final : public SampleReader {
 };
 
 std::string no_such_data(const DataConfig& config, const std::string& path) {
-  return fmt::format("no {} '{}'", holds_image_files(config) ? "folder" : "data file", path);
+  return fmt::format("no {} '{}'",
+                     holds_image_files(config) && config.type != DataType::image_list ? "folder" : "data file", path);
 }
 
 }  // namespace

@@ -180,7 +180,8 @@ bool prepares_images(const DataConfig& config) { return holds_image_files(config
 void check_keys(const DataConfig& config, const DatasetFormat& format) {
   if (!is_categorical(config) && !format.numeric_targets)
     throw data_config_error(
-        config, "data.target_type: numeric needs data.type csv, arrays or synthetic; this type has classes");
+        config,
+        "data.target_type: numeric needs data.type csv, arrays, image_list or synthetic; this type has classes");
   if (config.split < 0 || config.split >= 1 || std::isnan(config.split))
     throw data_config_error(config, fmt::format("data.split {} is not a share of the training samples", config.split),
                             "0 or more and less than 1");
@@ -239,8 +240,8 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   if (has_transforms(config) && header.sample.dtype != DType::u8)
     throw data_config_error(config, fmt::format("{}: data.transforms are for images of bytes; its samples are {}",
                                                 header.source, header.sample.to_string()));
-  if (has_transforms(config) && !header.categorical)
-    throw data_config_error(config, "data.transforms are for images with classes; the targets are numbers");
+  if (has_transforms(config) && !header.categorical && !holds_image_files(config))
+    throw data_config_error(config, "data.transforms are for arrays with classes; the targets are numbers");
   check_transformed(config, header);
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();

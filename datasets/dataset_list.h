@@ -9,4 +9,5 @@
   X(arrays)                 \
   X(synthetic)              \
   X(image_folder)           \
+  X(image_list)             \
   X(segmentation)

@@ -68,7 +68,17 @@ struct MemoryConfig {
   OnOutOfMemory on_oom = OnOutOfMemory::report;
 };
 
-enum class DataType : std::uint8_t { digits, idx, cifar10, csv, arrays, synthetic, image_folder, segmentation };
+enum class DataType : std::uint8_t {
+  digits,
+  idx,
+  cifar10,
+  csv,
+  arrays,
+  synthetic,
+  image_folder,
+  image_list,
+  segmentation
+};
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };
 /// What the values of a mask's pixels stand for: data.mask_classes.
@@ -80,7 +90,7 @@ struct MaskClasses {
   std::vector<OfValue> values;     ///< empty: each value is its class
   bool leaves_others_out = false;  ///< `others: ignore`; else other values are mistakes
 };
-enum class TaskTarget : std::uint8_t { categorical, numeric };
+enum class TaskTarget : std::uint8_t { categorical, numeric, multi_label };
 /// The axes of an array of images: (N, H, W, C) or (N, C, H, W).
 enum class ImageLayout : std::uint8_t { automatic, channels_last, channels_first };
 /// What becomes of a cell of a table that holds no value.
@@ -111,7 +121,9 @@ struct DataConfig {
   std::vector<std::string> class_names;   ///< in the order of their numbers; empty: sorted
   std::int64_t max_pixels = 178'956'970;  ///< images of more are refused; PIL's limit
   OnBadSample on_bad_sample = OnBadSample::error;
-  std::string mask_suffix;  ///< segmentation: "_mask": the mask of a.jpg is called a_mask.png
+  std::string image, image_suffix;  ///< image_list: the column of paths, and what follows each: ".jpg"
+  std::string label_separator;      ///< image_list: between several labels in a cell
+  std::string mask_suffix;          ///< segmentation: "_mask": the mask of a.jpg is called a_mask.png
   MaskClasses mask_classes;
   bool reduced_decoding = false;  ///< JPEGs that become much smaller are decoded at a half, a quarter or an eighth
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels

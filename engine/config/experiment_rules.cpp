@@ -110,6 +110,12 @@ class Rules {
       if (data.train.empty()) need("data.train", "a .npy, .npz or safetensors file");
       check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
     }
+    if (data.type == DataType::image_list && data.train.empty())
+      need("data.train", "a table or JSON Lines of paths and labels");
+    if (data.target_type == TaskTarget::multi_label && data.type != DataType::image_list) {
+      refuse({"data.target_type"}, "several labels for a sample come with data.type image_list",
+             "categorical, or numeric with a number for each");
+    }
     if (data.type == DataType::segmentation) {
       if (data.root.empty() && data.train.empty())
         need("data.root", "the folder of images and masks, or of train and val folders of them");
@@ -293,9 +299,13 @@ class Rules {
         std::all_of(loss.class_weights.begin(), loss.class_weights.end(), [](double w) { return w == 0; })) {
       refuse({"loss.class_weights"}, "all class weights are 0", "at least one above 0");
     }
-    if (!takes_numbers(loss.type) && data.target_type == TaskTarget::numeric) {
+    if (!takes_numbers(loss.type) && data.target_type != TaskTarget::categorical) {
       refuse({given_.has("loss.type") ? "loss.type" : "data.target_type", "data.target_type", "data.type"},
-             "cross_entropy needs classes, but the target is numeric", "loss: mse, or data.target_type: categorical");
+             data.target_type == TaskTarget::multi_label
+                 ? "cross_entropy takes one class for a sample, and these have several"
+                 : "cross_entropy needs classes, but the target is numeric",
+             data.target_type == TaskTarget::multi_label ? "loss: bce_with_logits"
+                                                         : "loss: mse, or data.target_type: categorical");
     }
   }
 

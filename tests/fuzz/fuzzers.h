@@ -23,6 +23,7 @@ void read_fuzzed_gpu_profile(std::string_view input);
 void read_fuzzed_gzip(std::string_view input);
 void read_fuzzed_idx(std::string_view input);
 void read_fuzzed_image(std::string_view input);
+void read_fuzzed_image_list(std::string_view input);
 void read_fuzzed_rates(std::string_view input);
 void read_fuzzed_safetensors(std::string_view input);
 void read_fuzzed_safetensors_index(std::string_view input);
@@ -38,6 +39,7 @@ inline constexpr Fuzzer fuzzers[] = {
     {"gzip", read_fuzzed_gzip},
     {"idx", read_fuzzed_idx},
     {"image", read_fuzzed_image},
+    {"image_list", read_fuzzed_image_list},
     {"rates", read_fuzzed_rates},
     {"safetensors", read_fuzzed_safetensors},
     {"safetensors_index", read_fuzzed_safetensors_index},

@@ -21,8 +21,8 @@ ExperimentField target_field() {
     return names.size() == 1 ? Value(names.front()) : Value(names);
   };
   return std::move(result)
-      .only({"csv"})
-      .defaults_to("the last column")
+      .only({"csv", "image_list"})
+      .defaults_to("the last column; of a list of images the other of two, or that called as targets usually are")
       .also_called({"label", "labels", "targets", "y"});
 }
 
@@ -103,16 +103,17 @@ ExperimentField workers_field() {
 }
 
 /// Images of any size, which files hold encoded.
-const std::vector<std::string> image_files{"image_folder", "segmentation"};
+const std::vector<std::string> image_files{"image_folder", "image_list", "segmentation"};
 
 }  // namespace
 
 void add_data_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto data = &Experiment::data;
-  const std::vector<std::string> images{"digits",    "idx",          "cifar10",     "arrays",
-                                        "synthetic", "image_folder", "segmentation"};
-  const std::vector<std::string> stored_images{"digits", "idx", "cifar10", "arrays", "image_folder", "segmentation"};
+  const std::vector<std::string> images{"digits",    "idx",          "cifar10",    "arrays",
+                                        "synthetic", "image_folder", "image_list", "segmentation"};
+  const std::vector<std::string> stored_images{"digits",       "idx",        "cifar10",     "arrays",
+                                               "image_folder", "image_list", "segmentation"};
   fields.add(
       changes_numbers,
       of(data, &DataConfig::type, "data.type",
@@ -132,6 +133,10 @@ void add_data_fields(Fields& fields) {
                             DataType::image_folder,
                             "a folder of images for each class: JPEG, PNG, WebP, BMP",
                             {"folder", "images", "imagefolder", "ImageFolder", "image_directory"}},
+                           {"image_list",
+                            DataType::image_list,
+                            "images that a table or JSON Lines name, with labels or numbers",
+                            {"list", "image_csv", "images_csv", "image_table", "jsonl", "ImageList"}},
                            {"segmentation",
                             DataType::segmentation,
                             "a folder of images and one of masks, which hold a class for each pixel",
@@ -139,18 +144,18 @@ void add_data_fields(Fields& fields) {
          "The format of the data")
           .also_called({"kind", "dataset", "format"}));
   fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                           .only({"idx", "cifar10", "arrays", "image_folder", "segmentation"})
+                           .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation"})
                            .also_called({"path", "dir", "folder"}));
   fields.add(harmless,
              of(data, &DataConfig::train, "data.train", text(),
                 "The training file; for idx the images, for image_folder the folder of class folders, for segmentation "
                 "that of images, where their name is not the usual one; for arrays the samples, or a file that holds "
-                "samples and targets")
-                 .only({"csv", "idx", "arrays", "image_folder", "segmentation"})
+                "samples and targets; for image_list the list")
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation"})
                  .also_called({"file", "train_file"}));
   fields.add(harmless,
              of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
-                 .only({"csv", "idx", "arrays", "image_folder", "segmentation"})
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation"})
                  .also_called({"val", "valid", "test"}));
   fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(),
                           "The labels of `data.train`; for segmentation the folder of its masks")
@@ -160,6 +165,21 @@ void add_data_fields(Fields& fields) {
                           "The labels of `data.validation`, likewise")
                            .only({"idx", "arrays", "segmentation"})
                            .also_called({"validation_masks", "val_masks"}));
+  fields.add(changes_numbers, of(data, &DataConfig::image, "data.image", text(),
+                                 "The column of paths in a list of images: its name, or its number from 0")
+                                  .only({"image_list"})
+                                  .defaults_to("that called as paths usually are: path, image, file …")
+                                  .also_called({"image_column", "path_column", "fn_col", "filename_column"}));
+  fields.add(changes_numbers, of(data, &DataConfig::image_suffix, "data.image_suffix", text(),
+                                 "What follows each path of a list, such as .jpg")
+                                  .only({"image_list"})
+                                  .defaults_to("nothing")
+                                  .also_called({"suff", "suffix", "extension"}));
+  fields.add(changes_numbers, of(data, &DataConfig::label_separator, "data.label_separator", text(),
+                                 "What stands between several labels in one cell of a table, such as `;`")
+                                  .only({"image_list"})
+                                  .defaults_to("none: a cell is one label")
+                                  .also_called({"label_delim", "tag_separator"}));
   fields.add(harmless, of(data, &DataConfig::mask_suffix, "data.mask_suffix", text(),
                           "What the name of a mask has behind that of its image: `_mask` where that of `a.jpg` is "
                           "`a_mask.png`; both may then be in one folder")
@@ -245,17 +265,23 @@ void add_data_fields(Fields& fields) {
           .also_called({"draft", "decode_at_scale", "dct_scaling"}));
   fields.add(harmless, workers_field().only(stored_images));
   add_column_fields(fields);
-  fields.add(changes_numbers, of(data, &DataConfig::target_type, "data.target_type",
-                                 choice<TaskTarget>({{"categorical", TaskTarget::categorical, "classes"},
-                                                     {"numeric", TaskTarget::numeric, "a number to regress"}}),
-                                 "What the target is")
-                                  .only({"csv", "arrays", "synthetic"}));
+  fields.add(changes_numbers,
+             of(data, &DataConfig::target_type, "data.target_type",
+                choice<TaskTarget>({{"categorical", TaskTarget::categorical, "classes"},
+                                    {"numeric", TaskTarget::numeric, "a number to regress"},
+                                    {"multi_label",
+                                     TaskTarget::multi_label,
+                                     "of a list of images, any number of labels: 1 for each that an image has, else "
+                                     "0, for bce_with_logits",
+                                     {"multilabel", "multi", "labels", "tags"}}}),
+                "What the target is")
+                 .only({"csv", "arrays", "image_list", "synthetic"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::header, "data.header", boolean(), "Whether the first line names the columns")
-                 .only({"csv"}));
+                 .only({"csv", "image_list"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::delimiter, "data.delimiter", text(), "The character between columns")
-                 .only({"csv"})
+                 .only({"csv", "image_list"})
                  .also_called({"sep", "separator"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::shape, "data.shape", integers(1),
