@@ -41,6 +41,7 @@ TEST_CASE("an empty value is refused wherever it stands, and not taken for none"
            {"fit", "configs/quickstart.yaml", "--max", ""},
            {"fit", "configs/quickstart.yaml", "--write", ""},
            {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
+           {"data", "configs/quickstart.yaml", "--sheet", ""},
        }) {
     const ProcessResult result = run_trainer(words);
     INFO(words.back() << " " << words[2]);
@@ -117,6 +118,8 @@ TEST_CASE("names of files never move the cursor of a terminal, whatever the comm
            {"check", config},
            {"check", config, wide, "memory.limit=64KiB"},
            {"summary", config},
+           {"data", config, "--sheet", name + ".png"},
+           {"data", config, "--sheet", config},
            {"config", "show", config},
            {"config", "explain", "\x1b[5m"},
            {"plan", config},

@@ -15,7 +15,8 @@ TEST_CASE("without arguments the short help is shown") {
   const ProcessResult result = run_trainer({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
-  for (const char* command : {"run", "plan", "fit", "bench", "sweep", "summary", "check", "config", "init", "doctor"})
+  for (const char* command :
+       {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -27,6 +28,7 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"bench"},
                                                           {"sweep"},
                                                           {"summary"},
+                                                          {"data"},
                                                           {"check"},
                                                           {"config"},
                                                           {"init"},
