@@ -78,6 +78,7 @@ std::string imbalance_text(const DataReport& report) {
 
 std::string list_of(const std::vector<NumberFacts>& facts, double NumberFacts::*member) {
   std::vector<std::string> numbers;
+  numbers.reserve(facts.size());
   for (const NumberFacts& each : facts) numbers.push_back(fmt::format("{:.4g}", each.*member));
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
