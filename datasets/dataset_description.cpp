@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "datasets/dataset_images.h"
+#include "datasets/reader_memory.h"
 #include "datasets/split.h"
 #include "datasets/transforms/transform_chain.h"
 
@@ -92,6 +94,27 @@ std::int64_t held_bytes(const DataConfig& config, const DatasetFormat& format, c
   if (__builtin_mul_overflow(description.num_held, sample_bytes, &of_samples))
     return std::numeric_limits<std::int64_t>::max();
   return num_bytes + of_samples;
+}
+
+/// Of all threads that prepare images, those for training and those for evaluation; 0 where nobody knows their sizes.
+std::int64_t readers_bytes(const DataConfig& config, const DatasetHeader& header, const DataDescription& description) {
+  if (!prepares_images(config)) return 0;
+  ImageFacts declared;
+  const Shape& shape = header.sample.shape;
+  if (shape.rank() == 3) declared = facts_of_pixels(header.sample, target_of(header));
+  const bool has_masks = target_of(header).shape.rank() == 2 && header.categorical;
+  const auto bytes_of = [&](const std::shared_ptr<const ImageSource>& images, const auto& transforms) {
+    const ImageFacts& facts = images ? images->facts() : declared;
+    const std::int64_t channels = holds_image_files(config) || shape.rank() != 3 ? config.channels : shape[2];
+    return reader_bytes(facts, images ? images->mask_facts() : nullptr, has_masks, channels, transforms);
+  };
+  std::int64_t of_thread = bytes_of(header.train_images, config.train_transforms);
+  if (description.num_validation > 0)
+    of_thread += bytes_of(header.validation_images ? header.validation_images : header.train_images,
+                          config.validation_transforms);
+  std::int64_t num_bytes = 0;
+  constexpr std::int64_t most = std::int64_t{1} << 60;
+  return __builtin_mul_overflow(of_thread, std::int64_t{num_workers(config)}, &num_bytes) ? most : num_bytes;
 }
 
 void check_total(const DataConfig& config, const DataDescription& description) {
@@ -241,7 +264,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
     throw data_config_error(config, fmt::format("{}: data.transforms are for images of bytes; its samples are {}",
                                                 header.source, header.sample.to_string()));
   if (has_transforms(config) && !header.categorical && !holds_image_files(config))
-    throw data_config_error(config, "data.transforms are for arrays with classes; the targets are numbers");
+    throw data_config_error(config, "data.transforms are for images with classes; the targets are numbers");
   check_transformed(config, header);
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();
@@ -283,6 +306,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
   check_size(config, input.type.shape, "a sample");
   description.held_bytes = held_bytes(config, format, header, description);
+  description.readers_bytes = readers_bytes(config, header, description);
   check_total(config, description);
   set_normalization(config, input);
   return description;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -11,8 +12,7 @@ namespace {
 class DatasetImages final : public ImageSource {
  public:
   DatasetImages(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target) : dataset_(std::move(dataset)) {
-    const Shape& shape = dataset_->input_types().front().shape;
-    facts_.size = facts_.smallest = facts_.largest = Pair{shape[0], shape[1]};
+    facts_ = facts_of_pixels(dataset_->input_types().front(), dataset_->target_type());
     for (std::int32_t value = 0; value < ignored_value; ++value) classes_[static_cast<std::size_t>(value)] = value;
     classes_[ignored_value] = ignored_target;
   }
@@ -67,6 +67,21 @@ class DatasetImages final : public ImageSource {
 };
 
 }  // namespace
+
+ImageFacts facts_of_pixels(const TensorType& image, const TensorType& target) {
+  const Shape& shape = image.shape;
+  constexpr std::int64_t alignment = 64;
+  ImageFacts facts;
+  facts.size = facts.smallest = facts.largest = Pair{shape[0], shape[1]};
+  facts.highest = shape[0];
+  facts.widest = shape[1];
+  facts.most_pixels = shape[0] * shape[1];
+  facts.longest_shorter = std::min(shape[0], shape[1]);
+  facts.most_aspect =
+      static_cast<double>(std::max(shape[0], shape[1])) / static_cast<double>(std::min(shape[0], shape[1]));
+  facts.most_stored_bytes = image.num_bytes() + alignment + target.num_bytes();
+  return facts;
+}
 
 std::shared_ptr<const ImageSource> images_of(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target) {
   return std::make_shared<DatasetImages>(std::move(dataset), ignored_target);

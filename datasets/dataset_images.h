@@ -11,4 +11,7 @@ namespace trainer {
 /// classes follow them; `ignored_target` is a value of theirs that is no class.
 std::shared_ptr<const ImageSource> images_of(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target);
 
+/// What is known of such images (H, W, C) with such targets.
+ImageFacts facts_of_pixels(const TensorType& image, const TensorType& target);
+
 }  // namespace trainer

@@ -50,7 +50,9 @@ std::uint64_t read_file(const std::string& path, std::vector<std::byte>& memory,
   const auto size = static_cast<std::uint64_t>(facts.st_size);
   if (size > largest_file && most_bytes > largest_file)
     throw DataError(fmt::format("'{}' has {} bytes; an image file has at most {}", path, size, largest_file));
-  memory.resize(static_cast<std::size_t>(std::min(size, most_bytes)));
+  const auto wanted = static_cast<std::size_t>(std::min(size, most_bytes));
+  memory.reserve(wanted);  // and no more: a plan counts it
+  memory.resize(wanted);
   std::size_t filled = 0;
   while (filled < memory.size()) {
     const ssize_t got = ::read(file.number(), memory.data() + filled, memory.size() - filled);

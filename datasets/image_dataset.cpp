@@ -61,6 +61,11 @@ class ImageDataset::Reader final : public SampleReader {
     read(epoch, index, fields);
   }
 
+  std::int64_t held_bytes() const override {
+    return static_cast<std::int64_t>(file_.capacity() + mask_file_.capacity() + pixels_.capacity() + image_.capacity() +
+                                     mask_.capacity() + scratch_.num_bytes() + decoder_.capacity());
+  }
+
  private:
   std::int64_t sample_of(std::int64_t index) const { return preparation_.chosen[static_cast<std::size_t>(index)]; }
 

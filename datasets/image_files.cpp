@@ -38,13 +38,16 @@ ImageFileFacts look_at(const std::string& path, FileNames names, ImageDecoder& d
     facts.num_bytes = read_file(path, memory, bytes_for_header);
     if (names == FileNames::told && !looks_like_image(memory) && !is_called_image(path)) return facts;
     const bool has_all = facts.num_bytes <= bytes_for_header;
+    ImageHeader header;
     try {
-      facts.size = decoder.read_header(memory, path).size;
+      header = decoder.read_header(memory, path);
     } catch (const DataError&) {
       if (has_all) throw;
       read_file(path, memory);
-      facts.size = decoder.read_header(memory, path).size;
+      header = decoder.read_header(memory, path);
     }
+    facts.size = header.size;
+    facts.working_bytes = header.working_bytes;
     facts.is_image = true;
   } catch (const DataError& error) {
     if (names == FileNames::listed || is_called_image(path) || looks_like_image(memory)) facts.mistake = error.what();
@@ -170,6 +173,14 @@ void ImageFiles::add(std::string_view path, const ImageFileFacts& facts) {
   facts_.smallest = is_first ? facts.size : std::min(facts_.smallest, facts.size);
   facts_.largest = is_first ? facts.size : std::max(facts_.largest, facts.size);
   facts_.size = facts_.smallest == facts_.largest ? std::optional(facts.size) : std::nullopt;
+  facts_.most_stored_bytes = std::max(facts_.most_stored_bytes, static_cast<std::int64_t>(facts.num_bytes));
+  facts_.most_pixels = std::max(facts_.most_pixels, facts.size[0] * facts.size[1]);
+  facts_.most_working_bytes = std::max(facts_.most_working_bytes, facts.working_bytes);
+  const auto [shorter, longer] = std::minmax(facts.size[0], facts.size[1]);
+  facts_.most_aspect = std::max(facts_.most_aspect, static_cast<double>(longer) / static_cast<double>(shorter));
+  facts_.longest_shorter = std::max(facts_.longest_shorter, shorter);
+  facts_.highest = std::max(facts_.highest, facts.size[0]);
+  facts_.widest = std::max(facts_.widest, facts.size[1]);
 }
 
 StoredImage ImageFiles::open(std::int64_t index, std::vector<std::byte>& memory) const {

@@ -57,7 +57,8 @@ struct ImageFileFacts {
   bool is_image = false;
   Pair size{0, 0};  ///< of the upright image
   std::uint64_t num_bytes = 0;
-  std::string mistake;  ///< why a file that should be an image is none that can be read
+  std::int64_t working_bytes = 0;  ///< as in ImageHeader
+  std::string mistake;             ///< why a file that should be an image is none that can be read
 };
 
 enum class FileNames : std::uint8_t {

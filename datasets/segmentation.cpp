@@ -71,6 +71,7 @@ class MaskedImages final : public ImageSource {
     return images_.open(index, memory);
   }
   bool has_masks() const override { return true; }
+  const ImageFacts* mask_facts() const override { return &masks_.facts(); }
   std::string mask_name_of(std::int64_t index) const override { return masks_.name_of(index); }
   StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const override {
     return masks_.open(index, memory);

@@ -120,6 +120,7 @@ StoredHeader BmpDecoder::open(std::span<const std::byte> file) {
   StoredHeader header;
   header.size = {height_, width_};
   header.channels = channels_;
+  header.working_bytes = width_ * 4;
   return header;
 }
 

@@ -16,6 +16,7 @@ struct StoredHeader {
   Pair size{0, 0};  ///< as stored, not turned upright
   std::int64_t channels = 0;
   Orientation orientation;
+  std::int64_t working_bytes = 0;  ///< as in ImageHeader, without what turning takes
 };
 
 /// Decodes one format. What it throws is a DataError that does not tell the file's name, or std::bad_alloc. The bytes

@@ -144,7 +144,10 @@ ImageDecoder::~ImageDecoder() = default;
 ImageHeader ImageDecoder::read_header(std::span<const std::byte> file, const std::string& name) {
   return naming_file(name, [&] {
     const State::Opened opened = state_->open(file);
-    return ImageHeader{opened.format, opened.header.orientation.turned(opened.header.size), opened.header.channels};
+    const auto& [size, channels, orientation, working_bytes] = opened.header;
+    constexpr std::int64_t most_channels = 4;
+    const std::int64_t before_turning = orientation.is_upright() ? 0 : size[0] * size[1] * most_channels;
+    return ImageHeader{opened.format, orientation.turned(size), channels, working_bytes + before_turning};
   });
 }
 

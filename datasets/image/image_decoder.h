@@ -22,6 +22,9 @@ struct ImageHeader {
   /// As stored: 1, 2 (grey and alpha), 3 or 4; of a palette its colours', of CMYK 3. A BMP is grey where its palette
   /// is.
   std::int64_t channels = 0;
+  /// Memory that decoding all of it takes beside the file and the pixels, at most: rows, coefficients of a progressive
+  /// JPEG, pixels before they are turned upright, and what libwebp takes, of which nobody tells (an estimate).
+  std::int64_t working_bytes = 0;
 };
 
 struct DecodeRequest {

@@ -24,6 +24,11 @@ struct StoredImage {
 struct ImageFacts {
   std::optional<Pair> size;            ///< that all have
   Pair smallest{0, 0}, largest{0, 0};  ///< by height, then width
+  std::int64_t highest = 0, widest = 0, most_pixels = 0;
+  std::int64_t longest_shorter = 0;     ///< of the shorter sides
+  double most_aspect = 1;               ///< of the longer side to the shorter
+  std::int64_t most_stored_bytes = 0;   ///< of a file, or of pixels with their target
+  std::int64_t most_working_bytes = 0;  ///< as in ImageHeader
 };
 
 /// Numbered images of any size with their targets, before transforms. Immutable once made, so that any number of
@@ -41,6 +46,8 @@ class ImageSource {
   /// Reads files into `memory`, which is kept from call to call. DataError where a file cannot be read.
   virtual StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const = 0;
 
+  /// Of masks, where files hold them.
+  virtual const ImageFacts* mask_facts() const { return nullptr; }
   /// Whether the target is a mask, which follows the image's geometry; else read_target() gives it.
   virtual bool has_masks() const { return false; }
   virtual StoredImage open_mask(std::int64_t index, std::vector<std::byte>& memory) const;

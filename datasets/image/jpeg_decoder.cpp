@@ -104,6 +104,7 @@ class JpegDecoder final : public FormatDecoder {
   StoredHeader open(std::span<const std::byte> file) override;
   DecodedPlace decode(const DecodeRequest& request, Image& image) override;
   void decode_mask(Image& mask) override;
+  std::int64_t working_bytes();
   std::size_t capacity() const override { return memory_.capacity() + scratch_.capacity(); }
 
  private:
@@ -165,6 +166,25 @@ void JpegDecoder::throw_error() {
   throw DataError(fmt::format("damaged, or a JPEG of a kind that is not read: libjpeg says '{}'", message.data()));
 }
 
+/// Of a JPEG in several scans all coefficients are held; of others some rows of blocks. Tables and libjpeg's objects
+/// are what is left.
+std::int64_t JpegDecoder::working_bytes() {
+  constexpr std::int64_t fixed = std::int64_t{128} << 10, block_bytes = 64 * sizeof(JCOEF), rows_of_blocks = 8;
+  std::int64_t blocks = 0, row_blocks = 0;
+  for (int i = 0; i < jpeg_.num_components; ++i) {
+    const jpeg_component_info& component = jpeg_.comp_info[i];
+    const auto blocks_of = [](std::int64_t pixels, int sampling, int most_sampling) {
+      const std::int64_t covered = static_cast<std::int64_t>(most_sampling) * DCTSIZE;
+      return (pixels + covered - 1) / covered * sampling;
+    };
+    const std::int64_t across = blocks_of(jpeg_.image_width, component.h_samp_factor, jpeg_.max_h_samp_factor);
+    blocks += across * blocks_of(jpeg_.image_height, component.v_samp_factor, jpeg_.max_v_samp_factor);
+    row_blocks += across * component.v_samp_factor;
+  }
+  const bool holds_all = jpeg_has_multiple_scans(&jpeg_) != FALSE;
+  return fixed + (row_blocks * rows_of_blocks + (holds_all ? blocks : 0)) * block_bytes;
+}
+
 StoredHeader JpegDecoder::open(std::span<const std::byte> file) {
   jpeg_abort_decompress(&jpeg_);
   memory_.begin_image(jpeg_);
@@ -178,6 +198,7 @@ StoredHeader JpegDecoder::open(std::span<const std::byte> file) {
     throw DataError(fmt::format("a JPEG of {} channels, expected 1, 3 or 4", jpeg_.num_components));
   header.channels = jpeg_.num_components == 1 ? 1 : 3;
   header.orientation = jpeg_orientation(file);
+  header.working_bytes = working_bytes();
   return header;
 }
 

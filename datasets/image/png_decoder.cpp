@@ -201,6 +201,9 @@ StoredHeader PngDecoder::open(std::span<const std::byte> file) {
   }
   header.size = {height_, width_};
   header.channels = colours_.has_palette ? 3 : colours_.channels;
+  // Of libspng zlib's window and two rows; of this decoder a row as stored and two of 4 channels.
+  constexpr std::int64_t fixed = std::int64_t{128} << 10, most_sample_bytes = 2, rows = 3;
+  header.working_bytes = fixed + rows * width_ * 4 * most_sample_bytes + 2 * 4 * width_;
   if (colours_.has_transparency && header.channels % 2 == 1) ++header.channels;
   return header;
 }

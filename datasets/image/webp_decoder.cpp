@@ -78,6 +78,8 @@ StoredHeader WebpDecoder::open(std::span<const std::byte> file) {
   header.size = {height_, width_};
   header.channels = features.has_alpha != 0 ? 4 : 3;
   header.orientation = webp_orientation(file);
+  constexpr std::int64_t argb = 4, of_grey = 3;  // what lossless files are decoded to; colours_
+  header.working_bytes = height_ * width_ * (argb + of_grey);
   return header;
 }
 

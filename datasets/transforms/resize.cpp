@@ -88,7 +88,9 @@ void resize(const Image& source, const ResampledAxis& rows, const ResampledAxis&
   if (!copies_columns) {
     stride = row_bytes;
     top = range.begin;
-    scratch.between.resize(static_cast<std::size_t>(range.size() * stride));
+    const auto needed = static_cast<std::size_t>(range.size() * stride);
+    scratch.between.reserve(needed);  // and no more: a plan counts it
+    scratch.between.resize(needed);
     resize_all_rows(source, range, columns, stride, scratch.last_row, scratch.between.data());
     between = scratch.between.data();
   }

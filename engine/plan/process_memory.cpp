@@ -82,6 +82,7 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   add("dataset", data.held_bytes);
   memory.peak_while_reading = outside_bytes + reading_bytes(data);
   add("staged batches", staged_bytes(experiment, data, device));
+  add("image readers (estimated)", data.readers_bytes);
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
   // The last evaluation's, which events share, and the one that is read.
@@ -96,7 +97,7 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   if (!shares_memory(device)) return 0;
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
-  return kernel_bytes + staged_bytes(counted, data, device) + most_piece_bytes +
+  return kernel_bytes + staged_bytes(counted, data, device) + data.readers_bytes + most_piece_bytes +
          (dataset_is_loaded ? 0 : data.held_bytes);
 }
 

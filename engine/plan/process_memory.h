@@ -18,6 +18,8 @@ namespace trainer {
 ///   kernels                  code and threads that the first steps bring in: estimated, see kernel_bytes
 ///   dataset                  samples and targets, unless they are computed or read from files as they are needed
 ///   staged batches           read ahead: Note [Staged batches]; in an evaluation its batches too; the order of samples
+///   image readers            of each thread that decodes and transforms: Note [Memory of readers] in
+///                            datasets/reader_memory.h, estimated
 ///   offloaded activations    memory.offload
 ///   packed operands          of products, in oneDNN: DeviceModel::library_bytes, estimated
 ///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h; before the first step

@@ -406,3 +406,61 @@ TEST_CASE("Where transforms uncover pixels of a mask, its targets may be negativ
   load_data(config, 1).train->read_classes(0, classes.data());
   for (const std::int32_t each : classes) CHECK((each == -100 || each == 0 || each == 1));
 }
+
+TEST_CASE("What a reader of images holds is counted before the run, for every format and whatever is done to images") {
+  const DataFolder folder;
+  DataConfig config = folder_config(folder);
+  // Of two aspects, so that a resize meets both, and three files, so that each meets each memory.
+  const Image wide = smooth_image(300, 700, 3), high = smooth_image(400, 200, 3), small = smooth_image(160, 170, 3);
+  const auto write_both = [&](const std::string& ending, const auto& encode) {
+    std::filesystem::remove_all(folder.path("a"));
+    write_below(folder, "a/1" + ending, text_of(encode(wide)));
+    write_below(folder, "a/2" + ending, text_of(encode(high)));
+    write_below(folder, "a/3" + ending, text_of(encode(small)));
+  };
+  RandomResizedCropSpec part;
+  part.size = {120, 100};
+  part.scale = {0.9, 1};
+  ResizeSpec shorter;
+  shorter.size = {150};
+  CenterCropSpec centre;
+  centre.size = {96, 96};
+  RotateSpec rotate;
+  rotate.degrees = {10};
+  const std::vector<std::vector<TransformSpec>> chains = {
+      {{"random_resized_crop", part}, flip_always()},
+      {{"resize", shorter}, {"center_crop", centre}},
+      {{"rotate", rotate}, resize_to(40, 40)},
+      {resize_to(500, 600)},
+  };
+  const auto check = [&](const std::string& kind) {
+    for (const auto& chain : chains) {
+      config.train_transforms = chain;
+      config.workers = 1;
+      const LoadedData data = load_data(config, 1);
+      const auto reader = data.train->make_reader();
+      std::vector<std::byte> pixels(static_cast<std::size_t>(data.train->input_types().front().num_bytes()));
+      std::int32_t label = 0;
+      for (std::int64_t epoch = 0; epoch < 4; ++epoch)
+        for (std::int64_t i = 0; i < data.train->size(); ++i)
+          reader->read(epoch, i, std::array{pixels.data(), reinterpret_cast<std::byte*>(&label)});
+      INFO(kind << " behind " << chain.front().kind << ": " << reader->held_bytes());
+      CHECK(reader->held_bytes() <= data.description.readers_bytes);
+      CHECK(4 * reader->held_bytes() >= data.description.readers_bytes);
+    }
+  };
+  write_both(".jpg", [](const Image& image) { return make_jpeg(image); });
+  check("a JPEG");
+  JpegMaking progressive;
+  progressive.progressive = true;
+  write_both(".jpg", [&](const Image& image) { return make_jpeg(image, progressive); });
+  check("a progressive JPEG");
+  write_both(".jpg", [](const Image& image) { return with_exif(make_jpeg(image), 6); });
+  check("a turned JPEG");
+  write_both(".png", [](const Image& image) { return make_png(image); });
+  check("a PNG");
+  config.workers = 5;
+  const std::int64_t of_five = describe_data(config, 1).readers_bytes;
+  config.workers = 1;
+  CHECK(of_five == 5 * describe_data(config, 1).readers_bytes);
+}
