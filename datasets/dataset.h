@@ -30,7 +30,7 @@ class SampleReader {
   virtual void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) = 0;
   /// The target alone, as read() gives it: target_type().num_elements() classes; categorical datasets only.
   virtual void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) = 0;
-  /// Of host memory that it has allocated: at most what DataDescription::readers_bytes counts for a thread.
+  /// Of host memory that it has allocated: at most what DataDescription::reader_bytes.
   virtual std::int64_t held_bytes() const { return 0; }
 
  protected:

@@ -96,8 +96,9 @@ std::int64_t held_bytes(const DataConfig& config, const DatasetFormat& format, c
   return num_bytes + of_samples;
 }
 
-/// Of all threads that prepare images, those for training and those for evaluation; 0 where nobody knows their sizes.
-std::int64_t readers_bytes(const DataConfig& config, const DatasetHeader& header, const DataDescription& description) {
+/// Of a thread that prepares images, for training and for evaluation; 0 where nobody knows their sizes.
+std::int64_t reader_bytes_of(const DataConfig& config, const DatasetHeader& header,
+                             const DataDescription& description) {
   if (!prepares_images(config)) return 0;
   ImageFacts declared;
   const Shape& shape = header.sample.shape;
@@ -112,9 +113,7 @@ std::int64_t readers_bytes(const DataConfig& config, const DatasetHeader& header
   if (description.num_validation > 0)
     of_thread += bytes_of(header.validation_images ? header.validation_images : header.train_images,
                           config.validation_transforms);
-  std::int64_t num_bytes = 0;
-  constexpr std::int64_t most = std::int64_t{1} << 60;
-  return __builtin_mul_overflow(of_thread, std::int64_t{num_workers(config)}, &num_bytes) ? most : num_bytes;
+  return of_thread;
 }
 
 void check_total(const DataConfig& config, const DataDescription& description) {
@@ -306,7 +305,8 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
   check_size(config, input.type.shape, "a sample");
   description.held_bytes = held_bytes(config, format, header, description);
-  description.readers_bytes = readers_bytes(config, header, description);
+  description.reader_bytes = reader_bytes_of(config, header, description);
+  description.num_readers = num_workers(config);
   check_total(config, description);
   set_normalization(config, input);
   return description;

@@ -116,6 +116,7 @@ struct DataConfig {
   // Images
   std::vector<TransformSpec> train_transforms, validation_transforms;  ///< data.transforms
   std::int64_t workers = 0;  ///< threads that read samples; 0: as num_workers() in datasets/ says
+  std::int64_t memory = 0;   ///< that the dataset, staged batches and these threads may take; 0: what they want
   // image files
   std::int64_t channels = 3;              ///< that images are decoded to: 1, 3 or 4
   std::vector<std::string> class_names;   ///< in the order of their numbers; empty: sorted
@@ -153,7 +154,8 @@ struct DataConfig {
   bool targets_are_probabilities = false;
   /// Set by the loss: loss.ignore_index, which targets may hold beside classes.
   std::int32_t ignored_target = -100;
-  SourceLocation location, drop_last_location, target_location, include_location, exclude_location = {};
+  SourceLocation location, drop_last_location, memory_location, target_location, include_location,
+      exclude_location = {};
 };
 
 /// Where training starts: Note [Weights of a file] in engine/train/files/weights_match.h.

@@ -72,6 +72,7 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
     loss.class_weights_location = sources.location(given.mark("loss.class_weights"));
     locate_feature_keys(loss.feature, given, "loss.", sources);
   }
+  experiment.data.memory_location = sources.location(given.mark("data.memory"));
   experiment.data.target_location = sources.location(given.mark("data.target"));
   experiment.data.include_location = sources.location(given.mark("data.include"));
   experiment.data.exclude_location = sources.location(given.mark("data.exclude"));

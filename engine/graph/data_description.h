@@ -38,8 +38,10 @@ struct DataDescription {
   std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
   /// That a sample takes in host memory while it is read, before it is one of sample_bytes(); 0: no more than those.
   std::int64_t reading_bytes = 0;
-  /// That the threads which read samples ahead hold at most, for training and for evaluation, beside these.
-  std::int64_t readers_bytes = 0;
+  /// That a thread which reads samples ahead holds at most, for training and for evaluation, beside these, and how many
+  /// such threads are asked for.
+  std::int64_t reader_bytes = 0;
+  std::int64_t num_readers = 1;
   std::int64_t held_bytes = 0;  ///< of host memory that these take: 0 where they are computed or read when needed
 
   bool categorical() const { return target.dtype == DType::i32; }

@@ -1,8 +1,14 @@
 #include "engine/plan/process_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <utility>
 
+#include "engine/bytes.h"
+#include "engine/config/diagnostic.h"
 #include "engine/graph/tensor_pieces.h"
 #include "engine/program/offload.h"
 
@@ -36,6 +42,12 @@ std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& d
   return std::min(batches, most) + (data.num_train + data.num_validation) * order_bytes;
 }
 
+std::int64_t times(std::int64_t count, std::int64_t num_bytes) {
+  std::int64_t product = 0;
+  constexpr std::int64_t most = std::int64_t{1} << 60;
+  return __builtin_mul_overflow(count, num_bytes, &product) ? most : std::min(product, most);
+}
+
 /// The most of what a library takes at once: it gives it back behind each op.
 std::int64_t packed_bytes(const Program& program, const DeviceModel& device) {
   std::int64_t most = 0;
@@ -50,6 +62,27 @@ bool shares_memory(const DeviceModel& device) { return device.kind() == "cpu"; }
 std::int64_t ProcessMemory::beside_allocator() const {
   return std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
                          [](std::int64_t sum, const NamedBytes& part) { return sum + part.num_bytes; });
+}
+
+int num_readers(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
+  const std::int64_t bound = experiment.data.memory;
+  if (bound == 0 || data.reader_bytes == 0) return static_cast<int>(data.num_readers);
+  const std::int64_t left = bound - data.held_bytes - staged_bytes(experiment, data, device);
+  return static_cast<int>(std::clamp<std::int64_t>(left / data.reader_bytes, 1, data.num_readers));
+}
+
+void check_input_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
+  const std::int64_t bound = experiment.data.memory;
+  if (bound == 0) return;
+  const std::int64_t staged = staged_bytes(experiment, data, device);
+  const std::int64_t least = data.held_bytes + staged + data.reader_bytes;
+  if (least <= bound) return;
+  throw located_error(experiment.data.memory_location,
+                      fmt::format("data.memory is {}, but reading the data takes {}: dataset {}, staged batches {}, a "
+                                  "thread that reads {}",
+                                  format_bytes(bound), format_bytes(least), format_bytes(data.held_bytes),
+                                  format_bytes(staged), format_bytes(data.reader_bytes)),
+                      fmt::format("at least {}, or a smaller batch", format_bytes(least)));
 }
 
 std::int64_t largest_saved_piece(const Program& program) {
@@ -70,8 +103,8 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
                              const DeviceModel& device) {
   ProcessMemory memory;
   memory.includes_allocator = shares_memory(device);
-  const auto add = [&](const char* name, std::int64_t num_bytes) {
-    if (num_bytes > 0) memory.parts.push_back({name, num_bytes});
+  const auto add = [&](std::string name, std::int64_t num_bytes) {
+    if (num_bytes > 0) memory.parts.push_back({std::move(name), num_bytes});
   };
   std::int64_t outside_bytes = 0;
   if (memory.includes_allocator) {
@@ -82,7 +115,10 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   add("dataset", data.held_bytes);
   memory.peak_while_reading = outside_bytes + reading_bytes(data);
   add("staged batches", staged_bytes(experiment, data, device));
-  add("image readers (estimated)", data.readers_bytes);
+  const int readers = num_readers(experiment, data, device);
+  const std::string reduced =
+      readers < data.num_readers ? fmt::format(", {} of {} workers", readers, data.num_readers) : std::string();
+  add("image readers" + reduced + " (estimated)", times(readers, data.reader_bytes));
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
   // The last evaluation's, which events share, and the one that is read.
@@ -97,7 +133,8 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   if (!shares_memory(device)) return 0;
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
-  return kernel_bytes + staged_bytes(counted, data, device) + data.readers_bytes + most_piece_bytes +
+  return kernel_bytes + staged_bytes(counted, data, device) +
+         times(num_readers(counted, data, device), data.reader_bytes) + most_piece_bytes +
          (dataset_is_loaded ? 0 : data.held_bytes);
 }
 

@@ -51,6 +51,13 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
 /// a third is filled.
 inline int num_staged_batches(const DeviceModel& device) { return device.copies_at_once() ? 1 : 3; }
 
+/// Threads that read samples ahead: as many as the data asks for (DataDescription::num_readers), or fewer, at least
+/// one, so that they, the dataset and staged batches are within data.memory.
+int num_readers(const Experiment& experiment, const DataDescription& data, const DeviceModel& device);
+
+/// ConfigError where data.memory does not hold what one thread that reads takes.
+void check_input_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device);
+
 /// Bytes of the largest piece (Note [Pieces] in engine/graph/tensor_pieces.h) in which a program's tensors are saved.
 std::int64_t largest_saved_piece(const Program& program);
 

@@ -43,7 +43,7 @@ BatchReader Session::read_validation() const {
 BatchReaderOptions Session::reader_options() const {
   // Where a batch is copied before anything is computed, its memory is filled anew meanwhile.
   return {.num_buffers = static_cast<std::size_t>(num_staged_batches(device_)),
-          .num_workers = num_workers(experiment().data),
+          .num_workers = num_readers(experiment(), data_.description, device_),
           .make_memory = [&device = device_](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }};
 }
 

@@ -29,3 +29,25 @@ TEST_CASE("A batch of the whole training set is staged as one of as many samples
   CHECK(reserve("all") > reserve("999"));
   CHECK(reserve("auto") == reserve("1"));
 }
+
+TEST_CASE("data.memory is kept by fewer threads that read, or refused where not even one is within it") {
+  const DescribedCpu device;
+  DataDescription data = described_data({4}, 3, 1000, 0);
+  data.reader_bytes = 1000;
+  data.num_readers = 4;
+  data.held_bytes = 500;
+  const auto with_memory = [&](std::int64_t num_bytes) {
+    return parse_experiment("model: {layers: [linear: {out: 3}]}\ntrain: {batch_size: 10}\n", "test.yaml",
+                            {"data.memory=" + std::to_string(num_bytes)});
+  };
+  // The dataset, and a batch with the order of the samples.
+  const std::int64_t beside = 500 + num_staged_batches(device) * 10 * data.sample_bytes() + 1000 * 4;
+  CHECK(num_readers(with_memory(0), data, device) == 4);
+  CHECK(num_readers(with_memory(beside + 4000), data, device) == 4);
+  CHECK(num_readers(with_memory(beside + 3999), data, device) == 3);
+  CHECK(num_readers(with_memory(beside + 1000), data, device) == 1);
+  CHECK_NOTHROW(check_input_memory(with_memory(beside + 1000), data, device));
+  CHECK_NOTHROW(check_input_memory(with_memory(0), data, device));
+  CHECK_THROWS_WITH(check_input_memory(with_memory(beside + 999), data, device),
+                    Catch::Contains("data.memory is") && Catch::Contains("a thread that reads 1000 B"));
+}

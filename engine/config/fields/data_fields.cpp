@@ -264,6 +264,11 @@ void add_data_fields(Fields& fields) {
           .only(image_files)
           .also_called({"draft", "decode_at_scale", "dct_scaling"}));
   fields.add(harmless, workers_field().only(stored_images));
+  fields.add(harmless,
+             of(data, &DataConfig::memory, "data.memory", size_of_memory(0),
+                "Host memory that the dataset, batches read ahead and `workers` may take: where it is less, fewer "
+                "threads read; 0: as much as they want")
+                 .also_called({"input_memory", "max_memory", "prefetch_memory"}));
   add_column_fields(fields);
   fields.add(changes_numbers,
              of(data, &DataConfig::target_type, "data.target_type",

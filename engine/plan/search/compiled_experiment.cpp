@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/process_memory.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
 
@@ -12,6 +13,7 @@ namespace trainer {
 CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
                                       const DeviceModel& device, std::int64_t capacity) {
   Experiment settled = settle_experiment(experiment, data, device, capacity);
+  check_input_memory(settled, data, device);
   Program program = compile(settled, data, device);
   const RunSchedule schedule(settled, data);
   return {std::move(settled), data, std::move(program), schedule};
