@@ -159,8 +159,8 @@ class DirectReader final : public SampleReader {
 };
 
 std::string no_such_data(const DataConfig& config, const std::string& path) {
-  return fmt::format("no {} '{}'",
-                     holds_image_files(config) && config.type != DataType::image_list ? "folder" : "data file", path);
+  const bool is_folder = config.type == DataType::image_folder || config.type == DataType::segmentation;
+  return fmt::format("no {} '{}'", is_folder ? "folder" : "data file", path);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace trainer {
 /// Images that files hold encoded, of any size.
 inline bool holds_image_files(const DataConfig& config) {
   return config.type == DataType::image_folder || config.type == DataType::image_list ||
-         config.type == DataType::segmentation;
+         config.type == DataType::segmentation || config.type == DataType::tar;
 }
 
 /// Of the masks of stored images (H, W, C): their height and width; of images of several sizes a shape that stands for

@@ -10,4 +10,5 @@
   X(synthetic)              \
   X(image_folder)           \
   X(image_list)             \
-  X(segmentation)
+  X(segmentation)           \
+  X(tar)

@@ -30,31 +30,6 @@ bool is_called_image(const std::string& path) {
   return std::find(image_extensions.begin(), image_extensions.end(), extension) != image_extensions.end();
 }
 
-ImageFileFacts look_at(const std::string& path, FileNames names, ImageDecoder& decoder,
-                       std::vector<std::byte>& memory) {
-  ImageFileFacts facts;
-  memory.clear();  // of the file before
-  try {
-    facts.num_bytes = read_file(path, memory, bytes_for_header);
-    if (names == FileNames::told && !looks_like_image(memory) && !is_called_image(path)) return facts;
-    const bool has_all = facts.num_bytes <= bytes_for_header;
-    ImageHeader header;
-    try {
-      header = decoder.read_header(memory, path);
-    } catch (const DataError&) {
-      if (has_all) throw;
-      read_file(path, memory);
-      header = decoder.read_header(memory, path);
-    }
-    facts.size = header.size;
-    facts.working_bytes = header.working_bytes;
-    facts.is_image = true;
-  } catch (const DataError& error) {
-    if (names == FileNames::listed || is_called_image(path) || looks_like_image(memory)) facts.mistake = error.what();
-  }
-  return facts;
-}
-
 std::int64_t list_nested(const std::string& root, const std::string& below, int depth,
                          const std::function<void(std::string_view)>& take) {
   constexpr int deepest = 64;
@@ -134,6 +109,30 @@ std::string path_below(const std::string& root, std::string_view path) {
   return path.starts_with('/') || root.empty() ? std::string(path) : fmt::format("{}/{}", root, path);
 }
 
+ImageFileFacts look_at_image(const std::string& name, ImageDecoder& decoder, std::vector<std::byte>& memory,
+                             const std::function<std::uint64_t(std::uint64_t most_bytes)>& read) {
+  ImageFileFacts facts;
+  memory.clear();  // of the file before
+  try {
+    facts.num_bytes = read(bytes_for_header);
+    const bool has_all = facts.num_bytes <= bytes_for_header;
+    ImageHeader header;
+    try {
+      header = decoder.read_header(memory, name);
+    } catch (const DataError&) {
+      if (has_all) throw;
+      read(UINT64_MAX);
+      header = decoder.read_header(memory, name);
+    }
+    facts.size = header.size;
+    facts.working_bytes = header.working_bytes;
+    facts.is_image = true;
+  } catch (const DataError& error) {
+    facts.mistake = error.what();
+  }
+  return facts;
+}
+
 std::vector<ImageFileFacts> look_at_images(const std::string& root, const PathList& paths, std::int64_t max_pixels,
                                            FileNames names) {
   std::vector<ImageFileFacts> found(static_cast<std::size_t>(paths.size()));
@@ -141,7 +140,13 @@ std::vector<ImageFileFacts> look_at_images(const std::string& root, const PathLi
     const auto decoder = std::make_shared<ImageDecoder>(max_pixels);
     const auto memory = std::make_shared<std::vector<std::byte>>();
     return [&, decoder, memory](std::int64_t i) {
-      found[static_cast<std::size_t>(i)] = look_at(path_below(root, paths[i]), names, *decoder, *memory);
+      const std::string path = path_below(root, paths[i]);
+      ImageFileFacts& facts = found[static_cast<std::size_t>(i)];
+      facts = look_at_image(path, *decoder, *memory,
+                            [&](std::uint64_t most_bytes) { return read_file(path, *memory, most_bytes); });
+      // What is neither called an image nor begins like one is told of by nobody.
+      const bool is_meant = names == FileNames::listed || is_called_image(path) || looks_like_image(*memory);
+      if (!is_meant) facts = {};
     };
   });
   return found;

@@ -61,6 +61,13 @@ struct ImageFileFacts {
   std::string mistake;             ///< why a file that should be an image is none that can be read
 };
 
+class ImageDecoder;
+
+/// Of one file: `read` fills `memory` with its first bytes, at most so many, and returns the size of the whole. `name`:
+/// what messages call it.
+ImageFileFacts look_at_image(const std::string& name, ImageDecoder& decoder, std::vector<std::byte>& memory,
+                             const std::function<std::uint64_t(std::uint64_t most_bytes)>& read);
+
 enum class FileNames : std::uint8_t {
   told,    ///< a file that is not called an image and is none is left out
   listed,  ///< such a file is a mistake

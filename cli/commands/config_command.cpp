@@ -34,10 +34,18 @@ std::string explain(const std::string& word) {
       const std::string message = error.what();
       const std::vector<std::string> known = report_words();
       const std::string_view near = nearest(word, known);
-      if (near.empty() || message.find("did you mean") != std::string::npos) throw;
-      constexpr std::string_view prefix = "error: ";
-      throw ConfigError(fmt::format("{}\n  did you mean '{}'?",
-                                    message.substr(message.starts_with(prefix) ? prefix.size() : 0), near));
+      if (near.empty()) throw;
+      // Of a key and a word of the reports the nearer one is meant.
+      constexpr std::string_view prefix = "error: ", asked = "\n  did you mean '";
+      const std::size_t begin = message.starts_with(prefix) ? prefix.size() : 0, question = message.find(asked);
+      if (question != std::string::npos) {
+        const std::size_t named = question + asked.size();
+        const std::vector<std::string> both = {message.substr(named, message.find('\'', named) - named),
+                                               std::string(near)};
+        if (nearest(word, both) == both.front()) throw;
+      }
+      throw ConfigError(
+          fmt::format("{}{}{}'?", std::string_view(message).substr(0, question).substr(begin), asked, near));
     }
     return meaning;
   }

@@ -77,7 +77,8 @@ enum class DataType : std::uint8_t {
   synthetic,
   image_folder,
   image_list,
-  segmentation
+  segmentation,
+  tar
 };
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };

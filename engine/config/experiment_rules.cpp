@@ -110,6 +110,8 @@ class Rules {
       if (data.train.empty()) need("data.train", "a .npy, .npz or safetensors file");
       check_labels("data.validation_labels", data.validation_labels, "data.validation", data.validation);
     }
+    if (data.type == DataType::tar && data.train.empty())
+      need("data.train", "the shards, such as shards/train-{0000..0009}.tar");
     if (data.type == DataType::image_list && data.train.empty())
       need("data.train", "a table or JSON Lines of paths and labels");
     if (data.target_type == TaskTarget::multi_label && data.type != DataType::image_list) {

@@ -28,6 +28,7 @@ void read_fuzzed_rates(std::string_view input);
 void read_fuzzed_safetensors(std::string_view input);
 void read_fuzzed_safetensors_index(std::string_view input);
 void read_fuzzed_sweep(std::string_view input);
+void read_fuzzed_tar(std::string_view input);
 
 inline constexpr Fuzzer fuzzers[] = {
     {"arrays", read_fuzzed_arrays},
@@ -44,6 +45,7 @@ inline constexpr Fuzzer fuzzers[] = {
     {"safetensors", read_fuzzed_safetensors},
     {"safetensors_index", read_fuzzed_safetensors_index},
     {"sweep", read_fuzzed_sweep},
+    {"tar", read_fuzzed_tar},
 };
 
 }  // namespace trainer

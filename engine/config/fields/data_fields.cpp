@@ -103,17 +103,17 @@ ExperimentField workers_field() {
 }
 
 /// Images of any size, which files hold encoded.
-const std::vector<std::string> image_files{"image_folder", "image_list", "segmentation"};
+const std::vector<std::string> image_files{"image_folder", "image_list", "segmentation", "tar"};
 
 }  // namespace
 
 void add_data_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto data = &Experiment::data;
-  const std::vector<std::string> images{"digits",    "idx",          "cifar10",    "arrays",
-                                        "synthetic", "image_folder", "image_list", "segmentation"};
-  const std::vector<std::string> stored_images{"digits",       "idx",        "cifar10",     "arrays",
-                                               "image_folder", "image_list", "segmentation"};
+  const std::vector<std::string> images{"digits",       "idx",        "cifar10",      "arrays", "synthetic",
+                                        "image_folder", "image_list", "segmentation", "tar"};
+  const std::vector<std::string> stored_images{"digits",       "idx",        "cifar10",      "arrays",
+                                               "image_folder", "image_list", "segmentation", "tar"};
   fields.add(
       changes_numbers,
       of(data, &DataConfig::type, "data.type",
@@ -140,22 +140,26 @@ void add_data_fields(Fields& fields) {
                            {"segmentation",
                             DataType::segmentation,
                             "a folder of images and one of masks, which hold a class for each pixel",
-                            {"masks", "semantic_segmentation", "image_masks"}}}),
+                            {"masks", "semantic_segmentation", "image_masks"}},
+                           {"tar",
+                            DataType::tar,
+                            "shards as WebDataset writes them: tar archives of images and labels",
+                            {"webdataset", "wds", "shards"}}}),
          "The format of the data")
           .also_called({"kind", "dataset", "format"}));
   fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                           .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation"})
+                           .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation", "tar"})
                            .also_called({"path", "dir", "folder"}));
   fields.add(harmless,
              of(data, &DataConfig::train, "data.train", text(),
                 "The training file; for idx the images, for image_folder the folder of class folders, for segmentation "
                 "that of images, where their name is not the usual one; for arrays the samples, or a file that holds "
-                "samples and targets; for image_list the list")
-                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation"})
+                "samples and targets; for image_list the list, for tar the shards: train-{0000..0009}.tar, train-*.tar")
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar"})
                  .also_called({"file", "train_file"}));
   fields.add(harmless,
              of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
-                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation"})
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar"})
                  .also_called({"val", "valid", "test"}));
   fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(),
                           "The labels of `data.train`; for segmentation the folder of its masks")

@@ -1,0 +1,133 @@
+#include "datasets/tar/tar_index.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "datasets/file_scan.h"
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+/// Images and labels are smaller.
+constexpr std::uint64_t largest_member = std::uint64_t{1} << 30;
+
+class ArchiveFile {
+ public:
+  explicit ArchiveFile(const std::string& path) : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (number_ < 0) throw DataError(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  }
+  ~ArchiveFile() { close(number_); }
+  ArchiveFile(const ArchiveFile&) = delete;
+  ArchiveFile& operator=(const ArchiveFile&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+struct FreeArchive {
+  void operator()(archive* each) const noexcept { archive_read_free(each); }
+};
+
+/// How the programs that compress archives are called, by what such files begin with.
+struct Compression {
+  std::string_view begin, program;
+};
+constexpr std::array<Compression, 4> compressions = {{{"\x1f\x8b", "gunzip"},
+                                                      {"\x28\xb5\x2f\xfd", "unzstd"},
+                                                      {"\xfd"
+                                                       "7zXZ",
+                                                       "unxz"},
+                                                      {"BZh", "bunzip2"}}};
+
+void refuse_compressed(const std::string& path) {
+  std::vector<std::byte> begin;
+  read_file(path, begin, 8);
+  const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
+  for (const Compression& each : compressions)
+    if (text.starts_with(each.begin))
+      throw DataError(
+          fmt::format("'{}' is compressed, so that its members cannot be read where they lie; unpack it: {} "
+                      "--keep '{}'",
+                      path, each.program, path));
+}
+
+std::uint64_t size_of_file(const ArchiveFile& file, const std::string& path) {
+  struct stat facts {};
+  if (fstat(file.number(), &facts) != 0)
+    throw DataError(fmt::format("cannot read the size of '{}': {}", path, std::strerror(errno)));
+  return static_cast<std::uint64_t>(facts.st_size);
+}
+
+}  // namespace
+
+TarIndex read_tar_index(const std::string& path) {
+  refuse_compressed(path);
+  const ArchiveFile file(path);
+  const std::uint64_t file_bytes = size_of_file(file, path);
+  const std::unique_ptr<archive, FreeArchive> tar(archive_read_new());
+  if (!tar) throw std::bad_alloc();
+  constexpr std::size_t block_bytes = 10240;
+  if (archive_read_support_format_tar(tar.get()) != ARCHIVE_OK ||
+      archive_read_open_fd(tar.get(), file.number(), block_bytes) != ARCHIVE_OK)
+    throw DataError(fmt::format("'{}' cannot be read as a tar archive: {}", path, archive_error_string(tar.get())));
+  TarIndex index;
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int status = archive_read_next_header(tar.get(), &entry);
+    if (status == ARCHIVE_EOF) break;
+    if (status == ARCHIVE_FATAL || status == ARCHIVE_RETRY) {
+      const char* const why = archive_error_string(tar.get());
+      throw DataError(fmt::format("'{}' is no tar archive, or damaged at offset {}: {}", path,
+                                  archive_filter_bytes(tar.get(), 0), why == nullptr ? "unknown" : why));
+    }
+    const bool is_link = archive_entry_hardlink(entry) != nullptr || archive_entry_symlink(entry) != nullptr;
+    if (archive_entry_filetype(entry) != AE_IFREG || is_link) {
+      index.num_others += archive_entry_filetype(entry) == AE_IFDIR && !is_link ? 0 : 1;
+      continue;
+    }
+    const char* const name = archive_entry_pathname(entry);
+    TarMember member{name == nullptr ? "" : name, static_cast<std::uint64_t>(archive_filter_bytes(tar.get(), 0)),
+                     static_cast<std::uint64_t>(std::max<std::int64_t>(archive_entry_size(entry), 0))};
+    if (archive_entry_sparse_count(entry) > 0)
+      throw DataError(fmt::format("'{}': member '{}' is stored with holes, which is not read", path, member.name));
+    if (member.offset > file_bytes || member.num_bytes > file_bytes - member.offset)
+      throw DataError(fmt::format("'{}' ends within its member '{}', at offset {}", path, member.name, member.offset));
+    index.members.push_back(std::move(member));
+  }
+  return index;
+}
+
+void read_tar_member(const std::string& path, const TarMember& member, std::vector<std::byte>& memory,
+                     std::uint64_t most_bytes) {
+  const std::uint64_t wanted = std::min(member.num_bytes, most_bytes);
+  if (wanted > largest_member)
+    throw DataError(fmt::format("'{}': member '{}' has {} bytes; at most {} are read", path, member.name,
+                                member.num_bytes, largest_member));
+  const ArchiveFile file(path);
+  memory.reserve(static_cast<std::size_t>(wanted));  // and no more: a plan counts it
+  memory.resize(static_cast<std::size_t>(wanted));
+  for (std::uint64_t done = 0; done < wanted;) {
+    const ssize_t got = pread(file.number(), memory.data() + done, static_cast<std::size_t>(wanted - done),
+                              static_cast<off_t>(member.offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw DataError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+    if (got == 0)
+      throw DataError(
+          fmt::format("'{}' ends at offset {}, within its member '{}'", path, member.offset + done, member.name));
+    done += static_cast<std::uint64_t>(got);
+  }
+}
+
+}  // namespace trainer
