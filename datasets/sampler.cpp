@@ -31,9 +31,26 @@ std::int64_t Sampler::size_of_batch(std::int64_t batch) const {
   return std::min(options_.batch_size, options_.num_samples - begin_of_batch(batch));
 }
 
+void Sampler::shuffle_in_windows(std::uint32_t epoch, std::vector<std::uint32_t>& order) const {
+  constexpr std::size_t stretches_of_window = 4;
+  const auto window = static_cast<std::size_t>(options_.shuffle_window);
+  const std::size_t stretch = std::max<std::size_t>(1, window / stretches_of_window);
+  std::vector<std::uint32_t> stretches((order.size() + stretch - 1) / stretch);
+  fill_permutation(stretches, {options_.seed, shuffle_stream, epoch});
+  std::size_t filled = 0;
+  for (const std::uint32_t each : stretches)
+    for (std::size_t i = each * stretch; i < std::min((each + std::size_t{1}) * stretch, order.size()); ++i)
+      order[filled++] = static_cast<std::uint32_t>(i);
+  const PhiloxStream stream{options_.seed, window_stream, epoch};
+  for (std::size_t begin = 0; begin < order.size(); begin += window)
+    shuffle_by(stream, begin, std::span(order).subspan(begin, std::min(window, order.size() - begin)));
+}
+
 void Sampler::order_of_epoch(std::int64_t epoch, std::vector<std::uint32_t>& order) const {
   order.resize(static_cast<std::size_t>(options_.num_samples));
-  if (options_.shuffle) {
+  if (options_.shuffle && options_.shuffle_window > 0 && options_.shuffle_window < options_.num_samples) {
+    shuffle_in_windows(static_cast<std::uint32_t>(epoch), order);
+  } else if (options_.shuffle) {
     fill_permutation(order, {options_.seed, shuffle_stream, static_cast<std::uint32_t>(epoch)});
   } else {
     std::iota(order.begin(), order.end(), 0U);

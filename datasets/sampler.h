@@ -13,7 +13,16 @@ struct SamplerOptions {
   bool shuffle = false;
   bool drop_last = false;  ///< leave out the last batch of an epoch where it is not full
   std::uint64_t seed = 0;
+  /// Above 0, with `shuffle`: samples that lie near each other stay near in the order: Note [Windows of samples].
+  std::int64_t shuffle_window = 0;
 };
+
+// Note [Windows of samples]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Files that are read in order are read fast, and a full shuffle jumps. With a window of N samples, stretches of N / 4
+// samples in the order of the files come in a random order, and within each N samples of that order all are shuffled:
+// so what is read at a time lies in four places, which are others in each epoch, and no sample is held in memory for
+// it.
 
 /// Which samples make up which batch. The order of an epoch is a function of (seed, epoch) alone, so a run resumes
 /// anywhere from the epoch and the number of the batch.
@@ -36,6 +45,8 @@ class Sampler {
   void order_of_epoch(std::int64_t epoch, std::vector<std::uint32_t>& order) const;
 
  private:
+  void shuffle_in_windows(std::uint32_t epoch, std::vector<std::uint32_t>& order) const;
+
   SamplerOptions options_;
 };
 

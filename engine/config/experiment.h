@@ -113,6 +113,7 @@ struct DataConfig {
   std::string train_labels, validation_labels;  ///< idx, arrays: label files, likewise; segmentation: folders of masks
   double split = 0.0;  ///< share of the training samples set aside, instead of validation files found beside them
   bool shuffle = true;
+  std::int64_t shuffle_buffer = 0;  ///< samples within which `shuffle` mixes; 0: all of them
   bool drop_last = false;
   // Images
   std::vector<TransformSpec> train_transforms, validation_transforms;  ///< data.transforms

@@ -23,7 +23,8 @@ Sampler Session::training_sampler() const {
                   .batch_size = schedule().batch_size(),
                   .shuffle = experiment().data.shuffle,
                   .drop_last = experiment().data.drop_last,
-                  .seed = experiment().seed});
+                  .seed = experiment().seed,
+                  .shuffle_window = experiment().data.shuffle_buffer});
 }
 
 std::unique_ptr<BatchReader> Session::read_training(const Sampler& sampler, BatchPosition start) const {

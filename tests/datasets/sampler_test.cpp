@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <set>
 
 using namespace trainer;
 
@@ -74,4 +75,34 @@ TEST_CASE("A batch larger than the data is all of it, unless that would be dropp
   CHECK(all.num_batches() == 1);
   CHECK_THROWS_WITH(Sampler({10, 64, false, true, 1}), Catch::Contains("data.drop_last leaves no batch"));
   CHECK(Sampler({10, 10, false, true, 1}).num_batches() == 1);
+}
+
+TEST_CASE("A window keeps near what lies near, in another order each epoch") {
+  constexpr std::int64_t count = 1003, window = 40;
+  const Sampler sampler({.num_samples = count, .batch_size = 10, .shuffle = true, .seed = 3, .shuffle_window = window});
+  std::vector<std::uint32_t> first, again, other;
+  sampler.order_of_epoch(0, first);
+  sampler.order_of_epoch(1, other);
+  sampler.order_of_epoch(0, again);
+  CHECK(first == again);
+  CHECK(first != other);
+  std::vector<std::uint32_t> sorted = first;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::uint32_t i = 0; i < count; ++i) CHECK(sorted[i] == i);
+  // Of each window but those about the short stretch, four stretches of ten.
+  std::int64_t num_in_order = 0;
+  for (std::size_t begin = 0; begin + window <= first.size(); begin += window) {
+    std::set<std::uint32_t> stretches;
+    for (std::size_t i = begin; i < begin + window; ++i) stretches.insert(first[i] / 10);
+    CHECK(stretches.size() <= 6);
+    for (std::size_t i = begin + 1; i < begin + window; ++i) num_in_order += first[i] == first[i - 1] + 1 ? 1 : 0;
+  }
+  CHECK(num_in_order < 60);  // of a thousand: within a window nothing follows its neighbour more often than by chance
+
+  // A window of all samples is a full shuffle.
+  std::vector<std::uint32_t> all, full;
+  Sampler({.num_samples = 50, .batch_size = 10, .shuffle = true, .seed = 3, .shuffle_window = 50})
+      .order_of_epoch(0, all);
+  Sampler({.num_samples = 50, .batch_size = 10, .shuffle = true, .seed = 3}).order_of_epoch(0, full);
+  CHECK(all == full);
 }

@@ -223,6 +223,13 @@ void add_data_fields(Fields& fields) {
                  .also_called({"validation_split", "val_split", "train_split", "valid_pct", "test_size"}));
   fields.add(changes_numbers, of(data, &DataConfig::shuffle, "data.shuffle", boolean(),
                                  "Whether each epoch takes the training samples in a new order"));
+  fields.add(
+      changes_numbers,
+      of(data, &DataConfig::shuffle_buffer, "data.shuffle_buffer", integer(0),
+         "Samples among which `shuffle` mixes, so that files are read nearly in order: four stretches of a quarter "
+         "as many each, from anywhere; nothing is held in memory for it; 0: all samples")
+          .only(image_files)
+          .also_called({"shuffle_size", "buffer_size", "shuffle_window"}));
   fields.add(changes_numbers, of(data, &DataConfig::drop_last, "data.drop_last", boolean(),
                                  "Whether a last batch that is not full is left out of training"));
   fields.add(changes_numbers, of(data, &DataConfig::mean, "data.normalize.mean", number_or_numbers(number()),
