@@ -1,7 +1,5 @@
 #include "datasets/tar/tar_index.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -14,6 +12,7 @@
 #include <memory>
 
 #include "datasets/file_scan.h"
+#include "datasets/tar/archive_library.h"
 #include "engine/errors.h"
 
 namespace trainer {
@@ -37,7 +36,7 @@ class ArchiveFile {
 };
 
 struct FreeArchive {
-  void operator()(archive* each) const noexcept { archive_read_free(each); }
+  void operator()(archive* each) const noexcept { archive_library().read_free(each); }
 };
 
 /// How the programs that compress archives are called, by what such files begin with.
@@ -76,31 +75,32 @@ TarIndex read_tar_index(const std::string& path) {
   refuse_compressed(path);
   const ArchiveFile file(path);
   const std::uint64_t file_bytes = size_of_file(file, path);
-  const std::unique_ptr<archive, FreeArchive> tar(archive_read_new());
+  const ArchiveLibrary& library = archive_library();
+  const std::unique_ptr<archive, FreeArchive> tar(library.read_new());
   if (!tar) throw std::bad_alloc();
   constexpr std::size_t block_bytes = 10240;
-  if (archive_read_support_format_tar(tar.get()) != ARCHIVE_OK ||
-      archive_read_open_fd(tar.get(), file.number(), block_bytes) != ARCHIVE_OK)
-    throw DataError(fmt::format("'{}' cannot be read as a tar archive: {}", path, archive_error_string(tar.get())));
+  if (library.support_format_tar(tar.get()) != ARCHIVE_OK ||
+      library.open_fd(tar.get(), file.number(), block_bytes) != ARCHIVE_OK)
+    throw DataError(fmt::format("'{}' cannot be read as a tar archive: {}", path, library.error_string(tar.get())));
   TarIndex index;
   for (;;) {
     archive_entry* entry = nullptr;
-    const int status = archive_read_next_header(tar.get(), &entry);
+    const int status = library.next_header(tar.get(), &entry);
     if (status == ARCHIVE_EOF) break;
     if (status == ARCHIVE_FATAL || status == ARCHIVE_RETRY) {
-      const char* const why = archive_error_string(tar.get());
+      const char* const why = library.error_string(tar.get());
       throw DataError(fmt::format("'{}' is no tar archive, or damaged at offset {}: {}", path,
-                                  archive_filter_bytes(tar.get(), 0), why == nullptr ? "unknown" : why));
+                                  library.filter_bytes(tar.get(), 0), why == nullptr ? "unknown" : why));
     }
-    const bool is_link = archive_entry_hardlink(entry) != nullptr || archive_entry_symlink(entry) != nullptr;
-    if (archive_entry_filetype(entry) != AE_IFREG || is_link) {
-      index.num_others += archive_entry_filetype(entry) == AE_IFDIR && !is_link ? 0 : 1;
+    const bool is_link = library.entry_hardlink(entry) != nullptr || library.entry_symlink(entry) != nullptr;
+    if (library.entry_filetype(entry) != AE_IFREG || is_link) {
+      index.num_others += library.entry_filetype(entry) == AE_IFDIR && !is_link ? 0 : 1;
       continue;
     }
-    const char* const name = archive_entry_pathname(entry);
-    TarMember member{name == nullptr ? "" : name, static_cast<std::uint64_t>(archive_filter_bytes(tar.get(), 0)),
-                     static_cast<std::uint64_t>(std::max<std::int64_t>(archive_entry_size(entry), 0))};
-    if (archive_entry_sparse_count(entry) > 0)
+    const char* const name = library.entry_pathname(entry);
+    TarMember member{name == nullptr ? "" : name, static_cast<std::uint64_t>(library.filter_bytes(tar.get(), 0)),
+                     static_cast<std::uint64_t>(std::max<std::int64_t>(library.entry_size(entry), 0))};
+    if (library.entry_sparse_count(entry) > 0)
       throw DataError(fmt::format("'{}': member '{}' is stored with holes, which is not read", path, member.name));
     if (member.offset > file_bytes || member.num_bytes > file_bytes - member.offset)
       throw DataError(fmt::format("'{}' ends within its member '{}', at offset {}", path, member.name, member.offset));
