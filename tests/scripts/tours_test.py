@@ -1,4 +1,4 @@
-"""The first minutes of five kinds of users, as the commands they type and the screens they end on: 80 columns, 24 lines."""
+"""The first minutes of six kinds of users, as the commands they type and the screens they end on: 80 columns, 24 lines."""
 
 import csv
 import fcntl
@@ -239,6 +239,23 @@ class Researcher(Tour):
         self.type("trainer run own.yaml --weights runs/own output=runs/again train.epochs=1", 0, "Done after")
         self.type("trainer run own.yaml --weights nowhere output=runs/none", 6, "nowhere", absent=["after 0 steps"])
         self.type("trainer run own.yaml data.target=kind", 2, "is not a column")
+
+
+class Photographer(Tour):
+    """Folders of their own images, as the README says."""
+
+    def test_their_images(self):
+        (self.folder / "photos").symlink_to(REPOSITORY / "tests/datasets/digit_images/images")
+        self.type("trainer init images mine.yaml", 0, "Wrote mine.yaml")
+        mine = "mine.yaml data.root=photos data.classes=10"
+        self.type(f"trainer data {mine}", 0, "training    240 samples, each u8 224×224×3", r"normalize: {mean: \[",
+                  "mine-data.png: 32 training samples")
+        self.assertEqual((self.folder / "mine-data.png").read_bytes()[:4], b"\x89PNG")
+        self.type(f"trainer check {mine}", 0, "mine.yaml is valid", "240 samples for training and 60 for validation")
+        small = "data.transforms.train='[flip]' data.transforms.validation=null model.with.stem=cifar train.epochs=1"
+        self.type(f"trainer run {mine} {small}", 0, "Done after 8 steps", "image readers")
+        self.type(f"trainer check {mine} data.class_names='[0, 1, cat]'", 2, "'cat', which is no folder")
+        self.type("trainer check mine.yaml data.root=nowhere data.classes=10", 6, "nowhere")
 
 
 if __name__ == "__main__":
