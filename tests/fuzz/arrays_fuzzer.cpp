@@ -21,6 +21,15 @@ void read_fuzzed_arrays(std::string_view input) {
   if ((options & 8) != 0) config.layout = ImageLayout::channels_first;
   if ((options & 16) != 0) config.layout = ImageLayout::channels_last;
   if ((options & 32) != 0) config.classes = 3;
+  if ((options & 64) != 0) {
+    RandomCropSpec crop;
+    crop.size = {3, 2};
+    crop.padding = {0, 1, 0, 0};
+    crop.pad_if_needed = true;
+    RotateSpec rotate;
+    rotate.degrees = {30};
+    config.train_transforms = {{"random_crop", crop}, {"rotate", rotate}, {"flip", FlipSpec{}}};
+  }
   read_dataset(config);
 }
 
