@@ -125,6 +125,9 @@ class LossTranslation {
   void apply(Op op) { builder_.apply(std::move(op), {graph_.prediction, graph_.targets, graph_.loss_statistics}); }
 
   void add_dice(const LossConfig& loss, const LossTerm& term) {
+    if (data_.categorical() && data_.num_outputs == 1)
+      throw located_error(loss.location, "dice of one class has nothing to learn: it is all there is",
+                          "two classes or more, the background among them");
     const Op sums = dice_sums_op(builder_.type(graph_.prediction), builder_.type(graph_.targets),
                                  {.smooth = loss.smooth, .ignore_index = loss.ignore_index, .term = term});
     if (data_.categorical()) check_num_outputs(true);

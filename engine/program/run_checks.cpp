@@ -35,6 +35,10 @@ std::vector<std::string> run_warnings(const Experiment& experiment, const RunSch
   std::vector<std::string> warnings;
   if (std::optional<std::string> text = smaller_batch_text(experiment.train.batch_size.number(), schedule.batch_size()))
     warnings.push_back(*std::move(text));
+  const std::int64_t asked = experiment.train.eval_batch_size;
+  if (schedule.eval_batch_size() > 0 && asked > schedule.eval_batch_size())
+    warnings.push_back(fmt::format("train.eval_batch_size is {}, and there are {} validation samples: its batch has {}",
+                                   asked, schedule.eval_batch_size(), schedule.eval_batch_size()));
   const ScheduleConfig& rates = experiment.schedule;
   const std::int64_t num_steps = schedule.total_steps();
   const bool warms_up = rates.type != ScheduleType::one_cycle && rates.warmup_steps > 0;

@@ -17,7 +17,8 @@ void check_run(const Experiment& experiment, const DataDescription& data);
 /// they are not. `asked` is the key's number: BatchSize::number().
 std::optional<std::string> smaller_batch_text(std::optional<std::int64_t> asked, std::int64_t batch_size);
 
-/// What a run over this data does, though it is hardly meant: batches smaller than train.batch_size, and a warm-up
+/// What a run over this data does, though it is hardly meant: batches smaller than train.batch_size or
+/// train.eval_batch_size, and a warm-up
 /// longer than the run, which begins with the key's place.
 std::vector<std::string> run_warnings(const Experiment& experiment, const RunSchedule& schedule);
 

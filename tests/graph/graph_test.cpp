@@ -330,6 +330,9 @@ TEST_CASE("a class for each pixel wants a logit for each class there, and evalua
   const std::string one = "    - conv2d: {out: 1, kernel: 1}\n";
   CHECK_NOTHROW(build_graph(experiment_of(one, "dice"), data, 2, GraphMode::training));
   CHECK_THROWS_AS(build_graph(experiment_of(one), data, 2, GraphMode::training), ConfigError);
+  data.num_outputs = 1;
+  CHECK_THROWS_WITH(build_graph(experiment_of(one, "dice"), data, 2, GraphMode::training),
+                    Contains("dice of one class has nothing to learn"));
 }
 
 TEST_CASE("the terms of a loss read one prediction, whose gradient is the sum of theirs") {

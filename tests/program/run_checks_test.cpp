@@ -63,6 +63,11 @@ TEST_CASE("Batches that are smaller than asked, since the data set has no more, 
       std::vector<std::string>{"train.batch_size is 21, and the data set has 20 training samples: every batch has 20"});
   CHECK(warnings("batch_size: 20").empty());
   CHECK(warnings("batch_size: all").empty());
+  const DataDescription with_validation = described_data({4}, 3, 20, 7);
+  const Experiment experiment = with("train: {batch_size: 5, eval_batch_size: 9}\n");
+  CHECK(run_warnings(experiment, RunSchedule(experiment, with_validation)) ==
+        std::vector<std::string>{"train.eval_batch_size is 9, and there are 7 validation samples: its batch has 7"});
+  CHECK(warnings("batch_size: 5, eval_batch_size: 9").empty());
   CHECK(smaller_batch_text(5, 1) == "train.batch_size is 5, and the data set has 1 training sample: every batch has 1");
 }
 

@@ -164,8 +164,8 @@ LayerKind activation(Activation function, const std::string& name, std::string h
   }
   if (function == Activation::leaky_relu) {
     std::get<ActivationSpec>(kind.initial).slope = 0.01;
-    kind.fields.push_back(
-        of(&ActivationSpec::slope, "slope", number(), "Of what is below 0").also_called({"negative_slope", "alpha"}));
+    kind.fields.push_back(of(&ActivationSpec::slope, "slope", number_of_f32(), "Of what is below 0")
+                              .also_called({"negative_slope", "alpha"}));
     kind.example = "leaky_relu: {slope: 0.1}";
   }
   return kind;
@@ -178,7 +178,7 @@ LayerKind prelu() {
           "prelu: {num: 32}",
           Spec{},
           {
-              of(&Spec::init, "init", number(), "What the slopes start as"),
+              of(&Spec::init, "init", number_of_f32(), "What the slopes start as"),
               of(&Spec::num, "num", integer(1), "How many slopes: 1, or one for each channel")
                   .also_called({"num_parameters"}),
           }};
@@ -263,7 +263,7 @@ LayerKind pad() {
                            {"replicate", Type::replicate, "the edge repeated", {"edge", "replication"}}}),
              "What stands there")
               .also_called({"padding_mode"}),
-          of(&Spec::value, "value", number(), "zeros: the number that stands there"),
+          of(&Spec::value, "value", number_of_f32(), "zeros: the number that stands there"),
       }};
 }
 

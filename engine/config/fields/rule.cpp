@@ -69,6 +69,13 @@ Rule integer_or(std::vector<std::string> words, std::int64_t minimum) {
   rule.words = std::move(words);
   return rule;
 }
+Rule number_of_f32() {
+  constexpr double most = 3.4e38;  // a little less, so that it can be said in a few letters
+  Rule rule = number();
+  rule.maximum = most;
+  rule.minimum = -most;
+  return rule;
+}
 Rule number() { return rule_of(ValueKind::number); }
 Rule number_at_least(double minimum) {
   Rule rule = number();
@@ -161,6 +168,7 @@ Rule classes_of_masks() { return rule_of(ValueKind::mask_classes); }
 std::string expectation_of(const Rule& rule) {
   Rule said = rule;
   if (said.maximum >= least_unsaid) said.maximum = std::numeric_limits<double>::infinity();
+  if (said.minimum < -least_unsaid - 1) said.minimum = -std::numeric_limits<double>::infinity();
   return whole_expectation_of(said);
 }
 

@@ -110,6 +110,8 @@ Rule any_integer();
 Rule integer_or(std::string word, std::int64_t minimum);
 Rule integer_or(std::vector<std::string> words, std::int64_t minimum);
 Rule number();
+/// That f32 holds.
+Rule number_of_f32();
 Rule number_at_least(double minimum);
 Rule number_above(double minimum);
 /// In [minimum, maximum).
