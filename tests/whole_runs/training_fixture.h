@@ -14,6 +14,7 @@
 #include "datasets/memory_dataset.h"
 #include "engine/config/load_experiment.h"
 #include "engine/cpu/cpu_device.h"
+#include "engine/program/run_schedule.h"
 #include "engine/train/training_run.h"
 
 namespace trainer {
@@ -123,8 +124,10 @@ struct TestRun {
     events.interruption = &interruption;
     const RunStatus status = run_training(experiment, data, device, options, interruption, events);
     const std::optional<std::int64_t> asked = experiment.train.batch_size.number();
-    const bool says_smaller = asked && *asked > data.description.num_train;                     // each start does
-    CHECK(events.warnings.size() == num_warnings + (says_smaller ? events.starts.size() : 0));  // no run leaks
+    const RunSchedule schedule(experiment, data.description);
+    std::size_t num_told = asked && *asked > data.description.num_train ? 1 : 0;
+    if (schedule.evaluates() && experiment.train.eval_batch_size > data.description.num_validation) ++num_told;
+    CHECK(events.warnings.size() == num_warnings + num_told * events.starts.size());  // no run leaks
     return status;
   }
   RunStatus operator()() {
