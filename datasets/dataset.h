@@ -58,6 +58,9 @@ class Dataset {
   /// The target alone, target_type().num_elements() classes; categorical datasets only. Of a sample that cannot be
   /// read, too, where its target is known without it.
   virtual void read_classes(std::int64_t index, std::int32_t* classes) const = 0;
+  /// The number that a sample has in the whole that this is a part of: before a split, or a choice of some. It is by
+  /// this number that transforms are drawn.
+  virtual std::int64_t number_of(std::int64_t index) const { return index; }
   /// Why samples were skipped that could not be read: `data.on_bad_sample: skip`.
   virtual std::vector<std::string> skipped_samples() const { return {}; }
   /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,

@@ -56,6 +56,9 @@ class ImageDataset final : public Dataset {
   void read(std::int64_t index, std::span<std::byte* const> fields) const override;
   std::unique_ptr<SampleReader> make_reader() const override;
   void read_classes(std::int64_t index, std::int32_t* classes) const override;
+  std::int64_t number_of(std::int64_t index) const override {
+    return preparation_.chosen[static_cast<std::size_t>(index)];
+  }
   std::optional<std::uint32_t> content_crc32() const override { return preparation_.source->content_crc32(); }
   std::vector<std::string> skipped_samples() const override { return skipped_.told(); }
 

@@ -34,6 +34,9 @@ class SubsetDataset final : public Dataset {
   void read_classes(std::int64_t index, std::int32_t* classes) const override {
     all_->read_classes(indices_[static_cast<std::size_t>(index)], classes);
   }
+  std::int64_t number_of(std::int64_t index) const override {
+    return all_->number_of(indices_[static_cast<std::size_t>(index)]);
+  }
   std::optional<std::uint32_t> content_crc32() const override { return all_->content_crc32(); }
 
  private:

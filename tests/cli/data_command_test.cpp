@@ -50,6 +50,52 @@ TEST_CASE("trainer data replaces pictures alone") {
   CHECK(run_trainer({"data", "configs/quickstart.yaml", "--samples", "0"}).exit_code == 2);
 }
 
+TEST_CASE("trainer data writes the first prepared samples, of training or of validation, as arrays") {
+  const ScratchFolder folder;
+  const std::string file = folder / "a.npz";
+  const auto told = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"data", "configs/quickstart.yaml", "--no-sheet", "--npz", file});
+    return run_trainer(words);
+  };
+  const ProcessResult training = told({"--samples", "20"});
+  CHECK(training.exit_code == 0);
+  CHECK_THAT(training.out, Contains("20 training samples as the first epoch") && Contains("samples u8 20×8×8×1"));
+  const std::string written = bytes_in(file);
+  CHECK(written.starts_with("PK\x03\x04"));
+  // All there are, in place of what was written.
+  const ProcessResult validation = told({"--validation", "--json"});
+  CHECK(validation.exit_code == 0);
+  CHECK(nlohmann::json::parse(validation.out)["npz"] == file);
+  CHECK(bytes_in(file).size() > written.size());
+  CHECK_THAT(bytes_in(file), Contains("'shape': (360,8,8,1,)") && Contains("'shape': (360,)"));
+  // Nothing is drawn here: another epoch looks the same.
+  CHECK_THAT(told({"--samples", "20", "--epoch", "7"}).out, Contains("as epoch 7 prepares"));
+  CHECK(bytes_in(file) == written);
+  CHECK(told({"--epoch", "0"}).exit_code == 2);
+  CHECK(told({"--epoch", "2", "--validation"}).exit_code == 2);
+  std::ofstream(file) << "notes";
+  const ProcessResult refused = told({});
+  CHECK(refused.exit_code == 6);
+  CHECK_THAT(refused.err, Contains("a.npz' exists and is no .npz of prepared samples"));
+  CHECK(bytes_in(file) == "notes");
+}
+
+TEST_CASE("trainer data shows validation samples where there are any") {
+  const ScratchFolder folder;
+  const std::string sheet = folder / "a.png", other = folder / "b.png";
+  CHECK(run_trainer({"data", "configs/quickstart.yaml", "--sheet", sheet}).exit_code == 0);
+  const ProcessResult result = run_trainer({"data", "configs/quickstart.yaml", "--sheet", other, "--validation"});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("32 validation samples as each evaluation"));
+  CHECK(bytes_in(sheet) != bytes_in(other));
+  std::ofstream(folder / "t.csv") << "a,b,y\n1,x,2\n2,z,3\n3,x,5\n4,z,7\n";
+  std::ofstream(folder / "t.yaml")
+      << "data: {type: csv, train: t.csv, target_type: numeric}\nmodel: {layers: [linear: {out: 1}]}\nloss: mse\n";
+  const ProcessResult none = run_trainer({"data", "t.yaml", "--validation"}, {.folder = folder.path()});
+  CHECK(none.exit_code == 6);
+  CHECK_THAT(none.err, Contains("there are no validation samples"));
+}
+
 TEST_CASE("trainer data needs no pictures to tell of a table") {
   const ScratchFolder folder;
   std::ofstream(folder / "t.csv") << "a,b,y\n1,x,2\n2,z,3\n3,x,5\n4,z,7\n";

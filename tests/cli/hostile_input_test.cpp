@@ -42,6 +42,7 @@ TEST_CASE("an empty value is refused wherever it stands, and not taken for none"
            {"fit", "configs/quickstart.yaml", "--write", ""},
            {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
            {"data", "configs/quickstart.yaml", "--sheet", ""},
+           {"data", "configs/quickstart.yaml", "--npz", ""},
        }) {
     const ProcessResult result = run_trainer(words);
     INFO(words.back() << " " << words[2]);
@@ -120,6 +121,8 @@ TEST_CASE("names of files never move the cursor of a terminal, whatever the comm
            {"summary", config},
            {"data", config, "--sheet", name + ".png"},
            {"data", config, "--sheet", config},
+           {"data", config, "--no-sheet", "--npz", name + ".npz"},
+           {"data", config, "--no-sheet", "--npz", config},
            {"config", "show", config},
            {"config", "explain", "\x1b[5m"},
            {"plan", config},

@@ -153,17 +153,18 @@ bool are_pictures(const TensorType& sample) {
   return channels == 1 || channels == 3 || channels == 4;
 }
 
-std::vector<ShownSample> read_shown_samples(const LoadedData& data, const std::vector<std::int64_t>& samples) {
-  const TensorType& input = data.train->input_types().front();
-  const TensorType& target_type = data.train->target_type();
+std::vector<ShownSample> read_shown_samples(const LoadedData& data, const Dataset& of,
+                                            const std::vector<std::int64_t>& samples, std::int64_t epoch) {
+  const TensorType& input = of.input_types().front();
+  const TensorType& target_type = of.target_type();
   require_internal(are_pictures(input), "samples that are shown are pictures");
-  const auto reader = data.train->make_reader();
+  const auto reader = of.make_reader();
   std::vector<std::byte> target(static_cast<std::size_t>(target_type.num_bytes()));
   std::vector<ShownSample> shown;
   for (const std::int64_t sample : samples) {
     ShownSample& each = shown.emplace_back();
     each.image.reshape(input.shape[0], input.shape[1], input.shape[2]);
-    reader->read(0, sample, std::array{reinterpret_cast<std::byte*>(each.image.pixels().data()), target.data()});
+    reader->read(epoch, sample, std::array{reinterpret_cast<std::byte*>(each.image.pixels().data()), target.data()});
     each.label = label_text(data, target);
     const bool is_mask = target_type == TensorType{DType::i32, Shape{input.shape[0], input.shape[1]}};
     if (!is_mask) continue;

@@ -20,8 +20,10 @@ struct ShownSample {
 /// Whether samples are pictures: u8 pixels of 1, 3 or 4 channels.
 bool are_pictures(const TensorType& sample);
 
-/// Reads training samples as the first epoch prepares them, with their labels: names of classes, or numbers. DataError.
-std::vector<ShownSample> read_shown_samples(const LoadedData& data, const std::vector<std::int64_t>& samples);
+/// Reads samples of the training or the validation data as `epoch` (from 0) prepares them, with their labels: names of
+/// classes, or numbers. DataError.
+std::vector<ShownSample> read_shown_samples(const LoadedData& data, const Dataset& of,
+                                            const std::vector<std::int64_t>& samples, std::int64_t epoch);
 
 /// The samples, which have one size, side by side in rows, in RGB: small ones enlarged and large ones reduced by a
 /// whole factor, each with its label below; with masks a second picture beside each, which has a colour for each class,

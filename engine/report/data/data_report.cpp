@@ -107,6 +107,22 @@ std::string normalize_text(const DataReport& report, const Style& style) {
   return text;
 }
 
+/// Whose samples were written, and as what.
+std::string prepared_text(const DataReport& report, std::int64_t count) {
+  if (report.of_validation)
+    return fmt::format("{} as each evaluation prepares them", format_number_of(count, "validation sample"));
+  return fmt::format("{} as {} prepares them", format_number_of(count, "training sample"),
+                     report.epoch == 1 ? "the first epoch" : fmt::format("epoch {}", format_count(report.epoch)));
+}
+
+std::string arrays_text(const std::vector<NamedArray>& arrays) {
+  std::vector<std::string> told;
+  told.reserve(arrays.size());
+  for (const NamedArray& array : arrays)
+    told.push_back(fmt::format("{} {} {}", array.name, name_of(array.type.dtype), array.type.shape.to_string()));
+  return fmt::format("{}", fmt::join(told, ", "));
+}
+
 nlohmann::ordered_json facts_json(const NumberFacts& facts) {
   return {{"min", facts.least}, {"max", facts.most}, {"mean", facts.mean}, {"std", facts.std}};
 }
@@ -148,9 +164,12 @@ std::string data_report(const DataReport& report, const Style& style) {
     text += wrap_lines(told, static_cast<std::size_t>(style.width)) + '\n';
   for (const std::string& remark : report.data.remarks) text += line(style, "note", remark);
   if (!report.sheet.empty())
-    text += line(style, "pictures",
-                 fmt::format("{}: {} as the first epoch prepares them", report.sheet,
-                             format_number_of(report.num_shown, "training sample")));
+    text += line(style, "pictures", fmt::format("{}: {}", report.sheet, prepared_text(report, report.num_shown)));
+  if (!report.npz.empty()) {
+    const std::int64_t num_written = report.arrays.front().type.shape[0];
+    text += line(style, "arrays",
+                 fmt::format("{}: {}: {}", report.npz, prepared_text(report, num_written), arrays_text(report.arrays)));
+  }
   return text;
 }
 
@@ -193,6 +212,7 @@ std::string data_json(const DataReport& report) {
   if (!survey.targets.empty()) json["targets"] = list(survey.targets);
   json["remarks"] = report.data.remarks;
   json["sheet"] = report.sheet.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(report.sheet);
+  json["npz"] = report.npz.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(report.npz);
   return json_text(json);
 }
 
