@@ -12,9 +12,8 @@ import zlib
 
 from findings import CaseResult, Findings, PartResult
 
-PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "metrics", "losses", "features",
-         "semantics",
-         "torchvision"]
+PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "images", "metrics", "losses",
+         "features", "semantics", "torchvision"]
 
 
 class Case:

@@ -87,6 +87,17 @@ class TrainerBinary:
         events = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         return Run(folder / name, events, result.returncode, result.stderr)
 
+    def prepared(self, folder, config, *words, name="config"):
+        """The arrays that `data --npz` writes of the configuration, which is folder/NAME.yaml."""
+        import numpy
+        (folder / f"{name}.yaml").write_text(config_text(config), encoding="utf-8")
+        file = folder / f"{name}.npz"
+        code, out, error = self.ask(folder, "data", f"{name}.yaml", "--no-sheet", "--npz", file.name, *words)
+        if code != 0:
+            raise RunFailed(f"trainer data {' '.join(str(word) for word in words)} ended with {code}:\n{error or out}")
+        with numpy.load(file) as arrays:
+            return dict(arrays)
+
     def ask(self, folder, *words):
         """(exit code, stdout, stderr) of any command."""
         result = subprocess.run([str(self.path), *[str(word) for word in words]], stdin=subprocess.DEVNULL,

@@ -28,6 +28,7 @@ import trainer_runs  # noqa: E402
 import verify_against_pytorch  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("TRAINER_BINARY", ROOT / "build" / "release" / "trainer"))
+HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
 HAS_ALL = all(importlib.util.find_spec(name) for name in verify_against_pytorch.NEEDED) and os.access(BINARY, os.X_OK)
 
 
@@ -249,11 +250,33 @@ def changed_event(kind, key, change):
     return apply
 
 
+def changed_array(name, change):
+    """Of what `data --npz` writes."""
+    def apply(arrays):
+        arrays[name] = change(arrays[name].copy())
+    return apply
+
+
+def brighter_pixel(levels):
+    def change(samples):
+        pixel = samples[1, -1, -1]
+        pixel[0] = int(pixel[0]) + (levels if pixel[0] < 128 else -levels)
+        return samples
+    return change
+
+
 def first_logged_step_twice(run):
     path = run.output / "events.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
     step = next(line for line in lines if '"event":"step"' in line)
     path.write_text("\n".join([step, *lines]) + "\n", encoding="utf-8")
+
+
+def image_case(function, word):
+    """The first short case of a function whose variant has that word."""
+    import part_images
+    return next(f"images:1:{index}" for index, (each, variant) in enumerate(part_images.SHORT)
+                if each.__name__ == function and word in variant)
 
 
 # A case that passes, what is changed in what trainer wrote, and a word of the comparison that sees it.
@@ -273,6 +296,21 @@ PERTURBED = [
     ("resume:1:0", "weights off by a bit", scaled_tensor("model", 1 + 2**-22, "weight"), "bits of"),
     ("resume:1:0", "a step told twice", first_logged_step_twice, "events.jsonl"),
     ("data:1:0", "a sample off by a ten-thousandth", scaled_tensor("optimizer", 1.0001, "weight.momentum"), "sample"),
+    *([] if not HAS_TORCHVISION else [
+        (image_case("decoded", "lossless"), "a level in one pixel", changed_array("samples", brighter_pixel(1)), "01.webp: most"),
+        (image_case("decoded", "baseline"), "five levels in one pixel", changed_array("samples", brighter_pixel(5)),
+         "01.jpg: most"),
+        (image_case("folders", "nested"), "two samples exchanged",
+         changed_array("samples", lambda samples: samples[[1, 0, *range(2, len(samples))]]), "order"),
+        (image_case("folders", "letters"), "a sample of another class", changed_array("targets", lambda targets: targets + 1),
+         "classes"),
+        (image_case("transform", "flip"), "what was drawn for another sample",
+         changed_array("samples", lambda samples: samples[:, ::-1, ::-1]), "mean"),
+        (image_case("transform", "hue"), "five levels in one pixel", changed_array("samples", brighter_pixel(5)), "image 1: most"),
+        (image_case("masks", "rotate"), "the classes of two masks exchanged",
+         changed_array("targets", lambda targets: targets[[1, 0, *range(2, len(targets))]]), "mask 1"),
+        (image_case("split", "split"), "a number that is another's", changed_array("index", lambda index: index // 2 * 2),
+         "each once")]),
     ("metrics:1:0", "a top-5 off by a sample", changed_event("eval", "top5", lambda x: x - 1 / 101), "top5"),
     ("metrics:1:2", "an evaluation off by a ten-thousandth", changed_event("eval", "loss", lambda x: x * 1.0001), "loss"),
     ("semantics:1:0", "weights off by a ten-thousandth", scaled_tensor("model", 1.0001, "weight"), "weights"),
@@ -289,6 +327,12 @@ class WrongNumbers(unittest.TestCase):
                 if change and name not in ("whole", "again", "other") and (name != "resumed" or "--resume" in words):
                     change(run)
                 return run
+
+            def prepared(self, *arguments, **more):
+                arrays = super().prepared(*arguments, **more)
+                if change:
+                    change(arrays)
+                return arrays
         part, seed, index = name.split(":")
         result, _ = suite.run_case(part, int(seed), int(index), Trainer(BINARY.resolve()), options())
         return result
