@@ -207,8 +207,8 @@ TRANSFORMS = {"resize": (resize, True), "resize of the shorter side": (resize_sh
               "color_jitter": (color_jitter, False), "brightness": (one_color("brightness"), False),
               "contrast": (one_color("contrast"), False), "saturation": (one_color("saturation"), False),
               "hue": (one_color("hue"), False), "random_erasing": (random_erasing, False), "to_grey": (to_grey, False)}
-GEOMETRY = ("resize", "resize of the shorter side", "center_crop", "random_crop", "random_crop with a mirrored border", "random_resized_crop", "flip",
-            "rotate", "random_erasing")
+GEOMETRY = ("resize", "resize of the shorter side", "center_crop", "random_crop", "random_crop with a mirrored border",
+            "random_resized_crop", "flip", "rotate", "random_erasing")
 
 
 def chain(random, kinds):

@@ -8,6 +8,8 @@ import csv
 import gzip
 import pathlib
 import shutil
+import struct
+import zlib
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -18,11 +20,34 @@ SIDE, A_CLASS = 24, 30
 EXIF_TURNED = 6  # shown turned by 90 degrees clockwise
 
 
-def coloured(grey):
-    """Ink in colours that change from left to right, on black."""
+def colours_of(grey):
+    """Ink in colours that change from left to right, on black: from 0 to 255."""
     across = np.linspace(0, 1, SIDE)[None, :, None]
     colours = np.array([255, 180, 90]) * (1 - across) + np.array([90, 200, 255]) * across
-    return Image.fromarray((np.asarray(grey)[:, :, None] / 255 * colours).round().astype(np.uint8))
+    return np.asarray(grey)[:, :, None] / 255 * colours
+
+
+def coloured(grey):
+    return Image.fromarray(colours_of(grey).round().astype(np.uint8))
+
+
+def cmyk(grey):
+    """With all the black ink that the colours let be taken."""
+    light = colours_of(grey) / 255
+    most = light.max(axis=2, keepdims=True)
+    inks = np.concatenate([1 - light / np.where(most == 0, 1, most), 1 - most], axis=2)
+    return Image.fromarray((inks * 255).round().astype(np.uint8), mode="CMYK")
+
+
+def png_of_16_bits(grey):
+    """PIL writes none in colours: the chunks of the PNG specification, rows without a filter."""
+    samples = (colours_of(grey) * 257).round().astype(">u2")
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + row.tobytes() for row in samples)
+    header = struct.pack(">IIBBBBB", SIDE, SIDE, 16, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
 def save(grey, path, form):
@@ -50,9 +75,16 @@ def save(grey, path, form):
         colour.save(path, lossless=True)
     elif form == "bmp":
         colour.save(path)
+    elif form == "lossy.webp":
+        colour.save(path, quality=80)
+    elif form == "16bit.png":
+        path.write_bytes(png_of_16_bits(grey))
+    elif form == "cmyk.jpg":
+        cmyk(grey).save(path, quality=90)
 
 
-FORMATS = ("jpg", "progressive.jpg", "grey.jpg", "turned.jpg", "png", "grey.png", "palette.png", "alpha.png", "webp", "bmp")
+FORMATS = ("jpg", "progressive.jpg", "grey.jpg", "turned.jpg", "png", "grey.png", "palette.png", "alpha.png", "webp", "bmp",
+           "lossy.webp", "16bit.png", "cmyk.jpg")
 
 
 def main():
