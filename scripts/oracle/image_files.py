@@ -119,6 +119,11 @@ def jpeg(generator, height, width, variant):
         del options["subsampling"]
     image = Image.fromarray(pixels[..., 0]) if channels == 1 else Image.fromarray(
         pixels, mode="CMYK") if channels == 4 else Image.fromarray(pixels)
+    if variant == "colours as they are":
+        options = {"quality": options["quality"], "keep_rgb": True}
+    if variant == "several pictures":  # as telephones write them
+        other = Image.fromarray(photograph(generator, height, width))
+        return saved(image, "MPO", None, save_all=True, append_images=[other], quality=options["quality"])
     return saved(image, "JPEG", int(generator.integers(1, 9)) if variant == "turned" else None, **options)
 
 
@@ -145,6 +150,9 @@ def png_file(generator, height, width, variant):
     interlaced = bool(generator.random() < 0.3)
     if variant == "turned":
         return saved(Image.fromarray(photograph(generator, height, width)), "PNG", int(generator.integers(1, 9)))
+    if variant == "animated":
+        first, second = (Image.fromarray(photograph(generator, height, width)) for _ in range(2))
+        return saved(first, "PNG", save_all=True, append_images=[second], default_image=bool(generator.random() < 0.5))
     if variant == "palette":
         bits = int(generator.choice([1, 2, 4, 8]))
         count = int(generator.integers(2, 2**bits + 1))
@@ -189,11 +197,32 @@ def bmp(generator, height, width, variant):
 
 
 # (writer, variant, whether the file holds its pixels exactly, ending)
-KINDS = [(jpeg, variant, False, "jpg") for variant in ("baseline", "progressive", "grey", "cmyk", "turned")]
+KINDS = [(jpeg, variant, False, "jpg") for variant in ("baseline", "progressive", "grey", "cmyk", "turned",
+                                                          "colours as they are", "several pictures")]
 KINDS += [(png_file, variant, True, "png") for variant in ("8 bit", "16 bit", "grey", "grey 16 bit", "palette", "alpha",
-                                                           "grey alpha", "turned")]
+                                                           "grey alpha", "turned", "animated")]
 KINDS += [(webp, "lossy", False, "webp"), (webp, "lossless", True, "webp"), (webp, "turned", True, "webp")]
 KINDS += [(bmp, variant, True, "bmp") for variant in ("colours", "alpha", "palette", "grey")]
+
+
+# Told by kind and variant, of which images that are transformed are made.
+SOME_KINDS = [kind for kind in KINDS if (kind[0].__name__, kind[1]) in (
+    ("jpeg", "baseline"), ("jpeg", "progressive"), ("jpeg", "grey"), ("jpeg", "turned"), ("png_file", "8 bit"),
+    ("webp", "lossy"), ("webp", "lossless"))]
+
+
+def turned_by_other_means(generator, height, width, variant):
+    """(file, its pixels as they are stored): PIL turns it by what it says of its orientation, and trainer does not."""
+    image = Image.fromarray(photograph(generator, height, width))
+    if variant == "XMP":
+        said = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+        file = saved(image, "JPEG", xmp=said)
+    else:
+        file = saved(image, "PNG")
+        end = file.rindex(b"IEND") - 4
+        file = file[:end] + png_chunk(b"eXIf", exif_of(6).tobytes().removeprefix(b"Exif\0\0")) + file[end:]
+    with Image.open(io.BytesIO(file)) as stored:
+        return file, np.asarray(stored)
 
 
 def by_pil(path, channels=3):

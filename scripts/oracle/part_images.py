@@ -3,9 +3,11 @@ against torchvision.transforms.v2 on the numbers that trainer draws. Needs torch
 """
 import importlib.util
 import json
+import tarfile
 
 import numpy as np
 
+import data_files
 import philox
 
 HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
@@ -80,6 +82,17 @@ def transparent(case, variant):
         found = prepared(case, {"type": "image_folder", "train": "images", "channels": channels}, 4)
         for number, sample in enumerate(found["samples"]):
             compare(case, f"{number}.png in {channels} channels", sample, shown[number][..., :channels], exact=True)
+
+
+def turned_otherwise(case, variant):
+    """Orientation is that of EXIF, in a PNG in front of the pixels."""
+    file, stored = image_files.turned_by_other_means(np.random.default_rng(case.number), 20, 31, variant)
+    path = case.folder / "images" / "one" / "a.jpg"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(file)
+    found = prepared(case, {"type": "image_folder", "train": "images"}, 1)
+    compare(case, "as it is stored", found["samples"][0], stored)
+    case.findings.equal("PIL turns it", image_files.by_pil(path).shape, (31, 20, 3))
 
 
 FOLDERS = {
@@ -227,7 +240,7 @@ def stored_images(case, generator, count, one_size, channels):
     images = []
     for number in range(count):
         height, width = (max(side, LEAST_SIDE) for side in (first if one_size else image_files.size(generator)))
-        writer, kind, _, ending = image_files.KINDS[generator.choice([0, 1, 2, 4, 5, 13, 14])]
+        writer, kind, _, ending = image_files.SOME_KINDS[generator.integers(0, len(image_files.SOME_KINDS))]
         path = folder / f"{number:02}.{ending}"
         path.write_bytes(writer(generator, height, width, kind))
         images.append(image_files.by_pil(path, channels))
@@ -293,6 +306,47 @@ def masks(case, variant):
         case.findings.equal(f"mask {number}", target.tolist(), mask.tolist())
 
 
+def sources(case, variant):
+    """The same images from other kinds of data than folders."""
+    generator = np.random.default_rng(case.number)
+    steps = [{"random_crop": {"size": [15, 18], "padding": 2}}, {"color_jitter": {"brightness": 0.4, "hue": 0.2}},
+             {"flip": {}}]
+    section = {"type": variant, "transforms": {"train": steps}}
+    count, labels = 9, generator.integers(0, 3, 9)
+    labels[:3] = range(3)
+    if variant in ("idx", "arrays"):
+        channels = 1 if variant == "idx" else 3
+        images = [image_files.photograph(generator, 16, 19, channels) for _ in range(count)]
+        if variant == "idx":
+            data_files.write_idx(case.folder / "images", np.stack(images)[..., 0])
+            data_files.write_idx(case.folder / "labels", labels.astype(np.uint8))
+            section.update(train="images", train_labels="labels")
+        else:
+            np.savez(case.folder / "train.npz", x=np.stack(images), y=labels)
+            section.update(train="train.npz", layout="channels_last")
+    else:
+        images = stored_images(case, generator, count, False, 3)
+        files = sorted((case.folder / "images" / "one").iterdir())
+        if variant == "tar":
+            with tarfile.open(case.folder / "train-00.tar", "w") as shard:
+                for number, (file, label) in enumerate(zip(files, labels)):
+                    (case.folder / "class").write_text(str(label), encoding="utf-8")
+                    shard.add(file, f"{number:04}{file.suffix}")
+                    shard.add(case.folder / "class", f"{number:04}.cls")
+            section.update(train="train-*.tar")
+        else:
+            rows = [f"{file.relative_to(case.folder)},{label}" for file, label in zip(files, labels)]
+            (case.folder / "train.csv").write_text("\n".join(["path,label", *rows]) + "\n", encoding="utf-8")
+            section.update(train="train.csv")
+        # What a crop cannot be cut from is enlarged first.
+        steps.insert(0, {"resize": {"size": [16, 20]}})
+    found = prepared(case, section, count, "--epoch", 3, seed=case.number)
+    case.findings.equal("classes", found["targets"].tolist(), labels.tolist())
+    for number, sample in enumerate(found["samples"]):
+        numbers = philox.DrawnNumbers(case.number, 2, number)
+        compare(case, f"image {number}", sample, torchvision_transforms.transformed(steps, numbers, images[number])[0])
+
+
 def split(case, variant):
     """Samples that are set aside keep their numbers, by which they are drawn."""
     generator = np.random.default_rng(case.number)
@@ -316,11 +370,13 @@ VARIANTS = [(known_answers, "known answers")]
 if HAS_TORCHVISION:
     VARIANTS += [(decoded, (*kind, channels)) for kind in image_files.KINDS for channels in (3, 1, 4)]
     VARIANTS += [(transparent, form) for form in ((1, 1), (1, 2), (1, 4), (1, 8), (1, 16), (3, 8), (3, 16))]
+    VARIANTS += [(turned_otherwise, means) for means in ("XMP", "behind the pixels")]
     VARIANTS += [(folders, name) for name in FOLDERS]
     VARIANTS += [(transform, (name, True)) for name in TRANSFORMS for _ in range(4)]
     VARIANTS += [(transform, (name, False)) for name in ("resize", "resize of the shorter side", "center_crop", "chain")]
     VARIANTS += [(transform, ("chain", True))] * 24
     VARIANTS += [(masks, name) for name in (*GEOMETRY, *["chain"] * 8)]
+    VARIANTS += [(sources, kind) for kind in ("idx", "arrays", "image_list", "tar")]
     VARIANTS += [(split, "split")]
 # One of each.
 SHORT = [variant for position, variant in enumerate(VARIANTS) if variant not in VARIANTS[:position]]
