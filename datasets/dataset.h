@@ -17,6 +17,8 @@
 
 namespace trainer {
 
+struct StageTimes;
+
 /// One thread's way into a dataset, with the memory that reading takes.
 class SampleReader {
  public:
@@ -32,6 +34,9 @@ class SampleReader {
   virtual void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) = 0;
   /// Of host memory that it has allocated: at most what DataDescription::reader_bytes.
   virtual std::int64_t held_bytes() const { return 0; }
+  /// From now on each read() adds what its stages took to `times`, which outlives the reader; null: no more. False, and
+  /// nothing is added, where reading a sample is one stage.
+  virtual bool time_stages(StageTimes* /*times*/) { return false; }
 
  protected:
   SampleReader() = default;

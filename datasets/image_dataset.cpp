@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "datasets/image/image_decoder.h"
+#include "datasets/sample_stages.h"
 
 namespace trainer {
 
@@ -66,34 +67,46 @@ class ImageDataset::Reader final : public SampleReader {
                                      mask_.capacity() + scratch_.num_bytes() + decoder_.capacity());
   }
 
+  bool time_stages(StageTimes* times) override {
+    times_ = times;
+    return true;
+  }
+
  private:
   std::int64_t sample_of(std::int64_t index) const { return preparation_.chosen[static_cast<std::size_t>(index)]; }
 
   void read_sample(std::int64_t epoch, std::int64_t sample, std::span<std::byte* const> fields) {
     const ImageSource& source = *preparation_.source;
+    StageClock clock(times_);
     const StoredImage stored = source.open(sample, file_);
+    clock.ends(SampleStage::read);
     name_ = stored.is_encoded ? source.name_of(sample) : std::string();
-    const Pair size = stored.is_encoded ? decoder_.read_header(stored.bytes, name_).size : stored.size;
+    const ImageHeader header = stored.is_encoded ? decoder_.read_header(stored.bytes, name_) : ImageHeader();
+    const Pair size = stored.is_encoded ? header.size : stored.size;
     const std::int64_t channels = stored.is_encoded ? preparation_.channels : stored.channels;
     steps_.clear();
     preparation_.transforms.draw({preparation_.seed, epoch, sample}, size, channels, steps_);
     DecodedPlace place;
+    bool is_reducible = false;
     if (stored.is_encoded) {
       DecodeRequest request = needed_of(steps_, size, channels);
+      is_reducible = header.format == ImageFormat::jpeg && jpeg_reduction(request) > 1;
       if (!preparation_.reduced_decoding) request.wanted_size = {0, 0};
       place = decoder_.decode(stored.bytes, name_, request, image_);
     } else {
       image_.reshape(size[0], size[1], channels);
       std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());
     }
+    clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
     const bool has_masks = source.has_masks();
     if (has_masks) {
-      load_mask(sample);
+      load_mask(sample, clock);
       if (mask_.size() != size)
         throw DataError(fmt::format("'{}' is {}×{}, but its image '{}' {}×{}", source.mask_name_of(sample),
                                     mask_.height(), mask_.width(), source.name_of(sample), size[0], size[1]));
     }
     apply(steps_, size, place, image_, has_masks ? &mask_ : nullptr, outside, scratch_);
+    clock.ends(SampleStage::transform);
     const Shape& wanted = preparation_.sample.shape;
     if (Shape{image_.height(), image_.width(), image_.channels()} != wanted)
       throw DataError(fmt::format(
@@ -105,18 +118,24 @@ class ImageDataset::Reader final : public SampleReader {
       write_classes(reinterpret_cast<std::int32_t*>(fields[1]));
     else
       source.read_target(sample, fields[1]);
+    clock.ends(SampleStage::copy);
+    if (times_ == nullptr) return;
+    ++times_->num_samples;
+    times_->num_reducible += is_reducible ? 1 : 0;
   }
 
-  void load_mask(std::int64_t sample) {
+  void load_mask(std::int64_t sample, StageClock& clock) {
     const ImageSource& source = *preparation_.source;
     const StoredImage stored = source.open_mask(sample, mask_file_);
+    clock.ends(SampleStage::read);
     if (stored.is_encoded) {
       decoder_.decode_mask(stored.bytes, source.mask_name_of(sample), mask_);
       source.classify(sample, mask_);
-      return;
+    } else {
+      mask_.reshape(stored.size[0], stored.size[1], 1);
+      std::memcpy(mask_.pixels().data(), stored.bytes.data(), mask_.pixels().size());
     }
-    mask_.reshape(stored.size[0], stored.size[1], 1);
-    std::memcpy(mask_.pixels().data(), stored.bytes.data(), mask_.pixels().size());
+    clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
   }
 
   void write_classes(std::int32_t* classes) {
@@ -136,6 +155,7 @@ class ImageDataset::Reader final : public SampleReader {
   std::vector<TransformStep> steps_;
   Image image_, mask_;
   TransformScratch scratch_;
+  StageTimes* times_ = nullptr;
 };
 
 ImageDataset::ImageDataset(ImagePreparation preparation)

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -19,13 +20,18 @@
 #include "engine/device/processor.h"
 #include "engine/findings/known_rates.h"
 #include "engine/plan/capacity.h"
+#include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/report/bench/bench_json.h"
 #include "engine/report/bench/bench_report.h"
+#include "engine/report/bench/data_bench_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/executor.h"
 #include "engine/train/measure/calibration_networks.h"
+#include "engine/train/measure/data_timing_file.h"
+#include "engine/train/measure/kept_file.h"
 #include "engine/train/measure/rates_file.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -33,7 +39,8 @@ namespace {
 struct BenchArguments {
   ExperimentArguments experiment;
   std::int64_t num_steps = 0;  ///< 0: not given
-  bool json = false;
+  double seconds = 0;          ///< 0: not given
+  bool data = false, json = false;
 };
 
 ExitCode calibrate_machine(const BenchArguments& arguments) {
@@ -106,7 +113,60 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   return ExitCode::done;
 }
 
+ExitCode bench_data(const BenchArguments& arguments) {
+  const Experiment experiment = arguments.experiment.load();
+  const LoadedData data = load_data(experiment.data, experiment.seed);
+  const std::string subject = timing_subject(experiment, data.description, usable_threads());
+  const std::string path = data_timing_path(subject);
+  require_writable(path);
+  Experiment on_host = experiment;  // reading asks for no GPU
+  on_host.device = {};
+  on_host.device.type = DeviceType::cpu;
+  const int num_threads = num_readers(experiment, data.description, *make_device(on_host));
+  constexpr double usual_seconds = 3;
+  const double seconds = arguments.seconds > 0 ? arguments.seconds : usual_seconds;
+  const bool shows_progress = can_redraw(stderr);
+  if (shows_progress) {
+    write_exactly(stderr, erased_line);
+    write_text(stderr, fmt::format("reading data for about {}", format_duration((num_threads > 1 ? 3 : 2) * seconds)));
+  }
+  DataBench bench;
+  bench.experiment_name = experiment.name;
+  bench.processor = fmt::format("{}, {}", processor_name(), format_number_of(usable_threads(), "usable thread"));
+  bench.description = data.description;
+  bench.reduced_decoding = experiment.data.reduced_decoding;
+  bench.path = path;
+  bench.timing = time_data(*data.train,
+                           {.num_samples = data.train->size(),
+                            .batch_size = experiment.train.batch_size.number().value_or(data.train->size()),
+                            .shuffle = experiment.data.shuffle,
+                            .drop_last = experiment.data.drop_last,
+                            .seed = experiment.seed,
+                            .shuffle_window = experiment.data.shuffle_buffer},
+                           num_threads, seconds);
+  if (shows_progress) write_exactly(stderr, erased_line);
+  write_data_timing(path, subject, {bench.timing, std::time(nullptr)});
+  if (arguments.json)
+    write_exactly(stdout, data_bench_json(bench) + '\n');
+  else
+    write_text(stdout, data_bench_report(bench, style_for(stdout)));
+  return ExitCode::done;
+}
+
+/// Flags that say nothing of what is measured.
+void check_flags(const BenchArguments& arguments) {
+  if (arguments.data && arguments.experiment.config_path.empty())
+    throw ConfigError(fmt::format("--data reads the data of a CONFIG: '{} configs/quickstart.yaml --data'",
+                                  trainer_command("bench")));
+  if (arguments.data && arguments.num_steps > 0)
+    throw ConfigError("--steps counts steps of training, of which --data runs none; --seconds says how long it reads");
+  if (!arguments.data && arguments.seconds > 0)
+    throw ConfigError("--seconds says how long --data reads; --steps how many steps are timed");
+}
+
 ExitCode bench(const BenchArguments& arguments) {
+  check_flags(arguments);
+  if (arguments.data) return bench_data(arguments);
   bound_spinning();
   const bool has_config = !arguments.experiment.config_path.empty();
   try {
@@ -144,12 +204,22 @@ void add_bench_command(CLI::App& app, Action& action) {
         const bool positive = CLI::detail::lexical_cast(text, number) && number > 0;
         return positive ? std::string() : fmt::format("'{}' is not an integer of at least 1", text);
       });
+  command->add_flag("--data", arguments->data, "Time how fast training samples are read and prepared, for plan");
+  command->add_option("--seconds", arguments->seconds, "For which --data reads, each time; 3 if not given")
+      ->type_name("S")
+      ->check([](const std::string& text) {
+        double number = 0;
+        constexpr double least = 0.01, most = 3600;
+        const bool is_fit = CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+        return is_fit ? std::string() : fmt::format("'{}' is not a number of seconds from {} to {}", text, least, most);
+      });
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
       "Without CONFIG: times ops of every kind for less than a minute and stores their\nrates, by which plan, fit and "
       "run then predict times; let the machine do\nnothing else meanwhile. device.KEY=VALUE chooses what to "
       "measure.\n\n" +
-      examples({"bench", "bench device.threads=1", "bench configs/bench/cnn.yaml --steps 20"}));
+      examples({"bench", "bench device.threads=1", "bench configs/bench/cnn.yaml --steps 20",
+                "bench configs/quickstart.yaml --data --seconds 1"}));
   command->callback([arguments, &action] {
     take_override_for_config(arguments->experiment);
     action = [arguments] { return bench(*arguments); };

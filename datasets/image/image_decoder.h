@@ -38,6 +38,9 @@ struct DecodeRequest {
   Pair wanted_size{0, 0};
 };
 
+/// Of a JPEG: every how many-th pixel is decoded each way for such a request, whose region is given: 1, 2, 4 or 8.
+int jpeg_reduction(const DecodeRequest& request);
+
 /// Where decoded pixels lie in the upright image: pixel (y, x) covers `reduction`² pixels from
 /// (top + y · reduction, left + x · reduction) on. Where a side is no multiple of the reduction the pixels at one edge
 /// cover less; at the top or left that is so in an image that was turned, whose top or left is then below 0.

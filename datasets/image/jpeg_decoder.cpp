@@ -22,6 +22,17 @@
 // whose variables have no destructors.
 
 namespace trainer {
+
+int jpeg_reduction(const DecodeRequest& request) {
+  const auto [wanted_height, wanted_width] = request.wanted_size;
+  if (wanted_height <= 0 || wanted_width <= 0) return 1;
+  for (const int reduction : {8, 4, 2}) {
+    if (request.region.height / reduction / 2 >= wanted_height && request.region.width / reduction / 2 >= wanted_width)
+      return reduction;
+  }
+  return 1;
+}
+
 namespace {
 
 /// A photograph has one scan, or about ten where it is progressive; each of hundreds takes a pass over the image.
@@ -111,8 +122,6 @@ class JpegDecoder final : public FormatDecoder {
   template <typename Body>
   void guarded(Body&& body);
   [[noreturn]] void throw_error();
-  /// The reduction that leaves twice of what is wanted.
-  static int reduction_for(const DecodeRequest& request);
   bool can_crop() const;
   bool is_smoothed() const;
   void choose_colours(std::int64_t channels);
@@ -202,16 +211,6 @@ StoredHeader JpegDecoder::open(std::span<const std::byte> file) {
   return header;
 }
 
-int JpegDecoder::reduction_for(const DecodeRequest& request) {
-  const auto [wanted_height, wanted_width] = request.wanted_size;
-  if (wanted_height <= 0 || wanted_width <= 0) return 1;
-  for (const int reduction : {8, 4, 2}) {
-    if (request.region.height / reduction / 2 >= wanted_height && request.region.width / reduction / 2 >= wanted_width)
-      return reduction;
-  }
-  return 1;
-}
-
 void JpegDecoder::choose_colours(std::int64_t channels) {
   is_inverted_cmyk_ = jpeg_.num_components == 4;
   if (is_inverted_cmyk_) {
@@ -255,7 +254,7 @@ bool JpegDecoder::is_smoothed() const {
 
 DecodedPlace JpegDecoder::decode(const DecodeRequest& request, Image& image) {
   DecodedPlace place;
-  place.reduction = reduction_for(request);
+  place.reduction = jpeg_reduction(request);
   choose_colours(request.channels);
   jpeg_.scale_num = 1;
   jpeg_.scale_denom = static_cast<unsigned>(place.reduction);

@@ -141,6 +141,14 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.samples_per_step = schedule.step(1).num_samples;
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
+  if (findings.time.seconds > 0) {
+    findings.data_supply = find_data_supply(asked, data, devices.usable_threads(), on_rates_problem);
+    findings.data_is_unmeasured = !findings.data_supply && has_image_files(asked.data);
+  }
+  if (findings.data_supply) {
+    findings.data_supply->needed = findings.samples_per_second();
+    findings.data_supply->steps_use_threads = device.kind() == "cpu";
+  }
   findings.plan = plan_memory(compiled, capacity);
   Planner planner(device, target.rates, request.watch);
   if (!findings.plan.fits) {

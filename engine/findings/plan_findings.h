@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/findings/data_supply.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
@@ -66,8 +67,10 @@ struct PlanFindings {
   std::vector<StepOp> ops;                    ///< of such a step
   std::int64_t samples_per_step = 0;
   MachineRates::Origin rates = MachineRates::Origin::assumed;
-  std::string rates_source;          ///< MachineRates::source
-  std::int64_t eval_batch_size = 0;  ///< 0: the run does not evaluate
+  std::string rates_source;               ///< MachineRates::source
+  std::optional<DataSupply> data_supply;  ///< where it was measured and the time of a step is known
+  bool data_is_unmeasured = false;        ///< image files that are there, of which nothing was measured
+  std::int64_t eval_batch_size = 0;       ///< 0: the run does not evaluate
   EvaluationSavings evaluation_savings{};
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
   std::optional<PlanVerification> verification;

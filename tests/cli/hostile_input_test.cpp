@@ -136,6 +136,8 @@ TEST_CASE("names of files never move the cursor of a terminal, whatever the comm
            {"check", name + ".written.yaml"},
            {"bench", config, "--steps", "1"},
            {"bench", config, "memory.limit=64KiB", "--steps", "1"},
+           {"bench", config, "--data", "--seconds", "0.01"},
+           {"plan", config},
            {"init", "mlp", name + ".init.yaml"},
            {"init", "mlp", name + ".init.yaml"},
            {"sweep", config, "train.batch_size=16,32", "--plan-only", "output=" + folder / "sweep"},
@@ -149,13 +151,14 @@ TEST_CASE("names of files never move the cursor of a terminal, whatever the comm
            {name},
            {"run", config, "--" + name},
        }) {
-    const ProcessResult result = run_trainer(words);
+    const std::vector<std::pair<std::string, std::string>> cache = {{"XDG_CACHE_HOME", name + " cache"}};
+    const ProcessResult result = run_trainer(words, {.environment = cache});
     INFO(words[0] << "\n" << result.out << result.err);
     CHECK(is_plain(result.out));
     CHECK(is_plain(result.err));
     CHECK(result.exit_code != 1);
     CHECK(result.exit_code >= 0);
-    CHECK(is_plain(shown_of(run_trainer(words, {.terminal_columns = 100}).out)));
+    CHECK(is_plain(shown_of(run_trainer(words, {.environment = cache, .terminal_columns = 100}).out)));
   }
   for (const char* command : {"plan", "fit", "summary", "bench", "run", "sweep"}) {
     std::vector<std::string> words = {command, config, "--json"};

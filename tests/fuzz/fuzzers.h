@@ -19,6 +19,7 @@ void read_fuzzed_checkpoint(std::string_view input);
 void read_fuzzed_cifar10(std::string_view input);
 void read_fuzzed_config(std::string_view input);
 void read_fuzzed_csv(std::string_view input);
+void read_fuzzed_data_timing(std::string_view input);
 void read_fuzzed_gpu_profile(std::string_view input);
 void read_fuzzed_gzip(std::string_view input);
 void read_fuzzed_idx(std::string_view input);
@@ -36,6 +37,7 @@ inline constexpr Fuzzer fuzzers[] = {
     {"cifar10", read_fuzzed_cifar10},
     {"config", read_fuzzed_config},
     {"csv", read_fuzzed_csv},
+    {"data_timing", read_fuzzed_data_timing},
     {"gpu_profile", read_fuzzed_gpu_profile},
     {"gzip", read_fuzzed_gzip},
     {"idx", read_fuzzed_idx},

@@ -68,14 +68,15 @@ class EventsSchema(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer-schema-"))
         (cls.folder / "configs").symlink_to(REPOSITORY / "configs")
+        cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache")}
 
     @classmethod
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
 
     def events_of(self, words, exit_code, largest_file=resource.RLIM_INFINITY):
-        done = subprocess.run([TRAINER, *words.split(), "--json"], cwd=self.folder, capture_output=True, text=True,
-                              timeout=300,
+        done = subprocess.run([TRAINER, *words.split(), "--json"], cwd=self.folder, env=self.environment,
+                              capture_output=True, text=True, timeout=300,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, ) * 2))
         self.assertEqual(done.returncode, exit_code, f"{words}\n{done.stdout[-2000:]}{done.stderr}")
         events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -100,6 +101,9 @@ class EventsSchema(unittest.TestCase):
     def test_all_that_is_printed_is_described_and_all_that_is_described_is_printed(self):
         quick, features = "configs/quickstart.yaml", REPOSITORY / "tests/golden/features/config.yaml"
         events = []
+        # Plans of this data tell from here on how fast it is read.
+        subprocess.run([TRAINER, "bench", quick, "--data", "--seconds", "0.1"], cwd=self.folder, env=self.environment,
+                       check=True, stdout=subprocess.DEVNULL)
         for words, exit_code in [
             (f"run {quick} train.epochs=2 output=runs/done", 0),
             (f"run {quick} train.steps=0 output=runs/weights weights.file=runs/done weights.new=[11]", 0),

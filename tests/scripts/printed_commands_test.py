@@ -107,6 +107,15 @@ class PrintedCommands(unittest.TestCase):
         self.check(["check", *TOO_LARGE], codes=(4,))
         self.check(["summary", "configs/quickstart.yaml"])
 
+    def test_plans_of_data_that_was_not_measured(self):
+        (self.folder / "digits.yaml").write_text(
+            f"data: {{type: image_folder, root: '{ROOT}/tests/datasets/digit_images/images'}}\n"
+            "model: {layers: [flatten, linear: {out: 10}]}\n", encoding="utf-8")
+        # Each of other data, since what is pasted measures it.
+        for more in ([], ["data.split=0.2"], ["data.split=0.3", "name=two words"]):
+            commands = self.check(["plan", "digits.yaml", *more])
+            self.assertTrue(any("--data" in command for command in commands), commands)
+
     def test_what_fits(self):
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB"])
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB", "--max", "train.batch_size"])

@@ -9,6 +9,7 @@
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/memory/process_report.h"
+#include "engine/report/plan/data_supply_text.h"
 #include "engine/report/plan/verification_report.h"
 #include "engine/report/text/allocator_text.h"
 
@@ -125,6 +126,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"rates", rates_of(findings.rates, findings.rates_source)},
       {"ops", ops_of(findings.ops)},
       {"notes", findings.notes}};
+  if (findings.data_supply) json["data"] = data_supply_json(*findings.data_supply);
   if (const std::optional<EvaluationCut>& cut = findings.evaluation_savings.cut)
     json["smaller_evaluation"] = {{"eval_batch_size", cut->eval_batch_size}, {"peak_reserved", cut->peak_reserved}};
   if (!findings.plan.fits) {

@@ -7,6 +7,7 @@
 #include "engine/report/memory/fix_list.h"
 #include "engine/report/memory/outside_allocator.h"
 #include "engine/report/memory/process_report.h"
+#include "engine/report/plan/data_supply_text.h"
 #include "engine/report/plan/plan_peak.h"
 #include "engine/report/plan/plan_stages.h"
 #include "engine/report/plan/verification_report.h"
@@ -171,7 +172,8 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
     text += wrap(fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile),
                  width) +
             '\n';
-  text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style);
+  text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style) +
+          data_supply_text(findings, style);
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stages_report(findings, style);
   if (const std::string process = process_memory_table(findings.process, findings.shown().peak_touched, style);

@@ -1,13 +1,9 @@
 #include "engine/train/measure/rates_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cctype>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,6 +13,7 @@
 #include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/train/files/durable_file.h"
+#include "engine/train/measure/kept_file.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
@@ -32,11 +29,6 @@ constexpr std::array<std::pair<const char*, double OpRate::*>, 3> figures = {{
     {"bytes_per_second", &OpRate::bytes_per_second},
     {"call_seconds", &OpRate::call_seconds},
 }};
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 Json json_of(const RateTable& table) {
   Json rate_classes = Json::object();
@@ -71,28 +63,12 @@ RateTable table_of(const JsonInput<Json>& rate_classes) {
 }  // namespace
 
 std::string rates_path(std::string_view device_name) {
-  fs::path folder = variable("XDG_CACHE_HOME");
-  if (folder.empty()) {
-    const std::string home = variable("HOME");
-    if (home.empty())
-      throw DataError(fmt::format("there is no place for the speeds that '{}' measures: set HOME or XDG_CACHE_HOME",
-                                  trainer_command("bench")));
-    folder = fs::path(home) / ".cache";
-  }
   std::string name;
   for (const char letter : device_name) {
     const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0;
     if (is_plain || (!name.empty() && name.back() != '-')) name += is_plain ? letter : '-';
   }
-  return folder / "trainer" / fmt::format("rates-{}.json", name);
-}
-
-void require_writable(const std::string& path) {
-  const std::string folder = fs::path(path).parent_path();
-  make_directories_durably(folder);
-  if (access(folder.c_str(), W_OK) != 0)
-    throw DataError(
-        fmt::format("cannot write in {}: {}; XDG_CACHE_HOME=FOLDER names another place", folder, std::strerror(errno)));
+  return kept_path(fmt::format("rates-{}.json", name));
 }
 
 void write_rates(const std::string& path, std::string_view device_name, const MachineRates& rates) {
@@ -101,16 +77,7 @@ void write_rates(const std::string& path, std::string_view device_name, const Ma
                      {"step_seconds", rates.step_seconds},
                      {"f32", json_of(rates.f32)},
                      {"half", json_of(rates.half)}};
-  make_directories_durably(fs::path(path).parent_path());
-  const std::string unfinished = fmt::format("{}.{}.tmp", path, getpid());
-  try {
-    write_file_durably(unfinished, json.dump(1) + "\n");
-    replace_durably(unfinished, path);
-  } catch (const DataError&) {
-    std::error_code ignored;
-    fs::remove(unfinished, ignored);
-    throw;
-  }
+  write_kept_file(path, json.dump(1) + "\n");
 }
 
 std::optional<MachineRates> read_rates(const std::string& path, std::string_view device_name) {

@@ -12,6 +12,7 @@
 #include "engine/device/device.h"
 #include "engine/program/compile.h"
 #include "engine/train/measure/calibration_networks.h"
+#include "engine/train/measure/kept_file.h"
 #include "tests/device/described_device.h"
 #include "tests/whole_runs/training_fixture.h"
 
