@@ -63,9 +63,10 @@ TEST_CASE("Several threads are timed beside one, on samples that were read befor
   CHECK(samples.num_read_again() > 0);
   CHECK(timing.one_thread.num_threads == 1);
   CHECK(timing.one_thread.seconds >= 0.2);
-  CHECK(timing.one_thread.samples_per_second() <= 1 / sample_seconds);
+  // Where whoever takes the batches is late, the first that is counted may have been read already.
+  CHECK(timing.one_thread.samples_per_second() <= 1.25 / sample_seconds);
   CHECK(timing.all_threads.num_threads == 4);
-  CHECK(timing.all_threads.samples_per_second() <= 4.4 / sample_seconds);
+  CHECK(timing.all_threads.samples_per_second() <= 5 / sample_seconds);
   CHECK(timing.all_threads.samples_per_second() > 1.5 * timing.one_thread.samples_per_second());
   // Reading is one stage here.
   CHECK(stage_of(timing, SampleStage::read) == Approx(1 / timing.one_thread.samples_per_second()));
