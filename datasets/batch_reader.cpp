@@ -32,6 +32,9 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
       buffer.memory.push_back(make_memory(batch_size * num_bytes));
       buffer.fields.push_back(buffer.memory.back()->data());
     }
+    if (!options.mixing) continue;
+    buffer.memory.push_back(make_memory(mixed_samples_type(batch_size).num_bytes()));
+    buffer.fields.push_back(buffer.memory.back()->data());
   }
   start_threads();
 }
@@ -102,7 +105,7 @@ bool BatchReader::open_next_batch() {
   const auto begin = order_.begin() + sampler_.begin_of_batch(position_.batch);
   const std::int64_t num_samples = sampler_.size_of_batch(position_.batch);
   buffer.samples.assign(begin, begin + num_samples);
-  buffer.epoch = position_.epoch;
+  buffer.position = position_;
   buffer.num_taken = buffer.num_read = 0;
   buffer.first_failed = -1;
   buffer.error = nullptr;
@@ -142,7 +145,7 @@ void BatchReader::read_share(SampleReader& samples, const Share& share, std::vec
     for (; position < share.end; ++position) {
       for (std::size_t f = 0; f < fields.size(); ++f)
         fields[f] = share.buffer->memory[f]->data() + position * field_bytes_[f];
-      samples.read(share.buffer->epoch, share.buffer->samples[static_cast<std::size_t>(position)], fields);
+      samples.read(share.buffer->position.epoch, share.buffer->samples[static_cast<std::size_t>(position)], fields);
     }
   } catch (...) {
     error = std::current_exception();
@@ -155,7 +158,25 @@ void BatchReader::read_share(SampleReader& samples, const Share& share, std::vec
   }
   if (error) ended_ = true;  // batches behind this one are not handed out
   buffer.num_read += share.end - share.begin;
-  if (buffer.num_read == static_cast<std::int64_t>(buffer.samples.size())) filled_.notify_one();
+  if (buffer.num_read < static_cast<std::int64_t>(buffer.samples.size())) return;
+  if (options_.mixing && !buffer.error) mix(buffer);
+  filled_.notify_one();
+}
+
+/// A batch whose samples have been read.
+void BatchReader::mix(Buffer& buffer) const {
+  const MixedSample drawn = options_.mixing->draw(buffer.position.epoch, buffer.position.batch);
+  const std::size_t num_samples = buffer.samples.size(), num_inputs = dataset_.input_types().size();
+  std::byte* const targets = buffer.memory[num_inputs]->data();
+  std::span<const std::int32_t> classes;
+  if (dataset_.categorical()) {
+    classes = {reinterpret_cast<const std::int32_t*>(targets), num_samples};
+  } else {
+    const std::int64_t numbers = dataset_.target_type().num_elements();
+    BatchMixing::mix(drawn.share, numbers,
+                     {reinterpret_cast<float*>(targets), num_samples * static_cast<std::size_t>(numbers)});
+  }
+  BatchMixing::pair(drawn, classes, {reinterpret_cast<MixedSample*>(buffer.memory.back()->data()), num_samples});
 }
 
 void BatchReader::work() {

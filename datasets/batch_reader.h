@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "datasets/batch_mixing.h"
 #include "datasets/dataset.h"
 #include "datasets/sampler.h"
 #include "engine/device/device.h"
@@ -43,6 +45,8 @@ struct BatchReaderOptions {
   int num_workers = 1;
   /// Where batches lie, such as Device::make_host_memory; AlignedMemory by default.
   std::function<std::unique_ptr<HostMemory>(std::int64_t num_bytes)> make_memory = {};
+  /// Of training: then batches have a field more, which says how they are mixed; numbers to predict are mixed already.
+  std::optional<BatchMixing> mixing = {};
 };
 
 /// Reads batches ahead in threads of its own, into buffers allocated once. The dataset outlives the reader.
@@ -75,7 +79,7 @@ class BatchReader {
     HostBatch batch;
     // Guarded by mutex_.
     std::vector<std::uint32_t> samples;  ///< of the batch that it is opened for
-    std::int64_t epoch = 0;
+    BatchPosition position;
     std::int64_t num_taken = 0, num_read = 0;  ///< of its samples
     std::int64_t first_failed = -1;            ///< position of the first sample that failed; -1: none has
     std::exception_ptr error;                  ///< what that threw
@@ -93,6 +97,7 @@ class BatchReader {
   Share take_share(std::unique_lock<std::mutex>& lock);
   bool is_complete(std::uint64_t batch) const;
   bool open_next_batch();
+  void mix(Buffer& buffer) const;
   void read_share(SampleReader& samples, const Share& share, std::vector<std::byte*>& fields);
 
   Buffer& buffer_of(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
@@ -101,7 +106,7 @@ class BatchReader {
   const Dataset& dataset_;
   const Sampler sampler_;
   const BatchReaderOptions options_;
-  std::vector<std::int64_t> field_bytes_;  // of one sample
+  std::vector<std::int64_t> field_bytes_;  // of one sample, of the dataset's fields
   std::vector<Buffer> buffers_;            // batch k of the reader lies in buffer k mod num_buffers
 
   std::mutex mutex_;

@@ -10,6 +10,7 @@
 #include "datasets/reader_memory.h"
 #include "datasets/split.h"
 #include "datasets/transforms/transform_chain.h"
+#include "engine/config/diagnostic.h"
 
 namespace trainer {
 namespace {
@@ -184,6 +185,20 @@ void check_transformed(const DataConfig& config, const DatasetHeader& header) {
                     header.source, mask.to_string(), image.to_string()));
 }
 
+/// What mixup and cutmix can be done to.
+void check_mixed(const DataConfig& config, const DatasetHeader& header, const DataDescription& description) {
+  if (config.batch_transforms.empty()) return;
+  const TransformSpec& first = config.batch_transforms.front();
+  const TensorType& sample = description.inputs.front().type;
+  if (sample.dtype != DType::u8)
+    throw located_error(first.location, fmt::format("{}: {} mixes images of bytes; its samples are {}", header.source,
+                                                    first.kind, sample.to_string()));
+  if (description.target.shape.rank() > (header.categorical ? 0 : 1))
+    throw located_error(first.location,
+                        fmt::format("{}: {} mixes targets of one class, or of a list of numbers; its targets are {}",
+                                    header.source, first.kind, description.target.to_string()));
+}
+
 bool leaves_pixels_out(const MaskClasses& classes) {
   const auto is_left_out = [](const MaskClasses::OfValue& each) { return each.of_class < 0; };
   return classes.leaves_others_out || std::any_of(classes.values.begin(), classes.values.end(), is_left_out);
@@ -259,6 +274,11 @@ std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format
 
 DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                          std::int64_t num_aside) {
+  if (has_transforms(config) && config.type == DataType::synthetic)
+    throw located_error(config.train_transforms.front().location,
+                        fmt::format("{} is done to stored images; of synthetic ones batches alone are mixed",
+                                    config.train_transforms.front().kind),
+                        "mixup and cutmix, or another data.type");
   if (has_transforms(config) && header.sample.dtype != DType::u8)
     throw data_config_error(config, fmt::format("{}: data.transforms are for images of bytes; its samples are {}",
                                                 header.source, header.sample.to_string()));
@@ -279,6 +299,8 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
        (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()) ||
        leaves_pixels_out(config.mask_classes));
   description.num_outputs = header.num_outputs;
+  check_mixed(config, header, description);
+  description.mixes_batches = !config.batch_transforms.empty();
   description.num_train = header.num_train - num_aside;
   description.num_validation = header.num_validation + num_aside;
   description.num_held = header.num_train + header.num_validation;

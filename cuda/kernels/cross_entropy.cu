@@ -23,7 +23,25 @@ struct CrossEntropyTask {
   LossSink sink;  ///< statistics null: not wanted
   std::int64_t samples, classes, rows_per_part;
   double smoothing, weight_sum;
-  std::int32_t ignored;  ///< a target without loss and gradient
+  std::int32_t ignored;       ///< a target without loss and gradient
+  const MixedSample* mixing;  ///< null: each sample has its own target alone
+};
+
+/// A class that a row of logits is to give; none where it is ignored, or none of the model's.
+struct Wanted {
+  std::int64_t target = -1;
+  bool is_class = false;
+  float reached = not_a_number;  ///< the logit
+  double share = 0, weight = 0;
+};
+
+/// What a row of logits is to give.
+struct RowTarget {
+  Wanted own, other;     ///< the other one of mixed samples alone
+  bool is_lost = false;  ///< a target is no class and not ignored
+
+  __device__ double share() const { return own.share + other.share; }
+  __device__ const Wanted& greater() const { return own.share >= other.share ? own : other; }
 };
 
 /// All threads of a block.
@@ -100,19 +118,49 @@ __device__ __forceinline__ RowSummary summarize_row(const CrossEntropyTask<T>& t
   return found;
 }
 
-/// The loss of a sample, as PyTorch's: with smoothing s, K classes and weights w, of class t,
-/// (1 − s)·w_t·(−log p_t) + s/K · Σ_j w_j·(−log p_j).
 template <typename T>
-__device__ __forceinline__ void add_sample(const CrossEntropyTask<T>& task, const RowSummary& row, float reached,
-                                           double weight, LossPart& part) {
+__device__ __forceinline__ Wanted wanted_class(const CrossEntropyTask<T>& task, const T* row, std::int64_t classes,
+                                               std::int64_t target, double share) {
+  Wanted wanted{target};
+  if (target == task.ignored) return wanted;
+  wanted.share = share;
+  wanted.is_class = target >= 0 && target < classes;
+  if (!wanted.is_class) return wanted;
+  wanted.reached = to_float(row[target]);
+  wanted.weight = task.weights == nullptr ? 1.0 : static_cast<double>(task.weights[target]);
+  return wanted;
+}
+
+template <typename T>
+__device__ __forceinline__ RowTarget target_of_row(const CrossEntropyTask<T>& task, const T* row, std::int64_t classes,
+                                                   std::int64_t sample) {
+  RowTarget target;
+  if (task.mixing == nullptr) {
+    target.own = wanted_class(task, row, classes, task.targets[sample], 1.0);
+  } else {
+    const double share = static_cast<double>(task.mixing[sample].share);
+    target.own = wanted_class(task, row, classes, task.targets[sample], share);
+    target.other = wanted_class(task, row, classes, task.mixing[sample].partner_class, 1 - share);
+  }
+  target.is_lost = (target.own.share > 0 && !target.own.is_class) || (target.other.share > 0 && !target.other.is_class);
+  return target;
+}
+
+/// The loss of a sample, as PyTorch's: with smoothing s, K classes and weights w, of class t,
+/// (1 − s)·w_t·(−log p_t) + s/K · Σ_j w_j·(−log p_j); of two classes the sum of both, by their shares.
+template <typename T>
+__device__ __forceinline__ void add_sample(const CrossEntropyTask<T>& task, const RowSummary& row,
+                                           const RowTarget& target, LossPart& part) {
   const double log_sum = static_cast<double>(row.shift) + log(static_cast<double>(row.sum));
-  double value = weight * (log_sum - static_cast<double>(reached));
+  const Wanted &own = target.own, &other = target.other;
+  double value = own.share > 0 ? own.share * own.weight * (log_sum - static_cast<double>(own.reached)) : 0.0;
+  if (other.share > 0) value += other.share * other.weight * (log_sum - static_cast<double>(other.reached));
   if (task.smoothing > 0) {
-    const double of_each = task.smoothing / static_cast<double>(task.classes);
+    const double of_each = target.share() * task.smoothing / static_cast<double>(task.classes);
     value = (1 - task.smoothing) * value + of_each * (task.weight_sum * log_sum - row.weighted_sum);
   }
   part.statistics[loss_sum] += value;
-  part.statistics[loss_weight] += weight;
+  part.statistics[loss_weight] += task.mixing == nullptr ? own.weight : 1.0;
   part.statistics[num_correct] += row.rank < 1 ? 1 : 0;
   part.statistics[num_correct_top5] += row.rank < 5 ? 1 : 0;
   part.statistics[num_counted] += 1;
@@ -121,13 +169,16 @@ __device__ __forceinline__ void add_sample(const CrossEntropyTask<T>& task, cons
 template <int n, bool packed, typename T, typename Team>
 __device__ __forceinline__ void write_gradients(const CrossEntropyTask<T>& task, const Team& team, const T* row,
                                                 T* gradients, std::int64_t classes, const RowSummary& summary,
-                                                std::int64_t target, double of_target) {
+                                                const RowTarget& target) {
   const double scale = static_cast<double>(gradient_scale_of(*task.scalars, task.sink.term));
-  const double of_each = task.smoothing / static_cast<double>(task.classes);
+  const double of_own = target.own.share * (1 - task.smoothing) * target.own.weight;
+  const double of_other = target.other.share * (1 - task.smoothing) * target.other.weight;
+  const double of_targets = target.is_lost ? static_cast<double>(not_a_number) : of_own + of_other;
+  const double of_each = target.share() * task.smoothing / static_cast<double>(task.classes);
   const float share =
-      static_cast<float>(scale * (of_target + of_each * task.weight_sum) / static_cast<double>(summary.sum));
+      static_cast<float>(scale * (of_targets + of_each * task.weight_sum) / static_cast<double>(summary.sum));
   const float smoothing = static_cast<float>(scale * of_each);
-  const float hit = static_cast<float>(scale * of_target);
+  const float hit = static_cast<float>(scale * of_own), other_hit = static_cast<float>(scale * of_other);
   for_each_share<n, packed>(row, classes, team, [&](const float(&logits)[n], const auto& at) {
     Pack<float, n> result;
     for (int i = 0; i < n; ++i) {
@@ -135,7 +186,8 @@ __device__ __forceinline__ void write_gradients(const CrossEntropyTask<T>& task,
       if (task.smoothing > 0 && at(i) < classes) {
         result.values[i] -= smoothing * (task.weights == nullptr ? 1.0f : task.weights[at(i)]);
       }
-      if (at(i) == target) result.values[i] -= hit;
+      if (at(i) == target.own.target) result.values[i] -= hit;
+      if (at(i) == target.other.target) result.values[i] -= other_hit;
     }
     if constexpr (packed) {
       store_floats(gradients + at(0), result);
@@ -166,19 +218,16 @@ __device__ __forceinline__ void process_part(const CrossEntropyTask<T>& task, co
     const std::int64_t classes = has_row ? task.classes : 0;
     const std::int64_t offset = has_row ? sample * task.classes : 0;
     const T* const row = task.logits + offset;
-    const std::int64_t target = has_row ? task.targets[sample] : -1;
-    const bool is_ignored = has_row && target == task.ignored;
-    const bool is_class = target >= 0 && target < classes && !is_ignored;
-    const float reached = is_class ? to_float(row[target]) : not_a_number;
-    const double weight = !is_class ? 0.0 : task.weights == nullptr ? 1.0 : static_cast<double>(task.weights[target]);
-    const RowSummary summary = summarize_row<n, packed>(task, team, row, classes, target, reached);
+    const RowTarget target = has_row ? target_of_row(task, row, classes, sample) : RowTarget{};
+    const bool is_ignored = has_row && target.share() == 0;
+    const RowSummary summary =
+        summarize_row<n, packed>(task, team, row, classes, target.greater().target, target.greater().reached);
     if (has_row && !is_ignored && team.lane() == 0 && task.sink.statistics != nullptr)
-      add_sample(task, summary, reached, weight, part);
+      add_sample(task, summary, target, part);
     if (task.gradients != nullptr && is_ignored) {
       clear_gradients(team, task.gradients + offset, classes);
     } else if (task.gradients != nullptr) {
-      const double of_target = is_class ? (1 - task.smoothing) * weight : static_cast<double>(not_a_number);
-      write_gradients<n, packed>(task, team, row, task.gradients + offset, classes, summary, target, of_target);
+      write_gradients<n, packed>(task, team, row, task.gradients + offset, classes, summary, target);
     }
   }
   if (task.sink.statistics != nullptr) put_loss_part<cross_entropy_threads>(task.sink, part);
@@ -260,6 +309,7 @@ void cross_entropy(DType type, const CrossEntropyOperands& operands, const Cross
         options.label_smoothing,
         weight_sum,
         options.ignore_index,
+        operands.mixing,
     };
     const Dim3 grid{static_cast<unsigned>(teams.num_parts)};
     if (teams.lanes == cross_entropy_threads) {

@@ -8,6 +8,7 @@
 #include "cuda/launch/stream.h"
 #include "engine/device/step_scalars.h"
 #include "engine/dtype.h"
+#include "engine/ops/mixed_sample.h"
 
 namespace trainer::cuda {
 
@@ -55,6 +56,7 @@ struct CrossEntropyOperands {
   const void* logits = nullptr;  ///< (samples, classes)
   const std::int32_t* targets = nullptr;
   double* statistics = nullptr;          ///< added to; null: not wanted
+  const MixedSample* mixing = nullptr;   ///< null: each sample has its own target alone
   void* gradients = nullptr;             ///< as logits, and may be the logits; null: not wanted
   const StepScalars* scalars = nullptr;  ///< in device memory
   void* workspace = nullptr;

@@ -21,6 +21,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const Op& op, CudaContext& context, b
                   {.logits = input(addresses, 0),
                    .targets = input<std::int32_t>(addresses, 1),
                    .statistics = has_statistics ? modified_input<double>(addresses, 2) : nullptr,
+                   .mixing = attributes.mixed ? input<MixedSample>(addresses, has_statistics ? 3 : 2) : nullptr,
                    .gradients = has_gradients ? output(addresses, 0) : nullptr,
                    .scalars = scalars,
                    .workspace = addresses.workspace,

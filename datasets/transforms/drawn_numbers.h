@@ -8,12 +8,11 @@
 
 namespace trainer {
 
-/// The numbers of one sample, one after the other (Note [Numbers of transforms] in transform_chain.h).
+/// The numbers of one sample, or batch, one after the other (Note [Numbers of transforms] in transform_chain.h).
 class DrawnNumbers {
  public:
-  DrawnNumbers(std::uint64_t seed, std::int64_t epoch, std::int64_t sample)
-      : stream_{seed, transform_stream, static_cast<std::uint32_t>(epoch)},
-        next_block_(static_cast<std::uint64_t>(sample) << 16U) {}
+  DrawnNumbers(const PhiloxStream& stream, std::int64_t number)
+      : stream_(stream), next_block_(static_cast<std::uint64_t>(number) << 16U) {}
 
   /// In [0, 1), with 32 random bits.
   double unit() { return word() * 0x1p-32; }

@@ -35,7 +35,10 @@ void check_resized(Pair from, Pair to) {
 class StepDrawing {
  public:
   StepDrawing(const SampleIdentity& identity, Pair size, std::int64_t channels, std::vector<TransformStep>& steps)
-      : numbers_(identity.seed, identity.epoch, identity.sample), size_(size), channels_(channels), steps_(steps) {}
+      : numbers_({identity.seed, transform_stream, static_cast<std::uint32_t>(identity.epoch)}, identity.sample),
+        size_(size),
+        channels_(channels),
+        steps_(steps) {}
 
   void draw(const TransformSpec& transform) {
     location_ = &transform.location;
@@ -165,6 +168,10 @@ class StepDrawing {
     steps_.emplace_back(GreyStep{channels});
     channels_ = channels;
   }
+
+  // What is done to batches is no part of a chain.
+  void draw(const MixUpSpec& /*spec*/) { throw InternalError("internal error: mixup of a sample"); }
+  void draw(const CutMixSpec& /*spec*/) { throw InternalError("internal error: cutmix of a sample"); }
 
   void add_resize(Pair size, Resampling interpolation) {
     if (size != size_) steps_.emplace_back(ResizeStep{size, interpolation});

@@ -116,9 +116,10 @@ struct DataConfig {
   std::int64_t shuffle_buffer = 0;  ///< samples within which `shuffle` mixes; 0: all of them
   bool drop_last = false;
   // Images
-  std::vector<TransformSpec> train_transforms, validation_transforms;  ///< data.transforms
-  std::int64_t workers = 0;  ///< threads that read samples; 0: as num_workers() in datasets/ says
-  std::int64_t memory = 0;   ///< that the dataset, staged batches and these threads may take; 0: what they want
+  std::vector<TransformSpec> train_transforms, validation_transforms;  ///< data.transforms: of each sample
+  std::vector<TransformSpec> batch_transforms;  ///< the mixup and the cutmix that end data.transforms.train
+  std::int64_t workers = 0;                     ///< threads that read samples; 0: as num_workers() in datasets/ says
+  std::int64_t memory = 0;  ///< that the dataset, staged batches and these threads may take; 0: what they want
   // image files
   std::int64_t channels = 3;              ///< that images are decoded to: 1, 3 or 4
   std::vector<std::string> class_names;   ///< in the order of their numbers; empty: sorted

@@ -88,9 +88,26 @@ class TransformReader {
   SourceSet& sources_;
 };
 
+/// Of a transform behind `earlier`.
+void check_place(const TransformSpec& transform, const std::vector<TransformSpec>& earlier, bool of_training,
+                 const Mark& mark, SourceSet& sources) {
+  const bool is_of_batches = transform.is_of_batches();
+  if (is_of_batches && !of_training)
+    sources.report(mark, fmt::format("'{}' mixes training batches", transform.kind), "data.transforms.train");
+  if (!is_of_batches && !earlier.empty() && earlier.back().is_of_batches())
+    sources.report(
+        mark,
+        fmt::format("'{}' stands behind '{}', which is done to whole batches", transform.kind, earlier.back().kind),
+        fmt::format("'{}' last", earlier.back().kind));
+  const auto is_same = [&](const TransformSpec& other) { return other.kind == transform.kind; };
+  if (is_of_batches && std::any_of(earlier.begin(), earlier.end(), is_same))
+    sources.report(mark, fmt::format("'{}' stands there twice", transform.kind), "one");
+}
+
 }  // namespace
 
-std::vector<TransformSpec> read_transforms(const Node& node, const std::string& key, SourceSet& sources) {
+std::vector<TransformSpec> read_transforms(const Node& node, const std::string& key, bool of_training,
+                                           SourceSet& sources) {
   std::vector<TransformSpec> transforms;
   if (node.is_broken) return transforms;
   if (node.kind != NodeKind::sequence || node.items.size() > most_transforms) {
@@ -104,8 +121,10 @@ std::vector<TransformSpec> read_transforms(const Node& node, const std::string& 
   }
   TransformReader reader(sources);
   for (std::size_t i = 0; i < node.items.size(); ++i) {
-    if (auto transform = reader.read(node.items[i], fmt::format("{}.{}", key, i)))
-      transforms.push_back(std::move(*transform));
+    auto transform = reader.read(node.items[i], fmt::format("{}.{}", key, i));
+    if (!transform) continue;
+    check_place(*transform, transforms, of_training, node.items[i].mark, sources);
+    transforms.push_back(std::move(*transform));
   }
   return transforms;
 }

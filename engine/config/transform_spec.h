@@ -64,13 +64,29 @@ struct ToGreySpec {
   std::int64_t channels = 1;  ///< 1, or 3 that are equal
 };
 
-using TransformVariant = std::variant<ResizeSpec, CenterCropSpec, RandomCropSpec, RandomResizedCropSpec, FlipSpec,
-                                      RotateSpec, ColorJitterSpec, RandomErasingSpec, ToGreySpec>;
+/// Of training batches, by how much a sample and another one of its batch become one.
+struct MixUpSpec {
+  double alpha = 1.0;  ///< the share of a sample is of the distribution Beta(alpha, alpha)
+  double p = 1.0;      ///< of a batch
+};
+/// Likewise, by a box of the other one's.
+struct CutMixSpec {
+  double alpha = 1.0;
+  double p = 1.0;
+};
+
+using TransformVariant =
+    std::variant<ResizeSpec, CenterCropSpec, RandomCropSpec, RandomResizedCropSpec, FlipSpec, RotateSpec,
+                 ColorJitterSpec, RandomErasingSpec, ToGreySpec, MixUpSpec, CutMixSpec>;
 
 struct TransformSpec {
   std::string kind;  ///< as written, such as "random_crop"
   TransformVariant spec;
   SourceLocation location = {};
+
+  bool is_of_batches() const {
+    return std::holds_alternative<MixUpSpec>(spec) || std::holds_alternative<CutMixSpec>(spec);
+  }
 };
 
 }  // namespace trainer

@@ -12,8 +12,8 @@ namespace trainer {
 // ~~~~~~~~~~~~~~~~~~~~~~~~
 // A sample is a list of fields: what each input of the model takes, in their order, and behind them the target. What
 // holds samples lists their fields in this order: datasets, batches in host memory, the buffers of a routine and those
-// that batches are staged in. So that only those who make fields (a dataset) and those who read them (a graph) know
-// what they are.
+// that batches are staged in. A training batch that is mixed has a field more, which says how. So that only those who
+// make fields (a dataset) and those who read them (a graph) know what they are.
 
 /// What a model takes of a sample, by one of its inputs.
 struct InputDescription {
@@ -31,6 +31,9 @@ struct DataDescription {
   std::vector<InputDescription> inputs;  ///< at least one
   TensorType target{DType::i32, {}};     ///< of one sample: i32 classes or f32 numbers, of any shape
   std::int64_t num_outputs = 0;          ///< classes, or numbers in a target
+  /// Whether training batches are mixed: then they have one more field, behind the targets, of mixed_samples_type
+  /// (engine/ops/mixed_sample.h).
+  bool mixes_batches = false;
   /// Whether training targets may be classes below 0, which a loss ignores where its ignore_index is that.
   bool has_negative_targets = false;
   std::int64_t num_train = 0;

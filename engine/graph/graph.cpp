@@ -10,6 +10,7 @@
 #include "engine/graph/frozen_network.h"
 #include "engine/graph/graph_builder.h"
 #include "engine/graph/metrics.h"
+#include "engine/ops/mixed_sample.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
@@ -39,11 +40,16 @@ std::vector<ValueId> add_inputs(GraphBuilder& builder, Graph& graph, const DataD
     for (const InputDescription& input : data.inputs)
       graph.inputs.push_back(builder.add_value(batch_of(input.type, graph.batch_size), input.name, Category::input));
     graph.targets = builder.add_value(batch_of(data.target, graph.batch_size), "targets", Category::input);
+    const bool mixes = data.mixes_batches && graph.mode == GraphMode::training;
+    if (mixes) graph.mixing = builder.add_value(mixed_samples_type(graph.batch_size), "mixing", Category::input);
     std::vector<ValueId> values = graph.inputs;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (data.inputs[i].type.dtype == DType::u8)
-        values[i] =
-            builder.apply(normalize_pixels_op(builder.type(values[i]), normalisation(data.inputs[i])), {values[i]})[0];
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (data.inputs[i].type.dtype != DType::u8) continue;
+      Op op = normalize_pixels_op(builder.type(values[i]), normalisation(data.inputs[i]), mixes);
+      std::vector<ValueId> inputs = {values[i]};
+      if (mixes) inputs.push_back(graph.mixing);
+      values[i] = builder.apply(std::move(op), inputs)[0];
+    }
     builder.end_layer(values.front());
     return values;
   } catch (const ShapeError& error) {
@@ -96,7 +102,9 @@ class LossTranslation {
         break;
     }
     check_class_weights(loss);
-    Op op = cross_entropy_op(prediction, targets, cross_entropy_attributes(loss, term));
+    CrossEntropyAttributes attributes = cross_entropy_attributes(loss, term);
+    attributes.mixed = graph_.mixing >= 0;
+    Op op = cross_entropy_op(prediction, targets, attributes);
     check_num_outputs(false);
     apply(std::move(op));
   }
@@ -112,7 +120,8 @@ class LossTranslation {
   }
 
   void check_targets(const LossConfig& loss) const {
-    if (!data_.categorical() || takes_classes(loss.type)) return;
+    if (!data_.categorical()) return;
+    if (takes_classes(loss.type)) return check_mixed(loss);
     const DataType type = experiment_.data.type;
     const bool may_be_numeric = type == DataType::csv || type == DataType::arrays || type == DataType::synthetic;
     throw located_error(loss.location,
@@ -122,7 +131,24 @@ class LossTranslation {
   }
 
  private:
-  void apply(Op op) { builder_.apply(std::move(op), {graph_.prediction, graph_.targets, graph_.loss_statistics}); }
+  void check_mixed(const LossConfig& loss) const {
+    if (!data_.mixes_batches) return;
+    const std::string fix = "loss: cross_entropy, or data.transforms.train without mixup and cutmix";
+    if (loss.type != LossType::cross_entropy)
+      throw located_error(loss.location,
+                          fmt::format("{} takes one class a sample; mixup and cutmix give it a part of two",
+                                      loss_choices().name_of(loss.type)),
+                          fix);
+    if (loss.ignore_index != no_ignored_target)
+      throw located_error(loss.location, "mixup and cutmix cannot mix samples that loss.ignore_index leaves out",
+                          "no loss.ignore_index, or data.transforms.train without mixup and cutmix");
+  }
+
+  void apply(Op op) {
+    std::vector<ValueId> inputs = {graph_.prediction, graph_.targets, graph_.loss_statistics};
+    if (op.inputs.size() > inputs.size()) inputs.push_back(graph_.mixing);
+    builder_.apply(std::move(op), inputs);
+  }
 
   void add_dice(const LossConfig& loss, const LossTerm& term) {
     if (data_.categorical() && data_.num_outputs == 1)

@@ -99,6 +99,7 @@ struct Graph {
   bool keeps_gradients_in_f32 = true;        ///< 16-bit gradients of parameters are widened as soon as they are made
   std::vector<ValueId> inputs;               ///< the samples as they arrive
   ValueId targets = -1;
+  ValueId mixing = -1;                         ///< of training batches that are mixed; -1: they are not
   ValueId prediction = -1;                     ///< what the loss reads: logits
   ValueId loss_statistics = -1;                ///< f64 (num_loss_statistics) of each part of the loss
   std::vector<LossPart> loss_parts;            ///< in the order of their statistics, terms one after the other
@@ -106,10 +107,11 @@ struct Graph {
   ValueId metric_counts = -1;  ///< what evaluations count in beside the loss (engine/graph/metrics.h); -1: nothing
   ValueId loss_scale = -1;     ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
 
-  /// The inputs and the targets: Note [Fields of a batch] in data_description.h.
+  /// The inputs, the targets and what mixes them: Note [Fields of a batch] in data_description.h.
   std::vector<ValueId> fields() const {
     std::vector<ValueId> fields = inputs;
     fields.push_back(targets);
+    if (mixing >= 0) fields.push_back(mixing);
     return fields;
   }
 };

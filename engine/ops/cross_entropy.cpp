@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/ops/elementwise.h"
+#include "engine/ops/mixed_sample.h"
 
 namespace trainer {
 
@@ -23,14 +24,18 @@ Op cross_entropy_op(const TensorType& logits, const TensorType& targets, const C
         "cross_entropy takes, for targets of {}, one logit a class for each of them; the model's output is {}",
         targets.shape.to_string(), logits.shape.to_string()));
   }
-  return {OpKind::cross_entropy, attributes, {logits, targets, loss_statistics_type(attributes.term.count)}, {}};
+  Op op{OpKind::cross_entropy, attributes, {logits, targets, loss_statistics_type(attributes.term.count)}, {}};
+  if (attributes.mixed) op.inputs.push_back(mixed_samples_type(targets.shape[0]));
+  return op;
 }
 
 Op cross_entropy_backward_op(const Op& cross_entropy) {
-  return {OpKind::cross_entropy_backward,
-          cross_entropy.attributes,
-          {cross_entropy.inputs[0], cross_entropy.inputs[1]},
-          {cross_entropy.inputs[0]}};
+  Op op{OpKind::cross_entropy_backward,
+        cross_entropy.attributes,
+        {cross_entropy.inputs[0], cross_entropy.inputs[1]},
+        {cross_entropy.inputs[0]}};
+  if (attributes_of<CrossEntropyAttributes>(cross_entropy).mixed) op.inputs.push_back(cross_entropy.inputs[3]);
+  return op;
 }
 
 Op cross_entropy_with_gradient_op(const Op& cross_entropy) {
@@ -41,7 +46,9 @@ Op cross_entropy_with_gradient_op(const Op& cross_entropy) {
 namespace {
 
 void differentiate_cross_entropy(GradientScope& scope) {
-  scope.set_gradient(0, scope.emit(cross_entropy_backward_op(scope.op()), {scope.input(0), scope.input(1)})[0]);
+  std::vector<Operand> inputs = {scope.input(0), scope.input(1)};
+  if (attributes_of<CrossEntropyAttributes>(scope.op()).mixed) inputs.push_back(scope.input(3));
+  scope.set_gradient(0, scope.emit(cross_entropy_backward_op(scope.op()), inputs)[0]);
 }
 
 bool is_loss_statistics(const Op& /*op*/, int position) { return position == 2; }
@@ -49,8 +56,10 @@ bool is_loss_statistics(const Op& /*op*/, int position) { return position == 2; 
 }  // namespace
 
 // Maximum, exponential, sum, logarithm; an exponential counts one.
-const OpDefinition cross_entropy_definition = {
-    .flops = flops_per_input_element<4>, .differentiate = differentiate_cross_entropy, .takes_scratch = true};
+const OpDefinition cross_entropy_definition = {.flops = flops_per_input_element<4>,
+                                               .differentiate = differentiate_cross_entropy,
+                                               .modifies = is_loss_statistics,
+                                               .takes_scratch = true};
 const OpDefinition cross_entropy_backward_definition = {
     .flops = flops_per_input_element<5>, .in_place = in_place_over_first, .takes_scratch = true};
 // The maximum, exponentials and sum serve both.

@@ -3,6 +3,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/loss_scale.h"
 #include "engine/ops/loss_statistics.h"
+#include "engine/ops/mixed_sample.h"
 
 namespace trainer {
 
@@ -12,6 +13,7 @@ Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const 
   if (attributes.bias) op.inputs.push_back({weight.dtype, {weight.shape[0]}});
   op.inputs.push_back(targets);
   op.inputs.push_back(loss_statistics_type());
+  if (attributes.loss.mixed) op.inputs.push_back(mixed_samples_type(targets.shape[0]));
   if (attributes.counts) op.inputs.push_back(confusion_counts_type({DType::f32, {1, weight.shape[0]}}, targets));
   return op;
 }

@@ -27,14 +27,14 @@ struct LinearCrossEntropyAttributes {
   friend bool operator==(const LinearCrossEntropyAttributes&, const LinearCrossEntropyAttributes&) = default;
 };
 
-/// inputs: x (N, …, in), W (classes, in)[, b (classes)], targets i32 (N, …), loss statistics f64 [added to][, counts as
-/// confusion_matrix's (added to) where wanted]; no outputs. x, W and b of one type, f32 or 16 bit; logits, softmax and
-/// loss in f32.
+/// inputs: x (N, …, in), W (classes, in)[, b (classes)], targets i32 (N, …), loss statistics f64 [added to][, mixed
+/// samples where loss.mixed][, counts as confusion_matrix's (added to) where wanted]; no outputs. x, W and b of one
+/// type, f32 or 16 bit; logits, softmax and loss in f32.
 Op linear_cross_entropy_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
                            const LinearCrossEntropyAttributes& attributes);
-/// inputs: x, W[, b], targets, loss statistics [added to][, loss scale where scaled]; outputs: dW[, db] of
-/// `gradient_type`, f32 or that of W[, dx as x], scaled by StepScalars::gradient_scale. Beside 16-bit operands the
-/// gradient of the logits is narrowed to 16 bit before it is multiplied. Sums over chunks are made in f32.
+/// inputs: x, W[, b], targets, loss statistics [added to][, mixed samples][, loss scale where scaled]; outputs: dW[,
+/// db] of `gradient_type`, f32 or that of W[, dx as x], scaled by StepScalars::gradient_scale. Beside 16-bit operands
+/// the gradient of the logits is narrowed to 16 bit before it is multiplied. Sums over chunks are made in f32.
 Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& weight, const TensorType& targets,
                                          const LinearCrossEntropyAttributes& attributes, DType gradient_type);
 

@@ -45,7 +45,10 @@ class ChunkPlanner {
     bias_ = {Place::input, 2};
     targets_ = {Place::input, next, row_bytes(op_.inputs[static_cast<std::size_t>(next)])};
     statistics_ = {Place::input, next + 1};
-    loss_scale_ = counts_ = {Place::input, next + 2};  // one of them
+    const int behind = attributes_.loss.mixed ? next + 3 : next + 2;
+    if (attributes_.loss.mixed)
+      mixing_ = {Place::input, next + 2, row_bytes(op_.inputs[static_cast<std::size_t>(next + 2)])};
+    loss_scale_ = counts_ = {Place::input, behind};  // one of them
     const std::int64_t classes = weight_.shape[0];
     logits_ = add_scratch({DType::f32, {plan_.chunk_rows, classes}});
     // A product whose result is f32 wants its bias in f32.
@@ -82,19 +85,25 @@ class ChunkPlanner {
     const TensorType targets{op_.inputs[static_cast<std::size_t>(targets_.position)].dtype, {rows}};
     const Op loss = cross_entropy_op(logits, targets, attributes_.loss);
     if (!has_gradient_) {
-      steps.push_back({loss, {logits_, targets_, statistics_}, {}});
+      steps.push_back({loss, loss_operands(), {}});
       if (attributes_.counts) {
         const Op count = confusion_matrix_op(logits, targets, {.ignore_index = attributes_.loss.ignore_index});
         steps.push_back({count, {logits_, targets_, counts_}, {}});
       }
       return steps;
     }
-    steps.push_back({cross_entropy_with_gradient_op(loss), {logits_, targets_, statistics_}, {logits_}});
+    steps.push_back({cross_entropy_with_gradient_op(loss), loss_operands(), {logits_}});
     if (attributes_.scaled) steps.push_back({scale_gradient_op(logits), {logits_, loss_scale_}, {logits_}});
     if (is_half_) steps.push_back({cast_op(logits, x_.dtype), {logits_}, {dlogits_}});
     if (attributes_.input_gradient) steps.push_back({linear_backward_input_op(products), {dlogits_, weight}, {dx_}});
     steps.push_back(weight_gradient(products, x, is_first));
     return steps;
+  }
+
+  std::vector<ChunkOperand> loss_operands() const {
+    std::vector<ChunkOperand> operands{logits_, targets_, statistics_};
+    if (attributes_.loss.mixed) operands.push_back(mixing_);
+    return operands;
   }
 
   ChunkStep weight_gradient(const Op& products, const ChunkOperand& x, bool is_first) const {
@@ -112,7 +121,7 @@ class ChunkPlanner {
   const TensorType &x_, &weight_;
   bool is_half_, has_gradient_;
   LossChunks plan_;
-  ChunkOperand bias_, targets_, statistics_, loss_scale_, counts_, logits_, dlogits_, dx_;
+  ChunkOperand bias_, targets_, statistics_, mixing_, loss_scale_, counts_, logits_, dlogits_, dx_;
   std::vector<ChunkOperand> sums_;  // of dW and db, in f32
 };
 

@@ -14,7 +14,9 @@ struct NormalizePixelsAttributes {
   friend bool operator==(const NormalizePixelsAttributes&, const NormalizePixelsAttributes&) = default;
 };
 
-/// inputs: pixels u8 (N, H, W, C); outputs: f32 of the same shape. No gradient.
-Op normalize_pixels_op(const TensorType& pixels, NormalizePixelsAttributes attributes);
+/// inputs: pixels u8 (N, H, W, C)[, mixed samples where `mixes`: Note [Mixed batches] in mixed_sample.h]; outputs: f32
+/// of the shape of the pixels. No gradient.
+Op normalize_pixels_op(const TensorType& pixels, NormalizePixelsAttributes attributes, bool mixes = false);
+bool mixes_pixels(const Op& normalize_pixels);
 
 }  // namespace trainer

@@ -10,6 +10,7 @@
 #include "engine/bytes.h"
 #include "engine/config/diagnostic.h"
 #include "engine/graph/tensor_pieces.h"
+#include "engine/ops/mixed_sample.h"
 #include "engine/program/offload.h"
 
 namespace trainer {
@@ -39,6 +40,8 @@ std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& d
   std::int64_t batches = 0;
   if (__builtin_mul_overflow(num_staged_batches(device) * (batch + eval_batch), data.sample_bytes(), &batches))
     batches = most;
+  if (data.mixes_batches && batches < most)
+    batches += num_staged_batches(device) * mixed_samples_type(batch).num_bytes();
   return std::min(batches, most) + (data.num_train + data.num_validation) * order_bytes;
 }
 

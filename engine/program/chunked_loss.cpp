@@ -158,7 +158,7 @@ class ChunkedLoss {
         .scaled = scale_ != nullptr,
     };
     GraphNode node{{}, linear.inputs, {}, linear.layer, Phase::forward};
-    node.inputs.insert(node.inputs.end(), {loss.inputs[1], loss.inputs[2]});
+    node.inputs.insert(node.inputs.end(), loss.inputs.begin() + 1, loss.inputs.end());
     const TensorType &x = linear.op.inputs[0], &weight = linear.op.inputs[1], &targets = loss.op.inputs[1];
     if (!gradient_) {
       if (counting_) node.inputs.push_back(graph_.nodes[*counting_].inputs.back());

@@ -12,7 +12,7 @@ void fuse_loss_gradient(Graph& graph) {
                               : std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) {
                                   return node.op.kind == OpKind::cross_entropy_backward &&
                                          node.op == cross_entropy_backward_op(loss.op) &&
-                                         std::equal(node.inputs.begin(), node.inputs.end(), loss.inputs.begin());
+                                         std::equal(node.inputs.begin(), node.inputs.begin() + 2, loss.inputs.begin());
                                 });
     if (gradient == graph.nodes.end()) {
       ++n;

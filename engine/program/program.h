@@ -44,6 +44,7 @@ struct Routine {
   /// Where the host's data goes, after their allocate and before the first run: Note [Fields of a batch] in
   /// engine/graph/data_description.h. Empty: it takes no data.
   std::vector<BufferId> fields;
+  std::size_t num_inputs = 0;  ///< of the fields, the first of them: what the model reads
 };
 
 /// What the optimizer keeps for one parameter, by parameter.

@@ -21,6 +21,7 @@ class RoutineSchedule {
     bind_given();
     find_last_uses();
     const Phase first_phase = graph_.mode == GraphMode::training ? Phase::forward : Phase::eval;
+    routine_.num_inputs = graph_.inputs.size();
     for (const ValueId field : graph_.fields()) {
       allocate(field, first_phase);
       routine_.fields.push_back(buffer_of(field));

@@ -27,10 +27,9 @@ bool NonFiniteSearch::search_parameters() {
   return false;
 }
 
-/// The targets, the last field, are read by the loss alone.
 bool NonFiniteSearch::is_input(BufferId buffer) const {
-  const std::vector<BufferId>& fields = routine_.fields;
-  return !fields.empty() && std::find(fields.begin(), fields.end() - 1, buffer) != fields.end() - 1;
+  const auto begin = routine_.fields.begin(), end = begin + static_cast<std::ptrdiff_t>(routine_.num_inputs);
+  return std::find(begin, end, buffer) != end;
 }
 
 bool NonFiniteSearch::after_call(const OpCall& call, const LiveBuffers&) {

@@ -148,7 +148,9 @@ double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const Lo
   if (loss.type == LossType::dice) return static_cast<double>(step.num_samples);
   const bool may_ignore = loss.ignore_index >= 0 || data_.description.has_negative_targets;
   const bool depends_on_targets = loss.type == LossType::cross_entropy && (!loss.class_weights.empty() || may_ignore);
-  if (!depends_on_targets) return static_cast<double>(step.num_samples * part.numbers_of_sample);
+  // Soft targets are counted, whatever their classes weigh, as PyTorch does.
+  if (!depends_on_targets || data_.description.mixes_batches)
+    return static_cast<double>(step.num_samples * part.numbers_of_sample);
   if (order_epoch_ != step.epoch) {
     sampler_.order_of_epoch(step.epoch, order_);
     order_epoch_ = step.epoch;

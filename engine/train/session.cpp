@@ -30,6 +30,11 @@ Sampler Session::training_sampler() const {
 std::unique_ptr<BatchReader> Session::read_training(const Sampler& sampler, BatchPosition start) const {
   BatchReaderOptions options = reader_options();
   options.start = start;
+  const std::vector<TransformSpec>& mixing = experiment().data.batch_transforms;
+  if (!mixing.empty()) {
+    const Shape& image = data_.description.inputs.front().type.shape;
+    options.mixing.emplace(mixing, Pair{image[0], image[1]}, experiment().seed);
+  }
   return std::make_unique<BatchReader>(*data_.train, sampler, options);
 }
 

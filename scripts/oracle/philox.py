@@ -7,6 +7,7 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 WORD = 0xFFFFFFFF
 TRANSFORM_STREAM = 0xDA7A0006
+MIXING_STREAM = 0xDA7A0008
 
 # The paper's implementation, Random123, tells these answers (kat_vectors): counter, key, what comes out.
 KNOWN_ANSWERS = [
@@ -28,17 +29,17 @@ def philox4x32(counter, key, rounds=10):
 
 
 class DrawnNumbers:
-    """Of a sample by its number in the data set, and an epoch from 0: a word a number, blocks of four words from
-    sample · 2^16 on."""
+    """Of a sample by its number in the data set, or a batch by its number in the epoch, and an epoch from 0: a word a
+    number, blocks of four words from number · 2^16 on."""
 
-    def __init__(self, seed, epoch, sample):
+    def __init__(self, seed, epoch, number, stream=TRANSFORM_STREAM):
         self.key = (seed & WORD, seed >> 32 & WORD)
-        self.step, self.block = epoch, sample << 16
+        self.step, self.block, self.stream = epoch, number << 16, stream
         self.words = []
 
     def word(self):
         if not self.words:
-            counter = (self.block & WORD, self.block >> 32 & WORD, TRANSFORM_STREAM, self.step)
+            counter = (self.block & WORD, self.block >> 32 & WORD, self.stream, self.step)
             self.words = list(philox4x32(counter, self.key))
             self.block += 1
         return self.words.pop(0)

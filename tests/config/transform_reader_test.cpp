@@ -73,6 +73,31 @@ TEST_CASE("transforms are shown as what reads back to the same") {
   CHECK(again.data.validation_transforms.empty());
 }
 
+TEST_CASE("what mixes batches is kept apart, and shown where it was written") {
+  const Experiment experiment =
+      parse_experiment(data_with_transforms("[flip, mixup: {alpha: 0.2}, cutmix: {p: 0.5}]"), "test.yaml");
+  REQUIRE(experiment.data.train_transforms.size() == 1);
+  REQUIRE(experiment.data.batch_transforms.size() == 2);
+  CHECK(std::get<MixUpSpec>(experiment.data.batch_transforms[0].spec).alpha == 0.2);
+  CHECK(std::get<MixUpSpec>(experiment.data.batch_transforms[0].spec).p == 1);
+  CHECK(std::get<CutMixSpec>(experiment.data.batch_transforms[1].spec).alpha == 1);
+  CHECK(std::get<CutMixSpec>(experiment.data.batch_transforms[1].spec).p == 0.5);
+  const Experiment again = parse_experiment(resolved_yaml(experiment), "again.yaml");
+  CHECK(resolved_json(again) == resolved_json(experiment));
+  CHECK(again.data.batch_transforms.size() == 2);
+  CHECK(parse_experiment(resolved_yaml(experiment), "again.yaml", {"data.transforms.train=[flip]"})
+            .data.batch_transforms.empty());
+}
+
+TEST_CASE("mistakes in what mixes batches are told") {
+  CHECK_THAT(transform_mistake("[mixup, flip]"), Contains("'flip' stands behind 'mixup'") && Contains("'mixup' last"));
+  CHECK_THAT(transform_mistake("[cutmix, cutmix: {alpha: 2}]"), Contains("'cutmix' stands there twice"));
+  CHECK_THAT(transform_mistake("[mixup: {alpha: 0}]"), Contains("'0' is not above 0"));
+  CHECK_THAT(transform_mistake("[MixUp]"), Contains("did you mean 'mixup'?"));
+  CHECK_THAT(transform_mistake("[flip], validation: [mixup]"),
+             Contains("'mixup' mixes training batches") && Contains("data.transforms.train"));
+}
+
 TEST_CASE("mistakes in transforms are told with their place and what was meant") {
   CHECK_THAT(transform_mistake("[RandomHorizontalFlip]"), Contains("test.yaml:1:") && Contains("did you mean 'flip'?"));
   CHECK_THAT(transform_mistake("[resise: {size: 3}]"), Contains("did you mean 'resize'?"));

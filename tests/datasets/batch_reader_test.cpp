@@ -268,6 +268,34 @@ TEST_CASE("A reader can be destroyed at any moment") {
 }
 
 #ifdef TRAINER_COUNT_ALLOCATIONS
+TEST_CASE("A mixed batch says of what each sample is made, with any number of workers and from any start") {
+  const CountingDataset dataset(10);
+  const Sampler sampler({10, 4, true, false, 9});
+  BatchReaderOptions options;
+  options.mixing.emplace(std::vector<TransformSpec>{{"cutmix", CutMixSpec{}}}, Pair{1, 3}, 5);
+  BatchReader reader(dataset, sampler, options);
+  for (std::int64_t i = 0; i < 9; ++i) {
+    BatchReaderOptions resumed_options = options;
+    resumed_options.start = {i / 3, i % 3};
+    resumed_options.num_workers = 3;
+    BatchReader resumed(dataset, sampler, resumed_options);
+    const MixedSample drawn = options.mixing->draw(i / 3, i % 3);
+    const HostBatch &batch = *reader.next(), &other = *resumed.next();
+    REQUIRE(batch.fields.size() == 3);
+    const std::vector<int> classes = classes_of(batch);
+    const auto* const mixing = reinterpret_cast<const MixedSample*>(batch.fields[2]);
+    for (std::int64_t sample = 0; sample < batch.num_samples; ++sample) {
+      MixedSample expected = drawn;
+      expected.partner = static_cast<std::int32_t>((sample + batch.num_samples - 1) % batch.num_samples);
+      expected.partner_class = classes[static_cast<std::size_t>(expected.partner)];
+      CHECK(mixing[sample] == expected);
+      CHECK(reinterpret_cast<const MixedSample*>(other.fields[2])[sample] == expected);
+      // Pixels stay as they were read.
+      CHECK(std::to_integer<int>(batch.fields[0][3 * sample]) == classes[static_cast<std::size_t>(sample)]);
+    }
+  }
+}
+
 TEST_CASE("A steady reader takes nothing from the heap") {
   const CountingDataset dataset(100);
   BatchReader reader(dataset, Sampler({100, 8, true, false, 1}), {});

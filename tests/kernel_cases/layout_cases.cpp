@@ -5,6 +5,7 @@
 #include "cuda/kernels/begin_pass.h"
 #include "cuda/kernels/normalize_pixels.h"
 #include "cuda/kernels/transpose.h"
+#include "engine/shape.h"
 #include "tests/kernel_cases/kernel_case.h"
 
 namespace trainer::cuda {
@@ -52,6 +53,28 @@ void add_normalize_pixels(KernelCases& cases, DType type) {
                        constexpr std::array<float, 3> scale = {0.017F, 0.0175F, 0.0174F}, offset = {-2.1F, -2, -1.8F};
                        normalize_pixels(type, at.as<const std::uint8_t>(pixels), at[y], num_pixels, scale, offset,
                                         stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_normalize_mixed_pixels(KernelCases& cases, DType type) {
+  cases.push_back({.name = case_name("normalize_pixels", type, "32x32x3.mixed"),
+                   .kernels = {"normalize_mixed_pixels_kernel"},
+                   .units = 4096,
+                   .least_units = 2,
+                   .sized = [=](std::int64_t images, Library&) {
+                     const std::int64_t count = images * 32 * 32 * 3;
+                     SizedCase sized{.shape = fmt::format("{}x32x32x3", images),
+                                     .bytes = count * (1 + static_cast<std::int64_t>(size_of(type)))};
+                     const auto pixels = sized.input(DType::u8, count, 0, 256);
+                     // Zeros: every sample is made of itself and of the first, which stays in the cache.
+                     const auto mixing = sized.input(DType::i32, mixed_samples_type(images).num_elements(), 0, 1);
+                     const auto y = sized.output(type, count);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       constexpr std::array<float, 3> scale = {0.017F, 0.0175F, 0.0174F}, offset = {-2.1F, -2, -1.8F};
+                       normalize_mixed_pixels(type, at.as<const std::uint8_t>(pixels), at.as<const MixedSample>(mixing),
+                                              at[y], {images, 32, 32}, scale, offset, stream);
                      };
                      return sized;
                    }});
@@ -146,6 +169,7 @@ void add_layout_cases(KernelCases& cases) {
   for (const DType type : case_types) {
     for (const TransposePlace& place : transpose_places) add_transpose(cases, type, place);
     add_normalize_pixels(cases, type);
+    add_normalize_mixed_pixels(cases, type);
   }
   add_begin_pass(cases, "batch_of_256", false);
   add_begin_pass(cases, "rate", true);

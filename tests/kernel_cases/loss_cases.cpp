@@ -9,6 +9,7 @@
 #include "cuda/kernels/loss_scale.h"
 #include "cuda/kernels/numeric_loss.h"
 #include "engine/ops/gradient_factor.h"
+#include "engine/shape.h"
 #include "tests/kernel_cases/kernel_case.h"
 
 namespace trainer::cuda {
@@ -38,12 +39,13 @@ constexpr CrossEntropyPlace cross_entropy_places[] = {
 
 struct CrossEntropyParts {
   const char* name;
-  bool loss, gradient, class_weights;
+  bool loss, gradient, class_weights, mixed = false;
 };
 constexpr CrossEntropyParts cross_entropy_parts[] = {{"loss", true, false, false},
                                                      {"gradient", false, true, false},
                                                      {"both", true, true, false},
-                                                     {"weighted", true, true, true}};
+                                                     {"weighted", true, true, true},
+                                                     {"mixed", true, true, false, true}};
 
 SizedCase cross_entropy_of(DType type, const CrossEntropyShape& shape, const CrossEntropyParts& parts) {
   const std::int64_t count = shape.samples * shape.classes;
@@ -51,6 +53,8 @@ SizedCase cross_entropy_of(DType type, const CrossEntropyShape& shape, const Cro
                   .bytes = count * static_cast<std::int64_t>(size_of(type)) * (parts.gradient ? 2 : 1)};
   const auto logits = sized.input(type, count, -4, 4);
   const auto targets = sized.input(DType::i32, shape.samples, 0, static_cast<double>(shape.classes));
+  // Zeros: every target is the first class.
+  const auto mixing = parts.mixed ? sized.input(DType::i32, mixed_samples_type(shape.samples).num_elements(), 0, 1) : 0;
   const auto scalars = hold_scalars(sized);
   const auto workspace = sized.scratch(cross_entropy_workspace_bytes(shape, parts.loss, parts.class_weights));
   const auto statistics = parts.loss ? hold_statistics(sized, OperandRole::modified) : 0;
@@ -63,6 +67,7 @@ SizedCase cross_entropy_of(DType type, const CrossEntropyShape& shape, const Cro
                   {.logits = at[logits],
                    .targets = at.as<const std::int32_t>(targets),
                    .statistics = parts.loss ? at.as<double>(statistics) : nullptr,
+                   .mixing = parts.mixed ? at.as<const MixedSample>(mixing) : nullptr,
                    .gradients = parts.gradient ? at[gradients] : nullptr,
                    .scalars = at.as<const StepScalars>(scalars),
                    .workspace = at[workspace]},

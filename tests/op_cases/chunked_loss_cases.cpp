@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/op_cases/mixed_values.h"
 #include "tests/op_cases/op_case.h"
 #include "tests/op_cases/short_numbers.h"
 
@@ -45,6 +46,9 @@ std::vector<ChunkedCase> all_chunked_cases() {
   scaled_no_bias.bias = false;
   bf16_row_by_row.input_gradient = false;
   no_input_gradient.input_gradient = false;
+  LinearCrossEntropyAttributes mixed_and_scaled = scaled_chunks_of(2);
+  mixed_and_scaled.loss.class_weights = weights.class_weights;
+  mixed_and_scaled.loss.mixed = true;
   return {
       {"one number", 1, 1, 1, chunks_of(1)},
       {"row by row", 7, 13, 11, chunks_of(1)},
@@ -70,6 +74,10 @@ std::vector<ChunkedCase> all_chunked_cases() {
       {"samples of three positions, one in two chunks", 6, 13, 11, chunks_of(4, smoothing), 1, DType::f32, DType::f32,
        3},
       {"ignored targets", 7, 5, 4, chunks_of(3, {.class_weights = {}, .ignore_index = 1})},
+      {"mixed", 7, 13, 11, chunks_of(3, {.class_weights = {}, .mixed = true})},
+      {"mixed, class weights, loss scale", 5, 4, 3, mixed_and_scaled},
+      {"bf16, mixed", 9, 5, 17, chunks_of(4, {.label_smoothing = 0.1, .class_weights = {}, .mixed = true}), 1,
+       DType::bf16},
       {"f16, samples of two positions", 6, 13, 11, chunks_of(4), 1, DType::f16, DType::f32, 2},
   };
 }
@@ -110,12 +118,24 @@ struct Model {
     return (1 - s) * cost(target) + s * smooth;
   }
 
+  double share_of(std::size_t row) const {
+    return c.attributes.loss.mixed ? static_cast<double>(mixed_targets(targets)[row].share) : 1;
+  }
+  std::size_t class_before(std::size_t row) const {
+    return static_cast<std::size_t>(targets[(row + targets.size() - 1) % targets.size()]);
+  }
+  double loss_of_row(const Values& logits, std::size_t row) const {
+    const double share = share_of(row);
+    const double own = loss_of(logits, static_cast<std::size_t>(targets[row]));
+    return share == 1 ? own : share * own + (1 - share) * loss_of(logits, class_before(row));
+  }
+
   /// The loss of the whole batch, of x, W[, b].
   double total(const std::vector<Values>& inputs) const {
     double sum = 0;
     for (std::size_t row = 0; row < targets.size(); ++row) {
       if (targets[row] == c.attributes.loss.ignore_index) continue;
-      sum += loss_of(logits_of(inputs[0], inputs[1], bias_of(inputs), row), static_cast<std::size_t>(targets[row]));
+      sum += loss_of_row(logits_of(inputs[0], inputs[1], bias_of(inputs), row), row);
     }
     return sum;
   }
@@ -124,11 +144,11 @@ struct Model {
     Values statistics(num_loss_statistics);
     for (std::size_t row = 0; row < targets.size(); ++row) {
       if (targets[row] == c.attributes.loss.ignore_index) continue;
-      const auto target = static_cast<std::size_t>(targets[row]);
+      const std::size_t target = share_of(row) < 0.5 ? class_before(row) : static_cast<std::size_t>(targets[row]);
       const Values logits = logits_of(inputs[0], inputs[1], bias_of(inputs), row);
       const auto before = std::count_if(logits.begin(), logits.end(), [&](double x) { return x > logits[target]; });
-      statistics[loss_sum] += loss_of(logits, target);
-      statistics[loss_weight] += weight_of(target);
+      statistics[loss_sum] += loss_of_row(logits, row);
+      statistics[loss_weight] += c.attributes.loss.mixed ? 1 : weight_of(target);
       statistics[num_correct] += before < 1 ? 1 : 0;
       statistics[num_correct_top5] += before < 5 ? 1 : 0;
       statistics[num_counted] += 1;
@@ -166,6 +186,7 @@ OpCase statistics_case(const ChunkedCase& c, const Op& op, Model& model) {
   result.expected.changed_inputs[static_cast<int>(num_operands) + 1] = statistics;
   result.inputs.push_back(model.targets);
   result.inputs.push_back(earlier_statistics);
+  if (c.attributes.loss.mixed) result.inputs.push_back(mixed_values(mixed_targets(model.targets)));
   result.scalars.gradient_scale = chunked_gradient_scale;
   result.tolerance = tolerance_of(c);
   return result;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/philox.h"
+#include "tests/op_cases/mixed_values.h"
 #include "tests/op_cases/op_case.h"
 #include "tests/op_cases/placed_cases.h"
 
@@ -266,6 +267,49 @@ std::vector<OpCase> add_cases() {
 std::vector<OpCase> dropout_cases() { return dropout_cases_of(false); }
 std::vector<OpCase> dropout_backward_cases() { return dropout_cases_of(true); }
 
+namespace {
+
+/// Blended, with boxes in the middle, at an edge, of all and of nothing, and whole.
+std::vector<MixedSample> mixed_images(const Shape& shape) {
+  const auto height = static_cast<std::int32_t>(shape[1]), width = static_cast<std::int32_t>(shape[2]);
+  const std::vector<MixedSample> kinds = {
+      {.blend = 0.25F},
+      {.top = height / 3, .left = width / 4, .bottom = height - 1, .right = width},
+      {.bottom = height, .right = width},
+      {.blend = 0.5F, .left = width / 2, .bottom = 1, .right = width / 2},
+      {},
+  };
+  std::vector<MixedSample> samples;
+  for (std::int64_t i = 0; i < shape[0]; ++i) {
+    samples.push_back(kinds[static_cast<std::size_t>(i + shape[2]) % kinds.size()]);
+    samples.back().partner = static_cast<std::int32_t>((i + shape[0] - 1) % shape[0]);
+  }
+  return samples;
+}
+
+Values normalized_mixture(const Shape& shape, const NormalizePixelsAttributes& attributes, const Values& pixels,
+                          const std::vector<MixedSample>& samples) {
+  Values y;
+  const auto pixel = [&](std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c) {
+    return pixels[static_cast<std::size_t>(((n * shape[1] + h) * shape[2] + w) * shape[3] + c)];
+  };
+  for (std::int64_t n = 0; n < shape[0]; ++n)
+    for (std::int64_t h = 0; h < shape[1]; ++h)
+      for (std::int64_t w = 0; w < shape[2]; ++w)
+        for (std::int64_t c = 0; c < shape[3]; ++c) {
+          const MixedSample& mixed = samples[static_cast<std::size_t>(n)];
+          const bool is_in_box = mixed.top <= h && h < mixed.bottom && mixed.left <= w && w < mixed.right;
+          const double share = is_in_box ? 0 : static_cast<double>(mixed.blend);
+          const double value = share * pixel(n, h, w, c) + (1 - share) * pixel(mixed.partner, h, w, c);
+          const auto channel = static_cast<std::size_t>(c);
+          y.push_back(value * static_cast<double>(attributes.scale[channel]) +
+                      static_cast<double>(attributes.offset[channel]));
+        }
+  return y;
+}
+
+}  // namespace
+
 std::vector<OpCase> normalize_pixels_cases() {
   std::vector<OpCase> cases;
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 5, 7, 3}, Shape{3, 40, 41, 1}, Shape{2, 90, 60, 4}}) {
@@ -284,6 +328,12 @@ std::vector<OpCase> normalize_pixels_cases() {
                   static_cast<double>(attributes.offset[channel]));
     }
     cases.push_back({type.to_string(), normalize_pixels_op(type, attributes), {pixels}, {{y}}});
+    cases.back().tolerance = 1e-6;
+    const std::vector<MixedSample> samples = mixed_images(shape);
+    cases.push_back({type.to_string() + ", mixed",
+                     normalize_pixels_op(type, attributes, true),
+                     {pixels, mixed_values(samples)},
+                     {{normalized_mixture(shape, attributes, pixels, samples)}}});
     cases.back().tolerance = 1e-6;
   }
   return cases;

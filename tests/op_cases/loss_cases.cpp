@@ -3,6 +3,7 @@
 #include <limits>
 #include <span>
 
+#include "tests/op_cases/mixed_values.h"
 #include "tests/op_cases/op_case.h"
 
 namespace trainer {
@@ -65,6 +66,13 @@ std::vector<CrossEntropyCase> cross_entropies() {
        {.label_smoothing = 0.3, .class_weights = {0.5F, 2, 1.25F}, .ignore_index = 255}},
       {"ignored, many classes", {f32, {7, 1009}}, {.class_weights = {}, .ignore_index = 255}},
       {"all ignored", {f32, {5, 1}}, {.class_weights = {}, .ignore_index = 0}},
+      {"mixed", {f32, {11, 10}}, {.class_weights = {}, .mixed = true}},
+      {"a mixed sample alone", {f32, {1, 3}}, {.class_weights = {}, .mixed = true}},
+      {"mixed, smoothing and class weights",
+       {f32, {61, 3}},
+       {.label_smoothing = 0.3, .class_weights = {0.5F, 2, 1.25F}, .mixed = true}},
+      {"mixed, many classes", {f32, {7, 1031}}, {.label_smoothing = 0.1, .class_weights = {}, .mixed = true}},
+      {"mixed, some ignored", {f32, {31, 4}}, {.class_weights = {}, .ignore_index = 255, .mixed = true}},
       {"the last of three terms", {f32, {9, 4}}, {.class_weights = {}, .term = {.index = 2, .count = 3}}},
   };
 }
@@ -99,16 +107,42 @@ double target_loss(const CrossEntropyCase& c, const double* logits, std::size_t 
   return (1 - s) * cost(target) + s * smooth;
 }
 
+/// What of a row's target is which class.
+struct ClassShare {
+  std::size_t target = 0;
+  double share = 1;
+};
+
+/// The greater share first, of equal ones the row's own.
+std::vector<ClassShare> shares_of_row(const CrossEntropyCase& c, const Values& targets, std::size_t row) {
+  std::vector<ClassShare> shares;
+  const auto add = [&](double target, double share) {
+    if (target != c.attributes.ignore_index && share > 0) shares.push_back({static_cast<std::size_t>(target), share});
+  };
+  const double share = c.attributes.mixed ? static_cast<double>(mixed_targets(targets)[row].share) : 1;
+  add(targets[row], share);
+  add(targets[(row + targets.size() - 1) % targets.size()], 1 - share);
+  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
+  return shares;
+}
+
+double row_loss(const CrossEntropyCase& c, const double* logits, const std::vector<ClassShare>& shares) {
+  double loss = 0;
+  for (const ClassShare& each : shares) loss += each.share * target_loss(c, logits, each.target);
+  return loss;
+}
+
 Values statistics_of(const CrossEntropyCase& c, const Values& logits, const Values& targets) {
   const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   Values statistics(num_loss_statistics);
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] == c.attributes.ignore_index) continue;
-    const auto target = static_cast<std::size_t>(targets[i]);
+    const std::vector<ClassShare> shares = shares_of_row(c, targets, i);
+    if (shares.empty()) continue;
+    const std::size_t target = shares[0].target;
     const double* const row = logits.data() + i * classes;
-    statistics[loss_sum] += target_loss(c, row, target);
-    statistics[loss_weight] +=
-        c.attributes.class_weights.empty() ? 1 : static_cast<double>(c.attributes.class_weights[target]);
+    const bool is_weighted = !c.attributes.class_weights.empty() && !c.attributes.mixed;
+    statistics[loss_sum] += row_loss(c, row, shares);
+    statistics[loss_weight] += is_weighted ? static_cast<double>(c.attributes.class_weights[target]) : 1;
     std::vector<std::size_t> order(classes);
     for (std::size_t j = 0; j < classes; ++j) order[j] = j;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
@@ -129,12 +163,12 @@ Values gradient_of(const CrossEntropyCase& c, const Values& logits, const Values
   const auto classes = static_cast<std::size_t>(c.logits.shape[-1]);
   Values gradient;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] == c.attributes.ignore_index) {
+    const std::vector<ClassShare> shares = shares_of_row(c, targets, i);
+    if (shares.empty()) {
       gradient.insert(gradient.end(), classes, 0);
       continue;
     }
-    const auto f =
-        total([&](const Values& row) { return target_loss(c, row.data(), static_cast<std::size_t>(targets[i])); });
+    const auto f = total([&](const Values& row) { return row_loss(c, row.data(), shares); });
     const Values row(logits.begin() + static_cast<std::ptrdiff_t>(i * classes),
                      logits.begin() + static_cast<std::ptrdiff_t>((i + 1) * classes));
     const Values of_row = finite_difference(f, {row}, 0, {static_cast<double>(gradient_scale)});
@@ -145,6 +179,11 @@ Values gradient_of(const CrossEntropyCase& c, const Values& logits, const Values
 
 Op cross_entropy_op_of(const CrossEntropyCase& c) {
   return cross_entropy_op(c.logits, target_type_of(c), c.attributes);
+}
+
+/// Behind the other inputs.
+void add_mixing(OpCase& op_case, const CrossEntropyCase& c, const Values& targets) {
+  if (c.attributes.mixed) op_case.inputs.push_back(mixed_values(mixed_targets(targets)));
 }
 
 std::vector<TensorType> predictions() {
@@ -243,6 +282,7 @@ std::vector<OpCase> cross_entropy_cases() {
                      cross_entropy_op_of(c),
                      {logits, targets, statistics_before(c.attributes.term)},
                      added(statistics_of(c, logits, targets), c.attributes.term)});
+    add_mixing(cases.back(), c, targets);
     cases.back().tolerance = 1e-6;
   }
   // Equal logits: the first class wins, as PyTorch's argmax has it.
@@ -265,6 +305,7 @@ std::vector<OpCase> cross_entropy_backward_cases() {
                      cross_entropy_backward_op(cross_entropy_op_of(c)),
                      {logits, targets},
                      {{gradient_of(c, logits, targets)}}});
+    add_mixing(cases.back(), c, targets);
     cases.back().scalars = scalars_of_term(c.attributes.term);
     cases.back().tolerance = 2e-6;
   }
@@ -282,6 +323,7 @@ std::vector<OpCase> cross_entropy_with_gradient_cases() {
                      cross_entropy_with_gradient_op(cross_entropy_op_of(c)),
                      {logits, targets, statistics_before(c.attributes.term)},
                      expected});
+    add_mixing(cases.back(), c, targets);
     cases.back().scalars = scalars_of_term(c.attributes.term);
     cases.back().tolerance = 2e-6;
   }

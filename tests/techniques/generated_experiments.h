@@ -33,9 +33,10 @@ inline std::string generated_experiment(std::mt19937& random, int most_repeats =
     }
     default:
       text += "data: {type: synthetic, shape: [13, 11, 2], classes: 3, samples: " + samples +
-              ", validation_samples: " + pick(1, 70) + "}\nmodel: {layers: [{conv2d: {out: " + pick(6, 24) +
-              ", kernel: 3, padding: 1}}, " + one_of({"batchnorm2d", "relu"}) +
-              ", {maxpool2d: {kernel: 2}}, {conv2d: {out: " + pick(6, 24) +
+              ", validation_samples: " + pick(1, 70) +
+              (samples.size() + samples.back() % 3 == 2 ? ", transforms: {train: [cutmix]}" : "") +
+              "}\nmodel: {layers: [{conv2d: {out: " + pick(6, 24) + ", kernel: 3, padding: 1}}, " +
+              one_of({"batchnorm2d", "relu"}) + ", {maxpool2d: {kernel: 2}}, {conv2d: {out: " + pick(6, 24) +
               ", kernel: 3}}, relu, flatten, {linear: {out: 3}}]}\n";
   }
   text += "optimizer: " + one_of({"{type: sgd}", "{type: sgd, momentum: 0.9, nesterov: true}", "{type: adam}",
@@ -271,6 +272,15 @@ class NetworkDraw {
   int num_branches_ = 0;
 };
 
+/// What draws a data set of images whose batches may be mixed, in some of its texts, without drawing more.
+inline std::string mixed_sometimes(std::string text) {
+  const char* const mixing = text.size() % 4 == 0   ? ", transforms: {train: [mixup, cutmix: {alpha: 0.5, p: 0.7}]}"
+                             : text.size() % 4 == 1 ? ", transforms: {train: [mixup: {alpha: 0.2}]}"
+                                                    : "";
+  text.insert(text.rfind('}'), mixing);
+  return text;
+}
+
 /// A tiny experiment of 6 steps, as YAML, of any kind of layer, loss and technique that changes numbers. A run of it
 /// takes milliseconds.
 inline std::string generated_network(std::mt19937& random) {
@@ -298,6 +308,7 @@ inline std::string generated_network(std::mt19937& random) {
                          "loss: [bce_with_logits, {type: dice, weight: 2}]\n"});
     return text + "model: {layers: [" + draw.pixel_layers(channels) + "]}\n" + draw.numbers(false);
   }
+  if (has_images) text = mixed_sometimes(std::move(text));
   if (is_classifier && draw.one_in(4)) text += "loss: {type: cross_entropy, label_smoothing: 0.1}\n";
   if (!is_classifier)
     text += draw.one_of({"loss: mse\n", "loss: l1\n", "loss: {smooth_l1: {beta: 0.1}}\n", "loss: bce_with_logits\n"});

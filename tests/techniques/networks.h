@@ -46,6 +46,17 @@ model:
     - dropout: {p: 0.25}
     - linear: {out: 3}
 )"},
+      {"mixed", R"(
+data: {type: synthetic, shape: [10, 10, 3], classes: 3, samples: 22, validation_samples: 6, transforms: {train: [mixup: {alpha: 0.4}, cutmix]}}
+loss: {type: cross_entropy, label_smoothing: 0.1, class_weights: [1, 2, 0.5]}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1}
+    - relu
+    - maxpool2d: {kernel: 2}
+    - flatten
+    - linear: {out: 3}
+)"},
       {"resnet", R"(
 data: {type: synthetic, shape: [8, 8, 3], classes: 4, samples: 22, validation_samples: 6}
 model:

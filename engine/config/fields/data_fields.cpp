@@ -73,14 +73,39 @@ void add_column_fields(Fields& fields) {
                  .only({"csv"})
                  .also_called({"standardise_target", "scale_target", "normalize_target"}));
 }
-ExperimentField transforms_field(std::vector<TransformSpec> DataConfig::*list, const std::string& key,
-                                 const std::string& help) {
+ExperimentField train_transforms_field() {
+  const std::string key = "data.transforms.train";
   return node_field<Experiment>(
-      key, transform_list(), help, [list](Experiment& experiment) { (experiment.data.*list).clear(); },
-      [list, key](Experiment& experiment, const Node& node, SourceSet& sources) {
-        experiment.data.*list = read_transforms(node, key, sources);
+      key, transform_list(), "What is done to each training image, drawn anew each epoch, and behind it to batches",
+      [](Experiment& experiment) {
+        experiment.data.train_transforms.clear();
+        experiment.data.batch_transforms.clear();
       },
-      [list](const Experiment& experiment) { return node_of_transforms(experiment.data.*list); });
+      [key](Experiment& experiment, const Node& node, SourceSet& sources) {
+        std::vector<TransformSpec> list = read_transforms(node, key, true, sources);
+        const auto first = std::stable_partition(
+            list.begin(), list.end(), [](const TransformSpec& transform) { return !transform.is_of_batches(); });
+        experiment.data.batch_transforms.assign(first, list.end());
+        list.erase(first, list.end());
+        experiment.data.train_transforms = std::move(list);
+      },
+      [](const Experiment& experiment) {
+        std::vector<TransformSpec> list = experiment.data.train_transforms;
+        const std::vector<TransformSpec>& of_batches = experiment.data.batch_transforms;
+        list.insert(list.end(), of_batches.begin(), of_batches.end());
+        return node_of_transforms(list);
+      });
+}
+
+ExperimentField validation_transforms_field() {
+  const std::string key = "data.transforms.validation";
+  return node_field<Experiment>(
+      key, transform_list(), "What is done to each validation image",
+      [](Experiment& experiment) { experiment.data.validation_transforms.clear(); },
+      [key](Experiment& experiment, const Node& node, SourceSet& sources) {
+        experiment.data.validation_transforms = read_transforms(node, key, false, sources);
+      },
+      [](const Experiment& experiment) { return node_of_transforms(experiment.data.validation_transforms); });
 }
 
 ExperimentField workers_field() {
@@ -240,12 +265,10 @@ void add_data_fields(Fields& fields) {
                                  "Divides each channel after that")
                                   .only(images)
                                   .defaults_to("not divided"));
-  fields.add(changes_numbers, transforms_field(&DataConfig::train_transforms, "data.transforms.train",
-                                               "What is done to each training image, drawn anew each epoch")
-                                  .only_with("data.type", stored_images)
+  fields.add(changes_numbers, train_transforms_field()
+                                  .only_with("data.type", images)
                                   .also_called({"augment", "augmentation", "augmentations", "data_augmentation"}));
-  fields.add(changes_numbers, transforms_field(&DataConfig::validation_transforms, "data.transforms.validation",
-                                               "What is done to each validation image")
+  fields.add(changes_numbers, validation_transforms_field()
                                   .only_with("data.type", stored_images)
                                   .also_called({"val", "valid", "test", "eval"}));
   fields.add(changes_numbers, of(data, &DataConfig::channels, "data.channels", integer(1, 4),

@@ -186,6 +186,34 @@ TransformKind to_grey() {
           {"Grayscale", "RandomGrayscale", "grayscale", "greyscale", "to_gray", "gray", "grey"}};
 }
 
+template <class Spec>
+Field<TransformSpec> alpha_field() {
+  return key_of(&Spec::alpha, "alpha", number_above(0.0),
+                "Shares are of the distribution Beta(alpha, alpha): 1: any alike; below: rather of one image");
+}
+
+TransformKind mixup() {
+  using Spec = MixUpSpec;
+  return {
+      "mixup",
+      "Blends each training image, and its target, with another one of its batch: last in a list, done on the device",
+      "mixup: {alpha: 0.2}",
+      Spec{},
+      {alpha_field<Spec>(), p_field<Spec>("The probability, of a batch")},
+      {"MixUp", "mix_up"}};
+}
+
+TransformKind cutmix() {
+  using Spec = CutMixSpec;
+  return {"cutmix",
+          "Puts a box of another image of its batch into each training image, and as much of its target; beside mixup "
+          "each batch gets one of both",
+          "cutmix: {alpha: 1}",
+          Spec{},
+          {alpha_field<Spec>(), p_field<Spec>("The probability, of a batch")},
+          {"CutMix", "cut_mix"}};
+}
+
 }  // namespace
 
 bool TransformKind::has_required_key() const {
@@ -199,9 +227,9 @@ std::vector<std::string> TransformKind::keys() const {
 }
 
 const std::vector<TransformKind>& transform_kinds() {
-  static const std::vector<TransformKind> all{resize(), center_crop(), random_crop(),  random_resized_crop(),
-                                              flip(),   rotate(),      color_jitter(), random_erasing(),
-                                              to_grey()};
+  static const std::vector<TransformKind> all{resize(),  center_crop(), random_crop(),  random_resized_crop(),
+                                              flip(),    rotate(),      color_jitter(), random_erasing(),
+                                              to_grey(), mixup(),       cutmix()};
   return all;
 }
 
