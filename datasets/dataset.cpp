@@ -1,3 +1,4 @@
+#include "datasets/cached_images.h"
 #include "datasets/dataset.h"
 
 #include <fmt/format.h>
@@ -67,7 +68,8 @@ std::shared_ptr<const Dataset> make_part(const DataConfig& config, std::uint64_t
     ImagePreparation preparation;
     preparation.source = source.images ? source.images : images_of(source.dataset, config.ignored_target);
     preparation.chosen = std::move(chosen);
-    preparation.transforms = TransformChain(is_training ? config.train_transforms : config.validation_transforms);
+    const std::vector<TransformSpec>& transforms = is_training ? config.train_transforms : config.validation_transforms;
+    preparation.transforms = TransformChain(transforms);
     preparation.seed = seed;
     preparation.sample = description.inputs.front().type;
     preparation.target = description.target;
@@ -75,6 +77,10 @@ std::shared_ptr<const Dataset> make_part(const DataConfig& config, std::uint64_t
     preparation.max_pixels = config.max_pixels;
     preparation.reduced_decoding = config.reduced_decoding;
     preparation.on_bad_sample = config.on_bad_sample;
+    const auto num_taken = static_cast<std::int64_t>(preparation.chosen.size());
+    const ImageSource& images = *preparation.source;
+    preparation.kept = keep_images(
+        config, {images.facts(), images.has_masks(), transforms, images.size(), num_taken}, images);
     return std::make_shared<ImageDataset>(std::move(preparation));
   }
   if (static_cast<std::int64_t>(chosen.size()) == source.dataset->size()) return source.dataset;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "datasets/cached_images.h"
 #include "datasets/dataset_images.h"
 #include "datasets/reader_memory.h"
 #include "datasets/split.h"
@@ -107,14 +108,36 @@ std::int64_t reader_bytes_of(const DataConfig& config, const DatasetHeader& head
   const bool has_masks = target_of(header).shape.rank() == 2 && header.categorical;
   const auto bytes_of = [&](const std::shared_ptr<const ImageSource>& images, const auto& transforms) {
     const ImageFacts& facts = images ? images->facts() : declared;
+    const ImageFacts* const masks = images ? images->mask_facts() : nullptr;
     const std::int64_t channels = holds_image_files(config) || shape.rank() != 3 ? config.channels : shape[2];
-    return reader_bytes(facts, images ? images->mask_facts() : nullptr, has_masks, channels, transforms);
+    const std::int64_t num_bytes = reader_bytes(facts, masks, has_masks, channels, transforms);
+    if (config.cache == ImageCaching::none) return num_bytes;
+    // What is kept is made whole.
+    return std::max(num_bytes, reader_bytes(facts, masks, has_masks, channels, fixed_transforms(transforms)));
   };
   std::int64_t of_thread = bytes_of(header.train_images, config.train_transforms);
   if (description.num_validation > 0)
     of_thread += bytes_of(header.validation_images ? header.validation_images : header.train_images,
                           config.validation_transforms);
   return of_thread;
+}
+
+/// Of both parts: of data that is declared, where sizes are.
+std::int64_t cache_bytes_of(const DataConfig& config, const DatasetHeader& header, const DataDescription& description) {
+  if (config.cache == ImageCaching::none) return 0;
+  ImageFacts declared;
+  if (header.sample.shape.rank() == 3) declared = facts_of_pixels(header.sample, target_of(header));
+  const bool has_masks = target_of(header).shape.rank() == 2 && header.categorical;
+  const auto facts_of = [&](const auto& images) -> const ImageFacts& { return images ? images->facts() : declared; };
+  const bool has_own = header.num_validation > 0;
+  const std::int64_t of_train = cache_bytes(config, {facts_of(header.train_images), has_masks, config.train_transforms,
+                                                     header.num_train, description.num_train});
+  if (description.num_validation == 0) return of_train;
+  return of_train + cache_bytes(config, {facts_of(header.validation_images ? header.validation_images
+                                                                           : header.train_images),
+                                         has_masks, config.validation_transforms,
+                                         has_own ? header.num_validation : header.num_train,
+                                         description.num_validation});
 }
 
 void check_total(const DataConfig& config, const DataDescription& description) {
@@ -328,6 +351,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   check_size(config, input.type.shape, "a sample");
   description.held_bytes = held_bytes(config, format, header, description);
   description.reader_bytes = reader_bytes_of(config, header, description);
+  description.cache_bytes = cache_bytes_of(config, header, description);
   description.num_readers = num_workers(config);
   check_total(config, description);
   set_normalization(config, input);

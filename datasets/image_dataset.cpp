@@ -33,17 +33,17 @@ class ImageDataset::Reader final : public SampleReader {
 
   void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) override {
     if (preparation_.on_bad_sample == OnBadSample::error) {
-      read_sample(epoch, sample_of(index), fields);
+      read_sample(epoch, index, fields);
       return;
     }
     const std::int64_t size = dataset_.size();
     for (std::int64_t tried = 0; tried < size; ++tried) {
-      const std::int64_t sample = sample_of((index + tried) % size);
+      const std::int64_t position = (index + tried) % size;
       try {
-        read_sample(epoch, sample, fields);
+        read_sample(epoch, position, fields);
         return;
       } catch (const DataError& error) {
-        dataset_.skipped_.add(sample, error.what());
+        dataset_.skipped_.add(sample_of(position), error.what());
       }
     }
     throw DataError(
@@ -75,38 +75,16 @@ class ImageDataset::Reader final : public SampleReader {
  private:
   std::int64_t sample_of(std::int64_t index) const { return preparation_.chosen[static_cast<std::size_t>(index)]; }
 
-  void read_sample(std::int64_t epoch, std::int64_t sample, std::span<std::byte* const> fields) {
+  void read_sample(std::int64_t epoch, std::int64_t position, std::span<std::byte* const> fields) {
     const ImageSource& source = *preparation_.source;
+    const std::int64_t sample = sample_of(position);
+    const SampleIdentity identity{preparation_.seed, epoch, sample};
     StageClock clock(times_);
-    const StoredImage stored = source.open(sample, file_);
-    clock.ends(SampleStage::read);
-    name_ = stored.is_encoded ? source.name_of(sample) : std::string();
-    const ImageHeader header = stored.is_encoded ? decoder_.read_header(stored.bytes, name_) : ImageHeader();
-    const Pair size = stored.is_encoded ? header.size : stored.size;
-    const std::int64_t channels = stored.is_encoded ? preparation_.channels : stored.channels;
-    steps_.clear();
-    preparation_.transforms.draw({preparation_.seed, epoch, sample}, size, channels, steps_);
-    DecodedPlace place;
-    bool is_reducible = false;
-    if (stored.is_encoded) {
-      DecodeRequest request = needed_of(steps_, size, channels);
-      is_reducible = header.format == ImageFormat::jpeg && jpeg_reduction(request) > 1;
-      if (!preparation_.reduced_decoding) request.wanted_size = {0, 0};
-      place = decoder_.decode(stored.bytes, name_, request, image_);
-    } else {
-      image_.reshape(size[0], size[1], channels);
-      std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());
-    }
-    clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
-    const bool has_masks = source.has_masks();
-    if (has_masks) {
-      load_mask(sample, clock);
-      if (mask_.size() != size)
-        throw DataError(fmt::format("'{}' is {}×{}, but its image '{}' {}×{}", source.mask_name_of(sample),
-                                    mask_.height(), mask_.width(), source.name_of(sample), size[0], size[1]));
-    }
-    apply(steps_, size, place, image_, has_masks ? &mask_ : nullptr, outside, scratch_);
-    clock.ends(SampleStage::transform);
+    is_reducible_ = false;
+    if (!preparation_.kept)
+      prepare(identity, preparation_.transforms, clock);
+    else if (const std::int64_t entry = entry_of(position); !prepare_kept(identity, entry, clock))
+      keep(identity, entry, clock);
     const Shape& wanted = preparation_.sample.shape;
     if (Shape{image_.height(), image_.width(), image_.channels()} != wanted)
       throw DataError(fmt::format(
@@ -114,14 +92,79 @@ class ImageDataset::Reader final : public SampleReader {
           "resize: {{size: [{}, {}]}}",
           source.name_of(sample), image_.height(), image_.width(), wanted.to_string(), wanted[0], wanted[1]));
     std::memcpy(fields[0], image_.pixels().data(), image_.pixels().size());
-    if (has_masks)
+    if (source.has_masks())
       write_classes(reinterpret_cast<std::int32_t*>(fields[1]));
     else
       source.read_target(sample, fields[1]);
     clock.ends(SampleStage::copy);
     if (times_ == nullptr) return;
     ++times_->num_samples;
-    times_->num_reducible += is_reducible ? 1 : 0;
+    times_->num_reducible += is_reducible_ ? 1 : 0;
+  }
+
+  std::int64_t entry_of(std::int64_t position) const {
+    return preparation_.kept->has_whole_source ? sample_of(position) : position;
+  }
+  Image* mask_or_null() { return preparation_.source->has_masks() ? &mask_ : nullptr; }
+
+  /// Decodes an image, and does the transforms to it.
+  void prepare(const SampleIdentity& identity, const TransformChain& transforms, StageClock& clock) {
+    const ImageSource& source = *preparation_.source;
+    const StoredImage stored = source.open(identity.sample, file_);
+    clock.ends(SampleStage::read);
+    name_ = stored.is_encoded ? source.name_of(identity.sample) : std::string();
+    const ImageHeader header = stored.is_encoded ? decoder_.read_header(stored.bytes, name_) : ImageHeader();
+    const Pair size = stored.is_encoded ? header.size : stored.size;
+    const std::int64_t channels = stored.is_encoded ? preparation_.channels : stored.channels;
+    steps_.clear();
+    transforms.draw(identity, size, channels, steps_);
+    DecodedPlace place;
+    if (stored.is_encoded) {
+      DecodeRequest request = needed_of(steps_, size, channels);
+      is_reducible_ = header.format == ImageFormat::jpeg && jpeg_reduction(request) > 1;
+      if (!preparation_.reduced_decoding) request.wanted_size = {0, 0};
+      place = decoder_.decode(stored.bytes, name_, request, image_);
+    } else {
+      image_.reshape(size[0], size[1], channels);
+      std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());
+    }
+    clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
+    if (source.has_masks()) {
+      load_mask(identity.sample, clock);
+      if (mask_.size() != size)
+        throw DataError(fmt::format("'{}' is {}×{}, but its image '{}' {}×{}", source.mask_name_of(identity.sample),
+                                    mask_.height(), mask_.width(), source.name_of(identity.sample), size[0], size[1]));
+    }
+    apply(steps_, size, place, image_, mask_or_null(), outside, scratch_);
+    clock.ends(SampleStage::transform);
+  }
+
+  /// Of an image that is kept; false where it is not.
+  bool prepare_kept(const SampleIdentity& identity, std::int64_t entry, StageClock& clock) {
+    const KeptImages& kept = *preparation_.kept;
+    const std::optional<Pair> size = kept.cache->find(entry);
+    if (!size) return false;
+    steps_.clear();
+    kept.behind.draw(identity, *size, kept.channels, steps_);
+    const Region wanted = needed_of(steps_, *size, kept.channels).region;
+    const std::optional<DecodedPlace> place = kept.cache->read(entry, *size, wanted, image_, mask_or_null());
+    clock.ends(SampleStage::read);
+    if (!place) return false;
+    apply(steps_, *size, *place, image_, mask_or_null(), outside, scratch_);
+    clock.ends(SampleStage::transform);
+    return true;
+  }
+
+  void keep(const SampleIdentity& identity, std::int64_t entry, StageClock& clock) {
+    const KeptImages& kept = *preparation_.kept;
+    prepare(identity, kept.before, clock);
+    kept.cache->store(entry, image_, mask_or_null());
+    clock.ends(SampleStage::copy);
+    const Pair size = image_.size();
+    steps_.clear();
+    kept.behind.draw(identity, size, kept.channels, steps_);
+    apply(steps_, size, {}, image_, mask_or_null(), outside, scratch_);
+    clock.ends(SampleStage::transform);
   }
 
   void load_mask(std::int64_t sample, StageClock& clock) {
@@ -156,6 +199,7 @@ class ImageDataset::Reader final : public SampleReader {
   Image image_, mask_;
   TransformScratch scratch_;
   StageTimes* times_ = nullptr;
+  bool is_reducible_ = false;  // the sample, by data.reduced_decoding
 };
 
 ImageDataset::ImageDataset(ImagePreparation preparation)

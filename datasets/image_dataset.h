@@ -10,16 +10,26 @@
 
 #include "datasets/dataset.h"
 #include "datasets/image/image_source.h"
+#include "datasets/image_cache.h"
 #include "datasets/transforms/transform_chain.h"
 #include "engine/config/experiment.h"
 
 namespace trainer {
+
+/// Images that are kept on their way through the transforms: Note [Cache of images] in image_cache.h.
+struct KeptImages {
+  std::shared_ptr<ImageCache> cache;
+  TransformChain before{{}}, behind{{}};  ///< parts of the transforms
+  std::int64_t channels = 0;              ///< between them
+  bool has_whole_source = false;          ///< an entry for each sample of the source; else for each that is chosen
+};
 
 /// What becomes of a source's images: which are taken, and how they are prepared.
 struct ImagePreparation {
   std::shared_ptr<const ImageSource> source;
   std::vector<std::uint32_t> chosen;  ///< numbers of the source's samples, in order
   TransformChain transforms{{}};
+  std::optional<KeptImages> kept;
   std::uint64_t seed = 0;
   TensorType sample;          ///< u8 (H, W, C), that transforms end in
   TensorType target;          ///< of a mask with its size

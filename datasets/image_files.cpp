@@ -1,6 +1,7 @@
 #include "datasets/image_files.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <memory>
 
 #include "datasets/file_scan.h"
+#include "datasets/identity_hash.h"
 #include "datasets/image/image_decoder.h"
 #include "engine/errors.h"
 
@@ -191,6 +193,19 @@ void ImageFiles::add(std::string_view path, const ImageFileFacts& facts) {
 StoredImage ImageFiles::open(std::int64_t index, std::vector<std::byte>& memory) const {
   read_file(name_of(index), memory);
   return {memory};
+}
+
+std::uint64_t identity_of_file(const std::string& path) {
+  IdentityHash hash;
+  std::error_code ignored;
+  hash.add(std::filesystem::absolute(path, ignored).lexically_normal().string());
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    hash.add_number(static_cast<std::uint64_t>(status.st_size));
+    hash.add_number(static_cast<std::uint64_t>(status.st_mtim.tv_sec));
+    hash.add_number(static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
+  }
+  return hash.value();
 }
 
 std::uint32_t add_to_crc32(std::uint32_t crc, std::string_view path, const ImageFileFacts& facts,

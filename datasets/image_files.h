@@ -80,6 +80,9 @@ std::vector<ImageFileFacts> look_at_images(const std::string& root, const PathLi
 /// `path` below `root`, or as it is where it is absolute.
 std::string path_below(const std::string& root, std::string_view path);
 
+/// A hash of where a file is, its size and when it was changed.
+std::uint64_t identity_of_file(const std::string& path);
+
 /// What has been left out of some files.
 struct LeftOutFiles {
   std::vector<std::string> mistakes;  ///< files that cannot be read, each with why
@@ -103,6 +106,7 @@ class ImageFiles {
   const ImageFacts& facts() const { return facts_; }
   std::string name_of(std::int64_t index) const { return path_below(root_, paths_[index]); }
   StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const;
+  std::uint64_t identity_of(std::int64_t index) const { return identity_of_file(name_of(index)); }
   std::int64_t held_bytes() const { return paths_.num_bytes(); }
 
  private:

@@ -40,6 +40,7 @@ class LabelledImages final : public ImageSource {
   StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const override {
     return files_.open(index, memory);
   }
+  std::uint64_t identity_of(std::int64_t index) const override { return files_.identity_of(index); }
   void read_target(std::int64_t index, std::byte* target) const override {
     std::memcpy(target, targets_.data() + static_cast<std::size_t>(index) * numbers_of_target_,
                 numbers_of_target_ * sizeof(Target));

@@ -11,6 +11,7 @@
 #include "datasets/dataset_description.h"
 #include "datasets/file_scan.h"
 #include "datasets/image/image_decoder.h"
+#include "datasets/identity_hash.h"
 #include "datasets/image_files.h"
 #include "engine/config/text/utf8_text.h"
 
@@ -85,6 +86,13 @@ class MaskedImages final : public ImageSource {
     }
   }
   std::span<const std::int32_t> mask_classes() const override { return classes_; }
+  std::uint64_t identity_of(std::int64_t index) const override {
+    IdentityHash hash;
+    hash.add_number(images_.identity_of(index));
+    hash.add_number(masks_.identity_of(index));
+    hash.add({reinterpret_cast<const char*>(table_.data()), table_.size() * sizeof(table_[0])});
+    return hash.value();
+  }
   /// Of names and sizes.
   std::optional<std::uint32_t> content_crc32() const override { return crc32_; }
 

@@ -12,6 +12,7 @@
 #include "datasets/dataset_format.h"
 #include "datasets/file_scan.h"
 #include "datasets/image/image_decoder.h"
+#include "datasets/identity_hash.h"
 #include "datasets/image_files.h"
 #include "datasets/table/category_table.h"
 #include "datasets/table/cell_text.h"
@@ -168,6 +169,14 @@ class TarImages final : public ImageSource {
     const Place& place = place_of(index);
     read_tar_member(shards_[place.shard], {images_.name_of(index), place.offset, place.num_bytes}, memory);
     return {memory};
+  }
+  std::uint64_t identity_of(std::int64_t index) const override {
+    const Place& place = place_of(index);
+    IdentityHash hash;
+    hash.add_number(identity_of_file(shards_[place.shard]));
+    hash.add_number(place.offset);
+    hash.add_number(place.num_bytes);
+    return hash.value();
   }
   void read_target(std::int64_t index, std::byte* target) const override {
     std::memcpy(target, &place_of(index).label, sizeof(std::int32_t));

@@ -194,6 +194,15 @@ class StepDrawing {
 
 }  // namespace
 
+std::size_t TransformChain::num_fixed(const std::vector<TransformSpec>& transforms) {
+  const auto draws = [](const TransformSpec& transform) {
+    const auto* const grey = std::get_if<ToGreySpec>(&transform.spec);
+    return !std::holds_alternative<ResizeSpec>(transform.spec) &&
+           !std::holds_alternative<CenterCropSpec>(transform.spec) && (grey == nullptr || grey->p < 1);
+  };
+  return static_cast<std::size_t>(std::find_if(transforms.begin(), transforms.end(), draws) - transforms.begin());
+}
+
 bool TransformChain::may_uncover() const {
   return std::any_of(transforms_.begin(), transforms_.end(), [](const TransformSpec& transform) {
     const auto* const crop = std::get_if<RandomCropSpec>(&transform.spec);

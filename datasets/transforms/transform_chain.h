@@ -41,6 +41,9 @@ class TransformChain {
  public:
   explicit TransformChain(std::vector<TransformSpec> transforms) : transforms_(std::move(transforms)) {}
 
+  /// Of a list, how many draw nothing and come first: what they make of an image is the same in every epoch.
+  static std::size_t num_fixed(const std::vector<TransformSpec>& transforms);
+
   /// Whether pixels of what comes out may show nothing of an image: what is padded, turned or erased.
   bool may_uncover() const;
   /// Size and channels of what comes out of images of that size, absent where they have several: absent where images

@@ -82,6 +82,8 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };
+/// Where images are kept behind the transforms that draw nothing and come first.
+enum class ImageCaching : std::uint8_t { none, ram, disk };
 /// What the values of a mask's pixels stand for: data.mask_classes.
 struct MaskClasses {
   struct OfValue {
@@ -129,6 +131,8 @@ struct DataConfig {
   std::string label_separator;      ///< image_list: between several labels in a cell
   std::string mask_suffix;          ///< segmentation: "_mask": the mask of a.jpg is called a_mask.png
   MaskClasses mask_classes;
+  ImageCaching cache = ImageCaching::none;
+  std::string cache_folder;       ///< of `cache: disk`; empty: where caches are kept
   bool reduced_decoding = false;  ///< JPEGs that become much smaller are decoded at a half, a quarter or an eighth
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
   // arrays

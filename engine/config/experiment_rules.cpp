@@ -29,6 +29,7 @@ class Rules {
     check_data_sources();
     check_validation();
     check_normalization();
+    check_cache();
     check_csv();
     check_weights();
     check_loss();
@@ -190,6 +191,15 @@ class Rules {
       refuse({"data.split", "data.validation_samples"},
              "'data.split' and 'data.validation_samples' both say what validates", "one of them");
     }
+  }
+
+  void check_cache() {
+    const DataConfig& data = experiment_.data;
+    if (data.cache != ImageCaching::none && data.reduced_decoding)
+      refuse({"data.reduced_decoding", "data.cache"},
+             "'data.cache' keeps what is decoded once, 'data.reduced_decoding' decodes what a crop needs", "one of both");
+    if (data.cache != ImageCaching::disk && !data.cache_folder.empty())
+      refuse({"data.cache_folder"}, "'data.cache_folder' is of 'data.cache: disk'", "data.cache: disk");
   }
 
   void check_normalization() {

@@ -45,7 +45,8 @@ struct DataDescription {
   /// such threads are asked for.
   std::int64_t reader_bytes = 0;
   std::int64_t num_readers = 1;
-  std::int64_t held_bytes = 0;  ///< of host memory that these take: 0 where they are computed or read when needed
+  std::int64_t cache_bytes = 0;  ///< of host memory that data.cache takes at most
+  std::int64_t held_bytes = 0;   ///< of host memory that these take: 0 where they are computed or read when needed
 
   bool categorical() const { return target.dtype == DType::i32; }
   /// "28×28×1"; of several inputs one after the other.

@@ -17,6 +17,8 @@ namespace trainer {
 ///   program and libraries    when the device was made: measured
 ///   kernels                  code and threads that the first steps bring in: estimated, see kernel_bytes
 ///   dataset                  samples and targets, unless they are computed or read from files as they are needed
+///   image cache              data.cache: slots and what tells which are filled: Note [Cache of images] in
+///                            datasets/image_cache.h
 ///   staged batches           read ahead: Note [Staged batches]; in an evaluation its batches too; the order of samples
 ///   image readers            of each thread that decodes and transforms: Note [Memory of readers] in
 ///                            datasets/reader_memory.h, estimated

@@ -290,6 +290,20 @@ void add_data_fields(Fields& fields) {
                      {"skip", OnBadSample::skip, "the next sample takes its place; the run lists what was skipped"}}),
                 "What a file that cannot be read means")
                  .only(image_files));
+  fields.add(harmless,
+             of(data, &DataConfig::cache, "data.cache",
+                choice<ImageCaching>({{"none", ImageCaching::none, "images are decoded in every epoch", {"off", "no"}},
+                                      {"ram", ImageCaching::ram, "in memory, which the plan counts", {"memory"}},
+                                      {"disk", ImageCaching::disk, "in a file that later runs use too"}}),
+                "Where images are kept, as bytes, behind the transforms that draw nothing and come first, such as "
+                "resize; numbers do not depend on it")
+                 .only(image_files)
+                 .also_called({"cache_images", "caching"}));
+  fields.add(harmless, of(data, &DataConfig::cache_folder, "data.cache_folder", text(),
+                          "Where `cache: disk` has its files")
+                           .only(image_files)
+                           .defaults_to("XDG_CACHE_HOME or ~/.cache, with trainer/images")
+                           .also_called({"cache_dir", "cache_path"}));
   fields.add(
       changes_numbers,
       of(data, &DataConfig::reduced_decoding, "data.reduced_decoding", boolean(),
