@@ -22,7 +22,8 @@ std::int64_t most_pixels_behind(const ImageFacts& images, const std::vector<Tran
     const auto* const resize = std::get_if<ResizeSpec>(&transform.spec);
     if (resize == nullptr) continue;
     const auto shorter = static_cast<double>(resize->size.front());
-    most_pixels = resize->size.front() * static_cast<std::int64_t>(std::floor(shorter * images.most_aspect * (1 + 1e-12)));
+    most_pixels =
+        resize->size.front() * static_cast<std::int64_t>(std::floor(shorter * images.most_aspect * (1 + 1e-12)));
   }
   return most_pixels;
 }
@@ -82,8 +83,8 @@ std::optional<KeptImages> keep_images(const DataConfig& config, const CachedPart
   }
   CacheShape taken = shape;
   taken.num_entries = part.num_taken;
-  kept.cache = make_disk_cache(shape, image_cache_folder(config.cache_folder), key_of(config, part, source),
-                               taken.num_bytes());
+  kept.cache =
+      make_disk_cache(shape, image_cache_folder(config.cache_folder), key_of(config, part, source), taken.num_bytes());
   return kept;
 }
 

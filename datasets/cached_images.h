@@ -23,8 +23,8 @@ struct CachedPart {
 /// Those of a list that draw nothing and come first.
 std::vector<TransformSpec> fixed_transforms(const std::vector<TransformSpec>& transforms);
 
-/// Note [Cache of images]: of memory a cache has the entries that are taken, on a disk all, so that runs which split the
-/// data otherwise share it.
+/// Note [Cache of images]: of memory a cache has the entries that are taken, on a disk all, so that runs which split
+/// the data otherwise share it.
 CacheShape cache_shape(const DataConfig& config, const CachedPart& part);
 /// Of host memory that data.cache takes for that part at most; 0 without one.
 std::int64_t cache_bytes(const DataConfig& config, const CachedPart& part);

@@ -1,5 +1,5 @@
-#include "datasets/cached_images.h"
 #include "datasets/dataset.h"
+#include "datasets/cached_images.h"
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -79,8 +79,8 @@ std::shared_ptr<const Dataset> make_part(const DataConfig& config, std::uint64_t
     preparation.on_bad_sample = config.on_bad_sample;
     const auto num_taken = static_cast<std::int64_t>(preparation.chosen.size());
     const ImageSource& images = *preparation.source;
-    preparation.kept = keep_images(
-        config, {images.facts(), images.has_masks(), transforms, images.size(), num_taken}, images);
+    preparation.kept =
+        keep_images(config, {images.facts(), images.has_masks(), transforms, images.size(), num_taken}, images);
     return std::make_shared<ImageDataset>(std::move(preparation));
   }
   if (static_cast<std::int64_t>(chosen.size()) == source.dataset->size()) return source.dataset;

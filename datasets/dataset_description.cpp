@@ -133,11 +133,10 @@ std::int64_t cache_bytes_of(const DataConfig& config, const DatasetHeader& heade
   const std::int64_t of_train = cache_bytes(config, {facts_of(header.train_images), has_masks, config.train_transforms,
                                                      header.num_train, description.num_train});
   if (description.num_validation == 0) return of_train;
-  return of_train + cache_bytes(config, {facts_of(header.validation_images ? header.validation_images
-                                                                           : header.train_images),
-                                         has_masks, config.validation_transforms,
-                                         has_own ? header.num_validation : header.num_train,
-                                         description.num_validation});
+  return of_train +
+         cache_bytes(config, {facts_of(header.validation_images ? header.validation_images : header.train_images),
+                              has_masks, config.validation_transforms,
+                              has_own ? header.num_validation : header.num_train, description.num_validation});
 }
 
 void check_total(const DataConfig& config, const DataDescription& description) {

@@ -33,8 +33,8 @@ struct EntryWord {
   Pair size{0, 0};
 
   static EntryWord of(std::uint64_t word) {
-    return {static_cast<EntryState>(word & 7), {static_cast<std::int64_t>(word >> 3 & 0x3FFFFFFF),
-                                               static_cast<std::int64_t>(word >> 33)}};
+    return {static_cast<EntryState>(word & 7),
+            {static_cast<std::int64_t>(word >> 3 & 0x3FFFFFFF), static_cast<std::int64_t>(word >> 33)}};
   }
   std::uint64_t word() const {
     return static_cast<std::uint64_t>(state) | static_cast<std::uint64_t>(size[0]) << 3 |
@@ -63,9 +63,7 @@ class EntryWords {
   std::vector<std::atomic<std::uint64_t>> words_;
 };
 
-Region all_or(const Region& wanted, Pair size) {
-  return wanted.height == 0 ? Region{0, 0, size[0], size[1]} : wanted;
-}
+Region all_or(const Region& wanted, Pair size) { return wanted.height == 0 ? Region{0, 0, size[0], size[1]} : wanted; }
 
 class MemoryCache final : public ImageCache {
  public:
@@ -297,19 +295,22 @@ bool is_cache(const OpenFile& file, const CacheHeader& wanted, std::int64_t num_
 void check_space(const std::string& folder, std::int64_t needed_bytes) {
   struct statvfs space {};
   if (statvfs(folder.c_str(), &space) != 0) return;
-  const auto left = static_cast<std::int64_t>(std::min<unsigned long long>(
-      static_cast<unsigned long long>(space.f_bavail) * space.f_frsize, static_cast<unsigned long long>(most_cache_bytes)));
+  const auto left = static_cast<std::int64_t>(
+      std::min<unsigned long long>(static_cast<unsigned long long>(space.f_bavail) * space.f_frsize,
+                                   static_cast<unsigned long long>(most_cache_bytes)));
   if (needed_bytes <= left) return;
-  throw DataError(fmt::format("data.cache: disk takes up to {} in '{}', which has {} left: data.cache_folder names "
-                              "another place, and a resize that comes first makes it smaller",
-                              format_bytes(needed_bytes), folder, format_bytes(left)));
+  throw DataError(
+      fmt::format("data.cache: disk takes up to {} in '{}', which has {} left: data.cache_folder names "
+                  "another place, and a resize that comes first makes it smaller",
+                  format_bytes(needed_bytes), folder, format_bytes(left)));
 }
 
 }  // namespace
 
 std::int64_t CacheShape::num_bytes() const {
   std::int64_t product = 0;
-  return __builtin_mul_overflow(num_entries, entry_bytes(), &product) ? most_cache_bytes : std::min(product, most_cache_bytes);
+  return __builtin_mul_overflow(num_entries, entry_bytes(), &product) ? most_cache_bytes
+                                                                      : std::min(product, most_cache_bytes);
 }
 
 std::int64_t ImageCache::held_bytes(const CacheShape& shape, bool on_disk) {

@@ -23,8 +23,8 @@ namespace trainer {
 // what decides its pixels: names, sizes and times of change of all files, and the transforms. A slot's line in the
 // file's index is written behind its pixels and has their checksum, which is compared when a process reads the slot for
 // the first time: what a kill, a full disk or a failing one left is decoded and written anew. Processes that
-// share a file may write a slot at once, since they write the same bytes. The file is read, not mapped, so that one that
-// is cut off meanwhile is no end of the process.
+// share a file may write a slot at once, since they write the same bytes. The file is read, not mapped, so that one
+// that is cut off meanwhile is no end of the process.
 
 struct CacheShape {
   std::int64_t num_entries = 0;

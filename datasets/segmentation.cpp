@@ -10,8 +10,8 @@
 
 #include "datasets/dataset_description.h"
 #include "datasets/file_scan.h"
-#include "datasets/image/image_decoder.h"
 #include "datasets/identity_hash.h"
+#include "datasets/image/image_decoder.h"
 #include "datasets/image_files.h"
 #include "engine/config/text/utf8_text.h"
 

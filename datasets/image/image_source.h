@@ -60,7 +60,8 @@ class ImageSource {
   virtual std::span<const std::int32_t> mask_classes() const { return {}; }
   virtual void read_target(std::int64_t index, std::byte* target) const;
 
-  /// What tells the files of a sample from what they were before: names, sizes, times of change. 0 where there are none.
+  /// What tells the files of a sample from what they were before: names, sizes, times of change. 0 where there are
+  /// none.
   virtual std::uint64_t identity_of(std::int64_t /*index*/) const { return 0; }
   /// As Dataset::content_crc32.
   virtual std::optional<std::uint32_t> content_crc32() const { return std::nullopt; }

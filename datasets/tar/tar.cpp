@@ -11,8 +11,8 @@
 
 #include "datasets/dataset_format.h"
 #include "datasets/file_scan.h"
-#include "datasets/image/image_decoder.h"
 #include "datasets/identity_hash.h"
+#include "datasets/image/image_decoder.h"
 #include "datasets/image_files.h"
 #include "datasets/table/category_table.h"
 #include "datasets/table/cell_text.h"

@@ -197,7 +197,8 @@ class Rules {
     const DataConfig& data = experiment_.data;
     if (data.cache != ImageCaching::none && data.reduced_decoding)
       refuse({"data.reduced_decoding", "data.cache"},
-             "'data.cache' keeps what is decoded once, 'data.reduced_decoding' decodes what a crop needs", "one of both");
+             "'data.cache' keeps what is decoded once, 'data.reduced_decoding' decodes what a crop needs",
+             "one of both");
     if (data.cache != ImageCaching::disk && !data.cache_folder.empty())
       refuse({"data.cache_folder"}, "'data.cache_folder' is of 'data.cache: disk'", "data.cache: disk");
   }

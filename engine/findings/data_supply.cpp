@@ -26,6 +26,11 @@ bool DataSupply::reduction_helps() const {
   return !decodes_reduced && timing.reducible_share >= worth_telling;
 }
 
+double DataSupply::samples_per_second_kept() const {
+  const double left = share_of(SampleStage::transform) + 2 * share_of(SampleStage::copy);
+  return left > 0 ? timing.all_threads.samples_per_second() / left : 0;
+}
+
 SampleStage DataSupply::longest_stage() const {
   const auto& seconds = timing.stage_seconds;
   return static_cast<SampleStage>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
@@ -55,6 +60,7 @@ std::optional<DataSupply> find_data_supply(const Experiment& experiment, const D
     supply.usable_threads = usable_threads;
     supply.decodes_reduced = experiment.data.reduced_decoding;
     supply.are_image_files = holds_image_files(experiment.data);
+    supply.are_images_kept = experiment.data.cache != ImageCaching::none;
     return supply;
   } catch (const DataError& error) {
     on_problem(error.what());

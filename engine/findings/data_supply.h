@@ -21,6 +21,7 @@ struct DataSupply {
   bool steps_use_threads = false;  ///< the steps are computed on this machine's CPU too
   bool decodes_reduced = false;    ///< data.reduced_decoding
   bool are_image_files = false;    ///< samples are decoded from files
+  bool are_images_kept = false;    ///< data.cache
 
   bool keeps_up() const { return timing.all_threads.samples_per_second() >= needed; }
   /// Of the time that training then takes, how much it waits.
@@ -32,6 +33,8 @@ struct DataSupply {
   double samples_per_second_of(int num_threads) const;
   /// Whether data.reduced_decoding would make a difference.
   bool reduction_helps() const;
+  /// Samples a second, about, where data.cache keeps images: what is neither read nor decoded, and a copy more.
+  double samples_per_second_kept() const;
   /// The stage that takes the most of a sample's time, and its share.
   SampleStage longest_stage() const;
   double share_of(SampleStage stage) const;

@@ -299,11 +299,11 @@ void add_data_fields(Fields& fields) {
                 "resize; numbers do not depend on it")
                  .only(image_files)
                  .also_called({"cache_images", "caching"}));
-  fields.add(harmless, of(data, &DataConfig::cache_folder, "data.cache_folder", text(),
-                          "Where `cache: disk` has its files")
-                           .only(image_files)
-                           .defaults_to("XDG_CACHE_HOME or ~/.cache, with trainer/images")
-                           .also_called({"cache_dir", "cache_path"}));
+  fields.add(harmless,
+             of(data, &DataConfig::cache_folder, "data.cache_folder", text(), "Where `cache: disk` has its files")
+                 .only(image_files)
+                 .defaults_to("XDG_CACHE_HOME or ~/.cache, with trainer/images")
+                 .also_called({"cache_dir", "cache_path"}));
   fields.add(
       changes_numbers,
       of(data, &DataConfig::reduced_decoding, "data.reduced_decoding", boolean(),

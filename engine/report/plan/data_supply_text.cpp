@@ -26,7 +26,13 @@ std::string remedies(const DataSupply& supply) {
                 ? fmt::format(" data.workers={} should do.", more)
                 : fmt::format(" data.workers={} should prepare {}.", more, samples_per_second_text(rate));
   }
-  if (supply.reduction_helps())
+  constexpr double worth_telling = 1.2;
+  const double kept = supply.samples_per_second_kept();
+  if (supply.are_image_files && !supply.are_images_kept &&
+      kept > worth_telling * supply.timing.all_threads.samples_per_second())
+    text += fmt::format(" data.cache=disk, which decodes each image once, should prepare about {}.",
+                        samples_per_second_text(kept));
+  if (supply.reduction_helps() && !supply.are_images_kept)
     text += fmt::format(" data.reduced_decoding=true decodes {} of the images at a half or less.",
                         told_percent(supply.timing.reducible_share));
   constexpr double most_of_it = 0.5;
