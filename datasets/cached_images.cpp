@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "datasets/identity_hash.h"
+#include "datasets/image/image_decoder.h"
 #include "datasets/transforms/transform_chain.h"
 
 namespace trainer {
@@ -41,10 +42,21 @@ std::string key_text(const TransformSpec& transform) {
 
 std::uint64_t key_of(const DataConfig& config, const CachedPart& part, const ImageSource& source) {
   IdentityHash hash;
+  hash.add(decoder_versions());
   hash.add_number(static_cast<std::uint64_t>(config.channels));
   for (const TransformSpec& transform : fixed_transforms(part.transforms)) hash.add(key_text(transform));
   for (std::int64_t i = 0; i < part.num_stored; ++i) hash.add_number(source.identity_of(i));
   return hash.value();
+}
+
+/// What the images that are taken will be together, of sizes as those of all.
+std::int64_t expected_bytes(const CacheShape& shape, const CachedPart& part, const std::vector<TransformSpec>& fixed) {
+  CacheShape taken = shape;
+  taken.num_entries = part.num_taken;
+  if (!fixed.empty() || part.images.sum_pixels == 0) return taken.num_bytes();
+  const double of_pixels = static_cast<double>(shape.entry_bytes()) / static_cast<double>(shape.most_pixels);
+  const double share = static_cast<double>(part.num_taken) / static_cast<double>(part.num_stored);
+  return static_cast<std::int64_t>(static_cast<double>(part.images.sum_pixels) * of_pixels * share);
 }
 
 }  // namespace
@@ -81,10 +93,8 @@ std::optional<KeptImages> keep_images(const DataConfig& config, const CachedPart
     kept.cache = make_memory_cache(shape);
     return kept;
   }
-  CacheShape taken = shape;
-  taken.num_entries = part.num_taken;
-  kept.cache =
-      make_disk_cache(shape, image_cache_folder(config.cache_folder), key_of(config, part, source), taken.num_bytes());
+  kept.cache = make_disk_cache(shape, image_cache_folder(config.cache_folder), key_of(config, part, source),
+                               expected_bytes(shape, part, fixed));
   return kept;
 }
 

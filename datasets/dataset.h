@@ -68,6 +68,8 @@ class Dataset {
   virtual std::int64_t number_of(std::int64_t index) const { return index; }
   /// Why samples were skipped that could not be read: `data.on_bad_sample: skip`.
   virtual std::vector<std::string> skipped_samples() const { return {}; }
+  /// Why data.cache does not keep samples any more; empty: it does, or there is none.
+  virtual std::string cache_failure() const { return {}; }
   /// CRC-32 of the samples and, behind them, the targets as they are in memory, of the whole files that they come from,
   /// whatever part of them this is (of arrays: Note [Identity of arrays] in arrays/array_field.h; of folders of images
   /// names, sizes of files and classes); nothing where they are computed from the configuration.

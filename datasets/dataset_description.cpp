@@ -127,6 +127,10 @@ std::int64_t cache_bytes_of(const DataConfig& config, const DatasetHeader& heade
   if (config.cache == ImageCaching::none) return 0;
   ImageFacts declared;
   if (header.sample.shape.rank() == 3) declared = facts_of_pixels(header.sample, target_of(header));
+  const bool is_unknown = !header.train_images && header.sample.shape.rank() != 3;
+  if (is_unknown && !TransformChain(fixed_transforms(config.train_transforms)).size_after(std::nullopt))
+    throw data_config_error(config, "what data.cache takes is not known without the images",
+                            "data.shape, that of the largest one, or a resize to one size first");
   const bool has_masks = target_of(header).shape.rank() == 2 && header.categorical;
   const auto facts_of = [&](const auto& images) -> const ImageFacts& { return images ? images->facts() : declared; };
   const bool has_own = header.num_validation > 0;
@@ -316,7 +320,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
     description.target.shape = Shape{input.type.shape[0], input.type.shape[1]};
   const bool is_mask = description.target.shape.rank() == 2;
   description.has_negative_targets =
-      header.categorical && config.ignored_target < 0 &&
+      header.categorical && config.ignored_target < 0 && config.batch_transforms.empty() &&
       (config.type == DataType::arrays ||
        (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()) ||
        leaves_pixels_out(config.mask_classes));

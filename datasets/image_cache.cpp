@@ -69,7 +69,9 @@ class MemoryCache final : public ImageCache {
  public:
   explicit MemoryCache(const CacheShape& shape)
       : ImageCache(shape), words_(shape.num_entries), num_bytes_(static_cast<std::size_t>(shape.num_bytes())) {
-    void* const memory = mmap(nullptr, num_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Pages that are not written to are not counted.
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* const memory = mmap(nullptr, num_bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (memory == MAP_FAILED) throw HostOutOfMemory("data.cache: ram", shape.num_bytes(), /*depends_on_batches=*/false);
     slots_ = static_cast<std::uint8_t*>(memory);
   }
@@ -146,7 +148,9 @@ constexpr std::int64_t header_bytes = 4096;
 
 class OpenFile {
  public:
-  OpenFile(std::string path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags, 0644)) {}
+  OpenFile(std::string path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags)) {}
+  /// Takes over what is open.
+  OpenFile(int descriptor, std::string path) : path_(std::move(path)), descriptor_(descriptor) {}
   ~OpenFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -171,6 +175,7 @@ class OpenFile {
     }
     return true;
   }
+  /// DataError where they cannot be written.
   void write(std::int64_t offset, const void* from, std::int64_t num_bytes) const {
     const auto* at = static_cast<const char*>(from);
     while (num_bytes > 0) {
@@ -242,6 +247,21 @@ class DiskCache final : public ImageCache {
 
   void store(std::int64_t entry, const Image& image, const Image* mask) override {
     check_fits(image);
+    if (has_failed_.load(std::memory_order_relaxed)) return;
+    try {
+      write(entry, image, mask);
+    } catch (const DataError& error) {
+      const std::lock_guard lock(mutex_);
+      if (!has_failed_.exchange(true)) failure_ = error.what();
+    }
+  }
+  std::string failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  void write(std::int64_t entry, const Image& image, const Image* mask) {
     file_.write(slot_of(entry), image.pixels().data(), image.num_bytes());
     if (shape_.has_masks) file_.write(slot_of(entry) + image.num_bytes(), mask->pixels().data(), mask->num_bytes());
     CacheLine line{static_cast<std::uint32_t>(image.height()), static_cast<std::uint32_t>(image.width()),
@@ -251,7 +271,6 @@ class DiskCache final : public ImageCache {
     words_.store(entry, {EntryState::ready, image.size()});
   }
 
- private:
   std::int64_t slot_of(std::int64_t entry) const { return slots_begin(shape_) + entry * shape_.entry_bytes(); }
   static std::int64_t place_of_line(std::int64_t entry) {
     return header_bytes + entry * static_cast<std::int64_t>(sizeof(CacheLine));
@@ -272,6 +291,9 @@ class DiskCache final : public ImageCache {
 
   EntryWords words_;
   OpenFile file_;
+  std::atomic<bool> has_failed_ = false;
+  mutable std::mutex mutex_;
+  std::string failure_;  // guarded by mutex_
 };
 
 CacheHeader header_of(const CacheShape& shape, std::uint64_t key) {
@@ -292,6 +314,15 @@ bool is_cache(const OpenFile& file, const CacheHeader& wanted, std::int64_t num_
   return file.read(0, &header, sizeof(header)) && header == wanted;
 }
 
+/// Takes a name away, where it is still there.
+struct RemovedFile {
+  std::string path;
+  explicit RemovedFile(std::string its_path) : path(std::move(its_path)) {}
+  ~RemovedFile() { ::unlink(path.c_str()); }
+  RemovedFile(const RemovedFile&) = delete;
+  RemovedFile& operator=(const RemovedFile&) = delete;
+};
+
 void check_space(const std::string& folder, std::int64_t needed_bytes) {
   struct statvfs space {};
   if (statvfs(folder.c_str(), &space) != 0) return;
@@ -300,7 +331,7 @@ void check_space(const std::string& folder, std::int64_t needed_bytes) {
                                    static_cast<unsigned long long>(most_cache_bytes)));
   if (needed_bytes <= left) return;
   throw DataError(
-      fmt::format("data.cache: disk takes up to {} in '{}', which has {} left: data.cache_folder names "
+      fmt::format("data.cache: disk takes about {} in '{}', which has {} left: data.cache_folder names "
                   "another place, and a resize that comes first makes it smaller",
                   format_bytes(needed_bytes), folder, format_bytes(left)));
 }
@@ -341,19 +372,17 @@ std::unique_ptr<ImageCache> make_disk_cache(const CacheShape& shape, const std::
     return std::make_unique<DiskCache>(shape, std::move(existing));
   check_space(folder, needed_bytes);
   // Made under a name of its own, so that nobody meets a part of it.
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  OpenFile made(temporary, flags | O_CREAT | O_TRUNC);
-  if (!made.is_open() || ftruncate(made.descriptor(), num_bytes) != 0) {
-    const DataError failure = made.error();
-    ::unlink(temporary.c_str());
-    throw failure;
-  }
+  std::string temporary = path + ".XXXXXX";
+  OpenFile made(mkostemp(temporary.data(), O_CLOEXEC), temporary);
+  if (!made.is_open()) throw made.error();
+  const RemovedFile removed{temporary};
+  if (ftruncate(made.descriptor(), num_bytes) != 0 || fchmod(made.descriptor(), 0644) != 0) throw made.error();
   made.write(0, &header, sizeof(header));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    const DataError failure = made.error();
-    ::unlink(temporary.c_str());
-    throw failure;
-  }
+  if (::link(temporary.c_str(), path.c_str()) == 0) return std::make_unique<DiskCache>(shape, std::move(made));
+  // Another process was first, or what is there is no cache, or links cannot be made there.
+  if (OpenFile existing(path, flags); existing.is_open() && is_cache(existing, header, num_bytes))
+    return std::make_unique<DiskCache>(shape, std::move(existing));
+  if (::rename(temporary.c_str(), path.c_str()) != 0) throw made.error();
   return std::make_unique<DiskCache>(shape, std::move(made));
 }
 

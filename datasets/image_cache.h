@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,8 +52,10 @@ class ImageCache {
   /// after all.
   virtual std::optional<DecodedPlace> read(std::int64_t entry, Pair size, const Region& wanted, Image& image,
                                            Image* mask) = 0;
-  /// DataError where it cannot be written, or is larger than a slot.
+  /// DataError where it is larger than a slot. Where it cannot be written, nothing is written any more: failure().
   virtual void store(std::int64_t entry, const Image& image, const Image* mask) = 0;
+  /// Why images are not kept any more; empty: they are.
+  virtual std::string failure() const { return {}; }
 
   /// Of host memory, with what slots may take.
   static std::int64_t held_bytes(const CacheShape& shape, bool on_disk);
@@ -68,7 +71,7 @@ class ImageCache {
 std::unique_ptr<ImageCache> make_memory_cache(const CacheShape& shape);
 
 /// In `folder`, which is made where it does not exist. `key`: of all that decides the pixels. `needed_bytes`: that the
-/// disk must have where the file is new. DataError where it cannot be made or the disk is too full.
+/// disk must have where the file is new, about. DataError where it cannot be made or the disk is too full.
 std::unique_ptr<ImageCache> make_disk_cache(const CacheShape& shape, const std::string& folder, std::uint64_t key,
                                             std::int64_t needed_bytes);
 

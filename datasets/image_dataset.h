@@ -71,6 +71,9 @@ class ImageDataset final : public Dataset {
   }
   std::optional<std::uint32_t> content_crc32() const override { return preparation_.source->content_crc32(); }
   std::vector<std::string> skipped_samples() const override { return skipped_.told(); }
+  std::string cache_failure() const override {
+    return preparation_.kept ? preparation_.kept->cache->failure() : std::string();
+  }
 
  private:
   class Reader;

@@ -182,6 +182,7 @@ void ImageFiles::add(std::string_view path, const ImageFileFacts& facts) {
   facts_.size = facts_.smallest == facts_.largest ? std::optional(facts.size) : std::nullopt;
   facts_.most_stored_bytes = std::max(facts_.most_stored_bytes, static_cast<std::int64_t>(facts.num_bytes));
   facts_.most_pixels = std::max(facts_.most_pixels, facts.size[0] * facts.size[1]);
+  facts_.sum_pixels += facts.size[0] * facts.size[1];
   facts_.most_working_bytes = std::max(facts_.most_working_bytes, facts.working_bytes);
   const auto [shorter, longer] = std::minmax(facts.size[0], facts.size[1]);
   facts_.most_aspect = std::max(facts_.most_aspect, static_cast<double>(longer) / static_cast<double>(shorter));

@@ -5,6 +5,10 @@
 trains a model that costs next to nothing (global_avgpool and a linear layer) on what it reads; the DataLoader's batches are
 thrown away. Prints a line of JSON a turn and the ratio of the medians; --json keeps all of it. Runs itself by
 .venv/bin/python (scripts/python_env.sh) where this Python has no torchvision. Leave the machine alone meanwhile.
+
+--cached: the same files through resize to 256², random_crop to 224² and flip, kept behind the resize (data.cache: ram and
+disk, timed by `bench --data`), beside a raw file of 256² images that numpy maps into memory, cropped and flipped by two
+threads, and beside what memory allows: as many bytes copied from one place to another by two threads.
 """
 import argparse
 import importlib.util
@@ -18,7 +22,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEIGHT, WIDTH, CROP, BATCH, CLASSES = 375, 500, 224, 64, 4
+HEIGHT, WIDTH, RESIZED, CROP, BATCH, CLASSES = 375, 500, 256, 224, 64, 4
 EXIT_SKIPPED = 77
 
 
@@ -28,6 +32,8 @@ def parsed():
     parser.add_argument("--epochs", type=int, default=5, metavar="N", help="that are measured in a turn, behind a first one (5)")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="of each side (5)")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="threads, or processes of the DataLoader (2)")
+    parser.add_argument("--cached", action="store_true", help="images that are kept, beside numpy's memory map")
+    parser.add_argument("--seconds", type=float, default=3, metavar="S", help="of each measurement of --cached (3)")
     parser.add_argument("--trainer", default=str(ROOT / "build" / "release" / "trainer"), metavar="FILE", help="the program")
     parser.add_argument("--json", metavar="FILE", help="write every figure there")
     return parser.parse_args()
@@ -85,6 +91,76 @@ def loader_turn(options, folder):
     return count / (time.perf_counter() - start)
 
 
+def kept_turn(options, folder, cache):
+    """Samples a second into batches, of images that are in the cache."""
+    config = {"data": {"type": "image_folder", "root": str(folder), "workers": options.workers, "cache": cache,
+                       **({"cache_folder": str(folder / "cache")} if cache == "disk" else {}),
+                       "transforms": {"train": [{"resize": {"size": [RESIZED, RESIZED]}}, {"random_crop": {"size": CROP}}, "flip"]}},
+              "model": {"layers": ["global_avgpool", {"linear": {"out": CLASSES}}]},
+              "train": {"batch_size": BATCH, "epochs": 1}}
+    path = folder / f"{cache}.yaml"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    result = subprocess.run([options.trainer, "bench", str(path), "--data", "--json", "--seconds", str(options.seconds)],
+                            check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                            env={**os.environ, "XDG_CACHE_HOME": str(folder / "kept")})
+    return json.loads(result.stdout)["data"]["all_threads"]["samples_per_second"]
+
+
+def by_threads(options, work):
+    """Images a second of threads that each call work(thread, batch of numbers), again and again."""
+    import concurrent.futures
+    import numpy as np
+    random = np.random.default_rng(1)
+    batches = [random.permutation(options.images)[:BATCH] for _ in range(64)]
+
+    def thread(number, seconds):
+        count, end = 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            work(number, batches[(count // BATCH + 32 * number) % 64])
+            count += BATCH
+        return count / seconds
+    with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
+        list(pool.map(thread, range(options.workers), [0.5] * options.workers))
+        return sum(pool.map(thread, range(options.workers), [options.seconds] * options.workers))
+
+
+def map_turn(options, folder):
+    """As FFCV keeps images: raw, mapped into memory."""
+    import numpy as np
+    path = folder / "raw.npy"
+    if not path.exists():
+        from PIL import Image
+        raw = np.lib.format.open_memmap(path, "w+", np.uint8, (options.images, RESIZED, RESIZED, 3))
+        for number, file in enumerate(sorted((folder / "train").glob("*/*.jpg"))):
+            raw[number] = np.asarray(Image.open(file).resize((RESIZED, RESIZED), Image.BILINEAR))
+        raw.flush()
+    raw = np.load(path, mmap_mode="r")
+    outputs = [np.empty((BATCH, CROP, CROP, 3), np.uint8) for _ in range(options.workers)]
+    randoms = [np.random.default_rng(number) for number in range(options.workers)]
+
+    def work(thread, numbers):
+        places = randoms[thread].integers(0, RESIZED - CROP + 1, (len(numbers), 2))
+        flips = randoms[thread].integers(0, 2, len(numbers))
+        for at, number in enumerate(numbers):
+            top, left = places[at]
+            crop = raw[number, top:top + CROP, left:left + CROP]
+            outputs[thread][at] = crop[:, ::-1] if flips[at] else crop
+    return by_threads(options, work)
+
+
+def copy_turn(options, _folder):
+    """Images of 224² that lie together, copied as they are: what memory allows."""
+    import numpy as np
+    images = np.zeros((options.images, CROP * CROP * 3), np.uint8)
+    images[:] = 7
+    outputs = [np.zeros((BATCH, CROP * CROP * 3), np.uint8) for _ in range(options.workers)]
+
+    def work(thread, numbers):
+        for at, number in enumerate(numbers):
+            outputs[thread][at] = images[number]
+    return by_threads(options, work)
+
+
 def main():
     options = parsed()
     if importlib.util.find_spec("torchvision") is None:
@@ -98,16 +174,26 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         mean_bytes = make_images(folder, options.images)
-        found = {"trainer": [], "loader": []}
+        sides = {"trainer": trainer_turn, "loader": loader_turn}
+        if options.cached:
+            sides = {"ram": lambda *given: kept_turn(*given, "ram"), "disk": lambda *given: kept_turn(*given, "disk"),
+                     "memory map": map_turn, "copy": copy_turn}
+        found = {side: [] for side in sides}
         for turn in range(options.turns):
-            for side, run in (("trainer", trainer_turn), ("loader", loader_turn)):
+            for side, run in sides.items():
                 found[side].append(run(options, folder))
                 print(json.dumps({"turn": turn, "side": side, "images_per_second": round(found[side][-1], 1)}), flush=True)
     medians = {side: statistics.median(values) for side, values in found.items()}
     summary = {"images": options.images, "mean_file_bytes": round(mean_bytes), "workers": options.workers, "batch": BATCH,
                "num_cpus": os.cpu_count(), "torch": torch.__version__, "torchvision": torchvision.__version__,
-               "images_per_second": found, "medians": medians, "ratio": medians["trainer"] / medians["loader"]}
-    print(json.dumps({"medians": {side: round(value, 1) for side, value in medians.items()}, "ratio": round(summary["ratio"], 2)}))
+               "images_per_second": found, "medians": medians}
+    if options.cached:
+        ratios = {f"{side} over {other}": medians[side] / medians[other] for side in ("ram", "disk") for other in ("memory map", "copy")}
+    else:
+        ratios = {"trainer over loader": medians["trainer"] / medians["loader"]}
+    summary["ratios"] = ratios
+    print(json.dumps({"medians": {side: round(value, 1) for side, value in medians.items()},
+                      "ratios": {name: round(value, 2) for name, value in ratios.items()}}))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -68,7 +68,9 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   const FrozenWeights frozen(experiment, compiled.program);
   frozen.require_matches();
   // Reads every sample: a file can be damaged behind its header.
-  const LoadedData loaded = load_data(experiment.data, experiment.seed);
+  DataConfig as_stored = experiment.data;
+  as_stored.cache = ImageCaching::none;
+  const LoadedData loaded = load_data(as_stored, experiment.seed);
   check_data(experiment, loaded);
   if (experiment.data.type != DataType::synthetic) read_every_sample(loaded, num_workers(experiment.data));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);

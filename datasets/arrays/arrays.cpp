@@ -95,7 +95,8 @@ ArrayFieldPlan class_plan(const DataConfig& config, const ArraySource& source) {
   ArrayFieldPlan plan;
   plan.use = ArrayUse::classes;
   plan.of_sample = shape.rank() == 3 ? Shape{shape[1], shape[2]} : Shape{};
-  plan.limits.ignored = config.ignored_target;
+  // Of two samples that are mixed none can be left out.
+  if (config.batch_transforms.empty()) plan.limits.ignored = config.ignored_target;
   return plan;
 }
 

@@ -15,6 +15,9 @@ enum class ImageFormat : std::uint8_t { jpeg, png, webp, bmp };
 /// Whether a file that begins so is an image, of the formats that are decoded or of another; 18 bytes suffice.
 bool looks_like_image(std::span<const std::byte> file);
 
+/// Of the libraries that decode: with others pixels may be others.
+std::string decoder_versions();
+
 /// What the first bytes of an image file tell.
 struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;

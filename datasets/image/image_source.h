@@ -25,6 +25,7 @@ struct ImageFacts {
   std::optional<Pair> size;            ///< that all have
   Pair smallest{0, 0}, largest{0, 0};  ///< by height, then width
   std::int64_t highest = 0, widest = 0, most_pixels = 0;
+  std::int64_t sum_pixels = 0;          ///< of all; 0 where nobody counted
   std::int64_t longest_shorter = 0;     ///< of the shorter sides
   double most_aspect = 1;               ///< of the longer side to the shorter
   std::int64_t most_stored_bytes = 0;   ///< of a file, or of pixels with their target

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "engine/simd.h"
+
 namespace trainer {
 
 namespace {
@@ -22,13 +24,36 @@ void reverse_pixels(std::uint8_t* row, std::int64_t width) {
   }
 }
 
+using Bytes16 [[gnu::vector_size(16)]] = std::uint8_t;
+
+/// Pixels of three bytes in the other order, into a place of their own.
+TRAINER_SIMD void copy_reversed(const std::uint8_t* from, std::uint8_t* to, std::int64_t width) {
+  std::int64_t x = 0;
+  // Five at a time, with the byte before them, which comes out behind them and is written over.
+  for (; x + 6 <= width; x += 5) {
+    Bytes16 pixels;
+    std::memcpy(&pixels, from + 3 * (width - x - 5) - 1, sizeof(pixels));
+    pixels = __builtin_shufflevector(pixels, pixels, 13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
+    std::memcpy(to + 3 * x, &pixels, sizeof(pixels));
+  }
+  for (; x < width; ++x) std::memcpy(to + 3 * x, from + 3 * (width - 1 - x), 3);
+}
+
+void reverse_colours(std::uint8_t* row, std::int64_t width) {
+  constexpr std::int64_t most_pixels = 1024;
+  if (width > most_pixels) return reverse_pixels<3>(row, width);
+  std::array<std::uint8_t, 3 * most_pixels> reversed;
+  copy_reversed(row, reversed.data(), width);
+  std::memcpy(row, reversed.data(), static_cast<std::size_t>(3 * width));
+}
+
 void reverse_row(std::uint8_t* row, std::int64_t width, std::int64_t channels) {
   switch (channels) {
     case 1:
       std::reverse(row, row + width);
       return;
     case 3:
-      return reverse_pixels<3>(row, width);
+      return reverse_colours(row, width);
     case 4:
       return reverse_pixels<4>(row, width);
     default:

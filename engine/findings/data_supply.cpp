@@ -28,7 +28,8 @@ bool DataSupply::reduction_helps() const {
 
 double DataSupply::samples_per_second_kept() const {
   const double left = share_of(SampleStage::transform) + 2 * share_of(SampleStage::copy);
-  return left > 0 ? timing.all_threads.samples_per_second() / left : 0;
+  constexpr double most = 1e12;  // of a file that says anything
+  return left > 0 ? std::min(most, timing.all_threads.samples_per_second() / left) : 0;
 }
 
 SampleStage DataSupply::longest_stage() const {
@@ -57,7 +58,9 @@ std::optional<DataSupply> find_data_supply(const Experiment& experiment, const D
     DataSupply supply;
     supply.timing = kept->timing;
     supply.measured_at = kept->measured_at;
-    supply.usable_threads = usable_threads;
+    supply.usable_threads = std::min<int>(usable_threads, most_workers);
+    // Threads that data.memory keeps away are no remedy.
+    if (experiment.data.memory > 0) supply.usable_threads = supply.timing.all_threads.num_threads;
     supply.decodes_reduced = experiment.data.reduced_decoding;
     supply.are_image_files = holds_image_files(experiment.data);
     supply.are_images_kept = experiment.data.cache != ImageCaching::none;

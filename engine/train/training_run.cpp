@@ -316,6 +316,9 @@ class TrainingRun {
     }
     tell_notes();
     tell_skipped_samples();
+    for (const auto& dataset : {data_.train, data_.validation})
+      if (const std::string why = dataset ? dataset->cache_failure() : ""; !why.empty())
+        warn(fmt::format("images were not kept any more: {}", why));
     if (const std::int64_t step = executor.first_placed_step(); step >= 0 && !places_are_told_)
       warn(
           fmt::format("at step {} segments of the caching allocator no longer held what a step allocates, and from "

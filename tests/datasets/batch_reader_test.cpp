@@ -267,7 +267,6 @@ TEST_CASE("A reader can be destroyed at any moment") {
   for (int round = 0; round < 50; ++round) BatchReader(failing, Sampler({1000, 5, false, false, 1}), {});
 }
 
-#ifdef TRAINER_COUNT_ALLOCATIONS
 TEST_CASE("A mixed batch says of what each sample is made, with any number of workers and from any start") {
   const CountingDataset dataset(10);
   const Sampler sampler({10, 4, true, false, 9});
@@ -296,6 +295,7 @@ TEST_CASE("A mixed batch says of what each sample is made, with any number of wo
   }
 }
 
+#ifdef TRAINER_COUNT_ALLOCATIONS
 TEST_CASE("A steady reader takes nothing from the heap") {
   const CountingDataset dataset(100);
   BatchReader reader(dataset, Sampler({100, 8, true, false, 1}), {});

@@ -124,9 +124,9 @@ struct TestRun {
     events.interruption = &interruption;
     const RunStatus status = run_training(experiment, data, device, options, interruption, events);
     const std::optional<std::int64_t> asked = experiment.train.batch_size.number();
-    const RunSchedule schedule(experiment, data.description);
     std::size_t num_told = asked && *asked > data.description.num_train ? 1 : 0;
-    if (schedule.evaluates() && experiment.train.eval_batch_size > data.description.num_validation) ++num_told;
+    const bool has_smaller_evaluation = experiment.train.eval_batch_size > data.description.num_validation;
+    if (has_smaller_evaluation && RunSchedule(experiment, data.description).evaluates()) ++num_told;
     CHECK(events.warnings.size() == num_warnings + num_told * events.starts.size());  // no run leaks
     return status;
   }

@@ -188,7 +188,7 @@ TransformKind to_grey() {
 
 template <class Spec>
 Field<TransformSpec> alpha_field() {
-  return key_of(&Spec::alpha, "alpha", number_above(0.0),
+  return key_of(&Spec::alpha, "alpha", number_at_least(1e-6),
                 "Shares are of the distribution Beta(alpha, alpha): 1: any alike; below: rather of one image");
 }
 

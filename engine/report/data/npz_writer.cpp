@@ -90,7 +90,7 @@ std::string directory_entry_of(const NamedArray& array, std::uint64_t num_bytes,
   constexpr std::uint64_t made_by = 45;
   const std::string name = file_name_of(array), extra = zip64_field({num_bytes, num_bytes, offset});
   return std::string(zip_entry) + npz_number(made_by, 2) + facts_of_entry(crc) + npz_number(name.size(), 2) +
-         npz_number(extra.size(), 2) + npz_number(0, 10) + npz_number(in_zip64_32, 4) + name + extra;
+         npz_number(extra.size(), 2) + std::string(10, '\0') + npz_number(in_zip64_32, 4) + name + extra;
 }
 
 /// What stands behind the directory.

@@ -28,13 +28,14 @@ std::string remedies(const DataSupply& supply) {
   }
   constexpr double worth_telling = 1.2;
   const double kept = supply.samples_per_second_kept();
-  if (supply.are_image_files && !supply.are_images_kept &&
-      kept > worth_telling * supply.timing.all_threads.samples_per_second())
+  const bool may_keep = supply.are_image_files && !supply.are_images_kept && !supply.decodes_reduced;
+  const bool keeping_helps = may_keep && kept > worth_telling * supply.timing.all_threads.samples_per_second();
+  if (keeping_helps)
     text += fmt::format(" data.cache=disk, which decodes each image once, should prepare about {}.",
                         samples_per_second_text(kept));
   if (supply.reduction_helps() && !supply.are_images_kept)
-    text += fmt::format(" data.reduced_decoding=true decodes {} of the images at a half or less.",
-                        told_percent(supply.timing.reducible_share));
+    text += fmt::format("{} data.reduced_decoding=true decodes {} of the images at a half or less.",
+                        keeping_helps ? " Or" : "", told_percent(supply.timing.reducible_share));
   constexpr double most_of_it = 0.5;
   const SampleStage longest = supply.longest_stage();
   const double share = supply.share_of(longest);

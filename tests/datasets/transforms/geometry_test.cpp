@@ -67,7 +67,8 @@ TEST_CASE("A wide border is mirrored again and again") {
 
 TEST_CASE("A flip exchanges the ends, and twice is none") {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    for (const Pair size : {Pair{1, 1}, Pair{4, 3}, Pair{5, 8}}) {
+    for (const Pair size : {Pair{1, 1}, Pair{4, 3}, Pair{5, 8}, Pair{2, 6}, Pair{2, 7}, Pair{1, 11}, Pair{1, 16},
+                            Pair{2, 224}, Pair{1, 1023}, Pair{1, 1024}, Pair{1, 1025}}) {
       const Image image = noise(size[0], size[1], channels, 3);
       for (const FlipDirection direction : {FlipDirection::horizontal, FlipDirection::vertical}) {
         const Image once = transformed(image, {FlipStep{direction}});

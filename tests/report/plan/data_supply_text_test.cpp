@@ -78,7 +78,7 @@ TEST_CASE("Slow decoding is told with smaller images, and with reduced decoding 
              Contains("about 14,800. Decoding takes 80 % of the time: images stored smaller take less.\n"));
   supply.timing.reducible_share = 0.93;
   CHECK_THAT(told(findings),
-             Contains("about 14,800. data.reduced_decoding=true decodes 93 % of the images at a half or less. "
+             Contains("about 14,800. Or data.reduced_decoding=true decodes 93 % of the images at a half or less. "
                       "Decoding takes 80 %"));
   supply.decodes_reduced = true;
   CHECK_THAT(told(findings), !Contains("reduced_decoding"));
