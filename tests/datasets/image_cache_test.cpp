@@ -205,7 +205,8 @@ TEST_CASE("What a killed process leaves of a cache is never believed") {
       }
     }
     REQUIRE(child > 0);
-    while (!std::filesystem::exists(config.cache_folder) || cache_files(config).empty()) std::this_thread::yield();
+    while (!std::filesystem::exists(config.cache_folder) || cache_files(config).empty())
+      REQUIRE(waitpid(child, nullptr, WNOHANG) == 0);
     std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);

@@ -42,4 +42,8 @@ bool depends_on_batch(const std::vector<LayerSpec>& layers) {
   return std::any_of(layers.begin(), layers.end(), layer_depends_on_batch);
 }
 
+bool depends_on_batch(const Experiment& experiment) {
+  return depends_on_batch(experiment.layers) || !experiment.data.batch_transforms.empty();
+}
+
 }  // namespace trainer

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/experiment.h"
 #include "engine/config/layer_spec.h"
 
 namespace trainer {
@@ -20,5 +21,7 @@ std::vector<ModelNumber> numbers_of_model(std::vector<LayerSpec>& layers);
 
 /// Whether a sample's result depends on how the batch is cut, by a layer of such a kind.
 bool depends_on_batch(const std::vector<LayerSpec>& layers);
+/// The same of all of an experiment: also where samples of a batch are mixed.
+bool depends_on_batch(const Experiment& experiment);
 
 }  // namespace trainer

@@ -42,7 +42,7 @@ class ChoiceSearch {
         capacity_(capacity),
         options_(options) {
     own_split_ = {RunSchedule(experiment_, data).batch_size(), experiment_.train.accumulation_steps};
-    const bool any_split = options.keep != ChoiceOptions::Keep::same_result || !depends_on_batch(experiment.layers);
+    const bool any_split = options.keep != ChoiceOptions::Keep::same_result || !depends_on_batch(experiment);
     splits_ = any_split ? batch_splits(experiment_, data) : std::vector<BatchSplit>{own_split_};
   }
 

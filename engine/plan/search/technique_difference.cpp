@@ -47,7 +47,7 @@ void compare_batches(const Experiment& before, const Experiment& after, const Da
   if (other_batch) list.set("train.batch_size");
   list.set("train.accumulation_steps");
   if (other_batch) {
-    const bool same = keeps_samples(before, after, data) && !depends_on_batch(before.layers);
+    const bool same = keeps_samples(before, after, data) && !depends_on_batch(before);
     const RunSchedule::Step old_step = old_schedule.step(1), new_step = new_schedule.step(1);
     list.tell(UpdateCut{.num_samples = new_step.num_samples,
                         .num_samples_before = old_step.num_samples,

@@ -42,7 +42,7 @@ std::string remedies(const DataSupply& supply) {
   if (supply.are_image_files && share >= most_of_it) {
     if (longest == SampleStage::decode)
       text += fmt::format(" Decoding takes {} of the time: images stored smaller take less.", told_percent(share));
-    if (longest == SampleStage::read)
+    if (longest == SampleStage::read && !supply.are_images_kept)
       text += fmt::format(" Reading files takes {} of the time: smaller files take less.", told_percent(share));
   }
   return text;
