@@ -19,6 +19,7 @@
 
 #include "engine/bytes.h"
 #include "engine/errors.h"
+#include "engine/files/cache_folder.h"
 
 namespace trainer {
 namespace {
@@ -160,7 +161,6 @@ class OpenFile {
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
-  const std::string& path() const { return path_; }
 
   /// False where not all of them are there, or they cannot be read.
   bool read(std::int64_t offset, void* to, std::int64_t num_bytes) const {
@@ -388,18 +388,9 @@ std::unique_ptr<ImageCache> make_disk_cache(const CacheShape& shape, const std::
 
 std::string image_cache_folder(const std::string& configured) {
   if (!configured.empty()) return configured;
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::filesystem::path folder = variable("XDG_CACHE_HOME");
-  if (folder.empty()) {
-    const std::string home = variable("HOME");
-    if (home.empty())
-      throw DataError("there is no place for data.cache: disk; set data.cache_folder, HOME or XDG_CACHE_HOME");
-    folder = std::filesystem::path(home) / ".cache";
-  }
-  return (folder / "trainer" / "images").string();
+  const std::optional<std::string> folder = cache_folder();
+  if (!folder) throw DataError("there is no place for data.cache: disk; set data.cache_folder, HOME or XDG_CACHE_HOME");
+  return (std::filesystem::path(*folder) / "images").string();
 }
 
 }  // namespace trainer

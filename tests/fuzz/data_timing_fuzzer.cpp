@@ -5,6 +5,7 @@
 #include "engine/train/measure/data_timing_file.h"
 #include "tests/fuzz/fuzzed_folder.h"
 #include "tests/fuzz/fuzzers.h"
+#include "tests/fuzz/patched_json.h"
 
 namespace trainer {
 
@@ -24,18 +25,11 @@ std::string written_data_timing() {
 
 }  // namespace
 
-/// A patch (RFC 7386) of a file that is whole. What is no JSON is a file itself.
+/// A patch of a file that is whole.
 void read_fuzzed_data_timing(std::string_view input) {
   static const FuzzedFile file;
   static const nlohmann::json whole = nlohmann::json::parse(written_data_timing());
-  const nlohmann::json patch = nlohmann::json::parse(input, nullptr, false);
-  if (patch.is_discarded()) {
-    file.write(input);
-  } else {
-    nlohmann::json patched = whole;
-    patched.merge_patch(patch);
-    file.write(patched.dump());
-  }
+  write_patched(file, whole, input);
   (void)read_data_timing(file.path(), fuzzed_subject);
 }
 

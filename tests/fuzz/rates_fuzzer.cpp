@@ -6,6 +6,7 @@
 #include "engine/train/files/durable_file.h"
 #include "tests/fuzz/fuzzed_folder.h"
 #include "tests/fuzz/fuzzers.h"
+#include "tests/fuzz/patched_json.h"
 
 namespace trainer {
 
@@ -20,18 +21,11 @@ std::string written_rates() {
 
 }  // namespace
 
-/// A patch (RFC 7386) of a file that is whole: every op there is has a figure in it. What is no JSON is a file itself.
+/// A patch of a file that is whole: every op there is has a figure in it.
 void read_fuzzed_rates(std::string_view input) {
   static const FuzzedFile file;
   static const nlohmann::json whole = nlohmann::json::parse(written_rates());
-  const nlohmann::json patch = nlohmann::json::parse(input, nullptr, false);
-  if (patch.is_discarded()) {
-    file.write(input);
-  } else {
-    nlohmann::json patched = whole;
-    patched.merge_patch(patch);
-    file.write(patched.dump());
-  }
+  write_patched(file, whole, input);
   (void)read_rates(file.path(), "cpu");
 }
 

@@ -4,35 +4,23 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "engine/errors.h"
+#include "engine/files/cache_folder.h"
 #include "engine/train/files/durable_file.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
-namespace {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-}  // namespace
 
 std::string kept_path(const std::string& file_name) {
-  namespace fs = std::filesystem;
-  fs::path folder = variable("XDG_CACHE_HOME");
-  if (folder.empty()) {
-    const std::string home = variable("HOME");
-    if (home.empty())
-      throw DataError(fmt::format("there is no place for the speeds that '{}' measures: set HOME or XDG_CACHE_HOME",
-                                  trainer_command("bench")));
-    folder = fs::path(home) / ".cache";
-  }
-  return folder / "trainer" / file_name;
+  const std::optional<std::string> folder = cache_folder();
+  if (!folder)
+    throw DataError(fmt::format("there is no place for the speeds that '{}' measures: set HOME or XDG_CACHE_HOME",
+                                trainer_command("bench")));
+  return std::filesystem::path(*folder) / file_name;
 }
 
 void require_writable(const std::string& path) {
