@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <variant>
 
@@ -16,17 +15,9 @@ namespace {
 
 /// Pixels of the largest image behind such transforms.
 std::int64_t most_pixels_behind(const ImageFacts& images, const std::vector<TransformSpec>& fixed) {
-  if (const std::optional<Pair> size = TransformChain(fixed).size_after(images.size)) return (*size)[0] * (*size)[1];
-  std::int64_t most_pixels = images.most_pixels;
-  for (const TransformSpec& transform : fixed) {
-    // What comes behind an exact size has one too, so it was none.
-    const auto* const resize = std::get_if<ResizeSpec>(&transform.spec);
-    if (resize == nullptr) continue;
-    const auto shorter = static_cast<double>(resize->size.front());
-    most_pixels =
-        resize->size.front() * static_cast<std::int64_t>(std::floor(shorter * images.most_aspect * (1 + 1e-12)));
-  }
-  return most_pixels;
+  SizeBounds sizes = images.sizes;
+  for (const TransformSpec& transform : fixed) sizes = bounds_after(sizes, transform);
+  return sizes.most_pixels;
 }
 
 std::string key_text(const TransformSpec& transform) {

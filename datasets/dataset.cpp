@@ -79,6 +79,13 @@ std::shared_ptr<const Dataset> make_part(const DataConfig& config, std::uint64_t
     preparation.on_bad_sample = config.on_bad_sample;
     const auto num_taken = static_cast<std::int64_t>(preparation.chosen.size());
     const ImageSource& images = *preparation.source;
+    preparation.memory =
+        reader_memory({.images = images.facts(),
+                       .masks = images.mask_facts(),
+                       .has_masks = images.has_masks(),
+                       .channels = source.images ? config.channels : source.dataset->input_types().front().shape[2],
+                       .transforms = transforms,
+                       .is_cached = config.cache != ImageCaching::none});
     preparation.kept =
         keep_images(config, {images.facts(), images.has_masks(), transforms, images.size(), num_taken}, images);
     return std::make_shared<ImageDataset>(std::move(preparation));

@@ -28,11 +28,11 @@ class SampleReader {
 
   /// Writes each field of a sample, as many bytes as its type has, to where `fields` says, which is aligned for the
   /// type. 0 ≤ index < the dataset's size(); `epoch` counts from 0 and decides what is drawn for the sample. Allocates
-  /// nothing once it has met the largest samples. DataError where a sample cannot be read.
+  /// nothing (Note [Memory of readers] in reader_memory.h). DataError where a sample cannot be read.
   virtual void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) = 0;
   /// The target alone, as read() gives it: target_type().num_elements() classes; categorical datasets only.
   virtual void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) = 0;
-  /// Of host memory that it has allocated: at most what DataDescription::reader_bytes.
+  /// Of host memory that it has allocated: from its beginning on what DataDescription::reader_bytes counts of it.
   virtual std::int64_t held_bytes() const { return 0; }
   /// From now on each read() adds what its stages took to `times`, which outlives the reader; null: no more. False, and
   /// nothing is added, where reading a sample is one stage.

@@ -98,28 +98,27 @@ std::int64_t held_bytes(const DataConfig& config, const DatasetFormat& format, c
   return num_bytes + of_samples;
 }
 
-/// Of a thread that prepares images, for training and for evaluation; 0 where nobody knows their sizes.
-std::int64_t reader_bytes_of(const DataConfig& config, const DatasetHeader& header,
-                             const DataDescription& description) {
-  if (!prepares_images(config)) return 0;
+/// Of a thread that prepares images, for training and for evaluation.
+void count_reader_memory(const DataConfig& config, const DatasetHeader& header, DataDescription& description) {
+  if (!prepares_images(config)) return;
   ImageFacts declared;
   const Shape& shape = header.sample.shape;
   if (shape.rank() == 3) declared = facts_of_pixels(header.sample, target_of(header));
-  const bool has_masks = target_of(header).shape.rank() == 2 && header.categorical;
-  const auto bytes_of = [&](const std::shared_ptr<const ImageSource>& images, const auto& transforms) {
-    const ImageFacts& facts = images ? images->facts() : declared;
-    const ImageFacts* const masks = images ? images->mask_facts() : nullptr;
-    const std::int64_t channels = holds_image_files(config) || shape.rank() != 3 ? config.channels : shape[2];
-    const std::int64_t num_bytes = reader_bytes(facts, masks, has_masks, channels, transforms);
-    if (config.cache == ImageCaching::none) return num_bytes;
-    // What is kept is made whole.
-    return std::max(num_bytes, reader_bytes(facts, masks, has_masks, channels, fixed_transforms(transforms)));
+  const auto count = [&](const std::shared_ptr<const ImageSource>& images, const auto& transforms) {
+    const ReaderMemory memory =
+        reader_memory({.images = images ? images->facts() : declared,
+                       .masks = images ? images->mask_facts() : nullptr,
+                       .has_masks = target_of(header).shape.rank() == 2 && header.categorical,
+                       .channels = holds_image_files(config) || shape.rank() != 3 ? config.channels : shape[2],
+                       .transforms = transforms,
+                       .is_cached = config.cache != ImageCaching::none});
+    description.reader_bytes += memory.total();
+    description.reader_library_bytes += memory.libwebp;
   };
-  std::int64_t of_thread = bytes_of(header.train_images, config.train_transforms);
+  description.estimates_readers = holds_image_files(config) && !header.train_images;
+  count(header.train_images, config.train_transforms);
   if (description.num_validation > 0)
-    of_thread += bytes_of(header.validation_images ? header.validation_images : header.train_images,
-                          config.validation_transforms);
-  return of_thread;
+    count(header.validation_images ? header.validation_images : header.train_images, config.validation_transforms);
 }
 
 /// Of both parts: of data that is declared, where sizes are.
@@ -353,7 +352,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
     throw DataError(fmt::format("{}: more than {} samples", header.source, most_samples));
   check_size(config, input.type.shape, "a sample");
   description.held_bytes = held_bytes(config, format, header, description);
-  description.reader_bytes = reader_bytes_of(config, header, description);
+  count_reader_memory(config, header, description);
   description.cache_bytes = cache_bytes_of(config, header, description);
   description.num_readers = num_workers(config);
   check_total(config, description);

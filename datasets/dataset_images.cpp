@@ -9,6 +9,12 @@
 namespace trainer {
 namespace {
 
+/// Where a sample's target lies behind its pixels.
+std::int64_t target_begin_of(const TensorType& image) {
+  constexpr std::int64_t alignment = 64;
+  return (image.num_bytes() + alignment - 1) / alignment * alignment;
+}
+
 class DatasetImages final : public ImageSource {
  public:
   DatasetImages(std::shared_ptr<const Dataset> dataset, std::int32_t ignored_target) : dataset_(std::move(dataset)) {
@@ -24,7 +30,7 @@ class DatasetImages final : public ImageSource {
   StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const override {
     const TensorType& image = dataset_->input_types().front();
     const auto pixel_bytes = static_cast<std::size_t>(image.num_bytes());
-    const std::size_t target_begin = (pixel_bytes + 63) / 64 * 64;
+    const auto target_begin = static_cast<std::size_t>(target_begin_of(image));
     memory.resize(target_begin + static_cast<std::size_t>(dataset_->target_type().num_bytes()));
     const std::array<std::byte*, 2> fields = {memory.data(), memory.data() + target_begin};
     dataset_->read(index, fields);
@@ -70,16 +76,10 @@ class DatasetImages final : public ImageSource {
 
 ImageFacts facts_of_pixels(const TensorType& image, const TensorType& target) {
   const Shape& shape = image.shape;
-  constexpr std::int64_t alignment = 64;
   ImageFacts facts;
   facts.size = facts.smallest = facts.largest = Pair{shape[0], shape[1]};
-  facts.highest = shape[0];
-  facts.widest = shape[1];
-  facts.most_pixels = shape[0] * shape[1];
-  facts.longest_shorter = std::min(shape[0], shape[1]);
-  facts.most_aspect =
-      static_cast<double>(std::max(shape[0], shape[1])) / static_cast<double>(std::min(shape[0], shape[1]));
-  facts.most_stored_bytes = image.num_bytes() + alignment + target.num_bytes();
+  facts.sizes.add({shape[0], shape[1]});
+  facts.most_stored_bytes = target_begin_of(image) + target.num_bytes();
   return facts;
 }
 

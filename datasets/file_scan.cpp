@@ -39,9 +39,22 @@ class FileDescriptor {
 
 }  // namespace
 
-std::uint64_t read_file(const std::string& path, std::vector<std::byte>& memory, std::uint64_t most_bytes) {
+FilePath::FilePath(std::string_view root, std::string_view path) {
+  const bool is_below = !root.empty() && !path.starts_with('/');
+  if (root.size() + path.size() + 2 > text_.size())
+    throw DataError(fmt::format("the path '{}' is longer than {} bytes", path, text_.size()));
+  char* to = text_.data();
+  if (is_below) {
+    to = std::copy(root.begin(), root.end(), to);
+    *to++ = '/';
+  }
+  *std::copy(path.begin(), path.end(), to) = '\0';
+}
+
+std::uint64_t read_file(const FilePath& named, std::vector<std::byte>& memory, std::uint64_t most_bytes) {
+  const char* const path = named.c_str();
   // A pipe is not waited for.
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) throw DataError(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
   struct stat facts {};
   if (fstat(file.number(), &facts) != 0)

@@ -91,10 +91,7 @@ class MemoryCache final : public ImageCache {
     const std::uint8_t* const slot = slot_of(entry);
     const std::int64_t row_bytes = word.size[1] * shape_.channels;
     const Region region = all_or(wanted, word.size);
-    image.reshape(region.height, region.width, shape_.channels);
-    for (std::int64_t y = 0; y < region.height; ++y)
-      std::memcpy(image.row(y), slot + (region.top + y) * row_bytes + region.left * shape_.channels,
-                  static_cast<std::size_t>(image.row_bytes()));
+    copy_region(slot, word.size[1], shape_.channels, region, image);
     if (shape_.has_masks) {
       mask->reshape(word.size[0], word.size[1], 1);
       std::memcpy(mask->pixels().data(), slot + word.size[0] * row_bytes, mask->pixels().size());

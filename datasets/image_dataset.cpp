@@ -25,11 +25,27 @@ std::vector<std::string> SkippedSamples::told() const {
   return told;
 }
 
-/// One thread's decoder and pixels.
+/// One thread's decoder and pixels, with all the memory that Note [Memory of readers] counts.
 class ImageDataset::Reader final : public SampleReader {
  public:
+  /// HostOutOfMemory.
   explicit Reader(const ImageDataset& dataset)
-      : dataset_(dataset), preparation_(dataset.preparation_), decoder_(preparation_.max_pixels) {}
+      : dataset_(dataset), preparation_(dataset.preparation_), decoder_(preparation_.max_pixels) {
+    const ReaderMemory& memory = preparation_.memory;
+    try {
+      file_.reserve(static_cast<std::size_t>(memory.file));
+      mask_file_.reserve(static_cast<std::size_t>(memory.mask_file));
+      image_.reserve(memory.image);
+      mask_.reserve(memory.mask);
+      scratch_.image.reserve(memory.spare_image);
+      scratch_.mask.reserve(memory.spare_mask);
+      scratch_.resize.reserve(memory.resize);
+      decoder_.reserve(memory.decoder, memory.turned);
+      steps_.reserve(static_cast<std::size_t>(memory.num_steps));
+    } catch (const std::bad_alloc&) {
+      throw HostOutOfMemory("a thread that prepares images", memory.total(), /*depends_on_batches=*/false);
+    }
+  }
 
   void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) override {
     if (preparation_.on_bad_sample == OnBadSample::error) {
@@ -50,21 +66,21 @@ class ImageDataset::Reader final : public SampleReader {
         fmt::format("none of {} samples can be read; the first: {}", size, dataset_.skipped_.told().front()));
   }
 
-  /// Where a sample is skipped, or a mask follows its image, the whole of it is prepared.
+  /// Where a sample is skipped, or a mask follows its image, the image is looked at too.
   void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) override {
     const bool is_fixed = !preparation_.source->has_masks() && preparation_.on_bad_sample == OnBadSample::error;
     if (is_fixed) {
       preparation_.source->read_target(sample_of(index), reinterpret_cast<std::byte*>(classes));
       return;
     }
-    pixels_.resize(static_cast<std::size_t>(preparation_.sample.num_bytes()));
-    const std::array<std::byte*, 2> fields = {pixels_.data(), reinterpret_cast<std::byte*>(classes)};
+    const std::array<std::byte*, 2> fields = {nullptr, reinterpret_cast<std::byte*>(classes)};
     read(epoch, index, fields);
   }
 
   std::int64_t held_bytes() const override {
-    return static_cast<std::int64_t>(file_.capacity() + mask_file_.capacity() + pixels_.capacity() + image_.capacity() +
-                                     mask_.capacity() + scratch_.num_bytes() + decoder_.capacity());
+    return static_cast<std::int64_t>(file_.capacity() + mask_file_.capacity() + image_.capacity() + mask_.capacity() +
+                                     scratch_.num_bytes() + decoder_.capacity() +
+                                     steps_.capacity() * sizeof(TransformStep));
   }
 
   bool time_stages(StageTimes* times) override {
@@ -75,12 +91,14 @@ class ImageDataset::Reader final : public SampleReader {
  private:
   std::int64_t sample_of(std::int64_t index) const { return preparation_.chosen[static_cast<std::size_t>(index)]; }
 
+  /// Of fields[0] null: the target alone.
   void read_sample(std::int64_t epoch, std::int64_t position, std::span<std::byte* const> fields) {
     const ImageSource& source = *preparation_.source;
     const std::int64_t sample = sample_of(position);
     const SampleIdentity identity{preparation_.seed, epoch, sample};
     StageClock clock(times_);
     is_reducible_ = false;
+    take_larger_memory();
     if (!preparation_.kept)
       prepare(identity, preparation_.transforms, clock);
     else if (const std::int64_t entry = entry_of(position); !prepare_kept(identity, entry, clock))
@@ -91,7 +109,7 @@ class ImageDataset::Reader final : public SampleReader {
           "{} is {}×{} behind its transforms, but samples are {}; end data.transforms with "
           "resize: {{size: [{}, {}]}}",
           source.name_of(sample), image_.height(), image_.width(), wanted.to_string(), wanted[0], wanted[1]));
-    std::memcpy(fields[0], image_.pixels().data(), image_.pixels().size());
+    if (fields[0] != nullptr) std::memcpy(fields[0], image_.pixels().data(), image_.pixels().size());
     if (source.has_masks())
       write_classes(reinterpret_cast<std::int32_t*>(fields[1]));
     else
@@ -100,6 +118,12 @@ class ImageDataset::Reader final : public SampleReader {
     if (times_ == nullptr) return;
     ++times_->num_samples;
     times_->num_reducible += is_reducible_ ? 1 : 0;
+  }
+
+  /// Transforms may have left an image in the memory that is for what they make of it, which is smaller.
+  void take_larger_memory() {
+    if (image_.capacity() < scratch_.image.capacity()) std::swap(image_, scratch_.image);
+    if (mask_.capacity() < scratch_.mask.capacity()) std::swap(mask_, scratch_.mask);
   }
 
   std::int64_t entry_of(std::int64_t position) const {
@@ -112,31 +136,59 @@ class ImageDataset::Reader final : public SampleReader {
     const ImageSource& source = *preparation_.source;
     const StoredImage stored = source.open(identity.sample, file_);
     clock.ends(SampleStage::read);
-    name_ = stored.is_encoded ? source.name_of(identity.sample) : std::string();
-    const ImageHeader header = stored.is_encoded ? decoder_.read_header(stored.bytes, name_) : ImageHeader();
-    const Pair size = stored.is_encoded ? header.size : stored.size;
-    const std::int64_t channels = stored.is_encoded ? preparation_.channels : stored.channels;
+    Pair size = stored.size;
+    std::int64_t channels = stored.channels;
+    ImageHeader header;
+    const auto name = [&] { return source.name_of(identity.sample); };
+    if (stored.is_encoded) {
+      naming(name, [&] {
+        header = decoder_.read_header(stored.bytes, unnamed);
+        check_counted(header, source.facts());
+      });
+      size = header.size;
+      channels = preparation_.channels;
+    }
     steps_.clear();
     transforms.draw(identity, size, channels, steps_);
     DecodedPlace place;
+    DecodeRequest request = needed_of(steps_, size, channels);
     if (stored.is_encoded) {
-      DecodeRequest request = needed_of(steps_, size, channels);
       is_reducible_ = header.format == ImageFormat::jpeg && jpeg_reduction(request) > 1;
       if (!preparation_.reduced_decoding) request.wanted_size = {0, 0};
-      place = decoder_.decode(stored.bytes, name_, request, image_);
+      naming(name, [&] { place = decoder_.decode(stored.bytes, unnamed, request, image_); });
     } else {
-      image_.reshape(size[0], size[1], channels);
-      std::memcpy(image_.pixels().data(), stored.bytes.data(), image_.pixels().size());
+      if (request.region.height == 0) request.region = {0, 0, size[0], size[1]};
+      copy_region(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), size[1], channels, request.region,
+                  image_);
+      place = {request.region.top, request.region.left};
     }
     clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
-    if (source.has_masks()) {
-      load_mask(identity.sample, clock);
-      if (mask_.size() != size)
-        throw DataError(fmt::format("'{}' is {}×{}, but its image '{}' {}×{}", source.mask_name_of(identity.sample),
-                                    mask_.height(), mask_.width(), source.name_of(identity.sample), size[0], size[1]));
-    }
+    if (source.has_masks()) load_mask(identity.sample, size, clock);
     apply(steps_, size, place, image_, mask_or_null(), outside, scratch_);
     clock.ends(SampleStage::transform);
+  }
+
+  /// A DataError of `body` with a name before it, which takes memory only then.
+  template <typename Name, typename Body>
+  static void naming(const Name& name, Body&& body) {
+    try {
+      body();
+    } catch (const DataError& error) {
+      throw DataError(name() + ": " + error.what());
+    }
+  }
+
+  /// Whether memory was counted for an image with that header.
+  void check_counted(const ImageHeader& header, const ImageFacts& facts) const {
+    const std::int64_t num_pixels = header.size[0] * header.size[1];
+    const bool is_webp = header.format == ImageFormat::webp;
+    const bool is_counted =
+        facts.sizes.contain(header.size) && (!header.is_turned || num_pixels <= facts.most_turned_pixels) &&
+        (is_webp ? num_pixels <= facts.most_whole_pixels : header.working_bytes <= preparation_.memory.decoder);
+    if (is_counted) return;
+    throw DataError(fmt::format(
+        "the file was replaced: of its size ({}×{}), or of its kind, none had as much to hold when the run began",
+        header.size[0], header.size[1]));
   }
 
   /// Of an image that is kept; false where it is not.
@@ -167,18 +219,29 @@ class ImageDataset::Reader final : public SampleReader {
     clock.ends(SampleStage::transform);
   }
 
-  void load_mask(std::int64_t sample, StageClock& clock) {
+  /// Of an image of that size.
+  void load_mask(std::int64_t sample, Pair size, StageClock& clock) {
     const ImageSource& source = *preparation_.source;
     const StoredImage stored = source.open_mask(sample, mask_file_);
     clock.ends(SampleStage::read);
-    if (stored.is_encoded) {
-      decoder_.decode_mask(stored.bytes, source.mask_name_of(sample), mask_);
-      source.classify(sample, mask_);
-    } else {
+    if (!stored.is_encoded) {
       mask_.reshape(stored.size[0], stored.size[1], 1);
       std::memcpy(mask_.pixels().data(), stored.bytes.data(), mask_.pixels().size());
+      clock.ends(SampleStage::read);
+      return;
     }
-    clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
+    const auto name = [&] { return source.mask_name_of(sample); };
+    ImageHeader header;
+    naming(name, [&] { header = decoder_.read_header(stored.bytes, unnamed); });
+    if (header.size != size)
+      throw DataError(fmt::format("'{}' is {}×{}, but its image '{}' {}×{}", name(), header.size[0], header.size[1],
+                                  source.name_of(sample), size[0], size[1]));
+    naming(name, [&] {
+      check_counted(header, *source.mask_facts());
+      decoder_.decode_mask(stored.bytes, unnamed, mask_);
+    });
+    source.classify(sample, mask_);
+    clock.ends(SampleStage::decode);
   }
 
   void write_classes(std::int32_t* classes) {
@@ -188,13 +251,12 @@ class ImageDataset::Reader final : public SampleReader {
   }
 
   static constexpr std::uint8_t outside = 255;
+  static inline const std::string unnamed;
 
   const ImageDataset& dataset_;
   const ImagePreparation& preparation_;
   ImageDecoder decoder_;
   std::vector<std::byte> file_, mask_file_;
-  std::vector<std::byte> pixels_;  // of a sample whose target alone is wanted
-  std::string name_;
   std::vector<TransformStep> steps_;
   Image image_, mask_;
   TransformScratch scratch_;

@@ -11,6 +11,7 @@
 #include "datasets/dataset.h"
 #include "datasets/image/image_source.h"
 #include "datasets/image_cache.h"
+#include "datasets/reader_memory.h"
 #include "datasets/transforms/transform_chain.h"
 #include "engine/config/experiment.h"
 
@@ -30,6 +31,7 @@ struct ImagePreparation {
   std::vector<std::uint32_t> chosen;  ///< numbers of the source's samples, in order
   TransformChain transforms{{}};
   std::optional<KeptImages> kept;
+  ReaderMemory memory;  ///< of each thread's reader
   std::uint64_t seed = 0;
   TensorType sample;          ///< u8 (H, W, C), that transforms end in
   TensorType target;          ///< of a mask with its size

@@ -128,6 +128,8 @@ ImageFileFacts look_at_image(const std::string& name, ImageDecoder& decoder, std
     }
     facts.size = header.size;
     facts.working_bytes = header.working_bytes;
+    facts.is_turned = header.is_turned;
+    facts.is_webp = header.format == ImageFormat::webp;
     facts.is_image = true;
   } catch (const DataError& error) {
     facts.mistake = error.what();
@@ -181,18 +183,22 @@ void ImageFiles::add(std::string_view path, const ImageFileFacts& facts) {
   facts_.largest = is_first ? facts.size : std::max(facts_.largest, facts.size);
   facts_.size = facts_.smallest == facts_.largest ? std::optional(facts.size) : std::nullopt;
   facts_.most_stored_bytes = std::max(facts_.most_stored_bytes, static_cast<std::int64_t>(facts.num_bytes));
-  facts_.most_pixels = std::max(facts_.most_pixels, facts.size[0] * facts.size[1]);
-  facts_.sum_pixels += facts.size[0] * facts.size[1];
-  facts_.most_working_bytes = std::max(facts_.most_working_bytes, facts.working_bytes);
-  const auto [shorter, longer] = std::minmax(facts.size[0], facts.size[1]);
-  facts_.most_aspect = std::max(facts_.most_aspect, static_cast<double>(longer) / static_cast<double>(shorter));
-  facts_.longest_shorter = std::max(facts_.longest_shorter, shorter);
-  facts_.highest = std::max(facts_.highest, facts.size[0]);
-  facts_.widest = std::max(facts_.widest, facts.size[1]);
+  facts_.sizes.add(facts.size);
+  const std::int64_t num_pixels = facts.size[0] * facts.size[1];
+  facts_.sum_pixels += num_pixels;
+  if (facts.is_turned) facts_.most_turned_pixels = std::max(facts_.most_turned_pixels, num_pixels);
+  if (facts.is_webp)
+    facts_.most_whole_pixels = std::max(facts_.most_whole_pixels, num_pixels);
+  else
+    facts_.most_working_bytes = std::max(facts_.most_working_bytes, facts.working_bytes);
 }
 
 StoredImage ImageFiles::open(std::int64_t index, std::vector<std::byte>& memory) const {
-  read_file(name_of(index), memory);
+  const auto most_bytes = static_cast<std::uint64_t>(facts_.most_stored_bytes);
+  const std::uint64_t num_bytes = read_file(FilePath(root_, paths_[index]), memory, most_bytes);
+  if (num_bytes > most_bytes)
+    throw DataError(fmt::format("'{}' was replaced: it has {} bytes, but no file had more than {} when the run began",
+                                name_of(index), num_bytes, most_bytes));
   return {memory};
 }
 

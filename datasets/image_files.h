@@ -58,7 +58,9 @@ struct ImageFileFacts {
   Pair size{0, 0};  ///< of the upright image
   std::uint64_t num_bytes = 0;
   std::int64_t working_bytes = 0;  ///< as in ImageHeader
-  std::string mistake;             ///< why a file that should be an image is none that can be read
+  bool is_turned = false;          ///< likewise
+  bool is_webp = false;
+  std::string mistake;  ///< why a file that should be an image is none that can be read
 };
 
 class ImageDecoder;
@@ -104,7 +106,9 @@ class ImageFiles {
 
   std::int64_t size() const { return paths_.size(); }
   const ImageFacts& facts() const { return facts_; }
+  std::string_view path_of(std::int64_t index) const { return paths_[index]; }
   std::string name_of(std::int64_t index) const { return path_below(root_, paths_[index]); }
+  /// DataError where the file is larger than the largest was when all were looked at.
   StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const;
   std::uint64_t identity_of(std::int64_t index) const { return identity_of_file(name_of(index)); }
   std::int64_t held_bytes() const { return paths_.num_bytes(); }

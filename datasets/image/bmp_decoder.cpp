@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <vector>
 
 #include "datasets/image/byte_order.h"
 #include "datasets/image/channel_conversion.h"
@@ -31,10 +30,11 @@ struct BmpField {
 
 class BmpDecoder final : public FormatDecoder {
  public:
+  explicit BmpDecoder(RetainedMemory& memory) : memory_(memory) {}
+
   StoredHeader open(std::span<const std::byte> file) override;
   DecodedPlace decode(const DecodeRequest& request, Image& image) override;
   void decode_mask(Image& mask) override;
-  std::size_t capacity() const override { return row_.capacity(); }
 
  private:
   void read_fields(std::size_t header_bytes, std::uint32_t compression);
@@ -45,7 +45,7 @@ class BmpDecoder final : public FormatDecoder {
   /// Of the upright image, the first `num_pixels` of which are there.
   const std::uint8_t* row_at(std::int64_t y, std::int64_t num_pixels) const;
   unsigned packed_sample(const std::uint8_t* row, std::int64_t x) const;
-  void unpack(const std::uint8_t* row, std::int64_t left, std::int64_t width);
+  void unpack(const std::uint8_t* row, std::int64_t left, std::int64_t width, std::uint8_t* to);
 
   std::span<const std::byte> file_;
   std::int64_t height_ = 0, width_ = 0;
@@ -56,7 +56,7 @@ class BmpDecoder final : public FormatDecoder {
   std::array<std::array<std::uint8_t, 3>, 256> palette_{};
   std::uint32_t num_colours_ = 0;
   std::int64_t channels_ = 3;
-  std::vector<std::uint8_t> row_;
+  RetainedMemory& memory_;
 };
 
 constexpr std::size_t bmp_file_header = 14;
@@ -120,7 +120,7 @@ StoredHeader BmpDecoder::open(std::span<const std::byte> file) {
   StoredHeader header;
   header.size = {height_, width_};
   header.channels = channels_;
-  header.working_bytes = width_ * 4;
+  header.working_bytes = RetainedMemory::own_bytes + RetainedMemory::piece_bytes(width_ * channels_);
   return header;
 }
 
@@ -166,9 +166,8 @@ unsigned BmpDecoder::packed_sample(const std::uint8_t* row, std::int64_t x) cons
   return row[bit / 8] >> (8 - bits_ - bit % 8) & ((1U << bits_) - 1);
 }
 
-/// Fills row_ with `width` pixels of the stored channels.
-void BmpDecoder::unpack(const std::uint8_t* row, std::int64_t left, std::int64_t width) {
-  std::uint8_t* to = row_.data();
+/// Fills `to` with `width` pixels of the stored channels.
+void BmpDecoder::unpack(const std::uint8_t* row, std::int64_t left, std::int64_t width, std::uint8_t* to) {
   for (std::int64_t x = left; x < left + width; ++x, to += channels_) {
     if (bits_ <= 8) {
       const unsigned index = packed_sample(row, x);
@@ -193,11 +192,11 @@ DecodedPlace BmpDecoder::decode(const DecodeRequest& request, Image& image) {
   // Before anything is allocated: all rows are there.
   row_at(from_top_ ? region.top + region.height - 1 : region.top, region.left + region.width);
   image.reshape(region.height, region.width, request.channels);
-  const auto needed = static_cast<std::size_t>(region.width * channels_);
-  if (row_.size() < needed) row_.resize(needed);
+  memory_.take_back();
+  std::uint8_t* const row = memory_.allocate_bytes(region.width * channels_);
   for (std::int64_t y = 0; y < region.height; ++y) {
-    unpack(row_at(region.top + y, region.left + region.width), region.left, region.width);
-    convert_channels(row_.data(), channels_, image.row(y), request.channels, region.width);
+    unpack(row_at(region.top + y, region.left + region.width), region.left, region.width, row);
+    convert_channels(row, channels_, image.row(y), request.channels, region.width);
   }
   return {region.top, region.left, 1};
 }
@@ -215,6 +214,6 @@ void BmpDecoder::decode_mask(Image& mask) {
 
 }  // namespace
 
-std::unique_ptr<FormatDecoder> make_bmp_decoder() { return std::make_unique<BmpDecoder>(); }
+std::unique_ptr<FormatDecoder> make_bmp_decoder(RetainedMemory& memory) { return std::make_unique<BmpDecoder>(memory); }
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 #include "datasets/image/exif_orientation.h"
 #include "datasets/image/image.h"
 #include "datasets/image/image_decoder.h"
+#include "datasets/image/retained_memory.h"
 
 namespace trainer {
 
@@ -20,7 +21,8 @@ struct StoredHeader {
 };
 
 /// Decodes one format. What it throws is a DataError that does not tell the file's name, or std::bad_alloc. The bytes
-/// of a file are the caller's and stay where they are until the next open().
+/// of a file are the caller's and stay where they are until the next open(). What it works with it takes of a memory
+/// that it shares with decoders of other formats: of what one opened nothing is left when another opens a file.
 class FormatDecoder {
  public:
   FormatDecoder() = default;
@@ -34,13 +36,11 @@ class FormatDecoder {
   virtual DecodedPlace decode(const DecodeRequest& request, Image& image) = 0;
   /// Of the file that was opened, once: all of the stored image.
   virtual void decode_mask(Image& mask) = 0;
-  /// Bytes that it has allocated and keeps.
-  virtual std::size_t capacity() const = 0;
 };
 
-std::unique_ptr<FormatDecoder> make_jpeg_decoder();
-std::unique_ptr<FormatDecoder> make_png_decoder();
-std::unique_ptr<FormatDecoder> make_webp_decoder();
-std::unique_ptr<FormatDecoder> make_bmp_decoder();
+std::unique_ptr<FormatDecoder> make_jpeg_decoder(RetainedMemory& memory);
+std::unique_ptr<FormatDecoder> make_png_decoder(RetainedMemory& memory);
+std::unique_ptr<FormatDecoder> make_webp_decoder(RetainedMemory& memory);
+std::unique_ptr<FormatDecoder> make_bmp_decoder(RetainedMemory& memory);
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -30,7 +31,11 @@ class Image {
     height_ = height;
     width_ = width;
     channels_ = channels;
-    const auto needed = static_cast<std::size_t>(num_bytes());
+    reserve(num_bytes());
+  }
+  /// The pixels are undefined then, where it had less.
+  void reserve(std::int64_t num_bytes) {
+    const auto needed = static_cast<std::size_t>(num_bytes);
     if (needed <= capacity_) return;
     pixels_ = std::make_unique_for_overwrite<std::uint8_t[]>(needed);
     capacity_ = needed;
@@ -50,5 +55,14 @@ struct Region {
 
   friend bool operator==(const Region&, const Region&) = default;
 };
+
+/// Fills `image` with a region of pixels whose rows have `width`.
+inline void copy_region(const std::uint8_t* pixels, std::int64_t width, std::int64_t channels, const Region& region,
+                        Image& image) {
+  image.reshape(region.height, region.width, channels);
+  const std::uint8_t* from = pixels + (region.top * width + region.left) * channels;
+  for (std::int64_t y = 0; y < region.height; ++y, from += width * channels)
+    std::memcpy(image.row(y), from, static_cast<std::size_t>(image.row_bytes()));
+}
 
 }  // namespace trainer

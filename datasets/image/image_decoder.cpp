@@ -68,18 +68,18 @@ ImageFormat image_format(std::span<const std::byte> file) {
   throw DataError(fmt::format("no JPEG, PNG, WebP or BMP image: {}", found));
 }
 
-std::unique_ptr<FormatDecoder> make_format_decoder(ImageFormat format) {
+std::unique_ptr<FormatDecoder> make_format_decoder(ImageFormat format, RetainedMemory& memory) {
   switch (format) {
     case ImageFormat::jpeg:
-      return make_jpeg_decoder();
+      return make_jpeg_decoder(memory);
     case ImageFormat::png:
-      return make_png_decoder();
+      return make_png_decoder(memory);
     case ImageFormat::webp:
-      return make_webp_decoder();
+      return make_webp_decoder(memory);
     case ImageFormat::bmp:
       break;
   }
-  return make_bmp_decoder();
+  return make_bmp_decoder(memory);
 }
 
 /// Errors of `body` with the file's name before them.
@@ -88,6 +88,7 @@ auto naming_file(const std::string& name, Body&& body) {
   try {
     return body();
   } catch (const DataError& error) {
+    if (name.empty()) throw;
     throw DataError(name + ": " + error.what());
   }
 }
@@ -121,17 +122,22 @@ struct ImageDecoder::State {
 
   Opened open(std::span<const std::byte> file) {
     const ImageFormat format = image_format(file);
-    auto& decoder = decoders.at(static_cast<std::size_t>(format));
-    if (!decoder) decoder = make_format_decoder(format);
-    const StoredHeader header = decoder->open(file);
+    FormatDecoder& decoder = decoder_of(format);
+    const StoredHeader header = decoder.open(file);
     const auto [height, width] = header.size;
     if (height > max_pixels / width)
       throw DataError(fmt::format("an image of {}×{} pixels, more than the {} that data.max_pixels allows", height,
                                   width, max_pixels));
-    return {format, *decoder, header};
+    return {format, decoder, header};
+  }
+  FormatDecoder& decoder_of(ImageFormat format) {
+    auto& decoder = decoders.at(static_cast<std::size_t>(format));
+    if (!decoder) decoder = make_format_decoder(format, memory);
+    return *decoder;
   }
 
   std::int64_t max_pixels = 0;
+  RetainedMemory memory;                                                        ///< that decoders work with
   std::array<std::unique_ptr<FormatDecoder>, read_signatures.size()> decoders;  ///< those that were needed
   Image stored;                                                                 ///< what is turned upright
 };
@@ -141,13 +147,17 @@ ImageDecoder::ImageDecoder(std::int64_t max_pixels) : state_(std::make_unique<St
 }
 ImageDecoder::~ImageDecoder() = default;
 
+void ImageDecoder::reserve(std::int64_t working_bytes, std::int64_t turned_bytes) {
+  state_->memory.reserve(working_bytes);
+  state_->stored.reserve(turned_bytes);
+  for (std::size_t i = 0; i < read_signatures.size(); ++i) state_->decoder_of(static_cast<ImageFormat>(i));
+}
+
 ImageHeader ImageDecoder::read_header(std::span<const std::byte> file, const std::string& name) {
   return naming_file(name, [&] {
     const State::Opened opened = state_->open(file);
     const auto& [size, channels, orientation, working_bytes] = opened.header;
-    constexpr std::int64_t most_channels = 4;
-    const std::int64_t before_turning = orientation.is_upright() ? 0 : size[0] * size[1] * most_channels;
-    return ImageHeader{opened.format, orientation.turned(size), channels, working_bytes + before_turning};
+    return ImageHeader{opened.format, orientation.turned(size), channels, !orientation.is_upright(), working_bytes};
   });
 }
 
@@ -189,10 +199,6 @@ void ImageDecoder::decode_mask(std::span<const std::byte> file, const std::strin
   });
 }
 
-std::size_t ImageDecoder::capacity() const {
-  std::size_t num_bytes = state_->stored.capacity();
-  for (const auto& decoder : state_->decoders) num_bytes += decoder ? decoder->capacity() : 0;
-  return num_bytes;
-}
+std::size_t ImageDecoder::capacity() const { return state_->memory.capacity() + state_->stored.capacity(); }
 
 }  // namespace trainer

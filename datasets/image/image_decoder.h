@@ -25,10 +25,16 @@ struct ImageHeader {
   /// As stored: 1, 2 (grey and alpha), 3 or 4; of a palette its colours', of CMYK 3. A BMP is grey where its palette
   /// is.
   std::int64_t channels = 0;
-  /// Memory that decoding all of it takes beside the file and the pixels, at most: rows, coefficients of a progressive
-  /// JPEG, pixels before they are turned upright, and what libwebp takes, of which nobody tells (an estimate).
+  bool is_turned = false;  ///< EXIF tells that it is stored in another way than upright
+  /// Memory that decoding takes beside the file and the pixels, at most, whatever is asked for: rows, tables,
+  /// coefficients of a progressive JPEG; of a WebP as grey its colours. Pixels before they are turned upright, and what
+  /// libwebp allocates by itself (libwebp_bytes), come in addition.
   std::int64_t working_bytes = 0;
 };
+
+/// About what libwebp allocates while it decodes so many pixels, and gives back: of lossless files the pixels as it
+/// decodes them.
+inline std::int64_t libwebp_bytes(std::int64_t num_pixels) { return 4 * num_pixels; }
 
 struct DecodeRequest {
   /// 1 grey, 3 RGB, 4 RGBA. Alpha is left out where it is not asked for, not blended, as PIL's convert("RGB") does;
@@ -53,12 +59,16 @@ struct DecodedPlace {
 };
 
 /// Decodes JPEG (baseline, progressive, grey, CMYK), PNG (8 and 16 bit, palette, alpha), WebP and BMP, told by their
-/// contents. One thread's; keeps its memory from image to image. Every failure is a DataError that begins with `name`,
-/// or std::bad_alloc. EXIF's orientation is followed, in PNG where it stands before the pixels.
+/// contents. One thread's; keeps its memory from image to image. Every failure is a DataError that begins with `name`
+/// where that is not empty, or std::bad_alloc. EXIF's orientation is followed, in PNG where it stands before the
+/// pixels.
 class ImageDecoder {
  public:
   /// Images of more pixels are refused before anything is allocated.
   explicit ImageDecoder(std::int64_t max_pixels);
+  /// Allocates once what decoding takes: the most of ImageHeader::working_bytes, and of pixels before they are turned.
+  /// std::bad_alloc.
+  void reserve(std::int64_t working_bytes, std::int64_t turned_bytes);
   ~ImageDecoder();
   ImageDecoder(const ImageDecoder&) = delete;
   ImageDecoder& operator=(const ImageDecoder&) = delete;

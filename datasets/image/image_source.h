@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "datasets/image/image.h"
+#include "datasets/image/size_bounds.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -24,12 +25,12 @@ struct StoredImage {
 struct ImageFacts {
   std::optional<Pair> size;            ///< that all have
   Pair smallest{0, 0}, largest{0, 0};  ///< by height, then width
-  std::int64_t highest = 0, widest = 0, most_pixels = 0;
+  SizeBounds sizes;
   std::int64_t sum_pixels = 0;          ///< of all; 0 where nobody counted
-  std::int64_t longest_shorter = 0;     ///< of the shorter sides
-  double most_aspect = 1;               ///< of the longer side to the shorter
   std::int64_t most_stored_bytes = 0;   ///< of a file, or of pixels with their target
-  std::int64_t most_working_bytes = 0;  ///< as in ImageHeader
+  std::int64_t most_working_bytes = 0;  ///< as in ImageHeader, but of WebPs
+  std::int64_t most_turned_pixels = 0;  ///< of an image that is stored in another way than upright
+  std::int64_t most_whole_pixels = 0;   ///< of a WebP, which is decoded whole whatever is asked for
 };
 
 /// Numbered images of any size with their targets, before transforms. Immutable once made, so that any number of

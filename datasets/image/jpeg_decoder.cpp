@@ -6,7 +6,6 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <vector>
 
 #include "datasets/image/byte_order.h"
 #include "datasets/image/channel_conversion.h"
@@ -109,19 +108,20 @@ Orientation jpeg_orientation(std::span<const std::byte> file) {
 
 class JpegDecoder final : public FormatDecoder {
  public:
-  JpegDecoder();
+  explicit JpegDecoder(RetainedMemory& memory);
   ~JpegDecoder() override;
 
   StoredHeader open(std::span<const std::byte> file) override;
   DecodedPlace decode(const DecodeRequest& request, Image& image) override;
   void decode_mask(Image& mask) override;
-  std::int64_t working_bytes();
-  std::size_t capacity() const override { return memory_.capacity() + scratch_.capacity(); }
 
  private:
   template <typename Body>
   void guarded(Body&& body);
   [[noreturn]] void throw_error();
+  std::int64_t working_bytes() const;
+  std::int64_t row_buffer_bytes(std::int64_t size_of_block) const;
+  std::int64_t coefficient_bytes() const;
   bool can_crop() const;
   bool is_smoothed() const;
   void choose_colours(std::int64_t channels);
@@ -131,13 +131,13 @@ class JpegDecoder final : public FormatDecoder {
   jpeg_source_mgr source_{};
   jpeg_progress_mgr progress_{};
   jpeg_decompress_struct jpeg_{};
-  JpegMemory memory_;
+  RetainedMemory& memory_;
+  JpegMemory of_libjpeg_{memory_};
   bool is_inverted_cmyk_ = false;
-  std::int64_t row_channels_ = 0;      ///< of libjpeg's rows
-  std::vector<std::uint8_t> scratch_;  ///< a row of libjpeg's, and one as RGB
+  std::int64_t row_channels_ = 0;  ///< of libjpeg's rows
 };
 
-JpegDecoder::JpegDecoder() {
+JpegDecoder::JpegDecoder(RetainedMemory& memory) : memory_(memory) {
   jpeg_std_error(&errors_);
   errors_.error_exit = leave_libjpeg;
   errors_.emit_message = take_jpeg_message;
@@ -151,11 +151,11 @@ JpegDecoder::JpegDecoder() {
   guarded([&] { jpeg_create_decompress(&jpeg_); });
   jpeg_.src = &source_;
   jpeg_.progress = &progress_;
-  memory_.install(jpeg_);
+  of_libjpeg_.install(jpeg_);
 }
 
 JpegDecoder::~JpegDecoder() {
-  memory_.uninstall(jpeg_);
+  of_libjpeg_.uninstall(jpeg_);
   jpeg_destroy_decompress(&jpeg_);
 }
 
@@ -175,28 +175,70 @@ void JpegDecoder::throw_error() {
   throw DataError(fmt::format("damaged, or a JPEG of a kind that is not read: libjpeg says '{}'", message.data()));
 }
 
-/// Of a JPEG in several scans all coefficients are held; of others some rows of blocks. Tables and libjpeg's objects
-/// are what is left.
-std::int64_t JpegDecoder::working_bytes() {
-  constexpr std::int64_t fixed = std::int64_t{128} << 10, block_bytes = 64 * sizeof(JCOEF), rows_of_blocks = 8;
-  std::int64_t blocks = 0, row_blocks = 0;
+// Note [Memory of libjpeg]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// What libjpeg-turbo allocates for an image is known from its header, whatever is asked of it: its objects and tables
+// (about 35 KiB with 4 channels, in pieces of RetainedMemory), rows of samples between its stages (jdmainct.c, and
+// jdsample.c where a channel is stored smaller), and the coefficients of all blocks where these come in several scans
+// (jdcoefct.c). Pixels that are decoded at a reduction have rows of other sizes, of which the largest count.
+// tests/datasets/image/decoder_allocations_test.cpp compares: a libjpeg that took more would be met there.
+
+constexpr std::int64_t libjpeg_object_bytes = std::int64_t{40} << 10;
+
+/// Of channel buffers where a block becomes so many pixels each way.
+std::int64_t JpegDecoder::row_buffer_bytes(std::int64_t size_of_block) const {
+  constexpr auto pointer = static_cast<std::int64_t>(sizeof(void*));
+  const std::int64_t most_h = jpeg_.max_h_samp_factor, most_v = jpeg_.max_v_samp_factor;
+  const auto samples = [&](std::int64_t row_samples, std::int64_t num_rows) {
+    return RetainedMemory::piece_bytes(num_rows * pointer) +
+           RetainedMemory::piece_bytes(num_rows * JpegMemory::row_bytes(row_samples));
+  };
+  std::int64_t num_bytes = 0;
   for (int i = 0; i < jpeg_.num_components; ++i) {
     const jpeg_component_info& component = jpeg_.comp_info[i];
-    const auto blocks_of = [](std::int64_t pixels, int sampling, int most_sampling) {
-      const std::int64_t covered = static_cast<std::int64_t>(most_sampling) * DCTSIZE;
-      return (pixels + covered - 1) / covered * sampling;
-    };
-    const std::int64_t across = blocks_of(jpeg_.image_width, component.h_samp_factor, jpeg_.max_h_samp_factor);
-    blocks += across * blocks_of(jpeg_.image_height, component.v_samp_factor, jpeg_.max_v_samp_factor);
-    row_blocks += across * component.v_samp_factor;
+    // A channel that is stored smaller is decoded at a larger scale where that gives its pixels at once.
+    std::int64_t scaled = size_of_block;
+    while (scaled < DCTSIZE && most_h * size_of_block % (component.h_samp_factor * scaled * 2) == 0 &&
+           most_v * size_of_block % (component.v_samp_factor * scaled * 2) == 0)
+      scaled *= 2;
+    const std::int64_t group_rows = component.v_samp_factor * scaled / size_of_block;
+    const std::int64_t group_columns = component.h_samp_factor * scaled / size_of_block;
+    // With the rows above and below that interpolation reads.
+    num_bytes += samples(component.width_in_blocks * scaled, group_rows * (size_of_block + 2));
+    num_bytes += RetainedMemory::piece_bytes(2 * group_rows * (size_of_block + 4) * pointer);
+    if (group_rows == most_v && group_columns == most_h) continue;
+    const std::int64_t width = (jpeg_.image_width * size_of_block + DCTSIZE - 1) / DCTSIZE;
+    num_bytes += samples((width + most_h - 1) / most_h * most_h, most_v);
   }
-  const bool holds_all = jpeg_has_multiple_scans(&jpeg_) != FALSE;
-  return fixed + (row_blocks * rows_of_blocks + (holds_all ? blocks : 0)) * block_bytes;
+  return num_bytes;
+}
+
+std::int64_t JpegDecoder::coefficient_bytes() const {
+  constexpr auto pointer = static_cast<std::int64_t>(sizeof(void*));
+  const auto rounded_up = [](std::int64_t count, std::int64_t unit) { return (count + unit - 1) / unit * unit; };
+  std::int64_t num_bytes = 0;
+  for (int i = 0; i < jpeg_.num_components; ++i) {
+    const jpeg_component_info& component = jpeg_.comp_info[i];
+    const std::int64_t across = rounded_up(component.width_in_blocks, component.h_samp_factor);
+    const std::int64_t down = rounded_up(component.height_in_blocks, component.v_samp_factor);
+    num_bytes += RetainedMemory::piece_bytes(down * pointer) +
+                 RetainedMemory::piece_bytes(across * down * static_cast<std::int64_t>(sizeof(JBLOCK)));
+  }
+  return num_bytes;
+}
+
+std::int64_t JpegDecoder::working_bytes() const {
+  std::int64_t of_rows = 0;
+  for (const std::int64_t size_of_block : {1, 2, 4, 8}) of_rows = std::max(of_rows, row_buffer_bytes(size_of_block));
+  constexpr std::int64_t most_row_channels = 4, rgb = 3;
+  const std::int64_t scratch = RetainedMemory::piece_bytes(jpeg_.image_width * (most_row_channels + rgb));
+  const bool holds_all = jpeg_has_multiple_scans(const_cast<jpeg_decompress_struct*>(&jpeg_)) != FALSE;
+  return RetainedMemory::own_bytes + libjpeg_object_bytes + of_rows + scratch + (holds_all ? coefficient_bytes() : 0);
 }
 
 StoredHeader JpegDecoder::open(std::span<const std::byte> file) {
   jpeg_abort_decompress(&jpeg_);
-  memory_.begin_image(jpeg_);
+  of_libjpeg_.begin_image(jpeg_);
   errors_.ended_early = errors_.has_too_many_scans = false;
   source_.next_input_byte = reinterpret_cast<const JOCTET*>(file.data());
   source_.bytes_in_buffer = file.size();
@@ -288,26 +330,27 @@ void JpegDecoder::read_rows(const DecodeRequest& request, DecodedPlace& place, I
 
   image.reshape(bottom - top, right - left, request.channels);
   const bool is_direct = width == right - left && row_channels_ == request.channels && !is_inverted_cmyk_;
-  const auto row_bytes = static_cast<std::size_t>(width) * static_cast<std::size_t>(row_channels_);
-  if ((!is_direct || smoothed) && scratch_.size() < row_bytes + 3 * std::size_t{width})
-    scratch_.resize(row_bytes + 3 * std::size_t{width});
+  const std::int64_t row_bytes = width * row_channels_;
+  // A row of libjpeg's, and one as RGB.
+  std::uint8_t* const scratch =
+      is_direct && !smoothed ? nullptr : memory_.allocate_bytes(row_bytes + 3 * std::int64_t{width});
   const std::int64_t num_pixels = right - left;
   const std::int64_t from_pixel = left - first;
 
   guarded([&] {
     if (smoothed) {
-      JSAMPROW row = scratch_.data();
+      JSAMPROW row = scratch;
       for (std::int64_t y = 0; y < top; ++y) jpeg_read_scanlines(&jpeg_, &row, 1);
     } else if (top > 0) {
       jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(top));
     }
     for (std::int64_t y = 0; y < bottom - top; ++y) {
-      JSAMPROW row = is_direct ? image.row(y) : scratch_.data();
+      JSAMPROW row = is_direct ? image.row(y) : scratch;
       jpeg_read_scanlines(&jpeg_, &row, 1);
       if (is_direct) continue;
       const std::uint8_t* pixels = row + from_pixel * row_channels_;
       if (is_inverted_cmyk_) {
-        std::uint8_t* rgb = scratch_.data() + row_bytes;
+        std::uint8_t* rgb = scratch + row_bytes;
         convert_inverted_cmyk(pixels, rgb, num_pixels);
         convert_channels(rgb, 3, image.row(y), request.channels, num_pixels);
       } else {
@@ -328,6 +371,8 @@ void JpegDecoder::decode_mask(Image& /*mask*/) {
 
 }  // namespace
 
-std::unique_ptr<FormatDecoder> make_jpeg_decoder() { return std::make_unique<JpegDecoder>(); }
+std::unique_ptr<FormatDecoder> make_jpeg_decoder(RetainedMemory& memory) {
+  return std::make_unique<JpegDecoder>(memory);
+}
 
 }  // namespace trainer

@@ -78,11 +78,10 @@ void* JpegMemory::allocate_in_pool(j_common_ptr jpeg, int /*pool*/, std::size_t 
 }
 
 JSAMPARRAY JpegMemory::allocate_samples(j_common_ptr jpeg, int /*pool*/, JDIMENSION row_samples, JDIMENSION num_rows) {
-  // Rows as libjpeg-turbo's own: its vector code writes up to two vectors at a time.
-  const std::size_t row_bytes = (std::size_t{row_samples} + 63) / 64 * 64;
+  const auto bytes_of_row = static_cast<std::size_t>(row_bytes(row_samples));
   auto* rows = static_cast<JSAMPARRAY>(allocate(jpeg, num_rows * sizeof(JSAMPROW)));
-  auto* samples = static_cast<JSAMPROW>(allocate(jpeg, num_rows * row_bytes));
-  for (JDIMENSION y = 0; y < num_rows; ++y) rows[y] = samples + y * row_bytes;
+  auto* samples = static_cast<JSAMPROW>(allocate(jpeg, num_rows * bytes_of_row));
+  for (JDIMENSION y = 0; y < num_rows; ++y) rows[y] = samples + y * bytes_of_row;
   return rows;
 }
 

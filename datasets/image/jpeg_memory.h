@@ -15,12 +15,17 @@ namespace trainer {
 /// too: libjpeg keeps the ones of the image before, with which a file that lacks its own would be decoded.
 class JpegMemory {
  public:
+  explicit JpegMemory(RetainedMemory& memory) : memory_(memory) {}
+  JpegMemory(const JpegMemory&) = delete;
+  JpegMemory& operator=(const JpegMemory&) = delete;
+
   /// Of an object that was created; uninstall() comes before it is destroyed.
   void install(jpeg_decompress_struct& decompress);
   void uninstall(jpeg_decompress_struct& decompress);
   /// Forgets the image, after jpeg_abort_decompress().
   void begin_image(jpeg_decompress_struct& decompress);
-  std::size_t capacity() const { return memory_.capacity(); }
+  /// A row of samples as libjpeg allocates it: its vector code writes up to two vectors at a time.
+  static std::int64_t row_bytes(std::int64_t row_samples) { return (row_samples + 63) / 64 * 64; }
 
  private:
   struct Manager : jpeg_memory_mgr {
@@ -39,7 +44,7 @@ class JpegMemory {
                                    JDIMENSION num_rows, boolean writable);
   static void free_pool(j_common_ptr jpeg, int pool);
 
-  RetainedMemory memory_;
+  RetainedMemory& memory_;
   Manager manager_{};
   jpeg_memory_mgr* original_ = nullptr;
   jvirt_barray_ptr requested_ = nullptr;

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 #include <new>
-#include <vector>
 
 #include "datasets/image/byte_order.h"
 #include "datasets/image/channel_conversion.h"
@@ -101,12 +100,11 @@ constexpr std::array<PngPass, 7> png_passes{{{0, 8}, {4, 8}, {0, 4}, {2, 4}, {0,
 
 class PngDecoder final : public FormatDecoder {
  public:
+  explicit PngDecoder(RetainedMemory& memory) : memory_(memory) {}
+
   StoredHeader open(std::span<const std::byte> file) override;
   DecodedPlace decode(const DecodeRequest& request, Image& image) override;
   void decode_mask(Image& mask) override;
-  std::size_t capacity() const override {
-    return memory_.capacity() + scanline_.capacity() + samples_.capacity() + converted_.capacity();
-  }
 
  private:
   /// Where a row's pixels go.
@@ -123,6 +121,8 @@ class PngDecoder final : public FormatDecoder {
     std::int64_t channels;
   };
 
+  std::int64_t row_bytes() const { return (width_ * colours_.channels * std::int64_t{colours_.bits} + 7) / 8; }
+  std::int64_t working_bytes() const;
   static int read_needed(spng_ctx* context, void* decoder, void* to, std::size_t num_bytes);
   void read_pixels(const Target& target);
   void read_scanlines(spng_ctx* context, const Target& target);
@@ -139,8 +139,8 @@ class PngDecoder final : public FormatDecoder {
   std::array<std::array<std::uint8_t, 4>, 256> palette_{};
   std::uint32_t num_colours_ = 0;
   spng_trns transparency_{};
-  RetainedMemory memory_;
-  std::vector<std::uint8_t> scanline_, samples_, converted_;
+  RetainedMemory& memory_;
+  std::uint8_t *scanline_ = nullptr, *samples_ = nullptr, *converted_ = nullptr;  ///< of memory_, of the image
 };
 
 StoredHeader PngDecoder::open(std::span<const std::byte> file) {
@@ -201,11 +201,19 @@ StoredHeader PngDecoder::open(std::span<const std::byte> file) {
   }
   header.size = {height_, width_};
   header.channels = colours_.has_palette ? 3 : colours_.channels;
-  // Of libspng zlib's window and two rows; of this decoder a row as stored and two of 4 channels.
-  constexpr std::int64_t fixed = std::int64_t{128} << 10, most_sample_bytes = 2, rows = 3;
-  header.working_bytes = fixed + rows * width_ * 4 * most_sample_bytes + 2 * 4 * width_;
+  header.working_bytes = working_bytes();
   if (colours_.has_transparency && header.channels % 2 == 1) ++header.channels;
   return header;
+}
+
+/// Of libspng its context and what it reads into, zlib's state and window, two rows with a filter's byte and 32 more,
+/// of an interlaced image a row without; of this decoder a row as stored and two of 4 channels.
+std::int64_t PngDecoder::working_bytes() const {
+  constexpr std::int64_t objects = std::int64_t{60} << 10, before = RetainedMemory::alignment;
+  const std::int64_t row = row_bytes();
+  return RetainedMemory::own_bytes + objects + 2 * RetainedMemory::piece_bytes(before + row + 1 + 32) +
+         (interlaced_ ? RetainedMemory::piece_bytes(before + row) : 0) + RetainedMemory::piece_bytes(row) +
+         2 * RetainedMemory::piece_bytes(4 * width_);
 }
 
 /// libspng's source of bytes: the signature and the chunks that it needs.
@@ -270,14 +278,11 @@ void PngDecoder::read_pixels(const Target& target) {
 void PngDecoder::read_scanlines(spng_ctx* context, const Target& target) {
   const Region& region = target.region;
   target.image.reshape(region.height, region.width, target.channels);
-  const std::int64_t row_bits = width_ * colours_.channels * static_cast<std::int64_t>(colours_.bits);
-  const auto row_bytes = static_cast<std::size_t>((row_bits + 7) / 8);
   const bool is_direct = !interlaced_ && !colours_.has_palette && colours_.bits == 8 && region.width == width_ &&
                          colours_.channels == target.channels;
-  if (scanline_.size() < row_bytes) scanline_.resize(row_bytes);
-  const auto needed = static_cast<std::size_t>(region.width * 4);
-  if (samples_.size() < needed) samples_.resize(needed);
-  if (converted_.size() < needed) converted_.resize(needed);
+  scanline_ = memory_.allocate_bytes(row_bytes());
+  samples_ = memory_.allocate_bytes(4 * region.width);
+  converted_ = memory_.allocate_bytes(4 * region.width);
 
   for (int status = 0; status != SPNG_EOI;) {
     spng_row_info row{};
@@ -285,8 +290,8 @@ void PngDecoder::read_scanlines(spng_ctx* context, const Target& target) {
     const auto y = static_cast<std::int64_t>(row.row_num) - region.top;
     const bool is_wanted = y >= 0 && y < region.height;
     if (!interlaced_ && y >= region.height) break;
-    std::uint8_t* to = is_direct && is_wanted ? target.image.row(y) : scanline_.data();
-    status = spng_decode_scanline(context, to, row_bytes);
+    std::uint8_t* to = is_direct && is_wanted ? target.image.row(y) : scanline_;
+    status = spng_decode_scanline(context, to, static_cast<std::size_t>(row_bytes()));
     if (status != 0 && status != SPNG_EOI) throw_png_error(status);
     if (is_wanted && !is_direct)
       place_pixels(interlaced_ ? png_passes.at(static_cast<std::size_t>(row.pass)) : png_passes.back(), y, target);
@@ -306,9 +311,9 @@ void PngDecoder::place_pixels(const PngPass& pass, std::int64_t y, const Target&
     convert_channels(samples.first, samples.channels, row, channels, count);
     return;
   }
-  convert_channels(samples.first, samples.channels, converted_.data(), channels, count);
+  convert_channels(samples.first, samples.channels, converted_, channels, count);
   std::uint8_t* to = row + (pass.first + first * pass.step - region.left) * channels;
-  const std::uint8_t* from = converted_.data();
+  const std::uint8_t* from = converted_;
   for (std::int64_t i = 0; i < count; ++i, from += channels, to += pass.step * channels)
     std::memcpy(to, from, static_cast<std::size_t>(channels));
 }
@@ -322,29 +327,28 @@ unsigned PngDecoder::packed_sample(std::int64_t index) const {
 /// The scanline's pixels from `first` on, in samples_ where they are not stored so.
 PngDecoder::Samples PngDecoder::unpack(std::int64_t first, std::int64_t count, const Target& target) {
   if (target.is_mask) {
-    for (std::int64_t i = 0; i < count; ++i)
-      samples_[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(packed_sample(first + i));
-    return {samples_.data(), 1};
+    for (std::int64_t i = 0; i < count; ++i) samples_[i] = static_cast<std::uint8_t>(packed_sample(first + i));
+    return {samples_, 1};
   }
   const bool with_transparency = colours_.has_transparency && target.channels == 4;
   if (colours_.has_palette) {
     look_up(first, count, with_transparency ? 4 : 3);
-    return {samples_.data(), with_transparency ? 4 : 3};
+    return {samples_, with_transparency ? 4 : 3};
   }
   const std::int64_t channels = colours_.channels;
   const std::int64_t out_channels = with_transparency && channels % 2 == 1 ? channels + 1 : channels;
-  if (colours_.bits == 8 && out_channels == channels) return {scanline_.data() + first * channels, channels};
+  if (colours_.bits == 8 && out_channels == channels) return {scanline_ + first * channels, channels};
   const std::uint32_t scale = colours_.bits < 8 ? 255 / ((1U << colours_.bits) - 1) : 1;
   const std::array<unsigned, 3> transparent = {channels == 1 ? transparency_.gray : transparency_.red,
                                                transparency_.green, transparency_.blue};
-  std::uint8_t* to = samples_.data();
+  std::uint8_t* to = samples_;
   for (std::int64_t i = 0; i < count; ++i, to += out_channels) {
     bool is_transparent = true;
     for (std::int64_t channel = 0; channel < channels; ++channel) {
       const std::int64_t index = (first + i) * channels + channel;
       unsigned sample = 0;
       if (colours_.bits == 16) {
-        const std::uint8_t* bytes = scanline_.data() + 2 * index;
+        const std::uint8_t* bytes = scanline_ + 2 * index;
         sample = static_cast<unsigned>(bytes[0]) << 8 | bytes[1];
         to[channel] = bytes[0];
       } else {
@@ -355,11 +359,11 @@ PngDecoder::Samples PngDecoder::unpack(std::int64_t first, std::int64_t count, c
     }
     if (out_channels > channels) to[channels] = is_transparent ? 0 : 255;
   }
-  return {samples_.data(), out_channels};
+  return {samples_, out_channels};
 }
 
 void PngDecoder::look_up(std::int64_t first, std::int64_t count, std::int64_t channels) {
-  std::uint8_t* to = samples_.data();
+  std::uint8_t* to = samples_;
   for (std::int64_t i = 0; i < count; ++i, to += channels) {
     const unsigned index = packed_sample(first + i);
     if (index >= num_colours_)
@@ -384,6 +388,6 @@ void PngDecoder::decode_mask(Image& mask) {
 
 }  // namespace
 
-std::unique_ptr<FormatDecoder> make_png_decoder() { return std::make_unique<PngDecoder>(); }
+std::unique_ptr<FormatDecoder> make_png_decoder(RetainedMemory& memory) { return std::make_unique<PngDecoder>(memory); }
 
 }  // namespace trainer

@@ -51,10 +51,11 @@ Orientation webp_orientation(std::span<const std::byte> file) {
 /// libwebp decodes an image whole, and allocates what it needs for that itself.
 class WebpDecoder final : public FormatDecoder {
  public:
+  explicit WebpDecoder(RetainedMemory& memory) : memory_(memory) {}
+
   StoredHeader open(std::span<const std::byte> file) override;
   DecodedPlace decode(const DecodeRequest& request, Image& image) override;
   void decode_mask(Image& mask) override;
-  std::size_t capacity() const override { return colours_.capacity(); }
 
  private:
   static const std::uint8_t* bytes(std::span<const std::byte> file) {
@@ -63,7 +64,7 @@ class WebpDecoder final : public FormatDecoder {
 
   std::span<const std::byte> file_;
   std::int64_t height_ = 0, width_ = 0;
-  Image colours_;  ///< of which grey is made
+  RetainedMemory& memory_;
 };
 
 StoredHeader WebpDecoder::open(std::span<const std::byte> file) {
@@ -78,28 +79,27 @@ StoredHeader WebpDecoder::open(std::span<const std::byte> file) {
   header.size = {height_, width_};
   header.channels = features.has_alpha != 0 ? 4 : 3;
   header.orientation = webp_orientation(file);
-  constexpr std::int64_t argb = 4, of_grey = 3;  // what lossless files are decoded to; colours_
-  header.working_bytes = height_ * width_ * (argb + of_grey);
+  // Colours of which grey is made.
+  header.working_bytes = RetainedMemory::own_bytes + RetainedMemory::piece_bytes(height_ * width_ * 3);
   return header;
 }
 
 DecodedPlace WebpDecoder::decode(const DecodeRequest& request, Image& image) {
   const bool is_grey = request.channels == 1;
-  Image& decoded = is_grey ? colours_ : image;
-  decoded.reshape(height_, width_, is_grey ? 3 : request.channels);
+  image.reshape(height_, width_, request.channels);
+  const std::int64_t channels = is_grey ? 3 : request.channels, num_pixels = height_ * width_;
+  memory_.take_back();
+  std::uint8_t* const decoded = is_grey ? memory_.allocate_bytes(num_pixels * channels) : image.row(0);
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) throw InternalError("internal error: libwebp is not the one compiled for");
-  config.output.colorspace = decoded.channels() == 4 ? MODE_RGBA : MODE_RGB;
+  config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
-  config.output.u.RGBA.rgba = decoded.row(0);
-  config.output.u.RGBA.stride = static_cast<int>(decoded.row_bytes());
-  config.output.u.RGBA.size = static_cast<std::size_t>(decoded.num_bytes());
+  config.output.u.RGBA.rgba = decoded;
+  config.output.u.RGBA.stride = static_cast<int>(width_ * channels);
+  config.output.u.RGBA.size = static_cast<std::size_t>(num_pixels * channels);
   if (const VP8StatusCode status = WebPDecode(bytes(file_), file_.size(), &config); status != VP8_STATUS_OK)
     throw_webp_error(status);
-  if (is_grey) {
-    image.reshape(height_, width_, 1);
-    convert_channels(decoded.row(0), 3, image.row(0), 1, height_ * width_);
-  }
+  if (is_grey) convert_channels(decoded, channels, image.row(0), 1, num_pixels);
   return {};
 }
 
@@ -109,6 +109,8 @@ void WebpDecoder::decode_mask(Image& /*mask*/) {
 
 }  // namespace
 
-std::unique_ptr<FormatDecoder> make_webp_decoder() { return std::make_unique<WebpDecoder>(); }
+std::unique_ptr<FormatDecoder> make_webp_decoder(RetainedMemory& memory) {
+  return std::make_unique<WebpDecoder>(memory);
+}
 
 }  // namespace trainer

@@ -119,10 +119,10 @@ class ShardReader {
   std::string label_of_members(const SampleMembers& members) {
     const TarMember& member = members.cls != nullptr ? *members.cls : *members.json;
     const std::string& path = part_.shards[shard_];
-    if (member.num_bytes > most_label_bytes)
+    if (member.place.num_bytes > most_label_bytes)
       throw DataError(
-          fmt::format("'{}': '{}' has {} bytes, more than a label has", path, member.name, member.num_bytes));
-    read_tar_member(path, member, memory_);
+          fmt::format("'{}': '{}' has {} bytes, more than a label has", path, member.name, member.place.num_bytes));
+    read_tar_member(path, member.name, member.place, memory_);
     const std::string_view text(reinterpret_cast<const char*>(memory_.data()), memory_.size());
     std::string label;
     if (members.cls != nullptr) {
@@ -152,7 +152,7 @@ class TarImages final : public ImageSource {
 
   void add(const TarSample& sample, const ImageFileFacts& facts, std::int32_t label) {
     images_.add(sample.image.name, facts);
-    places_.push_back({sample.shard, label, sample.image.offset, sample.image.num_bytes});
+    places_.push_back({sample.shard, label, sample.image.place});
     crc32_ = add_to_crc32(crc32_, sample.image.name, facts, fmt::format("{}", label));
   }
   void shrink() {
@@ -167,15 +167,15 @@ class TarImages final : public ImageSource {
   }
   StoredImage open(std::int64_t index, std::vector<std::byte>& memory) const override {
     const Place& place = place_of(index);
-    read_tar_member(shards_[place.shard], {images_.name_of(index), place.offset, place.num_bytes}, memory);
+    read_tar_member(shards_[place.shard], images_.path_of(index), place.member, memory);
     return {memory};
   }
   std::uint64_t identity_of(std::int64_t index) const override {
     const Place& place = place_of(index);
     IdentityHash hash;
     hash.add_number(identity_of_file(shards_[place.shard]));
-    hash.add_number(place.offset);
-    hash.add_number(place.num_bytes);
+    hash.add_number(place.member.offset);
+    hash.add_number(place.member.num_bytes);
     return hash.value();
   }
   void read_target(std::int64_t index, std::byte* target) const override {
@@ -200,7 +200,7 @@ class TarImages final : public ImageSource {
   struct Place {
     std::uint32_t shard = 0;
     std::int32_t label = 0;
-    std::uint64_t offset = 0, num_bytes = 0;
+    TarPlace member;
   };
   const Place& place_of(std::int64_t index) const { return places_[static_cast<std::size_t>(index)]; }
 
@@ -232,8 +232,8 @@ std::shared_ptr<const TarImages> scan_part_of(const DataConfig& config, const Ta
       const TarSample& sample = part.samples[static_cast<std::size_t>(i)];
       found[static_cast<std::size_t>(i)] = look_at_image(
           member_name(part.shards[sample.shard], sample.image), *decoder, *memory, [&](std::uint64_t most_bytes) {
-            read_tar_member(part.shards[sample.shard], sample.image, *memory, most_bytes);
-            return sample.image.num_bytes;
+            read_tar_member(part.shards[sample.shard], sample.image.name, sample.image.place, *memory, most_bytes);
+            return sample.image.place.num_bytes;
           });
     };
   });

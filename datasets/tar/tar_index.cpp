@@ -98,34 +98,35 @@ TarIndex read_tar_index(const std::string& path) {
       continue;
     }
     const char* const name = library.entry_pathname(entry);
-    TarMember member{name == nullptr ? "" : name, static_cast<std::uint64_t>(library.filter_bytes(tar.get(), 0)),
-                     static_cast<std::uint64_t>(std::max<std::int64_t>(library.entry_size(entry), 0))};
+    TarMember member{name == nullptr ? "" : name,
+                     {static_cast<std::uint64_t>(library.filter_bytes(tar.get(), 0)),
+                      static_cast<std::uint64_t>(std::max<std::int64_t>(library.entry_size(entry), 0))}};
     if (library.entry_sparse_count(entry) > 0)
       throw DataError(fmt::format("'{}': member '{}' is stored with holes, which is not read", path, member.name));
-    if (member.offset > file_bytes || member.num_bytes > file_bytes - member.offset)
-      throw DataError(fmt::format("'{}' ends within its member '{}', at offset {}", path, member.name, member.offset));
+    const auto [offset, num_bytes] = member.place;
+    if (offset > file_bytes || num_bytes > file_bytes - offset)
+      throw DataError(fmt::format("'{}' ends within its member '{}', at offset {}", path, member.name, offset));
     index.members.push_back(std::move(member));
   }
   return index;
 }
 
-void read_tar_member(const std::string& path, const TarMember& member, std::vector<std::byte>& memory,
-                     std::uint64_t most_bytes) {
-  const std::uint64_t wanted = std::min(member.num_bytes, most_bytes);
+void read_tar_member(const std::string& path, std::string_view name, const TarPlace& place,
+                     std::vector<std::byte>& memory, std::uint64_t most_bytes) {
+  const std::uint64_t wanted = std::min(place.num_bytes, most_bytes);
   if (wanted > largest_member)
-    throw DataError(fmt::format("'{}': member '{}' has {} bytes; at most {} are read", path, member.name,
-                                member.num_bytes, largest_member));
+    throw DataError(fmt::format("'{}': member '{}' has {} bytes; at most {} are read", path, name, place.num_bytes,
+                                largest_member));
   const ArchiveFile file(path);
   memory.reserve(static_cast<std::size_t>(wanted));  // and no more: a plan counts it
   memory.resize(static_cast<std::size_t>(wanted));
   for (std::uint64_t done = 0; done < wanted;) {
     const ssize_t got = pread(file.number(), memory.data() + done, static_cast<std::size_t>(wanted - done),
-                              static_cast<off_t>(member.offset + done));
+                              static_cast<off_t>(place.offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw DataError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
     if (got == 0)
-      throw DataError(
-          fmt::format("'{}' ends at offset {}, within its member '{}'", path, member.offset + done, member.name));
+      throw DataError(fmt::format("'{}' ends at offset {}, within its member '{}'", path, place.offset + done, name));
     done += static_cast<std::uint64_t>(got);
   }
 }

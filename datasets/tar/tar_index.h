@@ -14,10 +14,15 @@ namespace trainer {
 // contents of each member lie, and they are read from there. Nothing is unpacked, and a name is nothing but a name:
 // members that are links, devices or folders, and names that lead out of a folder, open no file.
 
+/// Where a member's contents are in the archive.
+struct TarPlace {
+  std::uint64_t offset = 0, num_bytes = 0;
+};
+
 /// A file within an archive.
 struct TarMember {
   std::string name;
-  std::uint64_t offset = 0, num_bytes = 0;  ///< of its contents in the archive
+  TarPlace place;
 };
 
 struct TarIndex {
@@ -31,7 +36,7 @@ TarIndex read_tar_index(const std::string& path);
 
 /// Reads a member, or its first `most_bytes`, into `memory`, which keeps its capacity. DataError where the archive ends
 /// before it does.
-void read_tar_member(const std::string& path, const TarMember& member, std::vector<std::byte>& memory,
-                     std::uint64_t most_bytes = UINT64_MAX);
+void read_tar_member(const std::string& path, std::string_view name, const TarPlace& place,
+                     std::vector<std::byte>& memory, std::uint64_t most_bytes = UINT64_MAX);
 
 }  // namespace trainer

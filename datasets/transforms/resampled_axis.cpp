@@ -98,6 +98,40 @@ PixelRange pixels_read(const AxisGeometry& geometry) {
   return {geometry.origin + filter.range(first).begin, geometry.origin + filter.range(last).end};
 }
 
+std::int64_t most_taps(const AxisScale& scale, Resampling interpolation) {
+  if (interpolation == Resampling::nearest) return 0;
+  // PlacedFilter::most_pixels(), whose quotient is rounded far too finely to reach another whole number.
+  const std::int64_t twice_radius = interpolation == Resampling::bicubic ? 4 : 2;
+  return std::min(twice_radius * std::max(scale.source, scale.target) / scale.target + 2, scale.available);
+}
+
+std::int64_t most_pixels_read(const AxisScale& scale, std::int64_t kept, Resampling interpolation) {
+  const std::int64_t twice_radius = interpolation == Resampling::bicubic ? 4 : 2;
+  // From the first filter's begin to the last one's end, each rounded; the nearest pixel is found in single precision.
+  constexpr int bits_of_float = 22;
+  const std::int64_t rounding = 1 + (interpolation == Resampling::nearest ? scale.available >> bits_of_float : 0);
+  const std::int64_t reach =
+      (scale.source * (kept - 1) + twice_radius * std::max(scale.source, scale.target)) / scale.target;
+  return std::min(reach + rounding, scale.available);
+}
+
+void AxisMemory::hold(std::int64_t num_kept, std::int64_t num_taps) {
+  firsts = std::max(firsts, num_kept);
+  weights = std::max(weights, num_kept * num_taps);
+  if (num_taps > 0) exact = std::max(exact, (num_kept + 1) * num_taps);
+}
+
+std::int64_t AxisMemory::num_bytes() const {
+  return firsts * static_cast<std::int64_t>(sizeof(std::int32_t)) +
+         weights * static_cast<std::int64_t>(sizeof(std::int16_t)) + exact * static_cast<std::int64_t>(sizeof(double));
+}
+
+void ResampledAxis::reserve(const AxisMemory& memory) {
+  firsts_.reserve(static_cast<std::size_t>(memory.firsts));
+  weights_.reserve(static_cast<std::size_t>(memory.weights));
+  exact_.reserve(static_cast<std::size_t>(memory.exact));
+}
+
 void ResampledAxis::prepare(const AxisGeometry& geometry, std::int64_t available) {
   if (geometry == geometry_ && available == available_) return;
   const PixelRange read = pixels_read(geometry);

@@ -47,9 +47,29 @@ struct PixelRange {
 };
 PixelRange pixels_read(const AxisGeometry& geometry);
 
+/// A bound for resizes of one axis: at most `source` pixels become `target`, in this proportion, of at most
+/// `available`.
+struct AxisScale {
+  std::int64_t source = 0, target = 1, available = 0;
+};
+/// The most weights that a pixel has; 0 where each is one of the source's.
+std::int64_t most_taps(const AxisScale& scale, Resampling interpolation);
+/// The most pixels of the source that `kept` neighbouring ones are made of.
+std::int64_t most_pixels_read(const AxisScale& scale, std::int64_t kept, Resampling interpolation);
+
+/// Elements of a ResampledAxis's lists.
+struct AxisMemory {
+  std::int64_t firsts = 0, weights = 0, exact = 0;
+
+  /// Of so many kept pixels of at most so many weights, too.
+  void hold(std::int64_t num_kept, std::int64_t num_taps);
+  std::int64_t num_bytes() const;
+};
+
 /// Which pixels each kept pixel is made of. Keeps its memory.
 class ResampledAxis {
  public:
+  void reserve(const AxisMemory& memory);
   /// `available`: pixels of the stored image, among them those of pixels_read(). Does nothing where both are as before.
   void prepare(const AxisGeometry& geometry, std::int64_t available);
 

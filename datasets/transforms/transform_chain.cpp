@@ -25,9 +25,11 @@ Pair resized(const ResizeSpec& spec, Pair size) {
   return {shorter * size[0] / size[1], shorter};
 }
 
+/// Of an image that a resize with its aspect may make.
+constexpr std::int64_t most_resized_pixels = std::int64_t{1} << 28;
+
 void check_resized(Pair from, Pair to) {
-  constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
-  if (to[0] <= most_pixels / to[1]) return;
+  if (to[0] <= most_resized_pixels / to[1]) return;
   throw DataError(fmt::format("an image of {}×{} pixels would be resized to {}×{}", from[0], from[1], to[0], to[1]));
 }
 
@@ -201,6 +203,27 @@ std::size_t TransformChain::num_fixed(const std::vector<TransformSpec>& transfor
            !std::holds_alternative<CenterCropSpec>(transform.spec) && (grey == nullptr || grey->p < 1);
   };
   return static_cast<std::size_t>(std::find_if(transforms.begin(), transforms.end(), draws) - transforms.begin());
+}
+
+std::int64_t TransformChain::most_steps(const TransformSpec& transform) {
+  if (std::holds_alternative<RandomResizedCropSpec>(transform.spec)) return 2;
+  if (std::holds_alternative<ColorJitterSpec>(transform.spec)) return 4;
+  return 1;
+}
+
+SizeBounds bounds_after(const SizeBounds& sizes, const TransformSpec& transform) {
+  if (sizes.highest > 0 && sizes.are_one_size()) {
+    const std::optional<Pair> size = TransformChain({transform}).size_after(Pair{sizes.highest, sizes.widest});
+    return SizeBounds::of_one(*size);
+  }
+  if (const std::optional<Pair> size = TransformChain({transform}).size_after(std::nullopt))
+    return SizeBounds::of_one(*size);
+  const auto* const resize = std::get_if<ResizeSpec>(&transform.spec);
+  if (resize == nullptr) return sizes;
+  const std::int64_t shorter = resize->size.front();
+  const std::int64_t longer =
+      std::min(shorter * sizes.most_aspect[0] / sizes.most_aspect[1], most_resized_pixels / shorter);
+  return {shorter, longer, shorter, longer, shorter * longer, shorter, {longer, shorter}};
 }
 
 bool TransformChain::may_uncover() const {

@@ -7,6 +7,7 @@
 
 #include "datasets/image/image.h"
 #include "datasets/image/image_decoder.h"
+#include "datasets/image/size_bounds.h"
 #include "datasets/transforms/resize.h"
 #include "datasets/transforms/transform_step.h"
 #include "engine/config/transform_spec.h"
@@ -26,7 +27,8 @@ struct SampleIdentity {
   std::int64_t sample = 0;
 };
 
-/// Memory of apply(), kept from sample to sample: nothing is allocated once it, and the images, have held the largest.
+/// Memory of apply(), kept from sample to sample: nothing is allocated once it, and the images, hold the largest
+/// (Note [Memory of readers] in datasets/reader_memory.h).
 class TransformScratch {
  public:
   Image image, mask;
@@ -43,6 +45,8 @@ class TransformChain {
 
   /// Of a list, how many draw nothing and come first: what they make of an image is the same in every epoch.
   static std::size_t num_fixed(const std::vector<TransformSpec>& transforms);
+  /// The most steps that draw() appends for one of them.
+  static std::int64_t most_steps(const TransformSpec& transform);
 
   /// Whether pixels of what comes out may show nothing of an image: what is padded, turned or erased.
   bool may_uncover() const;
@@ -58,6 +62,9 @@ class TransformChain {
  private:
   std::vector<TransformSpec> transforms_;
 };
+
+/// The sizes of images that come out of a transform of images of such sizes; 0 of unknown ones.
+SizeBounds bounds_after(const SizeBounds& sizes, const TransformSpec& transform);
 
 /// What `steps` read of an image, and what that becomes: for a decoder, which need not decode more. Steps that begin
 /// with crops, with a resize and a crop, or with all of these, read a part.

@@ -41,18 +41,22 @@ struct DataDescription {
   std::int64_t num_held = 0;        ///< that are loaded, whether a part of them is taken or all
   /// That a sample takes in host memory while it is read, before it is one of sample_bytes(); 0: no more than those.
   std::int64_t reading_bytes = 0;
-  /// That a thread which reads samples ahead holds at most, for training and for evaluation, beside these, and how many
-  /// such threads are asked for.
+  /// That a thread which reads samples ahead holds, for training and for evaluation, beside these, and how many such
+  /// threads are asked for.
   std::int64_t reader_bytes = 0;
   std::int64_t num_readers = 1;
-  std::int64_t cache_bytes = 0;  ///< of host memory that data.cache takes at most
-  std::int64_t held_bytes = 0;   ///< of host memory that these take: 0 where they are computed or read when needed
+  bool estimates_readers = false;         ///< reader_bytes is an estimate: of images whose files are not there
+  std::int64_t reader_library_bytes = 0;  ///< that libraries allocate in such a thread by themselves, about
+  std::int64_t cache_bytes = 0;           ///< of host memory that data.cache takes at most
+  std::int64_t held_bytes = 0;  ///< of host memory that these take: 0 where they are computed or read when needed
 
   bool categorical() const { return target.dtype == DType::i32; }
   /// "28×28×1"; of several inputs one after the other.
   std::string sample_text() const;
   /// Of all fields of a sample.
   std::int64_t sample_bytes() const;
+  /// Of a thread that reads samples ahead, with what libraries allocate.
+  std::int64_t most_reader_bytes() const { return reader_bytes + reader_library_bytes; }
 
   friend bool operator==(const DataDescription&, const DataDescription&) = default;
 };

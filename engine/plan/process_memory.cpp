@@ -69,22 +69,23 @@ std::int64_t ProcessMemory::beside_allocator() const {
 
 int num_readers(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
   const std::int64_t bound = experiment.data.memory;
-  if (bound == 0 || data.reader_bytes == 0) return static_cast<int>(data.num_readers);
+  const std::int64_t of_reader = data.most_reader_bytes();
+  if (bound == 0 || of_reader == 0) return static_cast<int>(data.num_readers);
   const std::int64_t left = bound - data.held_bytes - data.cache_bytes - staged_bytes(experiment, data, device);
-  return static_cast<int>(std::clamp<std::int64_t>(left / data.reader_bytes, 1, data.num_readers));
+  return static_cast<int>(std::clamp<std::int64_t>(left / of_reader, 1, data.num_readers));
 }
 
 void check_input_memory(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
   const std::int64_t bound = experiment.data.memory;
   if (bound == 0) return;
   const std::int64_t staged = staged_bytes(experiment, data, device);
-  const std::int64_t least = data.held_bytes + data.cache_bytes + staged + data.reader_bytes;
+  const std::int64_t least = data.held_bytes + data.cache_bytes + staged + data.most_reader_bytes();
   if (least <= bound) return;
   throw located_error(experiment.data.memory_location,
                       fmt::format("data.memory is {}, but reading the data takes {}: dataset {}, staged batches {}, a "
                                   "thread that reads {}{}",
                                   format_bytes(bound), format_bytes(least), format_bytes(data.held_bytes),
-                                  format_bytes(staged), format_bytes(data.reader_bytes),
+                                  format_bytes(staged), format_bytes(data.most_reader_bytes()),
                                   data.cache_bytes > 0 ? ", image cache " + format_bytes(data.cache_bytes) : ""),
                       fmt::format("at least {}, {}or a smaller batch", format_bytes(least),
                                   experiment.data.cache == ImageCaching::ram ? "data.cache: disk, " : ""));
@@ -124,7 +125,8 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   const int readers = num_readers(experiment, data, device);
   const std::string reduced =
       readers < data.num_readers ? fmt::format(", {} of {} workers", readers, data.num_readers) : std::string();
-  add("image readers" + reduced + " (estimated)", times(readers, data.reader_bytes));
+  add("image readers" + reduced + (data.estimates_readers ? " (estimated)" : ""), times(readers, data.reader_bytes));
+  add("libwebp in image readers (estimated)", times(readers, data.reader_library_bytes));
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
   // The last evaluation's, which events share, and the one that is read.
@@ -140,7 +142,7 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
   return kernel_bytes + staged_bytes(counted, data, device) +
-         times(num_readers(counted, data, device), data.reader_bytes) + data.cache_bytes + most_piece_bytes +
+         times(num_readers(counted, data, device), data.most_reader_bytes()) + data.cache_bytes + most_piece_bytes +
          (dataset_is_loaded ? 0 : data.held_bytes);
 }
 

@@ -14,10 +14,10 @@ void read_fuzzed_tar(std::string_view input) {
   const TarIndex index = read_tar_index(file.path());
   std::vector<std::byte> memory;
   for (const TarMember& member : index.members) {
-    require_internal(member.offset <= input.size() && member.num_bytes <= input.size() - member.offset,
-                     "a member lies within its archive");
-    read_tar_member(file.path(), member, memory);
-    require_internal(memory.size() == member.num_bytes, "a member is read whole");
+    const auto [offset, num_bytes] = member.place;
+    require_internal(offset <= input.size() && num_bytes <= input.size() - offset, "a member lies within its archive");
+    read_tar_member(file.path(), member.name, member.place, memory);
+    require_internal(memory.size() == num_bytes, "a member is read whole");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "engine/plan/process_memory.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "engine/config/load_experiment.h"
@@ -28,6 +29,25 @@ TEST_CASE("A batch of the whole training set is staged as one of as many samples
   CHECK(reserve("all") == reserve("1000"));
   CHECK(reserve("all") > reserve("999"));
   CHECK(reserve("auto") == reserve("1"));
+}
+
+TEST_CASE("What readers hold is exact, but for libraries of theirs and for images without files") {
+  const DescribedCpu device;
+  const Experiment experiment = parse_experiment("model: {layers: [linear: {out: 3}]}\n", "test.yaml", {});
+  DataDescription data = described_data({4}, 3, 100, 0);
+  data.num_readers = 3;
+  data.reader_bytes = 1000;
+  const auto parts = [&] { return process_memory(experiment, Program(), data, device).parts; };
+  const auto has = [&](const NamedBytes& part) {
+    const auto all = parts();
+    return std::find(all.begin(), all.end(), part) != all.end();
+  };
+  CHECK(has({"image readers", 3000}));
+  data.reader_library_bytes = 70;
+  CHECK(has({"image readers", 3000}));
+  CHECK(has({"libwebp in image readers (estimated)", 210}));
+  data.estimates_readers = true;
+  CHECK(has({"image readers (estimated)", 3000}));
 }
 
 TEST_CASE("data.memory is kept by fewer threads that read, or refused where not even one is within it") {

@@ -1,47 +1,79 @@
-#include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
+#include "tests/datasets/heap_calls.h"
 #include "tests/datasets/image/encoded_images.h"
 
-// Sanitizers bring a heap of their own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+using namespace trainer;
 
 namespace {
-std::atomic<bool> heap_is_counted{false};
-std::atomic<std::int64_t> num_heap_calls{0};
 
-void count_heap_call() {
-  if (heap_is_counted.load(std::memory_order_relaxed)) ++num_heap_calls;
+const std::string long_name = "a name that is longer than a string holds without memory of its own";
+
+/// Decodes it whole, by region, and at every reduction.
+void decode_in_many_ways(ImageDecoder& decoder, const Bytes& file, Image& image) {
+  const Pair size = decoder.read_header(file, long_name).size;
+  for (const std::int64_t channels : {1, 3, 4}) {
+    for (const Region& region :
+         {Region{}, Region{size[0] / 4, size[1] / 3, (size[0] + 2) / 3, (size[1] + 3) / 4}, Region{0, 0, size[0], 1}})
+      decoder.decode(file, long_name, {.channels = channels, .region = region}, image);
+    for (const std::int64_t reduction : {2, 4, 8})
+      decoder.decode(file, long_name,
+                     {.channels = channels,
+                      .region = {0, 0, size[0], size[1]},
+                      .wanted_size = {std::max<std::int64_t>(size[0] / reduction / 2, 1),
+                                      std::max<std::int64_t>(size[1] / reduction / 2, 1)}},
+                     image);
+  }
 }
+
 }  // namespace
 
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
+TEST_CASE("what a header says of a decoder's memory is enough, whatever the file and what is asked of it") {
+  std::vector<Bytes> files;
+  for (const Pair& size : {Pair{1, 1}, Pair{17, 3}, Pair{1, 200}, Pair{90, 131}}) {
+    for (const std::int64_t channels : {1, 3, 4}) {
+      for (const bool progressive : {false, true}) {
+        for (int h = 1; h <= 4; ++h)
+          for (int v = 1; v <= 4; ++v) {
+            if (h * v + (channels == 4 ? 3 : 2) > 10) continue;  // blocks at once
+            files.push_back(make_jpeg(smooth_image(size[0], size[1], channels),
+                                      {.progressive = progressive, .horizontal_sampling = h, .vertical_sampling = v}));
+          }
+      }
+    }
+    for (const bool interlaced : {false, true}) {
+      for (const auto& [colour_type, channels] : {std::pair{0, 1}, {2, 3}, {4, 2}, {6, 4}}) {
+        PngSamples samples{size[0], size[1], channels, 16, {}};
+        samples.values.assign(static_cast<std::size_t>(size[0] * size[1] * channels), 0x1234);
+        PngMaking making;
+        making.colour_type = colour_type;
+        making.interlaced = interlaced;
+        files.push_back(make_png(samples, making));
+      }
+    }
+    files.push_back(make_bmp(size[0], size[1], {.bits = 32},
+                             [](std::int64_t y, std::int64_t x) { return static_cast<std::uint32_t>(y * x); }));
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    CAPTURE(i);
+    for (const int orientation : {1, 6}) {
+      const bool is_jpeg = files[i][0] == std::byte{0xff};
+      if (orientation != 1 && !is_jpeg) continue;
+      const Bytes file = is_jpeg ? with_exif(files[i], orientation) : files[i];
+      const ImageHeader header = ImageDecoder(many_pixels).read_header(file, long_name);
+      CHECK(header.is_turned == (orientation != 1));
+      ImageDecoder decoder(many_pixels);
+      Image image;
+      const std::int64_t turned = header.is_turned ? header.size[0] * header.size[1] * 4 : 0;
+      decoder.reserve(header.working_bytes, turned);
+      CHECK(decoder.capacity() == static_cast<std::size_t>(header.working_bytes + turned));
+      decode_in_many_ways(decoder, file, image);
+      CHECK(decoder.capacity() == static_cast<std::size_t>(header.working_bytes + turned));
+    }
+  }
+}
 
-// These stand before the C library's for the whole process, the decoders' libraries included.
-void* malloc(std::size_t size) {
-  count_heap_call();
-  return __libc_malloc(size);
-}
-void* calloc(std::size_t count, std::size_t size) {
-  count_heap_call();
-  return __libc_calloc(count, size);
-}
-void* realloc(void* memory, std::size_t size) {
-  count_heap_call();
-  return __libc_realloc(memory, size);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  count_heap_call();
-  return __libc_memalign(alignment, size);
-}
-}
-
-using namespace trainer;
+#ifdef TRAINER_COUNT_HEAP_CALLS
 
 namespace {
 
@@ -49,21 +81,9 @@ namespace {
 std::int64_t heap_calls_once_warm(const Bytes& file) {
   ImageDecoder decoder(many_pixels);
   Image image;
-  const std::string name = "a name that is longer than a string holds without memory of its own";
-  const auto decode = [&] {
-    for (const std::int64_t channels : {1, 3}) {
-      for (const Region& region : {Region{}, Region{20, 30, 40, 50}})
-        decoder.decode(file, name, {.channels = channels, .region = region}, image);
-      decoder.decode(file, name, {.channels = channels, .wanted_size = {10, 10}}, image);
-    }
-  };
   // The second brings what was allocated piece by piece together.
-  for (int i = 0; i < 2; ++i) decode();
-  num_heap_calls = 0;
-  heap_is_counted = true;
-  decode();
-  heap_is_counted = false;
-  return num_heap_calls;
+  for (int i = 0; i < 2; ++i) decode_in_many_ways(decoder, file, image);
+  return heap_calls_of([&] { decode_in_many_ways(decoder, file, image); });
 }
 
 }  // namespace
