@@ -2,7 +2,7 @@
 # scripts/python_env.sh: the Python with PyTorch that the oracle (scripts/oracle/) and the benchmark compare with.
 # Makes the ignored .venv/ with the newest PyTorch that pip installs (a few GiB: PyPI's wheel for Linux brings CUDA's
 # libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas,
-# torchvision and safetensors, for the oracle alone, are added to an environment that lacks them.
+# torchvision, safetensors, tokenizers and tiktoken, for the oracle alone, are added to an environment that lacks them.
 # Prints what is used; .venv/bin/python runs it. Delete .venv/ to make it anew.
 set -euo pipefail
 repository=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd -P)
@@ -37,6 +37,10 @@ if ! .venv/bin/python -c 'import torchvision, safetensors' 2>/dev/null; then
   version=$(.venv/bin/python -c 'import torch; print(torch.__version__.split("+")[0])')
   .venv/bin/python -m pip install "torch==$version" torchvision safetensors </dev/null >>"$log" 2>&1 ||
     say "pip has no torchvision for PyTorch $version; its networks are not compared."
+fi
+if ! .venv/bin/python -c 'import tokenizers, tiktoken' 2>/dev/null; then
+  .venv/bin/python -m pip install tokenizers tiktoken </dev/null >>"$log" 2>&1 ||
+    say "pip has no tokenizers or tiktoken; tokenizers are not compared."
 fi
 .venv/bin/python - <<'PYTHON'
 import platform, torch

@@ -12,6 +12,7 @@
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "cuda/model/load_module.h"
+#include "datasets/text/text_pattern.h"
 #include "engine/bytes.h"
 #include "engine/config/text/json_output.h"
 #include "engine/cpu/cpu_device.h"
@@ -53,7 +54,8 @@ std::vector<Fact> library_facts() {
                                         NLOHMANN_JSON_VERSION_PATCH)},
           {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
           {"CLI11", CLI11_VERSION},
-          {"zlib", zlibVersion()}};
+          {"zlib", zlibVersion()},
+          {"PCRE2", pattern_library_version()}};
 }
 
 void print_lines(const std::vector<Fact>& facts) {

@@ -14,7 +14,9 @@ constexpr std::size_t ids_at_once = std::size_t{1} << 16U;
 }  // namespace
 
 TextEncoder::TextEncoder(const Tokenizer& tokenizer, bool remembers_pieces)
-    : tokenizer_(&tokenizer), matcher_(tokenizer.pattern_), remembered_(remembers_pieces ? num_remembered : 0) {
+    : tokenizer_(&tokenizer),
+      matcher_(tokenizer.pattern_),
+      remembered_(remembers_pieces && !tokenizer.definition_.merges.empty() ? num_remembered : 0) {
   static_assert(sizeof(RememberedPiece) == 64);
 }
 

@@ -12,12 +12,28 @@
 namespace trainer {
 namespace {
 
+/// An added token is its content, also where the vocabulary has it, whose characters stand for bytes elsewhere: no text
+/// becomes it but its own.
 std::vector<VocabularyEntry> entries_with_added(const TokenizerDefinition& definition) {
   std::vector<VocabularyEntry> entries = definition.vocabulary;
-  std::vector<bool> is_there(most_token_ids);
-  for (const VocabularyEntry& entry : entries) is_there[entry.id] = true;
-  for (const AddedToken& token : definition.added_tokens)
-    if (!is_there[token.id]) entries.push_back({token.id, token.content, false});
+  std::vector<std::uint32_t> place_and_one(most_token_ids);
+  for (std::size_t i = 0; i < entries.size(); ++i) place_and_one[entries[i].id] = static_cast<std::uint32_t>(i + 1);
+  std::vector<bool> is_content_alone(most_token_ids);
+  for (const AddedToken& token : definition.added_tokens) {
+    const std::uint32_t place = place_and_one[token.id];
+    const bool differs = place == 0 || entries[place - 1].bytes != token.content;
+    if (!differs) continue;
+    is_content_alone[token.id] = true;
+    const VocabularyEntry entry{token.id, token.content, false};
+    if (place == 0)
+      entries.push_back(entry);
+    else
+      entries[place - 1] = entry;
+  }
+  for (const TokenMerge& merge : definition.merges)
+    for (const TokenId id : {merge.left, merge.right, merge.result})
+      if (is_content_alone[id])
+        throw DataError(fmt::format("the token {} is an added one and, of other bytes, one of a merge", id));
   return entries;
 }
 
@@ -33,11 +49,12 @@ std::array<AddedTokenFinder, 2> finders_of(const std::vector<AddedToken>& tokens
 Tokenizer::Tokenizer(TokenizerDefinition definition)
     : definition_(std::move(definition)),
       pattern_(definition_.expressions),
-      vocabulary_(entries_with_added(definition_)),
       merges_(definition_.merges),
-      is_whole_piece_(vocabulary_.num_ids()),
       plain_finders_(finders_of(definition_.added_tokens, false)),
       all_finders_(finders_of(definition_.added_tokens, true)) {
+  const std::vector<VocabularyEntry> entries = entries_with_added(definition_);
+  vocabulary_ = Vocabulary(entries);
+  is_whole_piece_.resize(vocabulary_.num_ids());
   for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const auto letter = static_cast<char>(byte);
     const std::optional<TokenId> id = vocabulary_.find(std::string_view(&letter, 1));
@@ -47,7 +64,7 @@ Tokenizer::Tokenizer(TokenizerDefinition definition)
   }
   PieceMerger merger;
   std::vector<TokenId> ids;
-  for (const VocabularyEntry& entry : definition_.vocabulary) {
+  for (const VocabularyEntry& entry : entries) {
     if (!entry.is_found) continue;
     ids.clear();
     for (const char byte : entry.bytes) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);

@@ -13,7 +13,7 @@ import zlib
 from findings import CaseResult, Findings, PartResult
 
 PARTS = ["networks", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "images", "metrics", "losses",
-         "features", "mixing", "semantics", "torchvision"]
+         "features", "mixing", "semantics", "tokenizers", "torchvision"]
 
 
 class Case:

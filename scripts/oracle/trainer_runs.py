@@ -98,6 +98,24 @@ class TrainerBinary:
         with numpy.load(file) as arrays:
             return dict(arrays)
 
+    def encoded(self, folder, tokenizer, file, *words):
+        """What `tokenizer encode` makes of a file: what it tells, and the header and the ids in llm.c's format."""
+        import numpy
+        code, out, error = self.ask(folder, "tokenizer", "encode", tokenizer, file, "-o", "tokens.bin", "--format", "llm.c",
+                                    "--overwrite", "--json", *words)
+        if code != 0 or error:
+            raise RunFailed(f"trainer tokenizer encode {tokenizer} {file} ended with {code}:\n{error or out}")
+        told = json.loads(out)
+        ids = numpy.fromfile(folder / "tokens.bin", f"u{told['bits'] // 8}", offset=1024)
+        return {"told": told, "header": numpy.fromfile(folder / "tokens.bin", "i4", 256), "ids": ids}
+
+    def learned(self, folder, files, *words):
+        """The tokenizer.json that `tokenizer train` writes, and what it tells."""
+        code, out, error = self.ask(folder, "tokenizer", "train", *files, "-o", "ours.json", "--json", *words)
+        if code != 0 or error:
+            raise RunFailed(f"trainer tokenizer train of {files} ended with {code}:\n{error or out}")
+        return {"told": json.loads(out), "file": json.loads((folder / "ours.json").read_text(encoding="utf-8"))}
+
     def ask(self, folder, *words):
         """(exit code, stdout, stderr) of any command."""
         result = subprocess.run([str(self.path), *[str(word) for word in words]], stdin=subprocess.DEVNULL,

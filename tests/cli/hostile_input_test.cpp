@@ -43,6 +43,8 @@ TEST_CASE("an empty value is refused wherever it stands, and not taken for none"
            {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
            {"data", "configs/quickstart.yaml", "--sheet", ""},
            {"data", "configs/quickstart.yaml", "--npz", ""},
+           {"tokenizer", "train", "README.md", "--vocab", "300", "--special", "", "-o", "none.json"},
+           {"tokenizer", "encode", "bytes", "README.md", "--output="},
        }) {
     const ProcessResult result = run_trainer(words);
     INFO(words.back() << " " << words[2]);
@@ -140,6 +142,12 @@ TEST_CASE("names of files never move the cursor of a terminal, whatever the comm
            {"plan", config},
            {"init", "mlp", name + ".init.yaml"},
            {"init", "mlp", name + ".init.yaml"},
+           {"tokenizer", "train", config, "--vocab", "270", "--special", name, "-o", name + ".json"},
+           {"tokenizer", "train", config, "--vocab", "270", "--special", "\x1b[5m", "-o", name + ".json"},
+           {"tokenizer", "train", config, "--vocab", "270", "-o", name + ".json"},
+           {"tokenizer", "encode", name + ".json", config, "-o", name + ".bin"},
+           {"tokenizer", "encode", name + ".json", config, "-o", name + ".bin"},
+           {"tokenizer", "encode", config, config},
            {"sweep", config, "train.batch_size=16,32", "--plan-only", "output=" + folder / "sweep"},
            {"sweep", config, "train.batch_size=16,32", "output=" + folder / "runs"},
            {"run", config, output, "--verbose"},

@@ -16,7 +16,7 @@ TEST_CASE("without arguments the short help is shown") {
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
   for (const char* command :
-       {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "doctor"})
+       {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "tokenizer", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -32,11 +32,14 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"check"},
                                                           {"config"},
                                                           {"init"},
+                                                          {"tokenizer"},
                                                           {"doctor"},
                                                           {"config", "show"},
                                                           {"config", "explain"},
                                                           {"config", "schema"},
-                                                          {"config", "reference"}};
+                                                          {"config", "reference"},
+                                                          {"tokenizer", "train"},
+                                                          {"tokenizer", "encode"}};
   for (std::vector<std::string> words : commands) {
     words.emplace_back("--help");
     const ProcessResult result = run_trainer(words);

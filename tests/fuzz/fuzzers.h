@@ -30,6 +30,8 @@ void read_fuzzed_safetensors(std::string_view input);
 void read_fuzzed_safetensors_index(std::string_view input);
 void read_fuzzed_sweep(std::string_view input);
 void read_fuzzed_tar(std::string_view input);
+void read_fuzzed_token_text(std::string_view input);
+void read_fuzzed_tokenizer(std::string_view input);
 
 inline constexpr Fuzzer fuzzers[] = {
     {"arrays", read_fuzzed_arrays},
@@ -48,6 +50,8 @@ inline constexpr Fuzzer fuzzers[] = {
     {"safetensors_index", read_fuzzed_safetensors_index},
     {"sweep", read_fuzzed_sweep},
     {"tar", read_fuzzed_tar},
+    {"token_text", read_fuzzed_token_text},
+    {"tokenizer", read_fuzzed_tokenizer},
 };
 
 }  // namespace trainer

@@ -19,7 +19,7 @@ PASTED_AS = "'./my tools/trainer'"
 # A command that is still at work by then was understood.
 SECONDS = 5
 TOO_LARGE = ["configs/quickstart.yaml", "memory.limit=4MiB"]
-COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "doctor")
+COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "tokenizer", "doctor")
 
 
 def commands_in(text):

@@ -29,6 +29,7 @@ import verify_against_pytorch  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("TRAINER_BINARY", ROOT / "build" / "release" / "trainer"))
 HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
+HAS_TOKENIZERS = all(importlib.util.find_spec(name) for name in ("tokenizers", "tiktoken"))
 HAS_ALL = all(importlib.util.find_spec(name) for name in verify_against_pytorch.NEEDED) and os.access(BINARY, os.X_OK)
 
 
@@ -279,6 +280,24 @@ def image_case(function, word):
                 if each.__name__ == function and word in variant)
 
 
+def tokenizer_case(function, word):
+    """The first case of a function whose variant has that word."""
+    import part_tokenizers
+    return next(f"tokenizers:1:{index}" for index, (each, variant) in enumerate(part_tokenizers.VARIANTS)
+                if each.__name__ == function and word in variant)
+
+
+def other_token(ids):
+    ids[-1] += 1
+    return ids
+
+
+def exchanged_merges(found):
+    """Of what `tokenizer train` writes."""
+    merges = found["file"]["model"]["merges"]
+    merges[-1], merges[-2] = merges[-2], merges[-1]
+
+
 # A case that passes, what is changed in what trainer wrote, and a word of the comparison that sees it.
 PERTURBED = [
     ("networks:1:3", "a gradient off by a thousandth", scaled_tensor("optimizer", 1.001, ".momentum"), "gradient of"),
@@ -313,6 +332,11 @@ PERTURBED = [
          changed_array("targets", lambda targets: targets[[1, 0, *range(2, len(targets))]]), "mask 1"),
         (image_case("split", "split"), "a number that is another's", changed_array("index", lambda index: index // 2 * 2),
          "each once")]),
+    *([] if not HAS_TOKENIZERS else [
+        (tokenizer_case("load_theirs", "English"), "another token at the end", changed_array("ids", other_token), "ids"),
+        (tokenizer_case("by_tiktoken", "letters"), "a token more", changed_array("ids", lambda ids: ids.repeat(2)[:-1]),
+         "ids"),
+        (tokenizer_case("learned", "English"), "two merges exchanged", exchanged_merges, "merges")]),
     ("metrics:1:0", "a top-5 off by a sample", changed_event("eval", "top5", lambda x: x - 1 / 101), "top5"),
     ("metrics:1:2", "an evaluation off by a ten-thousandth", changed_event("eval", "loss", lambda x: x * 1.0001), "loss"),
     ("semantics:1:0", "weights off by a ten-thousandth", scaled_tensor("model", 1.0001, "weight"), "weights"),
@@ -329,6 +353,18 @@ class WrongNumbers(unittest.TestCase):
                 if change and name not in ("whole", "again", "other") and (name != "resumed" or "--resume" in words):
                     change(run)
                 return run
+
+            def encoded(self, *arguments):
+                found = super().encoded(*arguments)
+                if change and change is not exchanged_merges:
+                    change(found)
+                return found
+
+            def learned(self, *arguments):
+                found = super().learned(*arguments)
+                if change:
+                    change(found)
+                return found
 
             def prepared(self, *arguments, **more):
                 arrays = super().prepared(*arguments, **more)

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/commands/commands.h"
+#include "cli/terminal/help_formatter.h"
+#include "cli/terminal/terminal.h"
+#include "datasets/file_scan.h"
+#include "datasets/text/text_encoder.h"
+#include "datasets/text/tokenizer_file.h"
+#include "datasets/text/tokenizer_json.h"
+#include "datasets/text/tokenizer_training.h"
+#include "engine/report/data/token_writer.h"
+#include "engine/report/data/tokenizer_report.h"
+#include "engine/report/text/shell_words.h"
+#include "engine/train/files/durable_file.h"
+
+namespace trainer {
+namespace {
+
+struct TokenizerTrainArguments {
+  std::vector<std::string> files, special;
+  std::uint32_t vocabulary_size = 0;
+  std::string pattern = "gpt2", output;
+  bool overwrite = false, json = false;
+};
+
+struct TokenizerEncodeArguments {
+  std::string tokenizer, file, output, format = "nanogpt";
+  bool has_special = false, overwrite = false, json = false;
+};
+
+/// That this thread took of the processor, which what else runs on the machine does not add to.
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+std::string read_text(const std::string& path) {
+  std::vector<std::byte> bytes;
+  read_file(path, bytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Said before the work, not after it.
+void refuse_existing(const std::string& path, bool overwrite) {
+  std::error_code ignored;
+  if (!overwrite && !path.empty() && std::filesystem::exists(path, ignored))
+    throw DataError(fmt::format("'{}' exists; name another file, or replace it with --overwrite", path));
+}
+
+ExitCode train_on_files(const TokenizerTrainArguments& arguments) {
+  refuse_existing(arguments.output, arguments.overwrite);
+  TokenizerTraining training;
+  training.vocabulary_size = arguments.vocabulary_size;
+  training.expression = std::string(arguments.pattern == "gpt2" ? gpt2_expression : llama3_expression);
+  training.special_tokens = arguments.special;
+  TokenizerTrainer trainer(training);
+  const double begin = thread_seconds();
+  for (const std::string& file : arguments.files) trainer.add(read_text(file));
+  const TokenizerDefinition definition = trainer.train();
+
+  TokenizerTrainingReport report;
+  report.seconds = thread_seconds() - begin;
+  report.asked_size = arguments.vocabulary_size;
+  report.vocabulary_size = static_cast<std::uint32_t>(definition.vocabulary.size());
+  report.num_merges = definition.merges.size();
+  report.num_special = definition.added_tokens.size();
+  report.num_files = arguments.files.size();
+  report.num_bytes = trainer.num_bytes();
+  report.num_pieces = trainer.num_pieces();
+  report.output = arguments.output;
+  const std::string temporary = arguments.output + ".tmp";
+  write_file_durably(temporary, json_of_tokenizer(definition));
+  replace_durably(temporary, arguments.output);
+  if (arguments.json)
+    write_exactly(stdout, tokenizer_training_json(report) + '\n');
+  else
+    write_text(stdout, tokenizer_training_report(report, style_for(stdout)));
+  return ExitCode::done;
+}
+
+ExitCode encode_file(const TokenizerEncodeArguments& arguments) {
+  refuse_existing(arguments.output, arguments.overwrite);
+  const Tokenizer tokenizer = arguments.tokenizer == "bytes" ? Tokenizer::bytes() : load_tokenizer(arguments.tokenizer);
+  const std::string text = read_text(arguments.file);
+  std::optional<TokenWriter> writer;
+  if (!arguments.output.empty()) {
+    const auto format = arguments.format == "llm.c" ? TokenFileFormat::llm_c : TokenFileFormat::nanogpt;
+    writer.emplace(arguments.output, format, tokenizer.num_ids());
+  }
+
+  EncodingReport report;
+  std::vector<std::uint64_t> counts(tokenizer.num_ids());
+  double outside_seconds = 0;
+  const double begin = thread_seconds();
+  TextEncoder encoder(tokenizer);
+  encoder.encode(text, arguments.has_special ? SpecialTokens::as_tokens : SpecialTokens::as_text,
+                 [&](std::span<const TokenId> ids) {
+                   const double pause = thread_seconds();
+                   for (const TokenId id : ids) ++counts[id];
+                   if (writer) writer->append(ids);
+                   outside_seconds += thread_seconds() - pause;
+                 });
+  report.seconds = thread_seconds() - begin - outside_seconds;
+  report.tokenizer = arguments.tokenizer;
+  report.file = arguments.file;
+  report.vocabulary_size = tokenizer.num_ids();
+  report.num_bytes = text.size();
+  for (const std::uint64_t count : counts) {
+    report.num_tokens += count;
+    report.num_distinct += count > 0 ? 1 : 0;
+  }
+  for (const AddedToken& token : tokenizer.definition().added_tokens)
+    if (token.is_special) report.num_special += counts[token.id];
+  if (writer) {
+    writer->finish();
+    report.output = arguments.output;
+    report.format = arguments.format;
+    report.bits = writer->bits();
+  }
+  if (arguments.json)
+    write_exactly(stdout, encoding_json(report) + '\n');
+  else
+    write_text(stdout, encoding_report(report, style_for(stdout)));
+  return ExitCode::done;
+}
+
+void add_train(CLI::App& group, Action& action) {
+  auto arguments = std::make_shared<TokenizerTrainArguments>();
+  CLI::App* command = group.add_subcommand("train", "Learn a byte-level BPE vocabulary from texts");
+  command->add_option("FILE", arguments->files, "Texts, each a whole; any bytes")->type_name("")->required();
+  command->add_option("--vocab", arguments->vocabulary_size, "Tokens, with 256 bytes and the special ones")
+      ->type_name("N")
+      ->required()
+      ->check(CLI::Range(std::uint32_t{256}, most_token_ids));
+  command->add_option("--pattern", arguments->pattern, "Cuts texts into pieces: gpt2, llama3; gpt2 if not given")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"gpt2", "llama3"}));
+  command->add_option("--special", arguments->special, "A special token, such as '<|endoftext|>'; any number of times")
+      ->type_name("TOKEN")
+      ->allow_extra_args(false);
+  command->add_option("-o,--output", arguments->output, "The tokenizer.json to write")->type_name("FILE")->required();
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(examples({"tokenizer train configs/README.md --vocab 1000 -o tokenizer.json"}));
+  command->callback([arguments, &action] { action = [arguments] { return train_on_files(*arguments); }; });
+}
+
+void add_encode(CLI::App& group, Action& action) {
+  auto arguments = std::make_shared<TokenizerEncodeArguments>();
+  CLI::App* command = group.add_subcommand("encode", "Encode a text: tokens a byte, and a file of tokens");
+  command
+      ->add_option("TOKENIZER", arguments->tokenizer,
+                   "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes")
+      ->type_name("")
+      ->required();
+  command->add_option("FILE", arguments->file, "The text; any bytes")->type_name("")->required();
+  command->add_option("-o,--output", arguments->output, "The file of tokens to write")->type_name("FILE");
+  command
+      ->add_option("--format", arguments->format,
+                   "Of that file: nanogpt, 16 bits a token and no header, or llm.c; nanogpt if not given")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"nanogpt", "llm.c"}));
+  command->add_flag("--special", arguments->has_special, "What reads like a special token is one, not text");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(examples(
+      {"tokenizer encode bytes configs/README.md", "tokenizer encode tokenizer.json configs/README.md -o tokens.bin"}));
+  command->callback([arguments, &action] { action = [arguments] { return encode_file(*arguments); }; });
+}
+
+}  // namespace
+
+void add_tokenizer_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("tokenizer", "Learn a tokenizer from texts, encode texts");
+  command->require_subcommand(1);
+  command->footer(examples({"tokenizer train configs/README.md --vocab 1000 -o tokenizer.json",
+                            "tokenizer encode bytes configs/README.md"}));
+  add_train(*command, action);
+  add_encode(*command, action);
+}
+
+}  // namespace trainer
