@@ -84,19 +84,16 @@ class MemoryCache final : public ImageCache {
     return word.size;
   }
 
-  std::optional<DecodedPlace> read(std::int64_t entry, Pair size, const Region& wanted, Image& image,
-                                   Image* mask) override {
+  std::optional<Found> read(std::int64_t entry, Pair size, const Region& /*wanted*/, Image& lent, Image& /*image*/,
+                            Image* mask) override {
     const EntryWord word = words_.load(entry);
     if (word.state != EntryState::ready || word.size != size) return std::nullopt;
-    const std::uint8_t* const slot = slot_of(entry);
-    const std::int64_t row_bytes = word.size[1] * shape_.channels;
-    const Region region = all_or(wanted, word.size);
-    copy_region(slot, word.size[1], shape_.channels, region, image);
+    lent.borrow(slot_of(entry), word.size[0], word.size[1], shape_.channels);
     if (shape_.has_masks) {
       mask->reshape(word.size[0], word.size[1], 1);
-      std::memcpy(mask->pixels().data(), slot + word.size[0] * row_bytes, mask->pixels().size());
+      std::memcpy(mask->row(0), lent.row(0) + lent.num_bytes(), mask->pixels().size());
     }
-    return DecodedPlace{region.top, region.left};
+    return Found{&lent, {}};
   }
 
   void store(std::int64_t entry, const Image& image, const Image* mask) override {
@@ -216,8 +213,8 @@ class DiskCache final : public ImageCache {
     return word.size;
   }
 
-  std::optional<DecodedPlace> read(std::int64_t entry, Pair size, const Region& wanted, Image& image,
-                                   Image* mask) override {
+  std::optional<Found> read(std::int64_t entry, Pair size, const Region& wanted, Image& /*lent*/, Image& image,
+                            Image* mask) override {
     const EntryWord word = words_.load(entry);
     if (word.state == EntryState::absent || word.size != size) return std::nullopt;
     // What was not read before is read whole, and compared.
@@ -237,7 +234,7 @@ class DiskCache final : public ImageCache {
       is_there = line && Pair{line->height, line->width} == word.size && line->crc32 == crc32_of(image, mask);
     }
     if (is_there && is_new) words_.store(entry, {EntryState::ready, word.size});
-    if (is_there) return DecodedPlace{region.top, region.left};
+    if (is_there) return Found{&image, {region.top, region.left}};
     words_.store(entry, {EntryState::absent, {0, 0}});
     return std::nullopt;
   }

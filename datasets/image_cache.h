@@ -26,6 +26,10 @@ namespace trainer {
 // the first time: what a kill, a full disk or a failing one left is decoded and written anew. Processes that
 // share a file may write a slot at once, since they write the same bytes. The file is read, not mapped, so that one
 // that is cut off meanwhile is no end of the process.
+//
+// What is in memory is lent, not copied: the first transform behind reads it where it lies, and a crop with a flip
+// writes from there to the batch. Of a disk the rows that are needed are read to the thread's memory, which is small
+// enough to stay near the core, and from there it is the same.
 
 struct CacheShape {
   std::int64_t num_entries = 0;
@@ -47,11 +51,15 @@ class ImageCache {
 
   /// The size of an image that is there.
   virtual std::optional<Pair> find(std::int64_t entry) = 0;
-  /// Of an image that find() said is there, with that size: fills `image` with a region that contains `wanted` (height
-  /// 0: all), says where it lies, and fills `mask`, where there are some, with all of it; nothing where it is not there
-  /// after all.
-  virtual std::optional<DecodedPlace> read(std::int64_t entry, Pair size, const Region& wanted, Image& image,
-                                           Image* mask) = 0;
+  /// Of an image that find() said is there, with that size: a region of it that contains `wanted` (height 0: all), in
+  /// `lent`, which borrows what lies in memory, or in `image`, which is filled. Fills `mask`, where there are some,
+  /// with all of it. Nothing where it is not there after all.
+  struct Found {
+    const Image* pixels = nullptr;  ///< `lent` or `image`
+    DecodedPlace place;
+  };
+  virtual std::optional<Found> read(std::int64_t entry, Pair size, const Region& wanted, Image& lent, Image& image,
+                                    Image* mask) = 0;
   /// DataError where it is larger than a slot. Where it cannot be written, nothing is written any more: failure().
   virtual void store(std::int64_t entry, const Image& image, const Image* mask) = 0;
   /// Why images are not kept any more; empty: they are.

@@ -93,31 +93,60 @@ class ImageDataset::Reader final : public SampleReader {
 
   /// Of fields[0] null: the target alone.
   void read_sample(std::int64_t epoch, std::int64_t position, std::span<std::byte* const> fields) {
-    const ImageSource& source = *preparation_.source;
-    const std::int64_t sample = sample_of(position);
-    const SampleIdentity identity{preparation_.seed, epoch, sample};
+    const SampleIdentity identity{preparation_.seed, epoch, sample_of(position)};
     StageClock clock(times_);
     is_reducible_ = false;
     take_larger_memory();
-    if (!preparation_.kept)
-      prepare(identity, preparation_.transforms, clock);
-    else if (const std::int64_t entry = entry_of(position); !prepare_kept(identity, entry, clock))
+    if (!preparation_.kept) {
+      const DrawnImage drawn = load(identity, preparation_.transforms, Wanted::sample, clock);
+      finish(identity, drawn, image_, fields, clock);
+    } else if (const std::int64_t entry = entry_of(position); !finish_kept(identity, entry, fields, clock)) {
       keep(identity, entry, clock);
-    const Shape& wanted = preparation_.sample.shape;
-    if (Shape{image_.height(), image_.width(), image_.channels()} != wanted)
-      throw DataError(fmt::format(
-          "{} is {}×{} behind its transforms, but samples are {}; end data.transforms with "
-          "resize: {{size: [{}, {}]}}",
-          source.name_of(sample), image_.height(), image_.width(), wanted.to_string(), wanted[0], wanted[1]));
-    if (fields[0] != nullptr) std::memcpy(fields[0], image_.pixels().data(), image_.pixels().size());
-    if (source.has_masks())
-      write_classes(reinterpret_cast<std::int32_t*>(fields[1]));
-    else
-      source.read_target(sample, fields[1]);
-    clock.ends(SampleStage::copy);
+      const DrawnImage drawn = draw_behind(identity, image_.size());
+      finish(identity, drawn, image_, fields, clock);
+    }
     if (times_ == nullptr) return;
     ++times_->num_samples;
     times_->num_reducible += is_reducible_ ? 1 : 0;
+  }
+
+  /// What is in steps_ for an image of that size, of which pixels lie at a place.
+  struct DrawnImage {
+    Pair size{0, 0};
+    DecodedPlace place;
+  };
+  /// What comes out of steps: a sample, or what a cache keeps.
+  enum class Wanted : std::uint8_t { sample, kept };
+
+  /// Before a sample is written to where it is wanted: it fits there.
+  void check_prepared(const SampleIdentity& identity, Pair size) const {
+    const Shape& wanted = preparation_.sample.shape;
+    const Pair prepared = size_after(steps_, size);
+    if (prepared == Pair{wanted[0], wanted[1]}) return;
+    throw DataError(
+        fmt::format("{} is {}×{} behind its transforms, but samples are {}; end data.transforms with "
+                    "resize: {{size: [{}, {}]}}",
+                    preparation_.source->name_of(identity.sample), prepared[0], prepared[1], wanted.to_string(),
+                    wanted[0], wanted[1]));
+  }
+
+  /// Does what is drawn to pixels that lie in `source`, and writes the sample.
+  void finish(const SampleIdentity& identity, const DrawnImage& drawn, const Image& source,
+              std::span<std::byte* const> fields, StageClock& clock) {
+    const Shape& wanted = preparation_.sample.shape;
+    if (fields[0] != nullptr) {
+      Image sample;
+      sample.borrow(reinterpret_cast<std::uint8_t*>(fields[0]), wanted[0], wanted[1], wanted[2]);
+      apply(steps_, drawn.size, drawn.place, source, image_, scratch_, sample);
+    }
+    const bool has_masks = preparation_.source->has_masks();
+    if (has_masks) apply_to_mask(steps_, mask_, outside, scratch_);
+    clock.ends(SampleStage::transform);
+    if (has_masks)
+      write_classes(reinterpret_cast<std::int32_t*>(fields[1]));
+    else
+      preparation_.source->read_target(identity.sample, fields[1]);
+    clock.ends(SampleStage::copy);
   }
 
   /// Transforms may have left an image in the memory that is for what they make of it, which is smaller.
@@ -131,8 +160,8 @@ class ImageDataset::Reader final : public SampleReader {
   }
   Image* mask_or_null() { return preparation_.source->has_masks() ? &mask_ : nullptr; }
 
-  /// Decodes an image, and does the transforms to it.
-  void prepare(const SampleIdentity& identity, const TransformChain& transforms, StageClock& clock) {
+  /// Draws what is done to an image, and brings the pixels that this reads to image_, and the mask to mask_.
+  DrawnImage load(const SampleIdentity& identity, const TransformChain& transforms, Wanted wanted, StageClock& clock) {
     const ImageSource& source = *preparation_.source;
     const StoredImage stored = source.open(identity.sample, file_);
     clock.ends(SampleStage::read);
@@ -150,6 +179,7 @@ class ImageDataset::Reader final : public SampleReader {
     }
     steps_.clear();
     transforms.draw(identity, size, channels, steps_);
+    if (wanted == Wanted::sample) check_prepared(identity, size);
     DecodedPlace place;
     DecodeRequest request = needed_of(steps_, size, channels);
     if (stored.is_encoded) {
@@ -164,8 +194,7 @@ class ImageDataset::Reader final : public SampleReader {
     }
     clock.ends(stored.is_encoded ? SampleStage::decode : SampleStage::read);
     if (source.has_masks()) load_mask(identity.sample, size, clock);
-    apply(steps_, size, place, image_, mask_or_null(), outside, scratch_);
-    clock.ends(SampleStage::transform);
+    return {size, place};
   }
 
   /// A DataError of `body` with a name before it, which takes memory only then.
@@ -191,32 +220,39 @@ class ImageDataset::Reader final : public SampleReader {
         header.size[0], header.size[1]));
   }
 
+  DrawnImage draw_behind(const SampleIdentity& identity, Pair size) {
+    const KeptImages& kept = *preparation_.kept;
+    steps_.clear();
+    kept.behind.draw(identity, size, kept.channels, steps_);
+    check_prepared(identity, size);
+    return {size, {}};
+  }
+
   /// Of an image that is kept; false where it is not.
-  bool prepare_kept(const SampleIdentity& identity, std::int64_t entry, StageClock& clock) {
+  bool finish_kept(const SampleIdentity& identity, std::int64_t entry, std::span<std::byte* const> fields,
+                   StageClock& clock) {
     const KeptImages& kept = *preparation_.kept;
     const std::optional<Pair> size = kept.cache->find(entry);
     if (!size) return false;
-    steps_.clear();
-    kept.behind.draw(identity, *size, kept.channels, steps_);
+    DrawnImage drawn = draw_behind(identity, *size);
     const Region wanted = needed_of(steps_, *size, kept.channels).region;
-    const std::optional<DecodedPlace> place = kept.cache->read(entry, *size, wanted, image_, mask_or_null());
+    const std::optional<ImageCache::Found> found =
+        kept.cache->read(entry, *size, wanted, lent_, image_, mask_or_null());
     clock.ends(SampleStage::read);
-    if (!place) return false;
-    apply(steps_, *size, *place, image_, mask_or_null(), outside, scratch_);
-    clock.ends(SampleStage::transform);
+    if (!found) return false;
+    drawn.place = found->place;
+    finish(identity, drawn, *found->pixels, fields, clock);
     return true;
   }
 
+  /// Makes an image that is to be kept, in image_ with its mask, and keeps it.
   void keep(const SampleIdentity& identity, std::int64_t entry, StageClock& clock) {
-    const KeptImages& kept = *preparation_.kept;
-    prepare(identity, kept.before, clock);
-    kept.cache->store(entry, image_, mask_or_null());
-    clock.ends(SampleStage::copy);
-    const Pair size = image_.size();
-    steps_.clear();
-    kept.behind.draw(identity, size, kept.channels, steps_);
-    apply(steps_, size, {}, image_, mask_or_null(), outside, scratch_);
+    const DrawnImage drawn = load(identity, preparation_.kept->before, Wanted::kept, clock);
+    apply(steps_, drawn.size, drawn.place, image_, scratch_);
+    if (mask_or_null() != nullptr) apply_to_mask(steps_, mask_, outside, scratch_);
     clock.ends(SampleStage::transform);
+    preparation_.kept->cache->store(entry, image_, mask_or_null());
+    clock.ends(SampleStage::copy);
   }
 
   /// Of an image of that size.
@@ -259,6 +295,7 @@ class ImageDataset::Reader final : public SampleReader {
   std::vector<std::byte> file_, mask_file_;
   std::vector<TransformStep> steps_;
   Image image_, mask_;
+  Image lent_;  // of a cache
   TransformScratch scratch_;
   StageTimes* times_ = nullptr;
   bool is_reducible_ = false;  // the sample, by data.reduced_decoding

@@ -82,6 +82,13 @@ std::optional<Resizing> resizing_of(std::span<const TransformSpec> transforms, c
   return resizing;
 }
 
+/// Whether its steps make an image of another one: Note [Where steps write] in transforms/apply_steps.cpp.
+bool makes_another(const TransformSpec& transform) {
+  return !std::holds_alternative<FlipSpec>(transform.spec) &&
+         !std::holds_alternative<ColorJitterSpec>(transform.spec) &&
+         !std::holds_alternative<RandomErasingSpec>(transform.spec);
+}
+
 /// Pixels that are decoded at most: of transforms that begin with a crop, or a resize and a crop, those that they read.
 std::int64_t most_pixels_decoded(std::span<const TransformSpec> transforms, const SizeBounds& sizes) {
   if (transforms.empty()) return sizes.most_pixels;
@@ -117,10 +124,13 @@ class PreparedImages {
     widest_ = sizes_.widest;
   }
 
-  void pass(std::span<const TransformSpec> transforms) {
+  /// `is_last`: what comes out of the last that makes another image is written to where the sample is wanted.
+  void pass(std::span<const TransformSpec> transforms, bool is_last) {
     std::int64_t num_steps = 0;
     for (; !transforms.empty(); transforms = transforms.subspan(1)) {
       num_steps += TransformChain::most_steps(transforms[0]);
+      const auto rest = transforms.subspan(1);
+      is_sample_ = is_last && std::none_of(rest.begin(), rest.end(), makes_another);
       follow(transforms);
       sizes_ = bounds_after(sizes_, transforms[0]);
       raise(highest_, sizes_.highest);
@@ -173,9 +183,10 @@ class PreparedImages {
   }
 
   void become(std::int64_t num_pixels) {
-    const std::int64_t num_bytes = times(num_pixels, channels_);
-    raise(memory_.image, num_bytes);
-    raise(memory_.spare_image, num_bytes);
+    if (!is_sample_) {
+      raise(memory_.image, times(num_pixels, channels_));
+      raise(memory_.spare_image, times(num_pixels, channels_));
+    }
     if (!has_masks_) return;
     raise(memory_.mask, num_pixels);
     raise(memory_.spare_mask, num_pixels);
@@ -187,6 +198,7 @@ class PreparedImages {
   std::int64_t highest_, widest_;
   std::int64_t channels_;
   bool has_masks_;
+  bool is_sample_ = false;  ///< what a transform makes is the sample, but for what is done to it where it is
 };
 
 }  // namespace
@@ -224,10 +236,10 @@ ReaderMemory reader_memory(const ReaderTask& task) {
   PreparedImages prepared(task, memory);
   prepared.begin(decoded);
   if (task.is_cached) {
-    prepared.pass(fixed);
+    prepared.pass(fixed, /*is_last=*/false);
     prepared.begin();
   }
-  prepared.pass(all.subspan(fixed.size()));
+  prepared.pass(all.subspan(fixed.size()), /*is_last=*/true);
   return memory;
 }
 

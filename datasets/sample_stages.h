@@ -9,7 +9,8 @@
 namespace trainer {
 
 /// What a sample goes through on its way into a batch, in this order: its files, or pixels that lie somewhere, are
-/// read, files are decoded, images transformed, and what comes out is copied to the batch.
+/// read, files are decoded, images transformed, or copied, into the batch, and their targets are copied there, as what
+/// is kept for later epochs is to its place.
 enum class SampleStage : std::uint8_t { read, decode, transform, copy };
 inline constexpr std::array<std::string_view, 4> sample_stage_names = {"read", "decode", "transform", "copy"};
 inline constexpr std::size_t num_sample_stages = sample_stage_names.size();

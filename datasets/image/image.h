@@ -11,7 +11,7 @@
 namespace trainer {
 
 /// Pixels of one byte a channel, (height, width, channels), rows without gaps. Keeps its memory when it is reshaped, so
-/// that one which has held the largest image allocates nothing any more.
+/// that one which has held the largest image allocates nothing any more. Its memory is its own, or somebody else's.
 class Image {
  public:
   std::int64_t height() const { return height_; }
@@ -21,10 +21,10 @@ class Image {
   std::int64_t row_bytes() const { return width_ * channels_; }
   std::int64_t num_bytes() const { return height_ * row_bytes(); }
 
-  std::uint8_t* row(std::int64_t y) { return pixels_.get() + y * row_bytes(); }
-  const std::uint8_t* row(std::int64_t y) const { return pixels_.get() + y * row_bytes(); }
-  std::span<std::uint8_t> pixels() { return {pixels_.get(), static_cast<std::size_t>(num_bytes())}; }
-  std::span<const std::uint8_t> pixels() const { return {pixels_.get(), static_cast<std::size_t>(num_bytes())}; }
+  std::uint8_t* row(std::int64_t y) { return pixels_ + y * row_bytes(); }
+  const std::uint8_t* row(std::int64_t y) const { return pixels_ + y * row_bytes(); }
+  std::span<std::uint8_t> pixels() { return {pixels_, static_cast<std::size_t>(num_bytes())}; }
+  std::span<const std::uint8_t> pixels() const { return {pixels_, static_cast<std::size_t>(num_bytes())}; }
 
   /// The pixels are undefined then. The caller has checked that the product is one that a machine holds.
   void reshape(std::int64_t height, std::int64_t width, std::int64_t channels) {
@@ -37,16 +37,27 @@ class Image {
   void reserve(std::int64_t num_bytes) {
     const auto needed = static_cast<std::size_t>(num_bytes);
     if (needed <= capacity_) return;
-    pixels_ = std::make_unique_for_overwrite<std::uint8_t[]>(needed);
+    owned_ = std::make_unique_for_overwrite<std::uint8_t[]>(needed);
+    pixels_ = owned_.get();
     capacity_ = needed;
   }
-  /// Bytes that it has allocated.
+  /// From now on its pixels are those bytes, as many as it then has, which are there as long as it is used.
+  void borrow(std::uint8_t* pixels, std::int64_t height, std::int64_t width, std::int64_t channels) {
+    owned_.reset();
+    pixels_ = pixels;
+    height_ = height;
+    width_ = width;
+    channels_ = channels;
+    capacity_ = static_cast<std::size_t>(num_bytes());
+  }
+  /// Bytes that it has allocated, or borrowed.
   std::size_t capacity() const { return capacity_; }
 
  private:
   std::int64_t height_ = 0, width_ = 0, channels_ = 0;
   std::size_t capacity_ = 0;
-  std::unique_ptr<std::uint8_t[]> pixels_;
+  std::uint8_t* pixels_ = nullptr;
+  std::unique_ptr<std::uint8_t[]> owned_;  ///< null: pixels_ are borrowed
 };
 
 /// A rectangle of pixels; `top` and `left` count from 0.

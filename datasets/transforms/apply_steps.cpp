@@ -27,7 +27,7 @@ struct FusedResize {
   Region kept;  ///< of the resized image
   /// Whether `kept` is what the next step, a crop with a border, shows of the resized image; else it is what comes out.
   bool is_for_border = false;
-  bool is_flipped_down = false, is_flipped_across = false;
+  Mirroring mirroring;
   Resampling interpolation = Resampling::bilinear;
   std::size_t num_steps = 0;
 };
@@ -41,6 +41,17 @@ Region cropped_region(Steps steps, Pair size, std::size_t& num_steps) {
     region = {region.top + crop->region.top, region.left + crop->region.left, crop->region.height, crop->region.width};
   }
   return region;
+}
+
+/// Adds the flips that `steps` begin with, and says how many they are.
+std::size_t mirrored_by(Steps steps, Mirroring& mirroring) {
+  std::size_t num_steps = 0;
+  for (; num_steps < steps.size(); ++num_steps) {
+    const auto* const flip = std::get_if<FlipStep>(&steps[num_steps]);
+    if (flip == nullptr) break;
+    mirroring.add(flip->direction);
+  }
+  return num_steps;
 }
 
 /// Of `steps` that begin with a resize, perhaps behind crops, of an image of `size`; else no steps.
@@ -62,12 +73,7 @@ FusedResize fused_resize(Steps steps, Pair size) {
     fused.is_for_border = true;
     fused.kept = pixels_shown(*bordered, fused.size);
   } else {
-    for (; position < steps.size(); ++position) {
-      const auto* const flip = std::get_if<FlipStep>(&steps[position]);
-      if (flip == nullptr) break;
-      bool& is_flipped = flip->direction == FlipDirection::horizontal ? fused.is_flipped_across : fused.is_flipped_down;
-      is_flipped = !is_flipped;
-    }
+    position += mirrored_by(steps.subspan(position), fused.mirroring);
   }
   fused.num_steps = position;
   return fused;
@@ -109,100 +115,156 @@ Axes axes_of(const FusedResize& fused, const DecodedPlace& place, Pair stored) {
   axes.rows.kept_end = fused.kept.top + fused.kept.height;
   axes.columns.kept_begin = fused.kept.left;
   axes.columns.kept_end = fused.kept.left + fused.kept.width;
-  axes.rows.is_reversed = fused.is_flipped_down;
-  axes.columns.is_reversed = fused.is_flipped_across;
+  axes.rows.is_reversed = fused.mirroring.down;
+  axes.columns.is_reversed = fused.mirroring.across;
   axes.rows.interpolation = axes.columns.interpolation = fused.interpolation;
   return axes;
 }
 
+// Note [Where steps write]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// Steps that make an image of another one (resizes, crops, rotations, grey) write to one of two memories by turns, the
+// last of them to where the sample is wanted: there is no copy behind it. Where none of them is left and the pixels do
+// not lie there yet, they are copied, with the flips that come next; all other steps work on pixels where they are.
+
 /// Does steps on an image, or on its mask.
 class StepApplication {
  public:
-  /// `spare` is where steps write that cannot work in place; it then is the image's memory.
-  StepApplication(Image& image, Image& spare, Pair size, const DecodedPlace& place, ResizeScratch& scratch)
-      : image_(image), spare_(spare), size_(size), place_(place), scratch_(scratch) {}
+  /// The pixels lie in `source`, which may be `image`. `destination` null: what comes out lies in `image` or `spare`.
+  StepApplication(const Image& source, Image& image, Image& spare, Image* destination, Pair size,
+                  const DecodedPlace& place, ResizeScratch& scratch)
+      : source_(&source),
+        written_(&source == &image ? &image : nullptr),
+        image_(image),
+        spare_(spare),
+        destination_(destination),
+        size_(size),
+        place_(place),
+        scratch_(scratch) {}
 
   void as_mask(std::uint8_t outside) {
     is_mask_ = true;
     outside_ = outside;
   }
 
-  void run(Steps steps) {
-    while (!steps.empty()) steps = steps.subspan(do_first(steps));
-    whole();
+  /// What comes out.
+  Image& run(Steps steps) {
+    while (!steps.empty() || must_move(steps)) steps = steps.subspan(do_first(steps));
+    return whole();
   }
 
  private:
+  bool makes_another(const TransformStep& step) const {
+    return std::holds_alternative<ResizeStep>(step) || std::holds_alternative<CropStep>(step) ||
+           std::holds_alternative<RotateStep>(step) || (std::holds_alternative<GreyStep>(step) && !is_mask_);
+  }
+  bool any_makes_another(Steps steps) const {
+    return std::any_of(steps.begin(), steps.end(), [this](const auto& step) { return makes_another(step); });
+  }
+  /// Whether steps that do not begin with one that makes another image can be done only once the pixels were copied.
+  bool must_move(Steps steps) const {
+    if (written_ == nullptr) return true;
+    return destination_ != nullptr && written_ != destination_ && !any_makes_another(steps);
+  }
+
   /// How many were done.
   std::size_t do_first(Steps steps) {
     const FusedResize fused = fused_resize(steps, size_);
     if (fused.num_steps > 0) {
-      resize_image(fused);
+      resize_image(fused, steps.subspan(fused.num_steps));
       return fused.num_steps;
     }
-    std::size_t num_crops = 0;
-    const Region region = cropped_region(steps, size_, num_crops);
-    if (num_crops > 0) {
-      act(CropStep{region});
-      return num_crops;
+    std::size_t num_steps = 0;
+    CropStep cropping{cropped_region(steps, size_, num_steps)};
+    if (num_steps == 0 && !steps.empty()) {
+      if (const auto* const bordered = std::get_if<CropStep>(&steps.front())) {
+        cropping = *bordered;
+        num_steps = 1;
+      } else if (makes_another(steps.front()) || !must_move(steps)) {
+        std::visit([&](const auto& step) { act(step, steps.subspan(1)); }, steps.front());
+        return 1;
+      }
     }
-    std::visit([this](const auto& step) { act(step); }, steps.front());
-    return 1;
+    Mirroring mirroring;
+    num_steps += mirrored_by(steps.subspan(num_steps), mirroring);
+    crop_image(cropping, mirroring, steps.subspan(num_steps));
+    return num_steps;
   }
 
-  void resize_image(FusedResize fused) {
+  /// Where a step writes that these follow.
+  Image& target_before(Steps rest) {
+    if (destination_ != nullptr && !any_makes_another(rest)) return *destination_;
+    return written_ == &image_ ? spare_ : image_;
+  }
+  void written_to(Image& target) { source_ = written_ = &target; }
+
+  void resize_image(FusedResize fused, Steps rest) {
     if (is_mask_) fused.interpolation = Resampling::nearest;
     require_internal(place_.reduction == 1 || fused.interpolation != Resampling::nearest,
                      "the nearest pixel is looked for among all");
     ResampledAxis& rows = is_mask_ ? scratch_.mask_rows : scratch_.rows;
     ResampledAxis& columns = is_mask_ ? scratch_.mask_columns : scratch_.columns;
-    const Axes axes = axes_of(fused, place_, image_.size());
-    rows.prepare(axes.rows, image_.height());
-    columns.prepare(axes.columns, image_.width());
-    resize(image_, rows, columns, scratch_, spare_);
-    std::swap(image_, spare_);
-    size_ = fused.is_for_border ? fused.size : image_.size();
+    const Axes axes = axes_of(fused, place_, source_->size());
+    rows.prepare(axes.rows, source_->height());
+    columns.prepare(axes.columns, source_->width());
+    Image& target = target_before(rest);
+    resize(*source_, rows, columns, scratch_, target);
+    written_to(target);
+    size_ = fused.is_for_border ? fused.size : target.size();
     place_ = fused.is_for_border ? DecodedPlace{fused.kept.top, fused.kept.left, 1} : DecodedPlace{};
   }
 
-  void act(const ResizeStep& step) {
-    const TransformStep alone = step;
-    resize_image(fused_resize({&alone, 1}, size_));
-  }
-  void act(const CropStep& step) {
+  void crop_image(const CropStep& step, const Mirroring& mirroring, Steps rest) {
     require_internal(place_.reduction == 1, "a crop without a resize is of all pixels");
-    const Region stored{place_.top, place_.left, image_.height(), image_.width()};
-    crop(step, size_, image_, stored, fill_of(step.fill), spare_);
-    std::swap(image_, spare_);
-    size_ = image_.size();
+    const Region stored{place_.top, place_.left, source_->height(), source_->width()};
+    Image& target = target_before(rest);
+    crop(step, mirroring, size_, *source_, stored, fill_of(step.fill), target);
+    written_to(target);
+    size_ = target.size();
     place_ = {};
   }
-  void act(const FlipStep& step) { flip(step.direction, whole()); }
-  void act(const RotateStep& step) {
-    rotate(step.degrees, is_mask_ ? Resampling::nearest : step.interpolation, fill_of(step.fill), whole(), spare_);
-    std::swap(image_, spare_);
+
+  void act(const ResizeStep& step, Steps rest) {
+    const TransformStep alone = step;
+    resize_image(fused_resize({&alone, 1}, size_), rest);
   }
-  void act(const ColorStep& step) {
+  void act(const CropStep& step, Steps rest) { crop_image(step, {}, rest); }
+  void act(const FlipStep& step, Steps /*rest*/) { flip(step.direction, whole()); }
+  void act(const RotateStep& step, Steps rest) {
+    Image& target = target_before(rest);
+    rotate(step.degrees, is_mask_ ? Resampling::nearest : step.interpolation, fill_of(step.fill), whole_source(),
+           target);
+    written_to(target);
+  }
+  void act(const ColorStep& step, Steps /*rest*/) {
     if (!is_mask_) adjust_color(step, whole());
   }
-  void act(const EraseStep& step) { erase(step.region, fill_of(step.fill), whole()); }
-  void act(const GreyStep& step) {
+  void act(const EraseStep& step, Steps /*rest*/) { erase(step.region, fill_of(step.fill), whole()); }
+  void act(const GreyStep& step, Steps rest) {
     if (is_mask_) return;
-    to_grey(whole(), step.channels, spare_);
-    std::swap(image_, spare_);
+    Image& target = target_before(rest);
+    to_grey(whole_source(), step.channels, target);
+    written_to(target);
   }
 
   std::uint8_t fill_of(std::int64_t fill) const { return is_mask_ ? outside_ : static_cast<std::uint8_t>(fill); }
 
   /// The image, all of which is there: for steps that are no crops and no resizes.
-  Image& whole() {
-    require_internal(place_.reduction == 1 && place_.top == 0 && place_.left == 0 && image_.size() == size_,
+  const Image& whole_source() const {
+    require_internal(place_.reduction == 1 && place_.top == 0 && place_.left == 0 && source_->size() == size_,
                      "what a step reads of an image is there");
-    return image_;
+    return *source_;
+  }
+  Image& whole() {
+    whole_source();
+    return *written_;
   }
 
+  const Image* source_;  ///< where the pixels are
+  Image* written_;       ///< the same where they may be written to, else null
   Image& image_;
   Image& spare_;
+  Image* destination_;
   Pair size_;
   DecodedPlace place_;
   ResizeScratch& scratch_;
@@ -243,13 +305,31 @@ DecodeRequest needed_of(const std::vector<TransformStep>& steps, Pair size, std:
   return request;
 }
 
-void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, Image& image, Image* mask,
-           std::uint8_t outside, TransformScratch& scratch) {
-  StepApplication(image, scratch.image, size, place, scratch.resize).run(steps);
-  if (mask == nullptr) return;
-  StepApplication on_mask(*mask, scratch.mask, size, {}, scratch.resize);
+Pair size_after(const std::vector<TransformStep>& steps, Pair size) {
+  for (const TransformStep& step : steps) {
+    if (const auto* const resize_step = std::get_if<ResizeStep>(&step)) size = resize_step->size;
+    if (const auto* const crop_step = std::get_if<CropStep>(&step))
+      size = {crop_step->region.height, crop_step->region.width};
+  }
+  return size;
+}
+
+void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, Image& image,
+           TransformScratch& scratch) {
+  if (&StepApplication(image, image, scratch.image, nullptr, size, place, scratch.resize).run(steps) != &image)
+    std::swap(image, scratch.image);
+}
+
+void apply_to_mask(const std::vector<TransformStep>& steps, Image& mask, std::uint8_t outside,
+                   TransformScratch& scratch) {
+  StepApplication on_mask(mask, mask, scratch.mask, nullptr, mask.size(), {}, scratch.resize);
   on_mask.as_mask(outside);
-  on_mask.run(steps);
+  if (&on_mask.run(steps) != &mask) std::swap(mask, scratch.mask);
+}
+
+void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, const Image& source,
+           Image& image, TransformScratch& scratch, Image& destination) {
+  StepApplication(source, image, scratch.image, &destination, size, place, scratch.resize).run(steps);
 }
 
 }  // namespace trainer

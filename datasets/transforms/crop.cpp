@@ -80,7 +80,8 @@ Region pixels_shown(const CropStep& step, Pair size) {
   return shown;
 }
 
-void crop(const CropStep& step, Pair size, const Image& source, const Region& place, std::uint8_t fill, Image& target) {
+void crop(const CropStep& step, const Mirroring& mirroring, Pair size, const Image& source, const Region& place,
+          std::uint8_t fill, Image& target) {
   const Region shown = pixels_shown(step, size);
   require_internal(shown.top >= place.top && shown.left >= place.left &&
                        shown.top + shown.height <= place.top + place.height &&
@@ -90,9 +91,10 @@ void crop(const CropStep& step, Pair size, const Image& source, const Region& pl
   const std::int64_t channels = source.channels();
   target.reshape(rows.count, columns.count, channels);
   const std::int64_t inside_begin = columns.inside_begin(), inside_end = columns.inside_end();
+  const std::int64_t num_inside = inside_end - inside_begin;
 
   for (std::int64_t y = 0; y < rows.count; ++y) {
-    std::uint8_t* const target_row = target.row(y);
+    std::uint8_t* const target_row = target.row(mirroring.down ? rows.count - 1 - y : y);
     const std::int64_t shown_row = rows.pixel_at(y);
     if (shown_row < 0) {
       std::memset(target_row, fill, static_cast<std::size_t>(target.row_bytes()));
@@ -102,15 +104,17 @@ void crop(const CropStep& step, Pair size, const Image& source, const Region& pl
     const auto border = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t x = begin; x < end; ++x) {
         const std::int64_t column = columns.pixel_at(x);
-        for (std::int64_t c = 0; c < channels; ++c) {
-          target_row[x * channels + c] = column < 0 ? fill : row[(column - place.left) * channels + c];
-        }
+        std::uint8_t* const pixel = target_row + (mirroring.across ? columns.count - 1 - x : x) * channels;
+        for (std::int64_t c = 0; c < channels; ++c)
+          pixel[c] = column < 0 ? fill : row[(column - place.left) * channels + c];
       }
     };
     border(0, inside_begin);
-    if (inside_begin < inside_end) {
-      std::memcpy(target_row + inside_begin * channels, row + (columns.first + inside_begin - place.left) * channels,
-                  static_cast<std::size_t>((inside_end - inside_begin) * channels));
+    const std::uint8_t* const inside = row + (columns.first + inside_begin - place.left) * channels;
+    if (mirroring.across) {
+      copy_reversed(inside, num_inside, channels, target_row + (columns.count - inside_end) * channels);
+    } else if (num_inside > 0) {
+      std::memcpy(target_row + inside_begin * channels, inside, static_cast<std::size_t>(num_inside * channels));
     }
     border(inside_end, columns.count);
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "datasets/image/image.h"
+#include "datasets/transforms/flip.h"
 #include "datasets/transforms/transform_step.h"
 
 namespace trainer {
@@ -14,7 +15,8 @@ bool lies_inside(const Region& region, Pair size);
 Region pixels_shown(const CropStep& step, Pair size);
 
 /// Fills `target` with the crop of an image of `size`, of which `source` has the pixels of `place`, among them those of
-/// pixels_shown(). A border of PadMode::zeros is `fill`.
-void crop(const CropStep& step, Pair size, const Image& source, const Region& place, std::uint8_t fill, Image& target);
+/// pixels_shown(), mirrored as told. A border of PadMode::zeros is `fill`.
+void crop(const CropStep& step, const Mirroring& mirroring, Pair size, const Image& source, const Region& place,
+          std::uint8_t fill, Image& target);
 
 }  // namespace trainer

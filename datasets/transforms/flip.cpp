@@ -26,8 +26,7 @@ void reverse_pixels(std::uint8_t* row, std::int64_t width) {
 
 using Bytes16 [[gnu::vector_size(16)]] = std::uint8_t;
 
-/// Pixels of three bytes in the other order, into a place of their own.
-TRAINER_SIMD void copy_reversed(const std::uint8_t* from, std::uint8_t* to, std::int64_t width) {
+TRAINER_SIMD void copy_colours_reversed(const std::uint8_t* from, std::uint8_t* to, std::int64_t width) {
   std::int64_t x = 0;
   // Five at a time, with the byte before them, which comes out behind them and is written over.
   for (; x + 6 <= width; x += 5) {
@@ -43,7 +42,7 @@ void reverse_colours(std::uint8_t* row, std::int64_t width) {
   constexpr std::int64_t most_pixels = 1024;
   if (width > most_pixels) return reverse_pixels<3>(row, width);
   std::array<std::uint8_t, 3 * most_pixels> reversed;
-  copy_reversed(row, reversed.data(), width);
+  copy_colours_reversed(row, reversed.data(), width);
   std::memcpy(row, reversed.data(), static_cast<std::size_t>(3 * width));
 }
 
@@ -64,7 +63,32 @@ void reverse_row(std::uint8_t* row, std::int64_t width, std::int64_t channels) {
   }
 }
 
+template <std::size_t channels>
+void copy_pixels_reversed(const std::uint8_t* from, std::int64_t width, std::uint8_t* to) {
+  from += width * static_cast<std::int64_t>(channels);
+  for (std::int64_t x = 0; x < width; ++x, to += channels) {
+    from -= channels;
+    std::memcpy(to, from, channels);
+  }
+}
+
 }  // namespace
+
+void copy_reversed(const std::uint8_t* from, std::int64_t width, std::int64_t channels, std::uint8_t* to) {
+  switch (channels) {
+    case 1:
+      std::reverse_copy(from, from + width, to);
+      return;
+    case 3:
+      return copy_colours_reversed(from, to, width);
+    case 4:
+      return copy_pixels_reversed<4>(from, width, to);
+    default:
+      break;
+  }
+  for (std::int64_t x = 0; x < width; ++x)
+    std::memcpy(to + x * channels, from + (width - 1 - x) * channels, static_cast<std::size_t>(channels));
+}
 
 void flip(FlipDirection direction, Image& image) {
   if (direction == FlipDirection::horizontal) {

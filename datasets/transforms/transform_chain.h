@@ -70,13 +70,22 @@ SizeBounds bounds_after(const SizeBounds& sizes, const TransformSpec& transform)
 /// with crops, with a resize and a crop, or with all of these, read a part.
 DecodeRequest needed_of(const std::vector<TransformStep>& steps, Pair size, std::int64_t channels);
 
+/// Of what comes out of steps.
+Pair size_after(const std::vector<TransformStep>& steps, Pair size);
+
 /// Does the steps, on an image whose pixels lie at `place` of the image of `size` that they were drawn for. What comes
 /// out depends on the pixels that needed_of() asks for alone; where they were decoded at a reduction, it is an
-/// approximation of what comes of all. A mask is whole, has one channel, and follows the geometry alone, by the nearest
-/// pixel that torchvision takes for masks. What lies beyond its border becomes `outside` where it is not mirrored or
-/// repeated as the image's is, and so does what is erased, which no longer shows what it was (torchvision leaves it).
-/// Null: none.
-void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, Image& image, Image* mask,
-           std::uint8_t outside, TransformScratch& scratch);
+/// approximation of what comes of all.
+void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, Image& image,
+           TransformScratch& scratch);
+/// The same of `source`, which may be `image`, into `destination`: Note [Where steps write]. `image` is what comes
+/// between.
+void apply(const std::vector<TransformStep>& steps, Pair size, const DecodedPlace& place, const Image& source,
+           Image& image, TransformScratch& scratch, Image& destination);
+/// Does to a mask, which is whole and has one channel, what follows from the geometry alone, by the nearest pixel that
+/// torchvision takes for masks. What lies beyond its border becomes `outside` where it is not mirrored or repeated as
+/// the image's is, and so does what is erased, which no longer shows what it was (torchvision leaves it).
+void apply_to_mask(const std::vector<TransformStep>& steps, Image& mask, std::uint8_t outside,
+                   TransformScratch& scratch);
 
 }  // namespace trainer

@@ -47,14 +47,14 @@ inline bool are_same(const Image& a, const Image& b) {
 inline Image transformed(const Image& image, const std::vector<TransformStep>& steps) {
   Image result = copy_of(image);
   TransformScratch scratch;
-  apply(steps, image.size(), {}, result, nullptr, 0, scratch);
+  apply(steps, image.size(), {}, result, scratch);
   return result;
 }
 
 inline Image transformed_mask(const Image& mask, const std::vector<TransformStep>& steps, std::uint8_t outside) {
-  Image image = noise(mask.height(), mask.width(), 3, 1), result = copy_of(mask);
+  Image result = copy_of(mask);
   TransformScratch scratch;
-  apply(steps, mask.size(), {}, image, &result, outside, scratch);
+  apply_to_mask(steps, result, outside, scratch);
   return result;
 }
 

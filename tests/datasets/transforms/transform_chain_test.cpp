@@ -217,7 +217,20 @@ TEST_CASE("What a chain says of its images is so, and a region that it needs giv
     const std::int64_t left = region.left - std::min<std::int64_t>(region.left, numbers() % 3);
     Image part = copy_of(image, {top, left, region.top + region.height - top, region.left + region.width - left});
     TransformScratch scratch;
-    apply(steps, size, {top, left, 1}, part, nullptr, 0, scratch);
+    // Into a place of its own too, from pixels that must stay.
+    const Image lent = copy_of(part);
+    std::vector<std::uint8_t> memory(static_cast<std::size_t>(whole.num_bytes()));
+    Image between, destination;
+    destination.borrow(memory.data(), whole.height(), whole.width(), whole.channels());
+    apply(steps, size, {top, left, 1}, lent, between, scratch, destination);
+    CHECK(are_same(whole, destination));
+    CHECK(destination.row(0) == memory.data());
+    CHECK(are_same(lent, part));
+    CHECK(size_after(steps, size) == whole.size());
+    Image of_own = copy_of(part), at_destination;
+    apply(steps, size, {top, left, 1}, of_own, of_own, scratch, at_destination);
+    CHECK(are_same(whole, at_destination));
+    apply(steps, size, {top, left, 1}, part, scratch);
     CHECK(are_same(whole, part));
   }
   CHECK(num_parts > 150);
@@ -279,7 +292,7 @@ TEST_CASE("An image that was decoded at half its size gives nearly what the whol
           }
         }
         TransformScratch scratch;
-        apply(steps, size, place, decoded, nullptr, 0, scratch);
+        apply(steps, size, place, decoded, scratch);
         const Image whole = transformed(image, steps);
         REQUIRE(decoded.size() == whole.size());
         int largest = 0;
@@ -289,6 +302,33 @@ TEST_CASE("An image that was decoded at half its size gives nearly what the whol
         CHECK(largest <= 6);
       }
     }
+  }
+}
+
+TEST_CASE("A crop and the flips behind it, done as one, give what they do one after the other") {
+  std::mt19937 numbers(5);
+  const auto below = [&](std::uint32_t count) { return static_cast<std::int64_t>(numbers() % count); };
+  for (int round = 0; round < 400; ++round) {
+    CAPTURE(round);
+    const Pair size{1 + below(20), 1 + below(40)};
+    const std::int64_t channels = std::array<std::int64_t, 3>{1, 3, 4}.at(static_cast<std::size_t>(below(3)));
+    CropStep crop_step{{below(9) - 4, below(9) - 4, 1 + below(25), 1 + below(45)}, static_cast<PadMode>(below(3)), 9};
+    std::vector<TransformStep> steps{crop_step};
+    Image expected = transformed(noise(size[0], size[1], channels, 1), steps);
+    for (std::int64_t i = below(3); i >= 0; --i) {
+      const FlipStep flip_step{static_cast<FlipDirection>(below(2))};
+      steps.emplace_back(flip_step);
+      const Image before = copy_of(expected);
+      for (std::int64_t y = 0; y < before.height(); ++y) {
+        for (std::int64_t x = 0; x < before.width(); ++x) {
+          const bool is_across = flip_step.direction == FlipDirection::horizontal;
+          const std::int64_t from_y = is_across ? y : before.height() - 1 - y;
+          const std::int64_t from_x = is_across ? before.width() - 1 - x : x;
+          std::copy_n(before.row(from_y) + from_x * channels, channels, expected.row(y) + x * channels);
+        }
+      }
+    }
+    CHECK(are_same(transformed(noise(size[0], size[1], channels, 1), steps), expected));
   }
 }
 
@@ -305,7 +345,9 @@ TEST_CASE("Nothing is allocated for a sample once the largest has been seen") {
       std::ranges::fill(image.pixels(), std::uint8_t{100});
       std::ranges::fill(mask.pixels(), std::uint8_t{1});
       // The same epoch again.
-      apply(drawn(chain, {1, 1, sample}, {60, 80}), {60, 80}, {}, image, &mask, 0, scratch);
+      const std::vector<TransformStep> steps = drawn(chain, {1, 1, sample}, {60, 80});
+      apply(steps, {60, 80}, {}, image, scratch);
+      apply_to_mask(steps, mask, 0, scratch);
     }
     const std::size_t num_bytes = scratch.num_bytes() + image.capacity() + mask.capacity();
     if (epoch == 0) after_first = num_bytes;
