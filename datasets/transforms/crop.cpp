@@ -59,6 +59,14 @@ struct CroppedAxis {
   }
 };
 
+/// Asks for bytes that are read soon. Processors foresee pixels that are read in their order, but not rows whose pixels
+/// are read from their ends on, and not the gaps between rows: a mirrored crop of what lies far away takes three times
+/// as long without.
+void prefetch(const std::uint8_t* bytes, std::int64_t num_bytes) {
+  constexpr std::int64_t cache_line = 64;
+  for (std::int64_t i = 0; i < num_bytes; i += cache_line) __builtin_prefetch(bytes + i);
+}
+
 CroppedAxis rows_of(const CropStep& step, Pair size) {
   return {step.region.top, step.region.height, size[0], step.mode};
 }
@@ -92,6 +100,7 @@ void crop(const CropStep& step, const Mirroring& mirroring, Pair size, const Ima
   target.reshape(rows.count, columns.count, channels);
   const std::int64_t inside_begin = columns.inside_begin(), inside_end = columns.inside_end();
   const std::int64_t num_inside = inside_end - inside_begin;
+  const std::int64_t inside_left = num_inside > 0 ? columns.first + inside_begin - place.left : 0;
 
   for (std::int64_t y = 0; y < rows.count; ++y) {
     std::uint8_t* const target_row = target.row(mirroring.down ? rows.count - 1 - y : y);
@@ -101,6 +110,9 @@ void crop(const CropStep& step, const Mirroring& mirroring, Pair size, const Ima
       continue;
     }
     const std::uint8_t* const row = source.row(shown_row - place.top);
+    constexpr std::int64_t rows_ahead = 2;
+    if (const std::int64_t ahead = y + rows_ahead < rows.count ? rows.pixel_at(y + rows_ahead) : -1; ahead >= 0)
+      prefetch(source.row(ahead - place.top) + inside_left * channels, num_inside * channels);
     const auto border = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t x = begin; x < end; ++x) {
         const std::int64_t column = columns.pixel_at(x);
@@ -110,7 +122,7 @@ void crop(const CropStep& step, const Mirroring& mirroring, Pair size, const Ima
       }
     };
     border(0, inside_begin);
-    const std::uint8_t* const inside = row + (columns.first + inside_begin - place.left) * channels;
+    const std::uint8_t* const inside = row + inside_left * channels;
     if (mirroring.across) {
       copy_reversed(inside, num_inside, channels, target_row + (columns.count - inside_end) * channels);
     } else if (num_inside > 0) {
