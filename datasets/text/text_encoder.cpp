@@ -11,6 +11,23 @@ namespace {
 constexpr std::size_t num_remembered = std::size_t{1} << 14U;
 constexpr std::size_t ids_at_once = std::size_t{1} << 16U;
 
+template <typename Word>
+bool same_word(const char* a, const char* b) {
+  return std::memcmp(a, b, sizeof(Word)) == 0;
+}
+
+/// Of 2 bytes or more, by words that overlap.
+bool are_equal(const char* a, const char* b, std::size_t num_bytes) {
+  const auto ends_are_equal = [&]<typename Word>(Word) {
+    const std::size_t last = num_bytes - sizeof(Word);
+    return same_word<Word>(a, b) && same_word<Word>(a + last, b + last);
+  };
+  if (num_bytes < 4) return ends_are_equal(std::uint16_t{});
+  if (num_bytes <= 8) return ends_are_equal(std::uint32_t{});
+  if (num_bytes <= 16) return ends_are_equal(std::uint64_t{});
+  return std::memcmp(a, b, num_bytes) == 0;
+}
+
 }  // namespace
 
 TextEncoder::TextEncoder(const Tokenizer& tokenizer, bool remembers_pieces)
@@ -72,9 +89,12 @@ void TextEncoder::encode_piece(std::string_view piece) {
   RememberedPiece* remembered = nullptr;
   if (!remembered_.empty() && piece.size() <= RememberedPiece::most_bytes) {
     remembered = &remembered_[hash >> 16U & (num_remembered - 1)];
-    if (remembered->num_bytes == piece.size() &&
-        std::memcmp(remembered->bytes.data(), piece.data(), piece.size()) == 0) {
-      ids_.insert(ids_.end(), remembered->ids.begin(), remembered->ids.begin() + remembered->num_ids);
+    if (remembered->num_bytes == piece.size() && are_equal(remembered->bytes.data(), piece.data(), piece.size())) {
+      // All of them are copied, which costs less than to ask how many there are.
+      const std::size_t count = ids_.size();
+      ids_.resize(count + RememberedPiece::most_ids);
+      std::copy(remembered->ids.begin(), remembered->ids.end(), ids_.begin() + static_cast<std::ptrdiff_t>(count));
+      ids_.resize(count + remembered->num_ids);
       return;
     }
   }

@@ -116,11 +116,16 @@ std::string pattern_library_version() {
 struct TextPattern::Expression {
   std::string text;
   CompiledExpression code;
+  bool is_compiled = false;  ///< for the machine
+
+  explicit Expression(const std::string& expression) : text(expression), code(compile_expression(expression)) {
+    std::size_t machine_bytes = 0;
+    is_compiled = pcre2_pattern_info(code.get(), PCRE2_INFO_JITSIZE, &machine_bytes) == 0 && machine_bytes > 0;
+  }
 };
 
 TextPattern::TextPattern(std::span<const std::string> expressions) {
-  for (const std::string& expression : expressions)
-    expressions_.push_back({expression, compile_expression(expression)});
+  for (const std::string& expression : expressions) expressions_.emplace_back(expression);
 }
 
 TextPattern::~TextPattern() = default;
@@ -142,11 +147,14 @@ struct PatternMatcher::Scratch {
                                                           std::string_view text, std::size_t at) {
     const auto* const subject = reinterpret_cast<PCRE2_SPTR>(text.data());
     const pcre2_code* const code = expression.code.get();
-    int result = pcre2_match(code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(), context.get());
+    const auto interpreted = [&] {
+      return pcre2_match(code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.get(), context.get());
+    };
+    int result = expression.is_compiled
+                     ? pcre2_jit_match(code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(), context.get())
+                     : interpreted();
     // The compiled form keeps what it may go back to on a stack of 32 KiB.
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT)
-      result =
-          pcre2_match(code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.get(), context.get());
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = interpreted();
     if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
     if (result == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
     if (result < 0)
