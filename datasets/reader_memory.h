@@ -24,7 +24,8 @@ namespace trainer {
 /// In bytes, but for what says otherwise.
 struct ReaderMemory {
   std::int64_t file = 0, mask_file = 0;  ///< as stored
-  /// Pixels as they are decoded or taken from a cache, and what transforms make of them by turns.
+  /// Pixels as they are decoded or read from a cache, and what transforms make of them by turns, but for the last:
+  /// Note [Where steps write] in transforms/apply_steps.cpp.
   std::int64_t image = 0, spare_image = 0;
   std::int64_t mask = 0, spare_mask = 0;
   ResizeMemory resize;

@@ -22,10 +22,10 @@ namespace trainer {
 ///   staged batches           read ahead: Note [Staged batches]; in an evaluation its batches too; the order of samples
 ///   image readers            of each thread that decodes and transforms: Note [Memory of readers] in
 ///                            datasets/reader_memory.h; estimated only where files are not there
-///   libwebp                  what it allocates in these threads while it decodes, estimated; where there are WebP
-///   files offloaded activations    memory.offload packed operands          of products, in oneDNN:
-///   DeviceModel::library_bytes, estimated checkpoint writing       a piece of a tensor: Note [Pieces] in
-///   engine/graph/tensor_pieces.h; before the first step
+///   libwebp                  what it allocates in these threads while it decodes WebP files, estimated
+///   offloaded activations    memory.offload
+///   packed operands          of products, in oneDNN: DeviceModel::library_bytes, estimated
+///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h; before the first step
 ///                            the same for weights that are loaded (weights.file)
 ///
 /// On the CPU, whose allocator's memory is the host's too, these and what is reserved and was ever written (Note
