@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -9,7 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
-#include "datasets/file_scan.h"
+#include "datasets/input_file.h"
 #include "datasets/text/text_encoder.h"
 #include "datasets/text/tokenizer_file.h"
 #include "datasets/text/tokenizer_json.h"
@@ -41,10 +42,19 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+/// The whole file, unpacked where it is gzip.
 std::string read_text(const std::string& path) {
-  std::vector<std::byte> bytes;
-  read_file(path, bytes);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  constexpr std::size_t least_read = std::size_t{1} << 20U;
+  InputFile file(path);
+  std::string text;
+  while (true) {
+    const std::size_t size = text.size();
+    const std::size_t wanted = file.compressed() ? std::max(size, least_read) : file.largest_size();
+    text.resize(size + wanted);
+    const std::size_t got = file.read(reinterpret_cast<std::byte*>(text.data()) + size, wanted);
+    text.resize(size + got);
+    if (got < wanted || !file.compressed()) return text;
+  }
 }
 
 /// Said before the work, not after it.
@@ -134,7 +144,9 @@ ExitCode encode_file(const TokenizerEncodeArguments& arguments) {
 void add_train(CLI::App& group, Action& action) {
   auto arguments = std::make_shared<TokenizerTrainArguments>();
   CLI::App* command = group.add_subcommand("train", "Learn a byte-level BPE vocabulary from texts");
-  command->add_option("FILE", arguments->files, "Texts, each a whole; any bytes")->type_name("")->required();
+  command->add_option("FILE", arguments->files, "Texts, each a whole; any bytes, or gzip of them")
+      ->type_name("")
+      ->required();
   command->add_option("--vocab", arguments->vocabulary_size, "Tokens, with 256 bytes and the special ones")
       ->type_name("N")
       ->required()
@@ -160,7 +172,7 @@ void add_encode(CLI::App& group, Action& action) {
                    "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes")
       ->type_name("")
       ->required();
-  command->add_option("FILE", arguments->file, "The text; any bytes")->type_name("")->required();
+  command->add_option("FILE", arguments->file, "The text; any bytes, or gzip of them")->type_name("")->required();
   command->add_option("-o,--output", arguments->output, "The file of tokens to write")->type_name("FILE");
   command
       ->add_option("--format", arguments->format,

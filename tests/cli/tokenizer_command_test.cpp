@@ -130,6 +130,17 @@ TEST_CASE("an empty text has no tokens, and one that cannot be read is a data er
   CHECK(run_trainer({"tokenizer", "encode", "bytes", folder.text(), "-o", folder / "no/folder"}).exit_code == 6);
 }
 
+TEST_CASE("a text that is gzip is unpacked, and one that is cut off is a data error") {
+  const ScratchFolder folder;
+  const std::string digits = "datasets/digits.csv.gz", packed = file_text(std::string(TRAINER_SOURCE_DIR "/") + digits);
+  const ProcessResult result = run_trainer({"tokenizer", "encode", "bytes", digits, "--json"});
+  REQUIRE(result.exit_code == 0);
+  CHECK(events_of(result.out).at(0)["bytes"].get<std::size_t>() > 2 * packed.size());
+  CHECK(events_of(result.out).at(0)["distinct_tokens"] < 20);
+  std::ofstream(folder / "cut.gz", std::ios::binary) << packed.substr(0, packed.size() / 2);
+  CHECK(run_trainer({"tokenizer", "encode", "bytes", folder / "cut.gz"}).exit_code == 6);
+}
+
 TEST_CASE("wrong usage of tokenizer is told") {
   for (const auto& [words, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"tokenizer"}, "a command is missing; there are: train, encode"},

@@ -13,6 +13,7 @@
 #include "datasets/text/tokenizer_file.h"
 #include "engine/errors.h"
 #include "tests/datasets/data_files.h"
+#include "tests/datasets/heap_calls.h"
 #include "tests/datasets/text/small_tokenizers.h"
 #include "tests/refusal.h"
 
@@ -224,6 +225,23 @@ TEST_CASE("One tokenizer serves any number of threads") {
   for (std::thread& thread : threads) thread.join();
   CHECK(is_equal == std::array{true, true, true, true});
 }
+
+#ifdef TRAINER_COUNT_HEAP_CALLS
+TEST_CASE("A text like one that was encoded before is encoded without an allocation") {
+  nlohmann::json json = tokenizer_json(hello_merges);
+  json["added_tokens"] = {added_token(262, "<|end|>")};
+  const Tokenizer tokenizer = tokenizer_of(json);
+  std::mt19937 generator(2);
+  std::string text = random_letters(generator, 500) + "<|end|>hello\xFF ";
+  for (int i = 0; i < 2'000; ++i) text += random_letters(generator, 1 + generator() % 60) + "  hello";
+  TextEncoder encoder(tokenizer);
+  std::size_t count = 0;
+  const TextEncoder::TakeTokens take = [&count](std::span<const TokenId> ids) { count += ids.size(); };
+  encoder.encode(text, SpecialTokens::as_tokens, take);
+  CHECK(heap_calls_of([&] { encoder.encode(text, SpecialTokens::as_tokens, take); }) == 0);
+  CHECK(count > 0);
+}
+#endif
 
 TEST_CASE("A long text is handed over in parts") {
   const Tokenizer tokenizer = tokenizer_of(tokenizer_json(hello_merges));
