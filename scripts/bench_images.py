@@ -9,6 +9,9 @@ thrown away. Prints a line of JSON a turn and the ratio of the medians; --json k
 --cached: the same files through resize to 256², random_crop to 224² and flip, kept behind the resize (data.cache: ram and
 disk, timed by `bench --data`), beside a raw file of 256² images that numpy maps into memory, cropped and flipped by two
 threads, and beside what memory allows: as many bytes copied from one place to another by two threads.
+
+--waiting: one thread reads as without --cached, and one trains two convolutions that take longer than it. Prints the share
+of the steps whose batch was there when it was asked for (data_seconds below 0.1 ms), and of the time that was waited.
 """
 import argparse
 import importlib.util
@@ -33,6 +36,7 @@ def parsed():
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="of each side (5)")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="threads, or processes of the DataLoader (2)")
     parser.add_argument("--cached", action="store_true", help="images that are kept, beside numpy's memory map")
+    parser.add_argument("--waiting", action="store_true", help="whether training waits for samples that are read faster")
     parser.add_argument("--seconds", type=float, default=3, metavar="S", help="of each measurement of --cached (3)")
     parser.add_argument("--trainer", default=str(ROOT / "build" / "release" / "trainer"), metavar="FILE", help="the program")
     parser.add_argument("--json", metavar="FILE", help="write every figure there")
@@ -61,18 +65,37 @@ def make_images(folder, count):
     return total / count
 
 
-def trainer_turn(options, folder):
-    config = {"data": {"type": "image_folder", "root": str(folder), "workers": options.workers, "transforms": {
+def steps_of_run(options, folder, layers, workers, threads):
+    """Events of the steps behind the first epoch."""
+    config = {"data": {"type": "image_folder", "root": str(folder), "workers": workers, "transforms": {
                   "train": [{"random_resized_crop": {"size": CROP}}, "flip"]}},
-              "model": {"layers": ["global_avgpool", {"linear": {"out": CLASSES}}]}, "device": {"type": "cpu"},
-              "train": {"batch_size": BATCH, "epochs": options.epochs + 1}, "checkpoint": {"every": 0},
-              "output": str(folder / "run")}
+              "model": {"layers": [*layers, "global_avgpool", {"linear": {"out": CLASSES}}]},
+              "device": {"type": "cpu", "threads": threads}, "train": {"batch_size": BATCH, "epochs": options.epochs + 1},
+              "checkpoint": {"every": 0}, "output": str(folder / "run")}
     path = folder / "config.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
     result = subprocess.run([options.trainer, "run", str(path), "--json", "--overwrite"], check=True, stdout=subprocess.PIPE,
                             text=True, cwd=ROOT)
-    steps = [event for event in map(json.loads, result.stdout.splitlines()) if event["event"] == "step" and event["epoch"] > 1]
+    return [event for event in map(json.loads, result.stdout.splitlines()) if event["event"] == "step" and event["epoch"] > 1]
+
+
+def trainer_turn(options, folder):
+    steps = steps_of_run(options, folder, [], options.workers, 0)
     return sum(step["samples"] for step in steps) / sum(step["step_seconds"] for step in steps)
+
+
+def waiting(options, folder):
+    """Shares of the steps that did not wait, and of the time that was waited, of each turn."""
+    convolutions = [{"conv2d": {"out": channels, "kernel": 3, "stride": 2, "padding": 1}} for channels in (16, 32)]
+    found = []
+    for turn in range(options.turns):
+        steps = steps_of_run(options, folder, convolutions, 1, 1)
+        seconds = sum(step["step_seconds"] for step in steps)
+        found.append({"steps": len(steps), "seconds_a_step": seconds / len(steps),
+                      "did_not_wait": sum(step["data_seconds"] < 1e-4 for step in steps) / len(steps),
+                      "waited": sum(step["data_seconds"] for step in steps) / seconds})
+        print(json.dumps({"turn": turn, **{key: round(value, 4) for key, value in found[-1].items()}}), flush=True)
+    return found
 
 
 def loader_turn(options, folder):
@@ -174,6 +197,12 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         mean_bytes = make_images(folder, options.images)
+        if options.waiting:
+            found = waiting(options, folder)
+            summary = {"num_cpus": os.cpu_count(), "mean_file_bytes": round(mean_bytes), "batch": BATCH, "waiting": found}
+            if options.json:
+                pathlib.Path(options.json).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+            return 0
         sides = {"trainer": trainer_turn, "loader": loader_turn}
         if options.cached:
             sides = {"ram": lambda *given: kept_turn(*given, "ram"), "disk": lambda *given: kept_turn(*given, "disk"),
