@@ -24,11 +24,15 @@ __global__ void __launch_bounds__(row_block_threads)
   }
   const float count = static_cast<float>(columns);
 
-  float total = 0;
-  values.visit(from, [&](std::int64_t, const Pack<float, n>& pack) {
-    for (int i = 0; i < n; ++i) total += pack.values[i];
-  });
-  const float guess = row_sum<row_threads>(total) / count;
+  const bool centres = mean != nullptr;
+  float guess = 0;
+  if (centres) {
+    float total = 0;
+    values.visit(from, [&](std::int64_t, const Pack<float, n>& pack) {
+      for (int i = 0; i < n; ++i) total += pack.values[i];
+    });
+    guess = row_sum<row_threads>(total) / count;
+  }
   // The sum of deviations is what rounding left out of the mean.
   float rest = 0, squares = 0;
   values.visit(from, [&](std::int64_t, const Pack<float, n>& pack) {
@@ -38,11 +42,11 @@ __global__ void __launch_bounds__(row_block_threads)
       squares += deviation * deviation;
     }
   });
-  const float correction = row_sum<row_threads>(rest) / count;
+  const float correction = centres ? row_sum<row_threads>(rest) / count : 0.0f;
   const float variance = row_sum<row_threads>(squares) / count - correction * correction;
   const float reciprocal = 1.0f / sqrtf((variance < 0 ? 0.0f : variance) + eps);
   if (threadIdx.x == 0) {
-    mean[row] = guess + correction;
+    if (centres) mean[row] = guess + correction;
     rstd[row] = reciprocal;
   }
   values.visit(from, [&](std::int64_t column, const Pack<float, n>& pack) {

@@ -20,7 +20,7 @@ struct LayerNormForward {
   void* sum = nullptr;            ///< with an addend: x + addend, rounded to its type; may be x or the addend, not y
   const float* weight = nullptr;  ///< (columns); null: 1
   const float* bias = nullptr;    ///< (columns); null: 0
-  float* mean = nullptr;          ///< (rows)
+  float* mean = nullptr;          ///< (rows); null: none is subtracted, and rstd is of the squares' mean
   float* rstd = nullptr;          ///< (rows)
   double eps = 0;
 };
@@ -32,14 +32,14 @@ void layernorm_forward(DType type, const LayerNormForward& operands, const Layer
 
 struct LayerNormBackward {
   const void* dy = nullptr;
-  const void* x = nullptr;  ///< the sum where there was an addend
-  const float* mean = nullptr;
+  const void* x = nullptr;      ///< the sum where there was an addend
+  const float* mean = nullptr;  ///< null: none was subtracted
   const float* rstd = nullptr;
   const float* weight = nullptr;         ///< null: 1
   const void* added_gradient = nullptr;  ///< of dx's shape and type, added to it in f32; null: nothing
   void* dx = nullptr;                    ///< may be dy or the added gradient
-  float* dweight = nullptr;              ///< null together with dbias: not wanted
-  float* dbias = nullptr;
+  float* dweight = nullptr;              ///< null: not wanted, nor is dbias
+  float* dbias = nullptr;                ///< null: not wanted
   void* workspace = nullptr;
 };
 
@@ -64,10 +64,10 @@ constexpr std::int64_t layernorm_gradient_workspace_bytes(const LayerNormShape& 
 }
 
 /// dx = rstd · (g − Σg / columns − x̂ · Σ(g·x̂) / columns) with x̂ = (x − mean) · rstd, g = dy · weight and sums over the
-/// row; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch where it is one pass or without weights, else two;
-/// and one more for the sums of several parts.
-/// Bytes: dy, x, dx and what is added to it once, and the workspace twice; where it is not one pass dy and x twice, or
-/// without weights once, with long rows as in the forward pass. FLOPs: 17 an element.
+/// row, of which Σg is left out without a mean; dweight = Σ dy·x̂ and dbias = Σ dy over the rows. One launch where it is
+/// one pass or without weights, else two; and one more for the sums of several parts. Bytes: dy, x, dx and what is
+/// added to it once, and the workspace twice; where it is not one pass dy and x twice, or without weights once, with
+/// long rows as in the forward pass. FLOPs: 17 an element.
 void layernorm_backward(DType type, const LayerNormBackward& operands, const LayerNormShape& shape, Stream stream);
 
 }  // namespace trainer::cuda

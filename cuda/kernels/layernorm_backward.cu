@@ -20,9 +20,13 @@ __device__ __forceinline__ void store_sums(const ColumnSums<n>& sums, std::int64
     return;
   }
   for (int i = 0; i < n; ++i) {
-    dbias[column + i] = sums.first[i];
+    if (dbias != nullptr) dbias[column + i] = sums.first[i];
     dweight[column + i] = sums.second[i];
   }
+}
+
+__device__ __forceinline__ float mean_of_row(const float* mean, std::int64_t row) {
+  return mean == nullptr ? 0.0f : mean[row];
 }
 
 // The sums of one part of the rows and a tile of the columns.
@@ -49,7 +53,7 @@ __global__ void __launch_bounds__(tile_threads)
       if (at >= end) continue;
       for (int i = 0; i < n; ++i) {
         sums.first[i] += g[u].values[i];
-        sums.second[i] += g[u].values[i] * ((values[u].values[i] - mean[at]) * rstd[at]);
+        sums.second[i] += g[u].values[i] * ((values[u].values[i] - mean_of_row(mean, at)) * rstd[at]);
       }
     }
   }
@@ -65,7 +69,7 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
   const DoubleSums sums = sum_of_parts(pairs, num_parts, column, columns);
   if (threadIdx.y != 0 || column >= columns) return;
-  dbias[column] = static_cast<float>(sums.first);
+  if (dbias != nullptr) dbias[column] = static_cast<float>(sums.first);
   dweight[column] = static_cast<float>(sums.second);
 }
 
@@ -91,7 +95,7 @@ struct StoredRow {
       dy[k] = load_pack<n>(dys + k * row_threads * n);
       x[k] = load_pack<n>(xs + k * row_threads * n);
     }
-    mean = *row_mean;
+    mean = row_mean == nullptr ? 0.0f : *row_mean;
     rstd = *row_rstd;
   }
   __device__ __forceinline__ float normal(int k, int i) const { return (to_float(x[k].values[i]) - mean) * rstd; }
@@ -141,22 +145,24 @@ __global__ void __launch_bounds__(row_block_threads, layernorm_blocks_at_once)
     if (Row::column(k) < columns) scale[k] = load_floats_or<n>(weight, Row::column(k), 1.0f);
   }
   Row next{};
-  mean += begin;
+  const bool centres = mean != nullptr;
+  if (centres) mean += begin;
   rstd += begin;
   int row = static_cast<int>(threadIdx.y);
   std::int64_t at = (begin + row) * columns + Row::column(0);  // of the row's first pack of this thread
   const std::int64_t apart = static_cast<std::int64_t>(rows_at_once) * columns;
-  if (loads_ahead && row < num_rows) next.load(dy + at, x + at, mean + row, rstd + row, columns);
+  if (loads_ahead && row < num_rows) next.load(dy + at, x + at, centres ? mean + row : nullptr, rstd + row, columns);
   for (int step = 0; step * rows_at_once < num_rows; ++step, row += rows_at_once, at += apart) {
     const bool active = row < num_rows;  // all threads of the row together
     Row stored{};
     if constexpr (loads_ahead) {
       stored = next;
       if (row + rows_at_once < num_rows) {
-        next.load(dy + at + apart, x + at + apart, mean + row + rows_at_once, rstd + row + rows_at_once, columns);
+        next.load(dy + at + apart, x + at + apart, centres ? mean + row + rows_at_once : nullptr,
+                  rstd + row + rows_at_once, columns);
       }
     } else if (active) {
-      stored.load(dy + at, x + at, mean + row, rstd + row, columns);
+      stored.load(dy + at, x + at, centres ? mean + row : nullptr, rstd + row, columns);
     }
     Pack<T, n> added[num_packs]{};
     for (int k = 0; k < num_packs; ++k) {
@@ -177,7 +183,7 @@ __global__ void __launch_bounds__(row_block_threads, layernorm_blocks_at_once)
       }
     }
     const SumPair of_row = row_sums<row_threads>(sum, product, step);
-    sum = of_row.values[0] / static_cast<float>(columns);
+    sum = centres ? of_row.values[0] / static_cast<float>(columns) : 0.0f;
     product = of_row.values[1] / static_cast<float>(columns);
     for (int k = 0; k < num_packs; ++k) {
       if (!active || Row::column(k) >= columns) continue;
@@ -223,7 +229,7 @@ __global__ void __launch_bounds__(row_block_threads)
   const T* const values = x + row * columns;
   const RowPacks<T, n, row_threads> kept_gradients(gradients, columns);
   const RowPacks<T, n, row_threads> kept_values(values, columns);
-  const float centre = mean[row];
+  const float centre = mean_of_row(mean, row);
   const float reciprocal = rstd[row];
 
   float sum = 0, product = 0;
@@ -236,7 +242,7 @@ __global__ void __launch_bounds__(row_block_threads)
                                 product += g * ((value.values[i] - centre) * reciprocal);
                               }
                             });
-  sum = row_sum<row_threads>(sum) / static_cast<float>(columns);
+  sum = mean != nullptr ? row_sum<row_threads>(sum) / static_cast<float>(columns) : 0.0f;
   product = row_sum<row_threads>(product) / static_cast<float>(columns);
   kept_gradients.visit_with(gradients, kept_values, values,
                             [&](std::int64_t column, const Pack<float, n>& gradient, const Pack<float, n>& value) {

@@ -13,9 +13,9 @@ std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context
                        .addend = attributes.adds ? addresses.inputs.back() : nullptr,
                        .sum = attributes.adds ? addresses.outputs.back() : nullptr,
                        .weight = attributes.affine ? input<float>(addresses, 1) : nullptr,
-                       .bias = attributes.affine ? input<float>(addresses, 2) : nullptr,
-                       .mean = output<float>(addresses, 1),
-                       .rstd = output<float>(addresses, 2),
+                       .bias = attributes.affine && attributes.centres ? input<float>(addresses, 2) : nullptr,
+                       .mean = attributes.centres ? output<float>(addresses, 1) : nullptr,
+                       .rstd = output<float>(addresses, layernorm_places(attributes).rstd),
                        .eps = attributes.eps},
                       shape, stream);
   });
@@ -24,17 +24,18 @@ std::unique_ptr<Kernel> make_layernorm_kernel(const Op& op, CudaContext& context
 std::unique_ptr<Kernel> make_layernorm_backward_kernel(const Op& op, CudaContext& context) {
   return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), type = op.inputs[0].dtype,
                       shape = layernorm_shape(op), &stream = context.stream](const OperandAddresses& addresses) {
-    const bool affine = attributes.affine;
+    const bool affine = attributes.affine, centres = attributes.centres;
+    const std::size_t rstd = layernorm_places(attributes).backward_rstd;
     layernorm_backward(type,
                        {.dy = input(addresses, 0),
                         .x = input(addresses, 1),
-                        .mean = input<float>(addresses, 2),
-                        .rstd = input<float>(addresses, 3),
-                        .weight = affine ? input<float>(addresses, 4) : nullptr,
+                        .mean = centres ? input<float>(addresses, 2) : nullptr,
+                        .rstd = input<float>(addresses, rstd),
+                        .weight = affine ? input<float>(addresses, rstd + 1) : nullptr,
                         .added_gradient = attributes.adds ? addresses.inputs.back() : nullptr,
                         .dx = output(addresses, 0),
                         .dweight = affine ? output<float>(addresses, 1) : nullptr,
-                        .dbias = affine ? output<float>(addresses, 2) : nullptr,
+                        .dbias = affine && centres ? output<float>(addresses, 2) : nullptr,
                         .workspace = addresses.workspace},
                        shape, stream);
   });

@@ -404,6 +404,8 @@ std::string suggest_layer(const std::string& name, bool of_features) {
                                                                         {"plus", "add"},
                                                                         {"maxpool", "maxpool2d"},
                                                                         {"ln", "layernorm"},
+                                                                        {"rms", "rmsnorm"},
+                                                                        {"rmsnormalization", "rmsnorm"},
                                                                         {"gn", "groupnorm"},
                                                                         {"groupnormalization", "groupnorm"},
                                                                         {"instancenorm", "instancenorm2d"},

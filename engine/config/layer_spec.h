@@ -75,6 +75,10 @@ struct LayerNormSpec {
   double eps = 1e-5;
   bool affine = true;
 };
+struct RmsNormSpec {
+  double eps = 0x1p-23;  ///< what PyTorch takes for f32
+  bool affine = true;
+};
 /// groupnorm, and instancenorm2d, each of whose channels is a group.
 struct GroupNormSpec {
   bool by_channel = false;
@@ -148,10 +152,11 @@ struct RepeatSpec {
   std::vector<LayerSpec> layers;
 };
 
-using LayerVariant = std::variant<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec,
-                                  GroupNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec,
-                                  UpsampleSpec, PadSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
-                                  AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+using LayerVariant =
+    std::variant<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, RmsNormSpec, GroupNormSpec,
+                 ActivationSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec,
+                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec, AddSpec, MultiplySpec, ConcatSpec,
+                 ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

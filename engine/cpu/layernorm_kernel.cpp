@@ -23,21 +23,27 @@ int threads_for(const Rows& shape, const CpuContext& context) {
   return shape.rows * shape.columns <= serial_elements ? 1 : context.num_threads;
 }
 
-/// One row, in two passes over it: the mean first, then the variance around it, which loses no digits.
+/// One row, in two passes over it: the mean first, then the variance around it, which loses no digits. Without `mean`
+/// it is 0, and there is no bias.
 TRAINER_SIMD void normalize_row(const float* x, const float* weight, const float* bias, float* y, float* mean,
                                 float* rstd, std::int64_t columns, double eps) {
   float sum = 0;
+  if (mean != nullptr) {
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < columns; ++i) sum += x[i];
+    for (std::int64_t i = 0; i < columns; ++i) sum += x[i];
+  }
   const float average = sum / static_cast<float>(columns);
   float squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (std::int64_t i = 0; i < columns; ++i) squares += (x[i] - average) * (x[i] - average);
   const auto reciprocal =
       static_cast<float>(1 / std::sqrt(static_cast<double>(squares) / static_cast<double>(columns) + eps));
-  *mean = average;
+  if (mean != nullptr) *mean = average;
   *rstd = reciprocal;
-  if (weight != nullptr) {
+  if (bias == nullptr && weight != nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < columns; ++i) y[i] = (x[i] - average) * reciprocal * weight[i];
+  } else if (weight != nullptr) {
 #pragma omp simd
     for (std::int64_t i = 0; i < columns; ++i) y[i] = (x[i] - average) * reciprocal * weight[i] + bias[i];
   } else {
@@ -46,9 +52,11 @@ TRAINER_SIMD void normalize_row(const float* x, const float* weight, const float
   }
 }
 
-// dx = rstd · (g − Σg/C − x̂·Σ(g·x̂)/C) with g = dy·weight, x̂ = (x − mean)·rstd
-TRAINER_SIMD void backward_row(const float* dy, const float* x, const float* weight, float* dx, float mean, float rstd,
-                               std::int64_t columns, float* dweight, float* dbias) {
+// dx = rstd · (g − Σg/C − x̂·Σ(g·x̂)/C) with g = dy·weight, x̂ = (x − mean)·rstd; without a mean it is 0, and Σg counts
+// for nothing.
+TRAINER_SIMD void backward_row(const float* dy, const float* x, const float* weight, float* dx, const float* row_mean,
+                               float rstd, std::int64_t columns, float* dweight, float* dbias) {
+  const float mean = row_mean == nullptr ? 0.0F : *row_mean;
   float sum = 0;
   float product = 0;
   if (weight != nullptr) {
@@ -65,15 +73,18 @@ TRAINER_SIMD void backward_row(const float* dy, const float* x, const float* wei
       product += dy[i] * ((x[i] - mean) * rstd);
     }
   }
-  sum /= static_cast<float>(columns);
+  sum = row_mean == nullptr ? 0.0F : sum / static_cast<float>(columns);
   product /= static_cast<float>(columns);
+  if (dbias != nullptr) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < columns; ++i) dbias[i] += dy[i];
+  }
   if (weight != nullptr) {
 #pragma omp simd
     for (std::int64_t i = 0; i < columns; ++i) {
       const float normal = (x[i] - mean) * rstd;
       const float gradient = dy[i];  // dx may be dy
       dweight[i] += gradient * normal;
-      dbias[i] += gradient;
       dx[i] = rstd * (gradient * weight[i] - sum - normal * product);
     }
   } else {
@@ -144,6 +155,23 @@ struct Lines {
   }
 };
 
+/// Outputs of a forward op.
+struct RowStatistics {
+  float* mean;  ///< null where none is subtracted
+  float* rstd;
+
+  RowStatistics(const LayerNormAttributes& attributes, const OperandAddresses& addresses)
+      : mean(attributes.centres ? output(addresses, 1) : nullptr),
+        rstd(output(addresses, layernorm_places(attributes).rstd)) {}
+  float* mean_of(std::int64_t row) const { return mean == nullptr ? nullptr : mean + row; }
+};
+
+/// Sums over rows that a backward op makes: for dweight, and for dbias where there are biases.
+std::int64_t num_sums(const LayerNormAttributes& attributes) {
+  if (!attributes.affine) return 0;
+  return attributes.centres ? 2 : 1;
+}
+
 /// sums (count) = the parts (num_parts, stride apart) added up in f64, in order.
 TRAINER_SIMD void add_parts(const float* parts, std::int64_t num_parts, std::int64_t stride, std::int64_t count,
                             float* sums) {
@@ -159,20 +187,19 @@ std::unique_ptr<CpuKernel> make_adding_kernel(const Op& op, const CpuContext& co
   return make_kernel([attributes = attributes_of<LayerNormAttributes>(op), shape = rows_of(op.inputs[0]),
                       rows = Lines(op, context)](const OperandAddresses& addresses, const StepScalars&) {
     const float* const weight = attributes.affine ? input(addresses, 1) : nullptr;
-    const float* const bias = attributes.affine ? input(addresses, 2) : nullptr;
+    const float* const bias = attributes.affine && attributes.centres ? input(addresses, 2) : nullptr;
     void* const addend = addresses.inputs.back();
     void* const sum = addresses.outputs.back();
     void* const y = addresses.outputs[0];
-    float* const mean = output(addresses, 1);
-    float* const rstd = output(addresses, 2);
+    const RowStatistics statistics(attributes, addresses);
     void* const lines = addresses.workspace;
     parallel_tasks(rows.num_threads, shape.rows, [&](std::int64_t row) {
       const float* const x = rows.read(addresses.inputs[0], row, lines, 0);
       float* const total = rows.write(sum, row, lines, 0);
       add_typed_row(rows.type, x, row_at(addend, rows.type, row, shape.columns), total, shape.columns);
       rows.written(sum, row, lines, 0);
-      normalize_row(rows.read(sum, row, lines, 0), weight, bias, rows.write(y, row, lines, 0), mean + row, rstd + row,
-                    shape.columns, attributes.eps);
+      normalize_row(rows.read(sum, row, lines, 0), weight, bias, rows.write(y, row, lines, 0), statistics.mean_of(row),
+                    statistics.rstd + row, shape.columns, attributes.eps);
       rows.written(y, row, lines, 0);
     });
   });
@@ -184,35 +211,38 @@ std::optional<Cut> cut_layernorm(const Op& op) {
 }
 
 std::optional<Cut> cut_layernorm_backward(const Op& op) {
-  if (attributes_of<LayerNormAttributes>(op).adds) return std::nullopt;
+  const auto& attributes = attributes_of<LayerNormAttributes>(op);
+  if (attributes.adds) return std::nullopt;
+  const LayerNormPlaces places = layernorm_places(attributes);
   return Cut{.num_rows = rows_of(op.inputs[0]).rows,
-             .inputs = parts(op.inputs.size(), 4, Part::rows, Part::whole),
+             .inputs = parts(op.inputs.size(), places.backward_rstd + 1, Part::rows, Part::whole),
              .outputs = parts(op.outputs.size(), 1, Part::rows, Part::sum)};
 }
 
-/// Lines of rows that are widened. Before them, for each part of the rows, the sums for dweight and dbias.
+/// Lines of rows that are widened. Before them, for each part of the rows, the sums over it.
 std::int64_t layernorm_workspace_bytes(const Op& op, CpuContext& context) {
   const std::int64_t lines = Lines(op, context).num_bytes();
-  if (op.kind == OpKind::layernorm || !attributes_of<LayerNormAttributes>(op).affine) return lines;
+  if (op.kind == OpKind::layernorm) return lines;
   const Rows shape = rows_of(op.inputs[0]);
-  return lines + parts_of(shape).num_parts * 2 * shape.columns * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t per_part = num_sums(attributes_of<LayerNormAttributes>(op)) * shape.columns;
+  return lines + parts_of(shape).num_parts * per_part * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::unique_ptr<CpuKernel> make_layernorm_kernel(const Op& op, CpuContext& context) {
   const auto& attributes = attributes_of<LayerNormAttributes>(op);
   const Rows shape = rows_of(op.inputs[0]);
   if (attributes.adds) return make_adding_kernel(op, context);
-  return make_kernel([shape, affine = attributes.affine, eps = attributes.eps, threads = threads_for(shape, context)](
-                         const OperandAddresses& addresses, const StepScalars&) {
+  return make_kernel([shape, attributes, threads = threads_for(shape, context)](const OperandAddresses& addresses,
+                                                                                const StepScalars&) {
     const float* const x = input(addresses, 0);
-    const float* const weight = affine ? input(addresses, 1) : nullptr;
-    const float* const bias = affine ? input(addresses, 2) : nullptr;
+    const float* const weight = attributes.affine ? input(addresses, 1) : nullptr;
+    const float* const bias = attributes.affine && attributes.centres ? input(addresses, 2) : nullptr;
     float* const y = output(addresses, 0);
-    float* const mean = output(addresses, 1);
-    float* const rstd = output(addresses, 2);
+    const RowStatistics statistics(attributes, addresses);
     parallel_tasks(threads, shape.rows, [&](std::int64_t row) {
       const std::int64_t at = row * shape.columns;
-      normalize_row(x + at, weight, bias, y + at, mean + row, rstd + row, shape.columns, eps);
+      normalize_row(x + at, weight, bias, y + at, statistics.mean_of(row), statistics.rstd + row, shape.columns,
+                    attributes.eps);
     });
   });
 }
@@ -221,32 +251,33 @@ std::unique_ptr<CpuKernel> make_layernorm_backward_kernel(const Op& op, CpuConte
   const Rows shape = rows_of(op.inputs[0]);
   return make_kernel([shape, attributes = attributes_of<LayerNormAttributes>(op), rows = Lines(op, context)](
                          const OperandAddresses& addresses, const StepScalars&) {
-    const bool affine = attributes.affine;
+    const std::size_t rstd_place = layernorm_places(attributes).backward_rstd;
     void* const added = attributes.adds ? addresses.inputs.back() : nullptr;
-    const float* const mean = input(addresses, 2);
-    const float* const rstd = input(addresses, 3);
-    const float* const weight = affine ? input(addresses, 4) : nullptr;
+    const float* const mean = attributes.centres ? input(addresses, 2) : nullptr;
+    const float* const rstd = input(addresses, rstd_place);
+    const float* const weight = attributes.affine ? input(addresses, rstd_place + 1) : nullptr;
     void* const dx = addresses.outputs[0];
     auto* const sums = static_cast<float*>(addresses.workspace);
     const RowParts parts = parts_of(shape);
-    const std::int64_t columns = shape.columns;
-    float* const lines = sums + (affine ? parts.num_parts * 2 * columns : 0);
+    const std::int64_t columns = shape.columns, per_part = num_sums(attributes) * columns;
+    float* const lines = sums + parts.num_parts * per_part;
     parallel_tasks(rows.num_threads, parts.num_parts, [&](std::int64_t part) {
-      float* const dweight = affine ? sums + part * 2 * columns : nullptr;
-      float* const dbias = affine ? dweight + columns : nullptr;
-      if (affine) std::fill_n(dweight, 2 * columns, 0.0F);
+      float* const dweight = per_part > 0 ? sums + part * per_part : nullptr;
+      float* const dbias = per_part > columns ? dweight + columns : nullptr;
+      if (dweight != nullptr) std::fill_n(dweight, per_part, 0.0F);
       for (std::int64_t row = parts.begin(part); row < parts.end(part); ++row) {
         const float* const gradient = rows.read(addresses.inputs[0], row, lines, 0);
         const float* const values = rows.read(addresses.inputs[1], row, lines, 1);
         float* const result = rows.write(dx, row, lines, 0);
-        backward_row(gradient, values, weight, result, mean[row], rstd[row], columns, dweight, dbias);
+        backward_row(gradient, values, weight, result, mean == nullptr ? nullptr : mean + row, rstd[row], columns,
+                     dweight, dbias);
         if (added != nullptr) add_typed_row(rows.type, result, row_at(added, rows.type, row, columns), result, columns);
         rows.written(dx, row, lines, 0);
       }
     });
-    if (!affine) return;
-    add_parts(sums, parts.num_parts, 2 * columns, columns, output(addresses, 1));
-    add_parts(sums + columns, parts.num_parts, 2 * columns, columns, output(addresses, 2));
+    for (std::int64_t i = 0; i < num_sums(attributes); ++i)
+      add_parts(sums + i * columns, parts.num_parts, per_part, columns,
+                output(addresses, static_cast<std::size_t>(i + 1)));
   });
 }
 

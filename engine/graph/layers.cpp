@@ -46,8 +46,12 @@ ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan
   return builder.apply(std::move(op), std::move(inputs))[0];
 }
 
-void add_scale_and_shift(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
+void add_scale(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
   inputs.push_back(builder.add_parameter("weight", constant_parameter(type, Parameter::Start::ones, true)));
+}
+
+void add_scale_and_shift(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
+  add_scale(builder, type, inputs);
   inputs.push_back(builder.add_parameter("bias", constant_parameter(type, Parameter::Start::zeros, true)));
 }
 
@@ -136,6 +140,12 @@ struct LeafTranslation {
     std::vector<ValueId> operands = {x};
     if (spec.affine) add_scale_and_shift(builder, op.inputs[1], operands);
     return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
+  }
+  ValueId operator()(const RmsNormSpec& spec) const {
+    Op op = layernorm_op(builder.type(x), {.eps = spec.eps, .affine = spec.affine, .centres = false});
+    std::vector<ValueId> operands = {x};
+    if (spec.affine) add_scale(builder, op.inputs[1], operands);
+    return builder.apply(std::move(op), std::move(operands), {"rstd"})[0];
   }
   ValueId operator()(const GroupNormSpec& spec) const {
     const TensorType& type = builder.type(x);

@@ -1,17 +1,22 @@
 #include "engine/ops/layernorm.h"
 
 #include <array>
+#include <string>
 
 #include "engine/ops/elementwise.h"
 
 namespace trainer {
 
 Op layernorm_op(const TensorType& x, const LayerNormAttributes& attributes) {
-  if (x.shape.rank() < 2) throw ShapeError("layernorm takes at least (batch, features)");
+  if (x.shape.rank() < 2)
+    throw ShapeError(std::string(attributes.centres ? "layernorm" : "rmsnorm") + " takes at least (batch, features)");
   const TensorType features{DType::f32, {x.shape[-1]}};
   const TensorType rows{DType::f32, {x.num_elements() / x.shape[-1]}};
-  Op op{OpKind::layernorm, attributes, {x}, {x, rows, rows}};
-  if (attributes.affine) op.inputs.insert(op.inputs.end(), {features, features});
+  Op op{OpKind::layernorm, attributes, {x}, {x, rows}};
+  if (attributes.affine) op.inputs.push_back(features);
+  if (!attributes.centres) return op;
+  op.outputs.push_back(rows);
+  if (attributes.affine) op.inputs.push_back(features);
   return op;
 }
 
@@ -19,11 +24,12 @@ Op layernorm_backward_op(const Op& layernorm) {
   const auto& attributes = attributes_of<LayerNormAttributes>(layernorm);
   const TensorType& x = layernorm.inputs[0];
   const TensorType& rows = layernorm.outputs[1];
-  Op op{OpKind::layernorm_backward, attributes, {x, x, rows, rows}, {x}};
-  if (attributes.affine) {
-    op.inputs.push_back(layernorm.inputs[1]);
-    op.outputs.insert(op.outputs.end(), {layernorm.inputs[1], layernorm.inputs[2]});
-  }
+  Op op{OpKind::layernorm_backward, attributes, {x, x, rows}, {x}};
+  if (attributes.centres) op.inputs.push_back(rows);
+  if (!attributes.affine) return op;
+  op.inputs.push_back(layernorm.inputs[1]);
+  op.outputs.push_back(layernorm.inputs[1]);
+  if (attributes.centres) op.outputs.push_back(layernorm.inputs[2]);
   return op;
 }
 
@@ -47,15 +53,12 @@ namespace {
 void differentiate_layernorm(GradientScope& scope) {
   const auto attributes = attributes_of<LayerNormAttributes>(scope.op());
   require_internal(!attributes.adds, "sums move into layer norms behind differentiate()");
-  const bool affine = attributes.affine;
-  std::vector<Operand> inputs = {scope.output_gradient(), scope.input(0), scope.output(1), scope.output(2)};
-  if (affine) inputs.push_back(scope.input(1));
+  std::vector<Operand> inputs = {scope.output_gradient(), scope.input(0), scope.output(1)};
+  if (attributes.centres) inputs.push_back(scope.output(2));
+  if (attributes.affine) inputs.push_back(scope.input(1));
   const auto outputs = scope.emit(layernorm_backward_op(scope.op()), std::move(inputs));
   if (scope.needs_gradient(0)) scope.set_gradient(0, outputs[0]);
-  if (affine) {
-    scope.set_gradient(1, outputs[1]);
-    scope.set_gradient(2, outputs[2]);
-  }
+  for (std::size_t i = 1; i < outputs.size(); ++i) scope.set_gradient(i, outputs[i]);
 }
 
 template <std::int64_t per_element>
@@ -65,10 +68,15 @@ std::int64_t layernorm_flops(const Op& op) {
 }
 
 std::span<const InPlace> layernorm_in_place(const Op& op) {
+  // The sum over x, and y over the addend, which are the last output and the last input.
   static constexpr std::array<InPlace, 2> with_addend = {{{.output = 3, .input = 0}, {.output = 0, .input = 1}}};
   static constexpr std::array<InPlace, 2> affine_with_addend = {{{.output = 3, .input = 0}, {.output = 0, .input = 3}}};
+  static constexpr std::array<InPlace, 2> rms_with_addend = {{{.output = 2, .input = 0}, {.output = 0, .input = 1}}};
+  static constexpr std::array<InPlace, 2> affine_rms_with_addend = {
+      {{.output = 2, .input = 0}, {.output = 0, .input = 2}}};
   const auto& attributes = attributes_of<LayerNormAttributes>(op);
   if (!attributes.adds) return in_place_over_first;
+  if (!attributes.centres) return attributes.affine ? affine_rms_with_addend : rms_with_addend;
   return attributes.affine ? affine_with_addend : with_addend;
 }
 

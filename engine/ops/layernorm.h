@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "engine/shape.h"
 
 namespace trainer {
@@ -8,15 +10,18 @@ struct Op;
 
 /// Normalisation over the last dimension with biased variance (Ba et al., 2016), as PyTorch's LayerNorm. With `adds`,
 /// set by the fusion pass, the forward op takes the sum with an addend first, and the backward op adds a gradient.
+/// Without `centres` it is RMSNorm (Zhang and Sennrich, 2019): x · weight / √(mean of squares + eps), and there are no
+/// means and no biases among the operands.
 struct LayerNormAttributes {
   double eps = 1e-5;
   bool affine = true;
+  bool centres = true;
   bool adds = false;
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
 
-/// inputs: x (…, C)[, weight (C), bias (C)]; outputs: y, mean (rows), reciprocal standard deviation (rows),
-/// where rows are all leading elements, rank 1. y may be stored over x.
+/// inputs: x (…, C)[, weight (C), bias (C)]; outputs: y, mean (rows), reciprocal standard deviation (rows), or root
+/// mean square, where rows are all leading elements, rank 1. y may be stored over x.
 Op layernorm_op(const TensorType& x, const LayerNormAttributes& attributes);
 /// inputs: dy, x, mean, rstd[, weight]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
 Op layernorm_backward_op(const Op& layernorm);
@@ -27,5 +32,14 @@ Op layernorm_adding_op(const Op& layernorm);
 /// inputs: those of `layernorm_backward`, of which x is the sum, and a gradient of x's type; outputs: the same, dx with
 /// that gradient added. dx may be stored over dy.
 Op layernorm_adding_backward_op(const Op& layernorm_backward);
+
+/// Where operands stand that do not always.
+struct LayerNormPlaces {
+  std::size_t rstd = 2;           ///< among the forward op's outputs
+  std::size_t backward_rstd = 3;  ///< among the backward op's inputs, in front of the weight
+};
+inline LayerNormPlaces layernorm_places(const LayerNormAttributes& attributes) {
+  return attributes.centres ? LayerNormPlaces{} : LayerNormPlaces{1, 2};
+}
 
 }  // namespace trainer

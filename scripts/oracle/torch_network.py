@@ -127,6 +127,11 @@ class ChannelLayerNorm(nn.LayerNorm):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
+class ChannelRMSNorm(nn.RMSNorm):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
 def kind_and_arguments(layer):
     if isinstance(layer, str):
         return layer, {}
@@ -189,6 +194,9 @@ def make_layer(kind, arguments, inputs, scopes):
     elif kind == "layernorm":
         options = {"eps": arguments.get("eps", 1e-5), "elementwise_affine": arguments.get("affine", True)}
         module = (ChannelLayerNorm if is_image else nn.LayerNorm)(shape[0], **options)
+    elif kind == "rmsnorm":
+        options = {"eps": arguments.get("eps"), "elementwise_affine": arguments.get("affine", True)}
+        module = (ChannelRMSNorm if is_image else nn.RMSNorm)(shape[0], **options)
     elif kind == "conv2d":
         module = nn.Conv2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)
     elif kind == "conv_transpose2d":

@@ -50,7 +50,7 @@ model:
     - maxpool2d: {kernel: 3, stride: 2, padding: 1, ceil_mode: true}
     - avgpool2d: {kernel: 3, count_include_pad: false}
     - residual: {layers: [silu, tanh], shortcut: [sigmoid], name: b}
-    - repeat: {times: 3, layers: [sequential: {layers: [layernorm: {eps: 0.1}, dropout: {p: 0.1}]}]}
+    - repeat: {times: 3, layers: [sequential: {layers: [layernorm: {eps: 0.1}, rmsnorm: {eps: 0.1}, dropout: {p: 0.1}]}]}
     - conv_transpose2d: {out: 8, kernel: [2, 3], stride: 2, padding: [0, 1], output_padding: [1, 0], dilation: 2, groups: 2, bias: false, init: zeros}
     - adaptive_avgpool2d: {size: [3, 2]}
     - upsample: {scale: [2, 3]}

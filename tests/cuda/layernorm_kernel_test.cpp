@@ -1,5 +1,7 @@
 #include "cuda/kernels/layernorm.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/cuda/kernel_tensor.h"
@@ -16,7 +18,13 @@ struct NormCase {
   DType type = DType::f32;
   bool affine = true;
   double eps = 1e-5;
+  bool centres = true;
 };
+
+std::string text_of(const NormCase& c) {
+  return fmt::format("{} rows of {}, {}{}{}", c.shape.rows, c.shape.columns, name_of(c.type),
+                     c.affine ? ", affine" : "", c.centres ? "" : ", without a mean");
+}
 
 // A warp for each row, two, four and a block; columns in registers and past them, from 1024 · packs on forward and from
 // 4096 on back; rows below, at and past what a block and what a part of the sums over rows take.
@@ -34,7 +42,7 @@ Statistics statistics_of(const NormCase& c, const Numbers& x) {
   const auto columns = static_cast<double>(c.shape.columns);
   for (std::int64_t row = 0; row < c.shape.rows; ++row) {
     double mean = 0, variance = 0;
-    for (std::int64_t i = 0; i < c.shape.columns; ++i) mean += x[at(row * c.shape.columns + i)] / columns;
+    for (std::int64_t i = 0; i < c.shape.columns && c.centres; ++i) mean += x[at(row * c.shape.columns + i)] / columns;
     for (std::int64_t i = 0; i < c.shape.columns; ++i)
       variance += std::pow(x[at(row * c.shape.columns + i)] - mean, 2) / columns;
     s.mean.push_back(mean);
@@ -62,8 +70,8 @@ NormResult run_forward(const NormCase& c, const NormOperands& o, bool in_place =
                     {.x = in_place ? r.y.data() : o.x.data(),
                      .y = r.y.data(),
                      .weight = c.affine ? o.weight.data<float>() : nullptr,
-                     .bias = c.affine ? o.bias.data<float>() : nullptr,
-                     .mean = r.mean.data<float>(),
+                     .bias = c.affine && c.centres ? o.bias.data<float>() : nullptr,
+                     .mean = c.centres ? r.mean.data<float>() : nullptr,
                      .rstd = r.rstd.data<float>(),
                      .eps = c.eps},
                     c.shape, nullptr);
@@ -71,7 +79,7 @@ NormResult run_forward(const NormCase& c, const NormOperands& o, bool in_place =
 }
 
 void check_forward(const NormCase& c, const NormOperands& o, double tolerance) {
-  INFO(c.shape.rows << " rows of " << c.shape.columns << ", " << name_of(c.type) << (c.affine ? ", affine" : ""));
+  INFO(text_of(c));
   const NormResult r = run_forward(c, o);
   const Numbers x = o.x.values(), weight = o.weight.values(), bias = o.bias.values();
   const Statistics s = statistics_of(c, x);
@@ -79,9 +87,9 @@ void check_forward(const NormCase& c, const NormOperands& o, double tolerance) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t row = i / at(c.shape.columns), column = i % at(c.shape.columns);
     const double normal = (x[i] - s.mean[row]) * s.rstd[row];
-    y.push_back(c.affine ? normal * weight[column] + bias[column] : normal);
+    y.push_back(c.affine ? normal * weight[column] + (c.centres ? bias[column] : 0) : normal);
   }
-  CHECK(difference(r.mean.values(), s.mean) < 1e-6);
+  if (c.centres) CHECK(difference(r.mean.values(), s.mean) < 1e-6);
   CHECK(difference(r.rstd.values(), s.rstd) < 2e-5);
   CHECK(difference(r.y.values(), y) < tolerance);
   // What the address does to the packs is told by its own test; here they are the same.
@@ -92,8 +100,10 @@ TEST_CASE("layer norm normalises each row in every type and shape") {
   for (const DType type : element_types) {
     for (const LayerNormShape& shape : shapes) {
       for (const bool affine : {false, true}) {
-        const NormCase c{.shape = shape, .type = type, .affine = affine};
-        check_forward(c, NormOperands(c), 2 * tolerance_of(type));
+        for (const bool centres : {false, true}) {
+          const NormCase c{.shape = shape, .type = type, .affine = affine, .centres = centres};
+          check_forward(c, NormOperands(c), 2 * tolerance_of(type));
+        }
       }
     }
   }
@@ -185,12 +195,12 @@ Gradients run_backward(const NormCase& c, const NormOperands& o, const KernelTen
   layernorm_backward(c.type,
                      {.dy = in_place ? g.dx.data() : dy.data(),
                       .x = o.x.data(),
-                      .mean = mean.data<float>(),
+                      .mean = c.centres ? mean.data<float>() : nullptr,
                       .rstd = rstd.data<float>(),
                       .weight = c.affine ? o.weight.data<float>() : nullptr,
                       .dx = g.dx.data(),
                       .dweight = c.affine ? g.dweight.data<float>() : nullptr,
-                      .dbias = c.affine ? g.dbias.data<float>() : nullptr,
+                      .dbias = c.affine && c.centres ? g.dbias.data<float>() : nullptr,
                       .workspace = workspace.data()},
                      c.shape, nullptr);
   return g;
@@ -198,7 +208,7 @@ Gradients run_backward(const NormCase& c, const NormOperands& o, const KernelTen
 
 /// By the chain rule through variance and mean one after the other, as they depend on x.
 void check_norm_backward(const NormCase& c, std::int64_t num_skipped = 0) {
-  INFO(c.shape.rows << " rows of " << c.shape.columns << ", " << name_of(c.type) << (c.affine ? ", affine" : ""));
+  INFO(text_of(c));
   const NormOperands o(c, 0.5, 1, num_skipped);
   const KernelTensor dy(c.type, random_numbers(num_elements(c.shape), 9));
   const Statistics s = statistics_of(c, o.x.values());
@@ -217,7 +227,7 @@ void check_norm_backward(const NormCase& c, std::int64_t num_skipped = 0) {
     dbias[i % columns] += dys[i];
     dweight[i % columns] += dys[i] * (x[i] - s.mean[row]) * s.rstd[row];
     dvariance[row] += into_normal(i) * (x[i] - s.mean[row]) * -0.5 * std::pow(s.rstd[row], 3);
-    dmean[row] -= into_normal(i) * s.rstd[row];
+    if (c.centres) dmean[row] -= into_normal(i) * s.rstd[row];
   }
   double largest = 1;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -230,13 +240,16 @@ void check_norm_backward(const NormCase& c, std::int64_t num_skipped = 0) {
   if (!c.affine) return;
   const double sum_tolerance = 1e-6 * std::sqrt(static_cast<double>(c.shape.rows)) * largest;
   CHECK(difference(g.dweight.values(), dweight) < sum_tolerance);
-  CHECK(difference(g.dbias.values(), dbias) < sum_tolerance);
+  if (c.centres) CHECK(difference(g.dbias.values(), dbias) < sum_tolerance);
 }
 
 TEST_CASE("the gradient of layer norm agrees with the chain rule in every type and shape") {
   for (const DType type : element_types) {
     for (const LayerNormShape& shape : shapes) {
-      for (const bool affine : {false, true}) check_norm_backward({.shape = shape, .type = type, .affine = affine});
+      for (const bool affine : {false, true}) {
+        for (const bool centres : {false, true})
+          check_norm_backward({.shape = shape, .type = type, .affine = affine, .centres = centres});
+      }
     }
   }
 }
@@ -287,6 +300,7 @@ TEST_CASE("the gradient of layer norm combines many parts of the rows, aligned o
   check_norm_backward({.shape = {200, 128}, .type = DType::bf16}, 1);
   // Two parts of tiles of columns.
   check_norm_backward({.shape = {66, 4104}});
+  check_norm_backward({.shape = {66, 4104}, .centres = false});
 }
 
 TEST_CASE("the sums of layer norm's gradient take half a byte for each element at most, and 256 rows of pairs") {

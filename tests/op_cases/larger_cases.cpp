@@ -241,12 +241,15 @@ void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
 void append_rows(std::vector<OpCase>& cases) {
   for (const Shape& shape : {Shape{1, 1}, Shape{7, 13}, Shape{257, 5}, Shape{31, 257}, Shape{3, 1031}}) {
     const TensorType x{DType::f32, shape};
-    const Op layernorm = layernorm_op(x, {});
-    if (shape[1] > 1) cases.push_back(drawn(layernorm));
-    if (shape[1] > 1) cases.push_back(drawn(layernorm_adding_op(layernorm)));
-    const Op backward = layernorm_backward_op(layernorm);
-    for (const Op& op : {backward, layernorm_adding_backward_op(backward)})
-      cases.push_back(drawn(op, {{3, random_values(shape[0], 8, 0.5, 2)}}));
+    for (const bool centres : {true, false}) {
+      const LayerNormAttributes attributes{.centres = centres};
+      const Op layernorm = layernorm_op(x, attributes);
+      if (shape[1] > 1) cases.push_back(drawn(layernorm));
+      if (shape[1] > 1) cases.push_back(drawn(layernorm_adding_op(layernorm)));
+      const Op backward = layernorm_backward_op(layernorm);
+      for (const Op& op : {backward, layernorm_adding_backward_op(backward)})
+        cases.push_back(drawn(op, {{layernorm_places(attributes).backward_rstd, random_values(shape[0], 8, 0.5, 2)}}));
+    }
     for (const std::int64_t out : {1, 17, 67}) {
       const Op linear = linear_op(x, {.out = out});
       cases.push_back(drawn(linear));

@@ -61,12 +61,13 @@ void check_batchnorm_gradient(Device& device, const TensorType& x, bool affine) 
   CHECK(same);
 }
 
-void check_layernorm(Device& device, const TensorType& x, bool affine) {
-  const Op norm = layernorm_op(x, {.affine = affine});
+void check_layernorm(Device& device, const TensorType& x, const LayerNormAttributes& attributes) {
+  const Op norm = layernorm_op(x, attributes);
   const Values values = held_by(x.dtype, random_values(x, 1)), addend = held_by(x.dtype, random_values(x, 2));
   const Values sum = results_of(device, add_op(x), {values, addend})[0];
   std::vector<Values> inputs = {sum};
-  if (affine) inputs.insert(inputs.end(), {random_values(x.shape[-1], 3, 0.5, 2), random_values(x.shape[-1], 4)});
+  if (attributes.affine) inputs.push_back(random_values(x.shape[-1], 3, 0.5, 2));
+  if (attributes.affine && attributes.centres) inputs.push_back(random_values(x.shape[-1], 4));
   std::vector<Values> expected = results_of(device, norm, inputs);
   expected.push_back(sum);
   inputs[0] = values;
@@ -89,7 +90,9 @@ void check_sums_equal_two_ops(Device& device) {
     }
     for (const Shape& shape : {Shape{1, 2}, Shape{5, 7}, Shape{67, 64}, Shape{3, 5, 65}, Shape{3, 1031}}) {
       INFO(shape.to_string() << (affine ? ", affine" : ""));
-      for (const DType type : {DType::f32, DType::f16, DType::bf16}) check_layernorm(device, {type, shape}, affine);
+      for (const DType type : {DType::f32, DType::f16, DType::bf16})
+        for (const bool centres : {true, false})
+          check_layernorm(device, {type, shape}, {.affine = affine, .centres = centres});
     }
   }
 }

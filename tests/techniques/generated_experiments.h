@@ -133,7 +133,8 @@ class NetworkDraw {
       case 1:
         return "{dropout: {p: 0.25}}";
       case 2:
-        return one_of({"layernorm", "{layernorm: {affine: false}}", "batchnorm1d", "{groupnorm: {groups: 1}}"});
+        return one_of(
+            {"layernorm", "{layernorm: {affine: false}}", "rmsnorm", "batchnorm1d", "{groupnorm: {groups: 1}}"});
       case 3:
         return "{residual: {layers: [layernorm, " + linear + ", " + activation() + ", " + linear + "]}}";
       default:

@@ -41,6 +41,7 @@ model:
     - linear: {out: 20}
     - residual: {layers: [{linear: {out: 20}}]}
     - residual: {layers: [layernorm, {linear: {out: 20}}]}
+    - residual: {layers: [rmsnorm, {linear: {out: 20}}]}
     - gelu
     - linear: {out: 10}
     - gelu: {approximate: tanh}

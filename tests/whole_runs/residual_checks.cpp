@@ -54,7 +54,7 @@ model:
           - residual: {layers: [)" +
          between + R"(layernorm, linear: {out: 40}, gelu, linear: {out: 24}]}
     - residual: {layers: [)" +
-         between + R"(layernorm: {affine: false}, linear: {out: 24}]}
+         between + R"(rmsnorm: {affine: false}, linear: {out: 24}]}
     - relu
     - layernorm
     - linear: {out: 4}

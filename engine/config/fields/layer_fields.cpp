@@ -129,6 +129,16 @@ LayerKind layernorm() {
           {eps_field<Spec>(), affine_field<Spec>()}};
 }
 
+LayerKind rmsnorm() {
+  using Spec = RmsNormSpec;
+  return {"rmsnorm",
+          "Division by the root mean square over the last dimension",
+          "rmsnorm: {eps: 1e-6}",
+          Spec{},
+          {of(&Spec::eps, "eps", number_above(0.0), "Added to the mean of the squares"),
+           of(&Spec::affine, "affine", boolean(), "Whether a scale is learned")}};
+}
+
 LayerKind groupnorm() {
   using Spec = GroupNormSpec;
   return {"groupnorm",
@@ -328,8 +338,8 @@ bool is_one_of(const LayerVariant& spec) {
 }
 
 bool has_parameters(const LayerVariant& spec) {
-  return is_one_of<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, GroupNormSpec, PreluSpec,
-                   ResidualSpec, SequentialSpec, RepeatSpec>(spec);
+  return is_one_of<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, RmsNormSpec,
+                   GroupNormSpec, PreluSpec, ResidualSpec, SequentialSpec, RepeatSpec>(spec);
 }
 
 std::vector<LayerKind> make_layer_kinds() {
@@ -340,6 +350,7 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(batchnorm(true));
   kinds.push_back(batchnorm(false));
   kinds.push_back(layernorm());
+  kinds.push_back(rmsnorm());
   kinds.push_back(groupnorm());
   kinds.push_back(instancenorm2d());
   kinds.push_back(activation(Activation::relu, "relu", "max(x, 0)"));
