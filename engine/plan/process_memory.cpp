@@ -11,6 +11,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/graph/tensor_pieces.h"
 #include "engine/ops/mixed_sample.h"
+#include "engine/plan/target_reading.h"
 #include "engine/program/offload.h"
 
 namespace trainer {
@@ -71,7 +72,8 @@ int num_readers(const Experiment& experiment, const DataDescription& data, const
   const std::int64_t bound = experiment.data.memory;
   const std::int64_t of_reader = data.most_reader_bytes();
   if (bound == 0 || of_reader == 0) return static_cast<int>(data.num_readers);
-  const std::int64_t left = bound - data.held_bytes - data.cache_bytes - staged_bytes(experiment, data, device);
+  const std::int64_t left = bound - data.held_bytes - data.cache_bytes - staged_bytes(experiment, data, device) -
+                            times(num_target_readers(experiment, data), of_reader);
   return static_cast<int>(std::clamp<std::int64_t>(left / of_reader, 1, data.num_readers));
 }
 
@@ -79,16 +81,19 @@ void check_input_memory(const Experiment& experiment, const DataDescription& dat
   const std::int64_t bound = experiment.data.memory;
   if (bound == 0) return;
   const std::int64_t staged = staged_bytes(experiment, data, device);
-  const std::int64_t least = data.held_bytes + data.cache_bytes + staged + data.most_reader_bytes();
+  const int readers = 1 + num_target_readers(experiment, data);
+  const std::int64_t of_readers = times(readers, data.most_reader_bytes());
+  const std::int64_t least = data.held_bytes + data.cache_bytes + staged + of_readers;
   if (least <= bound) return;
-  throw located_error(experiment.data.memory_location,
-                      fmt::format("data.memory is {}, but reading the data takes {}: dataset {}, staged batches {}, a "
-                                  "thread that reads {}{}",
-                                  format_bytes(bound), format_bytes(least), format_bytes(data.held_bytes),
-                                  format_bytes(staged), format_bytes(data.most_reader_bytes()),
-                                  data.cache_bytes > 0 ? ", image cache " + format_bytes(data.cache_bytes) : ""),
-                      fmt::format("at least {}, {}or a smaller batch", format_bytes(least),
-                                  experiment.data.cache == ImageCaching::ram ? "data.cache: disk, " : ""));
+  throw located_error(
+      experiment.data.memory_location,
+      fmt::format("data.memory is {}, but reading the data takes {}: dataset {}, staged batches {}, {} {}{}",
+                  format_bytes(bound), format_bytes(least), format_bytes(data.held_bytes), format_bytes(staged),
+                  readers == 1 ? "a thread that reads" : "a thread that reads and the targets' reader",
+                  format_bytes(of_readers),
+                  data.cache_bytes > 0 ? ", image cache " + format_bytes(data.cache_bytes) : ""),
+      fmt::format("at least {}, {}or a smaller batch", format_bytes(least),
+                  experiment.data.cache == ImageCaching::ram ? "data.cache: disk, " : ""));
 }
 
 std::int64_t largest_saved_piece(const Program& program) {
@@ -125,8 +130,10 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   const int readers = num_readers(experiment, data, device);
   const std::string reduced =
       readers < data.num_readers ? fmt::format(", {} of {} workers", readers, data.num_readers) : std::string();
-  add("image readers" + reduced + (data.estimates_readers ? " (estimated)" : ""), times(readers, data.reader_bytes));
-  add("libwebp in image readers (estimated)", times(readers, data.reader_library_bytes));
+  const int all_readers = readers + num_target_readers(experiment, data);
+  add("image readers" + reduced + (data.estimates_readers ? " (estimated)" : ""),
+      times(all_readers, data.reader_bytes));
+  add("libwebp in image readers (estimated)", times(all_readers, data.reader_library_bytes));
   add("offloaded activations", offload_bytes(program));
   add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
   // The last evaluation's, which events share, and the one that is read.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/plan/target_reading.h"
 #include "engine/train/learning_rate.h"
 #include "engine/train/training_loop.h"
 
@@ -146,10 +147,7 @@ bool TrainingLoop::note_loss_scale(const StepResult& result, StepEvent& event) {
 double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const LossPart& part) {
   const LossConfig& loss = experiment_.losses[static_cast<std::size_t>(part.loss)];
   if (loss.type == LossType::dice) return static_cast<double>(step.num_samples);
-  const bool may_ignore = loss.ignore_index >= 0 || data_.description.has_negative_targets;
-  const bool depends_on_targets = loss.type == LossType::cross_entropy && (!loss.class_weights.empty() || may_ignore);
-  // Soft targets are counted, whatever their classes weigh, as PyTorch does.
-  if (!depends_on_targets || data_.description.mixes_batches)
+  if (!depends_on_targets(loss, data_.description))
     return static_cast<double>(step.num_samples * part.numbers_of_sample);
   if (order_epoch_ != step.epoch) {
     sampler_.order_of_epoch(step.epoch, order_);

@@ -48,6 +48,12 @@ TEST_CASE("What readers hold is exact, but for libraries of theirs and for image
   CHECK(has({"libwebp in image readers (estimated)", 210}));
   data.estimates_readers = true;
   CHECK(has({"image readers (estimated)", 3000}));
+  // Beside the threads training reads the targets that its loss weighs.
+  data.estimates_readers = false;
+  const Experiment weighing = parse_experiment(
+      "model: {layers: [linear: {out: 3}]}\nloss: {cross_entropy: {class_weights: [1, 2, 3]}}\n", "test.yaml", {});
+  const auto all = process_memory(weighing, Program(), data, device).parts;
+  CHECK(std::find(all.begin(), all.end(), NamedBytes{"image readers", 4000}) != all.end());
 }
 
 TEST_CASE("data.memory is kept by fewer threads that read, or refused where not even one is within it") {
