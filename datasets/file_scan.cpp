@@ -51,13 +51,13 @@ FilePath::FilePath(std::string_view root, std::string_view path) {
   *std::copy(path.begin(), path.end(), to) = '\0';
 }
 
-std::uint64_t read_file(const FilePath& named, std::vector<std::byte>& memory, std::uint64_t most_bytes) {
-  const char* const path = named.c_str();
+std::uint64_t read_file(const FilePath& file, std::vector<std::byte>& memory, std::uint64_t most_bytes) {
+  const char* const path = file.c_str();
   // A pipe is not waited for.
-  const FileDescriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.number() < 0) throw DataError(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  const FileDescriptor opened(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.number() < 0) throw DataError(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
   struct stat facts {};
-  if (fstat(file.number(), &facts) != 0)
+  if (fstat(opened.number(), &facts) != 0)
     throw DataError(fmt::format("cannot read the size of '{}': {}", path, std::strerror(errno)));
   if (!S_ISREG(facts.st_mode)) throw DataError(fmt::format("'{}' is not a file", path));
   const auto size = static_cast<std::uint64_t>(facts.st_size);
@@ -68,7 +68,7 @@ std::uint64_t read_file(const FilePath& named, std::vector<std::byte>& memory, s
   memory.resize(wanted);
   std::size_t filled = 0;
   while (filled < memory.size()) {
-    const ssize_t got = ::read(file.number(), memory.data() + filled, memory.size() - filled);
+    const ssize_t got = ::read(opened.number(), memory.data() + filled, memory.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw DataError(fmt::format("cannot read '{}' at offset {}: {}", path, filled, std::strerror(errno)));
     if (got == 0) throw DataError(fmt::format("'{}' ends at offset {}, expected {} bytes", path, filled, size));

@@ -138,6 +138,8 @@ class ImageDataset::Reader final : public SampleReader {
       Image sample;
       sample.borrow(reinterpret_cast<std::uint8_t*>(fields[0]), wanted[0], wanted[1], wanted[2]);
       apply(steps_, drawn.size, drawn.place, source, image_, scratch_, sample);
+      require_internal(reinterpret_cast<std::byte*>(sample.row(0)) == fields[0] && sample.channels() == wanted[2],
+                       "a sample is written to its batch");
     }
     const bool has_masks = preparation_.source->has_masks();
     if (has_masks) apply_to_mask(steps_, mask_, outside, scratch_);

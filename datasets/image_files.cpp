@@ -165,9 +165,14 @@ void LeftOutFiles::check(const DataConfig& config) const {
 std::vector<std::string> LeftOutFiles::remarks() const {
   std::vector<std::string> remarks;
   const auto files = [](std::size_t count) { return count == 1 ? "1 file" : fmt::format("{} files", count); };
-  if (!mistakes.empty())
-    remarks.push_back(fmt::format("{} that cannot be read {} left out; the first: {}", files(mistakes.size()),
-                                  mistakes.size() == 1 ? "is" : "are", mistakes.front()));
+  constexpr std::size_t most_told = 20;
+  if (!mistakes.empty()) {
+    std::string told =
+        fmt::format("{} that cannot be read {} left out:", files(mistakes.size()), mistakes.size() == 1 ? "is" : "are");
+    for (std::size_t i = 0; i < std::min(mistakes.size(), most_told); ++i) told += "\n  " + mistakes[i];
+    if (mistakes.size() > most_told) told += fmt::format("\n  and {} more", mistakes.size() - most_told);
+    remarks.push_back(std::move(told));
+  }
   if (num_other_files > 0)
     remarks.push_back(fmt::format("{} that {} left out", files(static_cast<std::size_t>(num_other_files)),
                                   num_other_files == 1 ? "is no image is" : "are no images are"));

@@ -70,6 +70,8 @@ def make_layer(kind, arguments, shape):
         return nn.BatchNorm2d(shape[1], eps=arguments["eps"], affine=arguments["affine"])
     if kind == "layernorm":
         return nn.LayerNorm(shape[-1], eps=arguments["eps"], elementwise_affine=arguments["affine"])
+    if kind == "rmsnorm":
+        return nn.RMSNorm(shape[-1], eps=arguments["eps"], elementwise_affine=arguments["affine"])
     if kind == "gelu":
         return nn.GELU(approximate=arguments.get("approximate", "none"))
     if kind == "dropout":

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -57,6 +58,14 @@ std::optional<WeightsMatch> examine_weights(const Experiment& experiment, const 
   return match_weights(experiment.weights, WeightFiles(experiment.weights.file), program);
 }
 
+DataError unreadable_samples(const std::vector<std::string>& reasons) {
+  constexpr std::size_t most_told = 20;
+  std::string told = reasons.front();
+  for (std::size_t i = 1; i < std::min(reasons.size(), most_told); ++i) told += '\n' + reasons[i];
+  if (reasons.size() > most_told) told += fmt::format("\nand {} more like it", reasons.size() - most_told);
+  return DataError(told + "\ndata.on_bad_sample=skip leaves such samples out");
+}
+
 CheckFindings examine_experiment(const Experiment& experiment) {
   require_data_files(experiment.data);
   const std::unique_ptr<Device> device = make_device(experiment);
@@ -70,17 +79,20 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   // Reads every sample: a file can be damaged behind its header.
   DataConfig as_stored = experiment.data;
   as_stored.cache = ImageCaching::none;
+  as_stored.on_bad_sample = OnBadSample::skip;  // so that all are found
   const LoadedData loaded = load_data(as_stored, experiment.seed);
   check_data(experiment, loaded);
   if (experiment.data.type != DataType::synthetic) read_every_sample(loaded, num_workers(experiment.data));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
   warnings.insert(warnings.end(), loaded.remarks.begin(), loaded.remarks.end());
+  std::vector<std::string> skipped;
   for (const auto& dataset : {loaded.train, loaded.validation}) {
     if (!dataset) continue;
-    const std::vector<std::string> skipped = dataset->skipped_samples();
-    warnings.insert(warnings.end(), skipped.begin(), skipped.end());
+    for (std::string& why : dataset->skipped_samples()) skipped.push_back(std::move(why));
   }
+  if (experiment.data.on_bad_sample == OnBadSample::error && !skipped.empty()) throw unreadable_samples(skipped);
+  warnings.insert(warnings.end(), skipped.begin(), skipped.end());
   return {std::move(compiled), capacity,           std::move(plan),  device->kind(),
           device->name(),      std::move(weights), frozen.matches(), std::move(warnings)};
 }

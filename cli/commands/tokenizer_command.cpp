@@ -18,7 +18,7 @@
 #include "engine/report/data/token_writer.h"
 #include "engine/report/data/tokenizer_report.h"
 #include "engine/report/text/shell_words.h"
-#include "engine/train/files/durable_file.h"
+#include "engine/train/files/replaced_file.h"
 
 namespace trainer {
 namespace {
@@ -64,15 +64,25 @@ void refuse_existing(const std::string& path, bool overwrite) {
     throw DataError(fmt::format("'{}' exists; name another file, or replace it with --overwrite", path));
 }
 
+/// What is read is not written over, whatever it is called there.
+void refuse_own_input(const std::string& output, const std::vector<std::string>& inputs) {
+  std::error_code ignored;
+  for (const std::string& input : inputs)
+    if (!output.empty() && std::filesystem::equivalent(output, input, ignored))
+      throw DataError(fmt::format("'{}' is read by this command; name another file to write", output));
+}
+
 ExitCode train_on_files(const TokenizerTrainArguments& arguments) {
   refuse_existing(arguments.output, arguments.overwrite);
+  refuse_own_input(arguments.output, arguments.files);
+  ReplacedFile file(arguments.output);
   TokenizerTraining training;
   training.vocabulary_size = arguments.vocabulary_size;
   training.expression = std::string(arguments.pattern == "gpt2" ? gpt2_expression : llama3_expression);
   training.special_tokens = arguments.special;
   TokenizerTrainer trainer(training);
   const double begin = thread_seconds();
-  for (const std::string& file : arguments.files) trainer.add(read_text(file));
+  for (const std::string& text : arguments.files) trainer.add(read_text(text));
   const TokenizerDefinition definition = trainer.train();
 
   TokenizerTrainingReport report;
@@ -85,9 +95,9 @@ ExitCode train_on_files(const TokenizerTrainArguments& arguments) {
   report.num_bytes = trainer.num_bytes();
   report.num_pieces = trainer.num_pieces();
   report.output = arguments.output;
-  const std::string temporary = arguments.output + ".tmp";
-  write_file_durably(temporary, json_of_tokenizer(definition));
-  replace_durably(temporary, arguments.output);
+  const std::string json = json_of_tokenizer(definition);
+  file.write(json.data(), json.size());
+  file.finish();
   if (arguments.json)
     write_exactly(stdout, tokenizer_training_json(report) + '\n');
   else
@@ -97,13 +107,17 @@ ExitCode train_on_files(const TokenizerTrainArguments& arguments) {
 
 ExitCode encode_file(const TokenizerEncodeArguments& arguments) {
   refuse_existing(arguments.output, arguments.overwrite);
+  refuse_own_input(arguments.output,
+                   {arguments.tokenizer, arguments.tokenizer + "/tokenizer.json", arguments.tokenizer + "/vocab.json",
+                    arguments.tokenizer + "/merges.txt",
+                    std::filesystem::path(arguments.tokenizer).replace_filename("merges.txt"), arguments.file});
   const Tokenizer tokenizer = arguments.tokenizer == "bytes" ? Tokenizer::bytes() : load_tokenizer(arguments.tokenizer);
-  const std::string text = read_text(arguments.file);
   std::optional<TokenWriter> writer;
   if (!arguments.output.empty()) {
     const auto format = arguments.format == "llm.c" ? TokenFileFormat::llm_c : TokenFileFormat::nanogpt;
     writer.emplace(arguments.output, format, tokenizer.num_ids());
   }
+  const std::string text = read_text(arguments.file);
 
   EncodingReport report;
   std::vector<std::uint64_t> counts(tokenizer.num_ids());

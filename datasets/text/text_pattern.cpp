@@ -38,6 +38,21 @@ DataError expression_error(std::string_view expression, std::size_t at, std::str
   return DataError(fmt::format("the regular expression {}, at byte {}: {}", shortened(expression, 200), at, what));
 }
 
+/// Whether a count such as {1,3} ends there and a + makes it possessive, which `tokenizers` takes for a repetition.
+bool is_possessive_count(const std::string& expression, std::size_t at) {
+  if (expression.compare(at, 2, "}+") != 0) return false;
+  const std::size_t begin = expression.rfind('{', at);
+  return begin != std::string::npos && expression.find_first_not_of("0123456789,", begin + 1) == at;
+}
+
+/// Whether flags stand there that are not (?i: or (?i) alone.
+bool is_other_flag(const std::string& expression, std::size_t at) {
+  if (expression.compare(at, 2, "(?") != 0 || at + 2 >= expression.size()) return false;
+  const char next = expression[at + 2];
+  if (next == 'i') return at + 3 >= expression.size() || (expression[at + 3] != ':' && expression[at + 3] != ')');
+  return (next >= 'a' && next <= 'z') || next == '-' || next == '^';
+}
+
 /// The expression as PCRE2 means the same by it.
 std::string for_pcre2(const std::string& expression) {
   if (expression.empty()) throw DataError("a regular expression is empty");
@@ -46,9 +61,20 @@ std::string for_pcre2(const std::string& expression) {
         fmt::format("a regular expression of {} bytes, at most {} are read", expression.size(), most_expression_bytes));
   if (const std::size_t bad = utf8_stretch(expression); bad < expression.size())
     throw expression_error(expression, bad, "it is not UTF-8");
+  constexpr std::size_t npos = std::string::npos;
   std::string written;
+  bool in_class = false;
+  std::size_t class_begin = npos;
   for (std::size_t i = 0; i < expression.size(); ++i) {
-    if (expression.compare(i, 2, "&&") == 0) throw expression_error(expression, i, "&& is not supported");
+    for (const std::string_view other : {"&&", "{,", "(*"})
+      if (expression.compare(i, other.size(), other) == 0)
+        throw expression_error(expression, i, fmt::format("{} is not supported", other));
+    if (is_possessive_count(expression, i)) throw expression_error(expression, i, "}+ behind a count is not supported");
+    if (is_other_flag(expression, i)) throw expression_error(expression, i, "of flags (?i: alone is supported");
+    in_class = (in_class && expression[i] != ']') || (!in_class && expression[i] == '[');
+    if (in_class && expression[i] == '[' && class_begin != npos)
+      throw expression_error(expression, i, "a class in a class is not supported");
+    class_begin = !in_class ? npos : class_begin == npos ? i : class_begin;
     if (expression[i] != '\\' || i + 1 == expression.size()) {
       written.push_back(expression[i]);
       continue;

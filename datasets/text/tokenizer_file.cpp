@@ -143,8 +143,9 @@ void read_model(const TokenizerInput& model, TokenizerDefinition& definition, Vo
   refuse_where_set(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"}, "model");
   definition.ignores_merges = is_set(model, "ignore_merges") && model.at("ignore_merges").boolean();
   vocabulary.read(model.at("vocab"), "model.vocab");
-  model.at("merges").items();  // a list
+  const TokenizerInput listed = model.at("merges");
   const TokenizerJson& merges = *model.object().find("merges");
+  if (!merges.is_array()) listed.items();  // which says what is wrong
   definition.merges.reserve(merges.size());
   std::size_t number = 0;
   for (const TokenizerJson& merge : merges) {
@@ -244,6 +245,7 @@ void read_pre_tokenizer(const TokenizerInput& file, TokenizerDefinition& definit
 TokenizerDefinition read_tokenizer_json(const TokenizerInput& file) {
   TokenizerDefinition definition;
   VocabularyReader vocabulary(definition);
+  if (is_set(file, "truncation")) throw JsonMistake("'truncation' is not supported: a text would not come back whole");
   read_normalizer(file);
   read_pre_tokenizer(file, definition);
   read_model(file.at("model"), definition, vocabulary);

@@ -20,8 +20,9 @@ struct LayerNormAttributes {
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
 
-/// inputs: x (…, C)[, weight (C), bias (C)]; outputs: y, mean (rows), reciprocal standard deviation (rows), or root
-/// mean square, where rows are all leading elements, rank 1. y may be stored over x.
+/// inputs: x (…, C)[, weight (C), bias (C)]; outputs: y, mean (rows), rstd (rows), where rows are all leading elements,
+/// rank 1. rstd is the reciprocal standard deviation, without `centres` the reciprocal root mean square. y may be
+/// stored over x.
 Op layernorm_op(const TensorType& x, const LayerNormAttributes& attributes);
 /// inputs: dy, x, mean, rstd[, weight]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
 Op layernorm_backward_op(const Op& layernorm);

@@ -149,8 +149,8 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
   return kernel_bytes + staged_bytes(counted, data, device) +
-         times(num_readers(counted, data, device), data.most_reader_bytes()) + data.cache_bytes + most_piece_bytes +
-         (dataset_is_loaded ? 0 : data.held_bytes);
+         times(num_readers(counted, data, device) + num_target_readers(counted, data), data.most_reader_bytes()) +
+         data.cache_bytes + most_piece_bytes + (dataset_is_loaded ? 0 : data.held_bytes);
 }
 
 }  // namespace trainer

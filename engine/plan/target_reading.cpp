@@ -10,6 +10,8 @@ bool depends_on_targets(const LossConfig& loss, const DataDescription& data) {
 }
 
 int num_target_readers(const Experiment& experiment, const DataDescription& data) {
+  const bool follow_images = data.target.shape.rank() > 0 || experiment.data.on_bad_sample == OnBadSample::skip;
+  if (!follow_images) return 0;
   return std::any_of(experiment.losses.begin(), experiment.losses.end(),
                      [&](const LossConfig& loss) { return depends_on_targets(loss, data); })
              ? 1

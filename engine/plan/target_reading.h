@@ -10,7 +10,7 @@ namespace trainer {
 bool depends_on_targets(const LossConfig& loss, const DataDescription& data);
 
 /// Readers of samples beside those of the threads that read ahead: 1 where training reads the targets of each step once
-/// more, for such a mean; else 0.
+/// more, for such a mean, and they follow their images through transforms or past bad samples; else 0.
 int num_target_readers(const Experiment& experiment, const DataDescription& data);
 
 }  // namespace trainer

@@ -19,8 +19,9 @@ bool has_weight(const LossConfig& loss, const Dataset& dataset) {
     return target != loss.ignore_index && (position >= loss.class_weights.size() || loss.class_weights[position] > 0);
   };
   std::vector<std::int32_t> classes(static_cast<std::size_t>(dataset.target_type().num_elements()));
+  const std::unique_ptr<SampleReader> reader = dataset.make_reader();
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    dataset.read_classes(i, classes.data());
+    reader->read_classes(0, i, classes.data());
     if (std::any_of(classes.begin(), classes.end(), weighs)) return true;
   }
   return false;

@@ -153,11 +153,16 @@ double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const Lo
     sampler_.order_of_epoch(step.epoch, order_);
     order_epoch_ = step.epoch;
   }
-  if (!target_reader_) target_reader_ = data_.train->make_reader();
+  const bool needs_reader = num_target_readers(experiment_, data_.description) > 0;
+  if (needs_reader && !target_reader_) target_reader_ = data_.train->make_reader();
   const std::int64_t begin = sampler_.begin_of_batch(step.first_batch);
   double sum = 0;
   for (std::int64_t i = begin; i < begin + step.num_samples; ++i) {
-    target_reader_->read_classes(step.epoch, order_[static_cast<std::size_t>(i)], classes_.data());
+    const std::int64_t sample = order_[static_cast<std::size_t>(i)];
+    if (needs_reader)
+      target_reader_->read_classes(step.epoch, sample, classes_.data());
+    else
+      data_.train->read_classes(sample, classes_.data());
     for (const std::int32_t target : classes_) {
       if (target == loss.ignore_index) continue;
       sum += loss.class_weights.empty()

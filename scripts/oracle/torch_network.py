@@ -195,7 +195,7 @@ def make_layer(kind, arguments, inputs, scopes):
         options = {"eps": arguments.get("eps", 1e-5), "elementwise_affine": arguments.get("affine", True)}
         module = (ChannelLayerNorm if is_image else nn.LayerNorm)(shape[0], **options)
     elif kind == "rmsnorm":
-        options = {"eps": arguments.get("eps"), "elementwise_affine": arguments.get("affine", True)}
+        options = {"eps": arguments.get("eps", 2.0**-23), "elementwise_affine": arguments.get("affine", True)}
         module = (ChannelRMSNorm if is_image else nn.RMSNorm)(shape[0], **options)
     elif kind == "conv2d":
         module = nn.Conv2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)

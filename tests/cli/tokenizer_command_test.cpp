@@ -161,3 +161,21 @@ TEST_CASE("wrong usage of tokenizer is told") {
     CHECK_THAT(result.err, Contains(said));
   }
 }
+
+TEST_CASE("what is read is not written over, though --overwrite asks for it") {
+  const TextFolder folder;
+  const std::string tokenizer = folder / "tokenizer.json", text = file_text(folder.text());
+  const std::string same = folder / "./text.txt";
+  const auto check_refused = [](const ProcessResult& result) {
+    CHECK(result.exit_code == 6);
+    CHECK_THAT(result.err, Contains("is read by this command"));
+  };
+  check_refused(run_trainer({"tokenizer", "train", folder.text(), "--vocab", "260", "-o", same, "--overwrite"}));
+  REQUIRE(run_trainer({"tokenizer", "train", folder.text(), "--vocab", "260", "-o", tokenizer}).exit_code == 0);
+  const std::string learned = file_text(tokenizer);
+  for (const std::string& output : {same, tokenizer})
+    for (const std::string& given : {tokenizer, folder / ""})
+      check_refused(run_trainer({"tokenizer", "encode", given, folder.text(), "-o", output, "--overwrite"}));
+  CHECK(file_text(folder.text()) == text);
+  CHECK(file_text(tokenizer) == learned);
+}

@@ -93,6 +93,19 @@ TEST_CASE("norms and biases do not decay; weights do") {
   }
 }
 
+TEST_CASE("rmsnorm has a weight that begins as ones, does not decay, and is shared by name") {
+  const Experiment experiment = experiment_of(
+      "    - flatten\n    - rmsnorm: {name: n}\n    - rmsnorm: {share: n}\n    - rmsnorm: {affine: false}\n"
+      "    - linear: {out: 10, bias: false}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  REQUIRE(graph.parameters.size() == 2);
+  const Parameter& weight = graph.parameters.at(0);
+  CHECK(weight.name == "n.weight");
+  CHECK(weight.type.shape == Shape{8 * 8 * 3});
+  CHECK(weight.start == Parameter::Start::ones);
+  CHECK((weight.trainable && !weight.decays));
+}
+
 TEST_CASE("every trainable parameter gets exactly one gradient of its own type") {
   const Experiment experiment = experiment_of(
       "    - conv2d: {out: 3, kernel: 3, padding: 1}\n"

@@ -52,8 +52,17 @@ TEST_CASE("What readers hold is exact, but for libraries of theirs and for image
   data.estimates_readers = false;
   const Experiment weighing = parse_experiment(
       "model: {layers: [linear: {out: 3}]}\nloss: {cross_entropy: {class_weights: [1, 2, 3]}}\n", "test.yaml", {});
-  const auto all = process_memory(weighing, Program(), data, device).parts;
-  CHECK(std::find(all.begin(), all.end(), NamedBytes{"image readers", 4000}) != all.end());
+  const auto of_weighing = [&] {
+    const auto all = process_memory(weighing, Program(), data, device).parts;
+    return std::find_if(all.begin(), all.end(), [](const auto& part) { return part.name == "image readers"; })
+        ->num_bytes;
+  };
+  const auto reserve = [&](const Experiment& each) { return host_reserve(each, data, device, true); };
+  CHECK(of_weighing() == 3000);
+  CHECK(reserve(weighing) == reserve(experiment));
+  data.target = TensorType{DType::i32, {2, 2}};  // a mask goes through transforms
+  CHECK(of_weighing() == 4000);
+  CHECK(reserve(weighing) == reserve(experiment) + 1070);
 }
 
 TEST_CASE("data.memory is kept by fewer threads that read, or refused where not even one is within it") {

@@ -172,7 +172,8 @@ std::vector<double> expected_losses(const char* yaml, const Settings& given, con
 
 }  // namespace
 
-TEST_CASE("An adapted run goes on with the losses of one that has the adapted settings from that step on") {
+TEST_CASE("An adapted run goes on with the losses of one that has the adapted settings from that step on",
+          "[exhaustive]") {
   const char* yaml = GENERATE(plain_experiment, mixing_experiment);
   const Settings given =
       GENERATE(Settings{}, Settings{"train.amp=fp16", "optimizer={type: sgd, lr: 0.05, momentum: 0.9}"},

@@ -1,17 +1,12 @@
 #include "engine/report/data/token_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "engine/errors.h"
-#include "engine/train/files/durable_file.h"
 
 namespace trainer {
 namespace {
@@ -24,38 +19,20 @@ constexpr std::int32_t narrow_magic = 20240520, narrow_version = 1, wide_magic =
 }  // namespace
 
 TokenWriter::TokenWriter(std::string path, TokenFileFormat format, TokenId num_ids)
-    : path_(std::move(path)), temporary_(path_ + ".tmp"), format_(format), is_wide_(num_ids > most_narrow_ids) {
+    : path_(std::move(path)), format_(format), is_wide_(num_ids > most_narrow_ids) {
   if (is_wide_ && format == TokenFileFormat::nanogpt)
     throw DataError(
         fmt::format("'{}': ids up to {} do not fit 16 bits; --format llm.c writes 32 bits each", path_, num_ids - 1));
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_ < 0) fail();
-  if (format == TokenFileFormat::llm_c) {
+  file_.emplace(path_);
+  if (format_ == TokenFileFormat::llm_c) {
     const std::array<std::int32_t, num_header_words> empty{};
     write(empty.data(), sizeof empty);
   }
 }
 
-TokenWriter::~TokenWriter() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(temporary_.c_str());
-}
-
-void TokenWriter::fail() const {
-  throw DataError(fmt::format("cannot write '{}': {}", temporary_, std::strerror(errno)));
-}
-
 void TokenWriter::write(const void* bytes, std::size_t num_bytes) {
-  const char* from = static_cast<const char*>(bytes);
   num_bytes_ += num_bytes;
-  while (num_bytes > 0) {
-    const ssize_t written = ::write(file_, from, num_bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail();
-    from += written;
-    num_bytes -= static_cast<std::size_t>(written);
-  }
+  file_->write(bytes, num_bytes);
 }
 
 void TokenWriter::append(std::span<const TokenId> ids) {
@@ -74,12 +51,9 @@ void TokenWriter::finish() {
     const std::array<std::int32_t, 3> header = {is_wide_ ? wide_magic : narrow_magic,
                                                 is_wide_ ? wide_version : narrow_version,
                                                 static_cast<std::int32_t>(num_tokens_)};
-    if (::pwrite(file_, header.data(), sizeof header, 0) != static_cast<ssize_t>(sizeof header)) fail();
+    file_->write_beginning(header.data(), sizeof header);
   }
-  if (::fsync(file_) != 0 && errno != EINVAL) fail();
-  const int file = std::exchange(file_, -1);
-  if (::close(file) != 0) fail();
-  replace_durably(temporary_, path_);
+  file_->finish();
 }
 
 }  // namespace trainer

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "datasets/text/token_id.h"
+#include "engine/train/files/replaced_file.h"
 
 namespace trainer {
 
@@ -17,17 +19,11 @@ enum class TokenFileFormat {
   llm_c,
 };
 
-/// Writes a file of tokens beside its place, and moves it there when it is whole. Every failure is a DataError that
-/// names the file.
+/// Writes a file of tokens as a ReplacedFile. Every failure is a DataError that names the file.
 class TokenWriter {
  public:
   /// `num_ids` bounds the ids. Refuses what the format cannot hold, with what to do.
   TokenWriter(std::string path, TokenFileFormat format, TokenId num_ids);
-  /// Removes what is not finished.
-  ~TokenWriter();
-  TokenWriter(const TokenWriter&) = delete;
-  TokenWriter& operator=(const TokenWriter&) = delete;
-
   void append(std::span<const TokenId> ids);
   void finish();
   /// Of the file as far as it is written.
@@ -37,12 +33,11 @@ class TokenWriter {
 
  private:
   void write(const void* bytes, std::size_t num_bytes);
-  [[noreturn]] void fail() const;
 
-  std::string path_, temporary_;
+  std::string path_;
   TokenFileFormat format_;
   bool is_wide_;
-  int file_ = -1;
+  std::optional<ReplacedFile> file_;
   std::uint64_t num_tokens_ = 0, num_bytes_ = 0;
   std::vector<std::uint16_t> narrow_;
 };

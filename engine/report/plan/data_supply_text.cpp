@@ -31,7 +31,7 @@ std::string remedies(const DataSupply& supply) {
   const bool may_keep = supply.are_image_files && !supply.are_images_kept && !supply.decodes_reduced;
   const bool keeping_helps = may_keep && kept > worth_telling * supply.timing.all_threads.samples_per_second();
   if (keeping_helps)
-    text += fmt::format(" data.cache=disk, which decodes each image once, should prepare about {}.",
+    text += fmt::format(" data.cache=disk, which decodes each image once, should prepare at least {}.",
                         samples_per_second_text(kept));
   if (supply.reduction_helps() && !supply.are_images_kept)
     text += fmt::format("{} data.reduced_decoding=true decodes {} of the images at a half or less.",
@@ -56,6 +56,7 @@ std::string measured_supply(const DataSupply& supply) {
                   format_number_of(rate.num_threads, "thread"), rate.num_threads == 1 ? "prepares" : "prepare",
                   samples_per_second_text(rate.samples_per_second()), date_text(supply.measured_at));
   if (supply.steps_use_threads) text += " The steps are computed on the same cores.";
+  if (supply.keeps_up() && !supply.steps_use_threads) text += " That is fast enough.";
   if (!supply.keeps_up())
     text += fmt::format(" Training would wait for it {} of the time.", told_percent(supply.waiting_share())) +
             remedies(supply);

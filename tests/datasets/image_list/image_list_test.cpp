@@ -172,7 +172,7 @@ TEST_CASE("An image of a list that cannot be read is told with its row, or left 
   const LoadedData data = load_data(config, 1);
   CHECK(samples_of(*data.train) == "10:0 20:1");
   REQUIRE(data.remarks.size() == 1);
-  CHECK_THAT(data.remarks.front(), StartsWith("2 files that cannot be read are left out; the first: "));
+  CHECK_THAT(data.remarks.front(), StartsWith("2 files that cannot be read are left out:\n  "));
 }
 
 TEST_CASE("What is no list of images is refused with its place") {

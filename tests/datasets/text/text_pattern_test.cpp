@@ -92,6 +92,11 @@ TEST_CASE("Expressions that are none, or mean something else elsewhere, are refu
   CHECK_THAT(expression_refusal("a(b"), Contains("regular expression a(b, at byte 3: missing closing parenthesis"));
   CHECK_THAT(expression_refusal(R"(a\w+)"), Contains(R"(at byte 1: \w is not supported)"));
   CHECK_THAT(expression_refusal(R"([a-z&&[^b]])"), Contains("at byte 4: && is not supported"));
+  CHECK_THAT(expression_refusal(R"(\p{N}{1,3}+)"), Contains("at byte 9: }+ behind a count is not supported"));
+  CHECK_THAT(expression_refusal(R"(\p{N}{,3})"), Contains("at byte 5: {, is not supported"));
+  CHECK_THAT(expression_refusal("(?m:.)+"), Contains("at byte 0: of flags (?i: alone is supported"));
+  CHECK_THAT(expression_refusal("(*UCP)a"), Contains("at byte 0: (* is not supported"));
+  CHECK_THAT(expression_refusal(R"([\p{L}[\p{N}]]+)"), Contains("at byte 6: a class in a class is not supported"));
   CHECK_THAT(expression_refusal("\xFF"), Contains("at byte 0: it is not UTF-8"));
   CHECK_THAT(expression_refusal(std::string(20'000, 'a')), Contains("of 20000 bytes, at most 16384 are read"));
   CHECK_THAT(expression_refusal(""), Contains("is empty"));

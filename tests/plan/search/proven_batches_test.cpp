@@ -113,7 +113,8 @@ std::vector<std::int64_t> proven_capacities(const Experiment& experiment, const 
 
 }  // namespace
 
-TEST_CASE("the largest batch is exact: planning each value finds that all up to it fit and the next does not") {
+TEST_CASE("the largest batch is exact: planning each value finds that all up to it fit and the next does not",
+          "[exhaustive]") {
   const DataDescription data = proven_data();
   const MachineRates rates = assumed_cpu_rates(1);
   std::int64_t num_proven = 0;

@@ -60,7 +60,7 @@ TEST_CASE("Images that are decoded again in every epoch are told with the cache,
   supply.are_images_kept = false;
   // Of 1 ms 0.5 are read and decoded, and another copy takes 0.1.
   CHECK_THAT(told(findings), Contains("data.workers=5 should do. data.cache=disk, which decodes each image once, "
-                                      "should prepare about 2,467.\n"));
+                                      "should prepare at least 2,467.\n"));
   supply.timing.stage_seconds = {1e-5, 1e-4, 8e-4, 9e-5};
   CHECK_THAT(told(findings), !Contains("data.cache"));
   supply.timing.stage_seconds = {1e-4, 4e-4, 4e-4, 1e-4};
@@ -75,10 +75,10 @@ TEST_CASE("Slow decoding is told with smaller images, and with reduced decoding 
   supply.are_images_kept = false;
   supply.timing.stage_seconds = {1e-4, 8e-4, 1e-4, 0};
   CHECK_THAT(told(findings),
-             Contains("about 14,800. Decoding takes 80 % of the time: images stored smaller take less.\n"));
+             Contains("at least 14,800. Decoding takes 80 % of the time: images stored smaller take less.\n"));
   supply.timing.reducible_share = 0.93;
   CHECK_THAT(told(findings),
-             Contains("about 14,800. Or data.reduced_decoding=true decodes 93 % of the images at a half or less. "
+             Contains("at least 14,800. Or data.reduced_decoding=true decodes 93 % of the images at a half or less. "
                       "Decoding takes 80 %"));
   supply.decodes_reduced = true;
   CHECK_THAT(told(findings), !Contains("reduced_decoding"));
@@ -92,7 +92,8 @@ TEST_CASE("Data that keeps up is told without advice, and what was not measured 
   PlanFindings findings = slow_data();
   findings.data_supply->needed = 1'480;
   CHECK(told(findings) ==
-        "Data: needs 1,480 images/s; 2 threads of this machine prepare 1,480 (measured 2025-11-25).\n");
+        "Data: needs 1,480 images/s; 2 threads of this machine prepare 1,480 (measured 2025-11-25). That "
+        "is fast enough.\n");
   findings.data_supply->timing.all_threads.num_threads = 1;
   CHECK_THAT(told(findings), Contains("1 thread of this machine prepares 1,480"));
   CHECK(findings.data_supply->waiting_share() == 0);
