@@ -38,6 +38,7 @@ class NetworkMaker:
         self.smooth = smooth
         self.norms_features = smallest_batch >= 4
         self.seen = set()
+        self.num_layer_norms = 0
 
     def note(self, *what):
         self.seen.update(what)
@@ -198,6 +199,9 @@ class NetworkMaker:
         return {"pad": {"size": size[0] if sides == 1 else size, **arguments}}, out
 
     def norm(self, kind):
+        if kind == "layernorm":
+            self.num_layer_norms += 1
+            kind = ("layernorm", "rmsnorm")[self.num_layer_norms % 2]
         arguments = {}
         if self.random.random() < 0.4:
             arguments["eps"] = self.random.choice([1e-3, 1e-4, 1e-5])
@@ -237,7 +241,7 @@ class NetworkMaker:
         """Layers from `shape` to `out`, both images or both features."""
         random = self.random
         if len(shape) == 1:
-            layers = [self.norm(random.choice(["layernorm", "rmsnorm"]))] if random.random() < 0.4 and shape[0] > 1 else []
+            layers = [self.norm("layernorm")] if random.random() < 0.4 and shape[0] > 1 else []
             if self.norms_features and not layers and random.random() < 0.2:
                 layers = [self.norm("batchnorm1d")]
             if random.random() < 0.6:
@@ -310,7 +314,7 @@ class NetworkMaker:
         random = self.random
         is_image = len(shape) == 3
         width = shape[-1]
-        kinds = ["linear", "prelu", *(["layernorm", "rmsnorm"] if width > 1 else []),
+        kinds = ["linear", "prelu", *(["layernorm"] if width > 1 else []),
                  *(["conv2d", "conv2d", "batchnorm2d", "conv_transpose2d"] if is_image else
                    ["batchnorm1d"] if self.norms_features else [])]
         kind = random.choice([each for each in kinds if each != "prelu" or not self.smooth])
@@ -335,7 +339,7 @@ class NetworkMaker:
 
     def image_layer(self, shape):
         random = self.random
-        kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "rmsnorm", "groupnorm", "activation", "activation", "maxpool2d",
+        kind = random.choice(["conv2d", "conv2d", "batchnorm2d", "layernorm", "groupnorm", "activation", "activation", "maxpool2d",
                               "avgpool2d", "adaptive_avgpool2d", "conv_transpose2d", "upsample", "pad", "dropout", "residual",
                               "sequential", "repeat", "joined", "shared"])
         if kind in ("conv2d", "conv_transpose2d", "adaptive_avgpool2d", "upsample", "pad"):
@@ -345,15 +349,15 @@ class NetworkMaker:
         return self.any_layer(kind, shape)
 
     def any_layer(self, kind, shape):
-        if kind in ("layernorm", "rmsnorm") and shape[-1] == 1:
+        if kind == "layernorm" and shape[-1] == 1:
             # Of one number it is constant: every gradient behind it is 0, and what a device finds instead is the
             # rounding of its own order alone.
             kind = "activation"
         if kind == "groupnorm":
             return self.groupnorm(shape), shape
-        if kind in ("batchnorm1d", "batchnorm2d", "layernorm", "rmsnorm"):
-            if kind in ("layernorm", "rmsnorm") and len(shape) == 3:
-                self.note(f"{kind} of images")
+        if kind in ("batchnorm1d", "batchnorm2d", "layernorm"):
+            if kind == "layernorm" and len(shape) == 3:
+                self.note("layernorm of images")
             return self.norm(kind), shape
         if kind == "dropout":
             return self.dropout(), shape
@@ -377,7 +381,7 @@ class NetworkMaker:
         return {"residual": {"layers": self.branch(shape, shape)}}, shape
 
     def vector_layer(self, shape):
-        kind = self.random.choice(["linear", "linear", "layernorm", "rmsnorm", "batchnorm1d", "groupnorm", "activation", "activation", "dropout",
+        kind = self.random.choice(["linear", "linear", "layernorm", "batchnorm1d", "groupnorm", "activation", "activation", "dropout",
                                    "residual", "sequential", "repeat", "joined", "shared"])
         if kind == "batchnorm1d" and not self.norms_features:
             kind = "activation"
@@ -441,7 +445,7 @@ EVERYTHING = {
     "batchnorm1d", "batchnorm1d momentum", "batchnorm2d", "batchnorm2d eps", "batchnorm2d momentum", "batchnorm2d without affine",
     "groupnorm", "groupnorm eps", "groupnorm without affine", "instancenorm2d", "instancenorm2d eps",
     "instancenorm2d with affine", "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images",
-    "rmsnorm", "rmsnorm eps", "rmsnorm without affine", "rmsnorm of images", "share rmsnorm", "relu", "gelu", "gelu approximate",
+    "rmsnorm", "rmsnorm eps", "rmsnorm without affine", "relu", "gelu", "gelu approximate",
     "silu", "tanh", "sigmoid", "leaky_relu", "leaky_relu slope", "relu6", "hardswish", "hardsigmoid", "prelu", "prelu init",
     "prelu num", "add", "multiply", "concat", "gate", "from", "from outside", "from inside", "share", "share linear", "share conv2d", "share conv2d stride",
     "share conv_transpose2d", "share batchnorm1d", "share batchnorm2d", "share layernorm", "share prelu", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
