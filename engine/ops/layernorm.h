@@ -24,7 +24,8 @@ struct LayerNormAttributes {
 /// rank 1. rstd is the reciprocal standard deviation, without `centres` the reciprocal root mean square. y may be
 /// stored over x.
 Op layernorm_op(const TensorType& x, const LayerNormAttributes& attributes);
-/// inputs: dy, x, mean, rstd[, weight]; outputs: dx[, dweight, dbias]. dx may be stored over dy.
+/// inputs: dy, x, mean, rstd[, weight]; outputs: dx[, dweight, dbias], without `centres` neither mean nor dbias. dx may
+/// be stored over dy.
 Op layernorm_backward_op(const Op& layernorm);
 /// `layernorm` of the sum of x and an addend of its type. inputs: those of `layernorm`, addend; outputs: those of
 /// `layernorm`, and sum = x + addend, rounded to its type, of which y, mean and rstd are, bit for bit as by two ops.
