@@ -181,7 +181,7 @@ TEST_CASE("Values of other types, ids out of range and tokens that are not there
 TEST_CASE("Tokens that no byte stands for are kept for decoding alone") {
   nlohmann::json json = tokenizer_json();
   json["model"]["vocab"]["<｜end▁of｜>"] = 256;
-  json["added_tokens"] = {added_token(256, "<｜end▁of｜>")};
+  json["added_tokens"] = nlohmann::json::array({added_token(256, "<｜end▁of｜>")});
   const DataFolder folder;
   const Tokenizer tokenizer = load_tokenizer(folder.write("tokenizer.json", json.dump()));
   CHECK(tokenizer.decode(std::vector<TokenId>{256}) == "<｜end▁of｜>");
@@ -192,15 +192,15 @@ TEST_CASE("Tokens that no byte stands for are kept for decoding alone") {
 TEST_CASE("An added token is its content, whatever bytes its characters stand for elsewhere") {
   nlohmann::json json = tokenizer_json(ab_merges);
   json["model"]["vocab"]["<é>"] = 258;
-  json["added_tokens"] = {added_token(258, "<é>")};
+  json["added_tokens"] = nlohmann::json::array({added_token(258, "<é>")});
   const DataFolder folder;
   const Tokenizer tokenizer = load_tokenizer(folder.write("tokenizer.json", json.dump()));
   CHECK(tokenizer.encode("<é>", SpecialTokens::as_tokens) == std::vector<TokenId>{258});
   CHECK(tokenizer.decode(std::vector<TokenId>{258}) == "<é>");
-  json["added_tokens"] = {added_token(json["model"]["vocab"]["é"], "é")};
+  json["added_tokens"] = nlohmann::json::array({added_token(json["model"]["vocab"]["é"], "é")});
   CHECK_THAT(load_refusal(json.dump()), Contains("the vocabulary lacks the byte 0xe9"));
   json = tokenizer_json({{"\xE9", "\xE9"}});
-  json["added_tokens"] = {added_token(256, "éé")};
+  json["added_tokens"] = nlohmann::json::array({added_token(256, "éé")});
   CHECK_THAT(load_refusal(json.dump()), Contains("the token 256 is an added one and, of other bytes, one of a merge"));
 }
 

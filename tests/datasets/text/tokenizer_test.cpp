@@ -149,7 +149,7 @@ TEST_CASE("Decoding what was encoded gives all bytes back, be they UTF-8 or not"
   };
   round_trip(tokenizer_of(json));
   json["pre_tokenizer"] = split_and_byte_level(std::string(llama3_expression));
-  json["added_tokens"] = {added_token(261, "a\n"), added_token(262, "0", false)};
+  json["added_tokens"] = nlohmann::json::array({added_token(261, "a\n"), added_token(262, "0", false)});
   round_trip(tokenizer_of(json));
   round_trip(Tokenizer::bytes());
 }
@@ -164,7 +164,8 @@ TEST_CASE("A piece of a megabyte is merged in time that goes with its length") {
 
 TEST_CASE("Special tokens are text unless they are asked for") {
   nlohmann::json json = tokenizer_json(hello_merges);
-  json["added_tokens"] = {added_token(262, "<|end|>"), added_token(263, "<|end|><|end|>"), added_token(300, "<pad>")};
+  json["added_tokens"] = nlohmann::json::array(
+      {added_token(262, "<|end|>"), added_token(263, "<|end|><|end|>"), added_token(300, "<pad>")});
   const Tokenizer tokenizer = tokenizer_of(json);
   CHECK(tokenizer.num_ids() == 301);
   CHECK(tokenizer.special_token("<|end|>") == TokenId{262});
@@ -181,7 +182,8 @@ TEST_CASE("Special tokens are text unless they are asked for") {
 
 TEST_CASE("Added tokens that are not special are always found, those without normalization first") {
   nlohmann::json json = tokenizer_json();
-  json["added_tokens"] = {added_token(256, "  ", false), added_token(257, "ab", false), added_token(258, "b", true)};
+  json["added_tokens"] = nlohmann::json::array(
+      {added_token(256, "  ", false), added_token(257, "ab", false), added_token(258, "b", true)});
   json["added_tokens"][1]["normalized"] = true;
   const Tokenizer tokenizer = tokenizer_of(json);
   CHECK(shown_encoding(tokenizer, "ab   b") == "ab|  | |b");
@@ -190,7 +192,7 @@ TEST_CASE("Added tokens that are not special are always found, those without nor
 
 TEST_CASE("Blanks at the end of what is in front of an added token stay together") {
   nlohmann::json json = tokenizer_json({{" ", " "}});
-  json["added_tokens"] = {added_token(257, "<x>")};
+  json["added_tokens"] = nlohmann::json::array({added_token(257, "<x>")});
   const Tokenizer tokenizer = tokenizer_of(json);
   CHECK(shown_encoding(tokenizer, "a  <x>", SpecialTokens::as_tokens) == "a|  |<x>");
   CHECK(shown_encoding(tokenizer, "a  x") == "a| | |x");
@@ -229,7 +231,7 @@ TEST_CASE("One tokenizer serves any number of threads") {
 #ifdef TRAINER_COUNT_HEAP_CALLS
 TEST_CASE("A text like one that was encoded before is encoded without an allocation") {
   nlohmann::json json = tokenizer_json(hello_merges);
-  json["added_tokens"] = {added_token(262, "<|end|>")};
+  json["added_tokens"] = nlohmann::json::array({added_token(262, "<|end|>")});
   const Tokenizer tokenizer = tokenizer_of(json);
   std::mt19937 generator(2);
   std::string text = random_letters(generator, 500) + "<|end|>hello\xFF ";
