@@ -8,7 +8,8 @@ thrown away. Prints a line of JSON a turn and the ratio of the medians; --json k
 
 --cached: the same files through resize to 256², random_crop to 224² and flip, kept behind the resize (data.cache: ram and
 disk, timed by `bench --data`), beside a raw file of 256² images that numpy maps into memory, cropped and flipped by two
-threads, and beside what memory allows: as many bytes copied from one place to another by two threads.
+threads, and beside what memory allows: as many bytes copied from one place to another by two threads. Also without flip: what
+it would save the host if the device did it.
 
 --waiting: one thread reads as without --cached, and one trains two convolutions that take longer than it. Prints the share
 of the steps whose batch was there when it was asked for (data_seconds below 0.1 ms), and of the time that was waited.
@@ -114,11 +115,12 @@ def loader_turn(options, folder):
     return count / (time.perf_counter() - start)
 
 
-def kept_turn(options, folder, cache):
+def kept_turn(options, folder, cache, flips=True):
     """Samples a second into batches, of images that are in the cache."""
+    drawn = [{"random_crop": {"size": CROP}}, *(["flip"] if flips else [])]
     config = {"data": {"type": "image_folder", "root": str(folder), "workers": options.workers, "cache": cache,
                        **({"cache_folder": str(folder / "cache")} if cache == "disk" else {}),
-                       "transforms": {"train": [{"resize": {"size": [RESIZED, RESIZED]}}, {"random_crop": {"size": CROP}}, "flip"]}},
+                       "transforms": {"train": [{"resize": {"size": [RESIZED, RESIZED]}}, *drawn]}},
               "model": {"layers": ["global_avgpool", {"linear": {"out": CLASSES}}]},
               "train": {"batch_size": BATCH, "epochs": 1}}
     path = folder / f"{cache}.yaml"
@@ -205,7 +207,8 @@ def main():
             return 0
         sides = {"trainer": trainer_turn, "loader": loader_turn}
         if options.cached:
-            sides = {"ram": lambda *given: kept_turn(*given, "ram"), "disk": lambda *given: kept_turn(*given, "disk"),
+            sides = {"ram": lambda *given: kept_turn(*given, "ram"), "ram without flip": lambda *given: kept_turn(*given, "ram", False),
+                     "disk": lambda *given: kept_turn(*given, "disk"),
                      "memory map": map_turn, "copy": copy_turn}
         found = {side: [] for side in sides}
         for turn in range(options.turns):
@@ -218,6 +221,7 @@ def main():
                "images_per_second": found, "medians": medians}
     if options.cached:
         ratios = {f"{side} over {other}": medians[side] / medians[other] for side in ("ram", "disk") for other in ("memory map", "copy")}
+        ratios["ram over ram without flip"] = medians["ram"] / medians["ram without flip"]
     else:
         ratios = {"trainer over loader": medians["trainer"] / medians["loader"]}
     summary["ratios"] = ratios

@@ -146,8 +146,11 @@ std::string explain_layer(const LayerKind& kind) {
   initial.spec = kind.initial;
   text += explain_keys(kind.fields, initial);
   text += fmt::format("  {:<20} text; what the layer is called, unlike its neighbours\n", "name");
-  text += fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", kind.takes_several() ? "list of texts" : "text",
-                      kind.takes_several() ? "required" : "none", "", from_help(kind));
+  const std::string_view from_type = !kind.takes_several() ? "text"
+                                     : kind.takes_one      ? "text, or list of texts"
+                                                           : "list of texts";
+  text += fmt::format("  {:<20} {}; {}\n  {:<20} {}\n", "from", from_type, kind.takes_one ? "none" : "required", "",
+                      from_help(kind));
   if (kind.has_parameters) text += fmt::format("  {:<20} text; none\n  {:<20} {}\n", "share", "", share_help);
   if (kind.name == "repeat") text += fmt::format("  {:<20} text; none\n  {:<20} {}\n", "as", "", as_help);
   return text + fmt::format("  {:<20} true, false or an expression; true\n  {:<20} {}\n", "when", "", when_help);

@@ -319,7 +319,10 @@ Json layer_schema(const LayerKind& kind) {
   const Json layer_name{{"type", "string"}, {"pattern", "^[A-Za-z0-9_.-]+$"}};
   Json several{{"type", "array"}, {"items", layer_name}, {"minItems", kind.min_inputs}, {"uniqueItems", true}};
   if (kind.max_inputs != any_number) several["maxItems"] = kind.max_inputs;
-  properties["from"] = kind.takes_several() ? several : layer_name;
+  if (!kind.takes_several())
+    properties["from"] = layer_name;
+  else
+    properties["from"] = kind.takes_one ? Json{{"anyOf", {layer_name, several}}} : several;
   properties["from"]["description"] = from_help(kind);
   if (kind.has_parameters) {
     properties["share"] = layer_name;
@@ -331,7 +334,7 @@ Json layer_schema(const LayerKind& kind) {
     properties["as"] = name_schema;
     properties["as"]["description"] = as_help;
   }
-  if (kind.takes_several()) required.push_back("from");
+  if (!kind.takes_one) required.push_back("from");
   return kind_schema(kind.name, kind.help, kind.has_required_key(), std::move(properties), std::move(required));
 }
 

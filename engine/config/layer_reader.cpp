@@ -24,7 +24,8 @@ std::string inputs_expected(const LayerKind& kind) {
                              : kind.min_inputs == kind.max_inputs
                                  ? fmt::format("{}", kind.min_inputs)
                                  : fmt::format("{} to {}", kind.min_inputs, kind.max_inputs);
-  return number + " layers: from: [a, b]";
+  return fmt::format("{}{} layers: from: [a, b{}]", kind.takes_one ? "a layer, or " : "", number,
+                     kind.min_inputs == 3 ? ", c" : "");
 }
 
 bool is_layer_name(std::string_view name) {
@@ -219,14 +220,16 @@ class LayerReader {
     if (value.is_broken ||
         std::any_of(value.items.begin(), value.items.end(), [](const Node& n) { return n.is_broken; }))
       return false;
-    if (!kind.takes_several()) {
+    if (kind.takes_one && (!kind.takes_several() || value.kind != NodeKind::sequence)) {
       if (!is_layer_path(value)) return refuse(value.mark, "'from' names no layer");
       layer.from = {value.text};
       return true;
     }
     const auto num_inputs = static_cast<std::int64_t>(value.items.size());
     if (value.kind != NodeKind::sequence || num_inputs < kind.min_inputs || num_inputs > kind.max_inputs)
-      return refuse(value.mark, fmt::format("'{}' takes several layers", kind.name));
+      return refuse(value.mark,
+                    fmt::format("'{}' takes {}", kind.name,
+                                kind.takes_one ? fmt::format("one layer, or {}", kind.max_inputs) : "several layers"));
     for (const Node& item : value.items) {
       if (!is_layer_path(item)) return refuse(item.mark, "'from' names no layer");
       if (std::find(layer.from.begin(), layer.from.end(), item.text) != layer.from.end())
@@ -261,7 +264,7 @@ class LayerReader {
   bool check_required(const LayerSpec& layer, const Mark& mark, const std::set<std::string>& given) {
     const LayerKind& kind = *find_layer_kind(layer.kind);
     bool holds = true;
-    if (kind.takes_several() && !given.contains("from")) {
+    if (!kind.takes_one && !given.contains("from")) {
       sources_.report(mark, fmt::format("'{}' needs 'from'", kind.name), kind.example);
       holds = false;
     }
@@ -347,8 +350,8 @@ Node scalar(std::string text) {
   return node;
 }
 
-Node node_of_from(const std::vector<std::string>& from, bool takes_several) {
-  if (!takes_several) return scalar(from.front());
+Node node_of_from(const std::vector<std::string>& from) {
+  if (from.size() == 1) return scalar(from.front());
   Node list;
   list.kind = NodeKind::sequence;
   for (const std::string& name : from) list.items.push_back(scalar(name));
@@ -370,7 +373,7 @@ Node node_of_layer(const LayerSpec& layer) {
     if (value.kind != NodeKind::null) keys.entries.push_back({field.key, {}, std::move(value)});
   }
   if (!layer.name.empty()) keys.entries.push_back({"name", {}, scalar(layer.name)});
-  if (!layer.from.empty()) keys.entries.push_back({"from", {}, node_of_from(layer.from, kind->takes_several())});
+  if (!layer.from.empty()) keys.entries.push_back({"from", {}, node_of_from(layer.from)});
   if (!layer.share.empty()) keys.entries.push_back({"share", {}, scalar(layer.share)});
   if (keys.entries.empty()) return scalar(layer.kind);
   Node node;

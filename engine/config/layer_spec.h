@@ -162,8 +162,8 @@ using LayerVariant =
 struct LayerSpec {
   std::string kind;  ///< the key: "conv2d", "relu"
   std::string name;  ///< of `name:`; empty where not given
-  /// Of `from:`, the layers whose outputs it takes, by name or path; empty where not given: the layer before it. At
-  /// least two for a kind that takes several, else one.
+  /// Of `from:`, the layers whose outputs it takes, by name or path; empty where not given: the layer before it. As
+  /// many as its LayerKind takes.
   std::vector<std::string> from;
   std::string share;  ///< of `share:`, the layer whose parameters it uses, by name or path; empty where not given
   LayerVariant spec;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace trainer {
 namespace {
 
@@ -294,6 +296,7 @@ LayerKind several(std::string name, std::string help, std::string example, Layer
           .example = std::move(example),
           .initial = std::move(initial),
           .fields = {},
+          .takes_one = false,
           .min_inputs = 2,
           .max_inputs = any_number};
 }
@@ -392,8 +395,7 @@ std::vector<LayerKind> make_layer_kinds() {
 }  // namespace
 
 bool LayerKind::has_required_key() const {
-  return takes_several() ||
-         std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
+  return !takes_one || std::any_of(fields.begin(), fields.end(), [](const auto& each) { return each.is_required; });
 }
 
 std::vector<std::string> LayerKind::keys() const {
@@ -408,8 +410,9 @@ std::vector<std::string> LayerKind::keys() const {
 }
 
 std::string from_help(const LayerKind& kind) {
-  return kind.takes_several() ? "The layers whose outputs it takes, by name or path"
-                              : "The layer whose output it takes, by name or path; the one before it where not given";
+  if (!kind.takes_one) return "The layers whose outputs it takes, by name or path";
+  return fmt::format("The layer whose output it takes, by name or path{}; the one before it where not given",
+                     kind.takes_several() ? fmt::format(", or {} of them", kind.max_inputs) : "");
 }
 
 const std::vector<LayerKind>& layer_kinds() {

@@ -23,11 +23,11 @@ struct LayerKind {
   std::vector<Field<LayerSpec>> fields;
   /// Whether a sample's result depends on how the batch is cut; null: no layer's of this kind does.
   bool (*depends_on_batch)(const LayerVariant&) = nullptr;
-  int min_inputs = 1, max_inputs = 1;
-  bool has_parameters = false;  ///< or layers that may have some: it takes `share`
+  bool takes_one = true;               ///< input: the layer before it, where `from` is not given
+  int min_inputs = 1, max_inputs = 1;  ///< of a list that `from` gives
+  bool has_parameters = false;         ///< or layers that may have some: it takes `share`
 
-  /// Inputs, so that it needs `from`.
-  bool takes_several() const { return max_inputs > 1; }
+  bool takes_several() const { return max_inputs > 1; }  ///< inputs, by a list
   bool has_required_key() const;
   std::vector<std::string> keys() const;  ///< of the fields, `name`, `from`, `share`, `when` and, of a repeat, `as`
 };
