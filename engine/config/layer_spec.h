@@ -13,7 +13,7 @@
 namespace trainer {
 
 /// How weights start. `pytorch` is what torch.nn's module of that layer does by default: Kaiming-uniform with
-/// a = √5 for linear and conv weights, uniform(±1/√fan_in) for their biases.
+/// a = √5 for linear and conv weights, uniform(±1/√fan_in) for their biases, N(0, 1) for embeddings.
 enum class Initialization : std::uint8_t {
   pytorch,
   kaiming_uniform,
@@ -42,6 +42,16 @@ struct LinearSpec {
   std::int64_t out = 0;
   bool bias = true;
   std::optional<Initialization> init;  ///< model.init where absent
+};
+/// A learned row for each index, and for each place of a sequence.
+struct EmbeddingSpec {
+  std::int64_t num = 0;
+  std::int64_t dim = 0;
+  std::optional<Initialization> init;
+};
+struct PositionEmbeddingSpec {
+  std::int64_t length = 0;
+  std::optional<Initialization> init;
 };
 struct Conv2dSpec {
   std::int64_t out = 0;
@@ -153,10 +163,10 @@ struct RepeatSpec {
 };
 
 using LayerVariant =
-    std::variant<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, RmsNormSpec, GroupNormSpec,
-                 ActivationSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec,
-                 GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec, AddSpec, MultiplySpec, ConcatSpec,
-                 ResidualSpec, SequentialSpec, RepeatSpec>;
+    std::variant<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
+                 LayerNormSpec, RmsNormSpec, GroupNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
+                 AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
+                 AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

@@ -119,9 +119,22 @@ class Differentiation {
       graph_.values[gradient].role = "input.grad";
     }
     ValueId& sum = gradients_[value];
+    if (sum >= 0 && add_in_place(gradient, sum)) return;
     sum = sum < 0 ? gradient : emit(add_op(graph_.values[gradient].type), {sum, gradient}, layer)[0];
     if (graph_.values[value].parameter >= 0 && sum != gradient)
       graph_.values[sum].role = gradient_role(graph_.values[value].parameter) + ".sum";
+  }
+
+  /// Has the op that just made `gradient` add it to `sum` instead, where it can.
+  bool add_in_place(ValueId gradient, ValueId sum) {
+    GraphNode& node = graph_.nodes.back();
+    const auto adding = definition_of(node.op.kind).adding;
+    if (adding == nullptr || node.outputs != std::vector{gradient} || node.op.outputs[0] != graph_.values[sum].type)
+      return false;
+    node.op = adding(node.op);
+    node.inputs.push_back(sum);
+    node.outputs.clear();
+    return true;
   }
 
   std::string gradient_role(std::int32_t parameter) const {

@@ -21,6 +21,7 @@ struct InputDescription {
   TensorType type;             ///< without the batch: u8 (H, W, C) pixels, f32 numbers or i32 indices, of any shape
   /// Normalisation of u8 pixels on the device: (pixel / 255 − mean) / std, one value for each channel.
   std::vector<float> mean, std;
+  std::int64_t num_indices = 0;  ///< of i32: all are below it, and none below 0
 
   friend bool operator==(const InputDescription&, const InputDescription&) = default;
 };

@@ -37,8 +37,10 @@ std::vector<ValueId> add_inputs(GraphBuilder& builder, Graph& graph, const DataD
   require_internal(!data.inputs.empty(), "a model has an input");
   builder.begin_layer("input", std::string(name_of(data.inputs.front().type.dtype)), location, -1);
   try {
-    for (const InputDescription& input : data.inputs)
+    for (const InputDescription& input : data.inputs) {
       graph.inputs.push_back(builder.add_value(batch_of(input.type, graph.batch_size), input.name, Category::input));
+      builder.set_num_indices(graph.inputs.back(), input.num_indices);
+    }
     graph.targets = builder.add_value(batch_of(data.target, graph.batch_size), "targets", Category::input);
     const bool mixes = data.mixes_batches && graph.mode == GraphMode::training;
     if (mixes) graph.mixing = builder.add_value(mixed_samples_type(graph.batch_size), "mixing", Category::input);

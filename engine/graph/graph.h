@@ -56,8 +56,15 @@ struct Parameter {
   LayerId layer = no_layer;
   bool trainable = true;
   bool decays = true;                             ///< false for norms and biases
-  Initialization init = Initialization::pytorch;  ///< of weights and biases of linear and conv2d
-  enum class Start : std::uint8_t { random_weight, random_bias, zeros, ones, constant } start = Start::random_weight;
+  Initialization init = Initialization::pytorch;  ///< of what starts at random
+  enum class Start : std::uint8_t {
+    random_weight,
+    random_rows,  ///< of an embedding
+    random_bias,
+    zeros,
+    ones,
+    constant
+  } start = Start::random_weight;
   double constant = 0;  ///< where it starts as one
   std::int64_t fan_in = 0, fan_out = 0;
   std::int64_t groups = 1;  ///< of a convolution, which its shape does not tell

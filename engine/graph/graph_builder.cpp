@@ -18,6 +18,12 @@ bool is_at_or_below(std::string_view path, std::string_view scope) {
   return path.starts_with(scope) && (path.size() == scope.size() || path[scope.size()] == '.');
 }
 
+/// Linear layers and embeddings have weights of one meaning: a row for each output, and for each index.
+bool may_share(std::string_view kind, std::string_view owner) {
+  const auto has_rows = [](std::string_view each) { return each == "linear" || each == "embedding"; };
+  return kind == owner || (has_rows(kind) && has_rows(owner));
+}
+
 std::string described(const Parameter& parameter) {
   std::string text = file_shape(parameter.file_order, parameter.type.shape).to_string();
   if (parameter.groups > 1) text += fmt::format(" in {} groups", parameter.groups);
@@ -194,8 +200,9 @@ ValueId GraphBuilder::find_shared(const Sharing& sharing, std::string_view role,
   if (found == layer_at_.end())
     throw refuse(fmt::format("there is no layer '{}'", owner_path), "layers that are called alike in both");
   const Layer& owner = graph_.layers[found->second];
-  if (owner.kind != layer.kind)
-    throw refuse(fmt::format("one is of kind {}, the other {}", layer.kind, owner.kind), "two layers of one kind");
+  if (!may_share(layer.kind, owner.kind))
+    throw refuse(fmt::format("one is of kind {}, the other {}", layer.kind, owner.kind),
+                 "two layers of one kind, or linear and embedding");
   const std::vector<NamedParameter>& parameters = parameters_of_[found->second];
   const auto shared =
       std::find_if(parameters.begin(), parameters.end(), [&](const NamedParameter& each) { return each.role == role; });

@@ -59,6 +59,12 @@ class GraphBuilder {
   Initialization default_init() const { return default_init_; }
   std::int64_t workspace_limit() const { return workspace_limit_; }
   const TensorType& type(ValueId value) const { return graph_.values[value].type; }
+  /// All indices of an input are below that; 0: not known.
+  std::int64_t num_indices(ValueId value) const {
+    const auto known = num_indices_.find(value);
+    return known == num_indices_.end() ? 0 : known->second;
+  }
+  void set_num_indices(ValueId value, std::int64_t num) { num_indices_[value] = num; }
 
   /// Starts a layer; everything added until the next call belongs to it.
   void begin_layer(std::string path, std::string kind, const SourceLocation& location, ValueId input);
@@ -132,7 +138,8 @@ class GraphBuilder {
   std::vector<std::vector<NamedParameter>> parameters_of_;  ///< by layer
   std::unordered_map<std::string, LayerId> layer_at_;       ///< by path
   std::vector<Sharing> sharings_;                           ///< the inmost last
-  double num_bytes_ = 0;                                    ///< of the values
+  std::unordered_map<ValueId, std::int64_t> num_indices_;
+  double num_bytes_ = 0;  ///< of the values
 };
 
 /// The bytes of a tensor, however large. Throws ShapeError where there are more than any machine holds: what is added

@@ -15,7 +15,7 @@ Parameter random_parameter(TensorType type, Parameter::Start start, std::int64_t
   Parameter parameter;
   parameter.type = type;
   parameter.start = start;
-  parameter.decays = start == Parameter::Start::random_weight;
+  parameter.decays = start != Parameter::Start::random_bias;
   parameter.init = init;
   parameter.fan_in = fan_in;
   parameter.fan_out = fan_out;
@@ -46,6 +46,16 @@ ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan
   return builder.apply(std::move(op), std::move(inputs))[0];
 }
 
+/// Adds the weight of an embedding and applies the op.
+ValueId apply_rows(GraphBuilder& builder, Op op, ValueId x, std::optional<Initialization> init) {
+  const TensorType& rows = op.inputs[1];
+  checked_bytes(rows);
+  Parameter weight = random_parameter(rows, Parameter::Start::random_rows, rows.shape[1], rows.shape[0],
+                                      init.value_or(builder.default_init()));
+  const ValueId value = builder.add_parameter("weight", std::move(weight));
+  return builder.apply(std::move(op), {x, value})[0];
+}
+
 void add_scale(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
   inputs.push_back(builder.add_parameter("weight", constant_parameter(type, Parameter::Start::ones, true)));
 }
@@ -69,6 +79,14 @@ struct LeafTranslation {
     const std::int64_t in = op.inputs[1].shape[1];
     return apply_weighted(builder, std::move(op), x, in, spec.out, spec.init.value_or(builder.default_init()),
                           FileOrder::same);
+  }
+  ValueId operator()(const EmbeddingSpec& spec) const {
+    if (const std::int64_t num = builder.num_indices(x); num > spec.num)
+      throw ShapeError(fmt::format("embedding has {} rows, and the data's vocabulary {}", spec.num, num));
+    return apply_rows(builder, embedding_op(builder.type(x), spec.num, spec.dim), x, spec.init);
+  }
+  ValueId operator()(const PositionEmbeddingSpec& spec) const {
+    return apply_rows(builder, position_embedding_op(builder.type(x), spec.length), x, spec.init);
   }
   ValueId operator()(const Conv2dSpec& spec) const {
     Op op = conv2d_op(builder.type(x), {.out = spec.out,
@@ -311,9 +329,12 @@ ValueId build_layer(GraphBuilder& builder, const LayerSpec& layer, const std::st
   builder.begin_layer(path, layer.kind, layer.location, input);
   ValueId output = -1;
   try {
+    const bool takes_indices = std::holds_alternative<EmbeddingSpec>(layer.spec);
     for (const ValueId each : inputs)
-      if (const TensorType& type = builder.type(each); type.dtype == DType::i32)
-        throw ShapeError(fmt::format("{} takes numbers; its input are the indices {}", layer.kind, type.to_string()));
+      if (const TensorType& type = builder.type(each); (type.dtype == DType::i32) != takes_indices)
+        throw ShapeError(fmt::format("{} takes {}; its input are the {} {}", layer.kind,
+                                     takes_indices ? "indices, such as tokens" : "numbers",
+                                     takes_indices ? "numbers" : "indices", type.to_string()));
     output = std::visit(LeafTranslation{builder, layer, path, inputs}, layer.spec);
   } catch (const ShapeError& error) {
     throw located_error(layer.location, fmt::format("layer '{}': {}", path, error.what()));

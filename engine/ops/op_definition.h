@@ -50,6 +50,7 @@ enum class Precision : std::uint8_t {
   product,        ///< all: products and convolutions, which is where the time goes
   follows,        ///< all, where any input is one: activations, pooling, sums
   follows_first,  ///< the first input and the first output, where that input is one: norms
+  lookup,         ///< the first output; the second input, a weight, where it has a 16-bit copy or no other: embeddings
 };
 
 /// What takes an op's time.
@@ -78,8 +79,12 @@ struct Rerun {
 struct OpDefinition {
   /// Floating-point operations of one run; a multiply-add counts two.
   std::int64_t (*flops)(const Op&) = nullptr;
+  /// Bytes that one run moves; null: each operand once.
+  std::int64_t (*num_bytes)(const Op&) = nullptr;
   /// Emits the ops that compute the gradients of the inputs; null where there is none to compute.
   void (*differentiate)(GradientScope&) = nullptr;
+  /// The op that adds its one output to a last input instead, for sums of gradients; null: there is none.
+  Op (*adding)(const Op&) = nullptr;
   /// Outputs that may take over an input's memory, best first. No two outputs want the same input.
   std::span<const InPlace> in_place = {};
   /// Where that depends on the attributes; null: it does not.

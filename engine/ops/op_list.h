@@ -17,6 +17,7 @@
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dice.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/embedding.h"
 #include "engine/ops/error_statistics.h"
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
@@ -35,6 +36,7 @@
 #include "engine/ops/optimizer_update.h"
 #include "engine/ops/pad.h"
 #include "engine/ops/placed.h"
+#include "engine/ops/position_embedding.h"
 #include "engine/ops/prelu.h"
 #include "engine/ops/smooth_l1.h"
 #include "engine/ops/upsample.h"
@@ -83,6 +85,10 @@
   X(flatten_backward, std::monostate)                                 \
   X(dropout, DropoutAttributes)                                       \
   X(dropout_backward, DropoutAttributes)                              \
+  X(embedding, EmbeddingAttributes)                                   \
+  X(embedding_backward, EmbeddingAttributes)                          \
+  X(position_embedding, std::monostate)                               \
+  X(position_embedding_backward, std::monostate)                      \
   X(add, AddAttributes)                                               \
   X(multiply, std::monostate)                                         \
   X(multiply_backward_gate, std::monostate)                           \
@@ -119,9 +125,9 @@ namespace trainer {
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
                  LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, UpsampleAttributes,
-                 PadAttributes, DropoutAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes,
-                 LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes,
-                 ConfusionMatrixAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
-                 LossScaleAttributes, OffloadAttributes>;
+                 PadAttributes, DropoutAttributes, EmbeddingAttributes, AddAttributes, ChannelSliceAttributes,
+                 LossStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
+                 SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientFactorAttributes,
+                 SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

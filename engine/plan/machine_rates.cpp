@@ -31,6 +31,7 @@ RateClass rate_class_of(const Op& op, std::int64_t workspace_bytes) {
 }
 
 std::int64_t num_operand_bytes(const Op& op) {
+  if (const auto bytes_of = definition_of(op.kind).num_bytes; bytes_of != nullptr) return bytes_of(op);
   std::int64_t num_bytes = 0;
   for (const auto* operands : {&op.inputs, &op.outputs})
     for (const TensorType& type : *operands) num_bytes += type.num_bytes();

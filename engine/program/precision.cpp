@@ -31,6 +31,7 @@ class PrecisionPass {
       if (!node.op.outputs.empty()) layer.output.dtype = node.op.outputs[0].dtype;
       graph_.nodes.push_back(std::move(node));
     }
+    look_up_in_copies();
     graph_.keeps_gradients_in_f32 = options_.f32_gradients;
     if (options_.scales_loss && graph_.mode == GraphMode::training) add_loss_scale();
   }
@@ -54,9 +55,31 @@ class PrecisionPass {
       case Precision::follows_first:
         if (first_is_narrow) set_narrow(node.outputs[0]);
         break;
+      case Precision::lookup:
+        look_up(node);
+        break;
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i) node.op.inputs[i].dtype = type_of(node.inputs[i]).dtype;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) node.op.outputs[i].dtype = type_of(node.outputs[i]).dtype;
+  }
+
+  void look_up(GraphNode& node) {
+    set_narrow(node.outputs[0]);
+    const std::int32_t parameter = graph_.values[node.inputs[1]].parameter;
+    if (!options_.master_weights || graph_.parameters[parameter].is_frozen())
+      node.inputs[1] = narrowed_parameter(node.inputs[1], parameter);
+    std::get<EmbeddingAttributes>(node.op.attributes).gradient = options_.f32_gradients ? DType::f32 : options_.type;
+  }
+
+  /// The rows of a weight that a product reads too are those of its copy, so that its gradient is one sum.
+  void look_up_in_copies() {
+    for (GraphNode& node : graph_.nodes) {
+      if (definition_of(node.op.kind).precision != Precision::lookup) continue;
+      const ValueId copy = graph_.parameter_copies[graph_.values[node.inputs[1]].parameter];
+      if (copy < 0) continue;
+      node.inputs[1] = copy;
+      node.op.inputs[1].dtype = options_.type;
+    }
   }
 
   void narrow_operands(GraphNode& node) {

@@ -14,7 +14,9 @@ namespace trainer {
 //
 // Weights that products read have a 16-bit copy beside the f32 master, which `load` and each update write anew, so that
 // no step casts them; without masters the 16-bit weights are all there is. A gradient arrives in 16 bit and is
-// widened at once, unless gradients are kept in 16 bit. In fp16 the loss is scaled: Note [Loss scale].
+// widened at once, unless gradients are kept in 16 bit. An embedding, whose output is in 16 bit too, has the same bits
+// from the master as from a copy, so that it reads the one that is there; its gradient is summed in f32 and needs no
+// widening. In fp16 the loss is scaled: Note [Loss scale].
 
 struct PrecisionOptions {
   DType type = DType::bf16;    ///< f16 or bf16

@@ -38,6 +38,10 @@ class RoutineSchedule {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const GraphNode& node = graph_.nodes[n];
       const Phase phase = graph_.mode == GraphMode::training ? node.phase : Phase::eval;
+      if (adds_gradients && add_at_once(node, parameter_gradients, phase)) {
+        release_dead(node, n, phase);
+        continue;
+      }
       for (std::size_t i = 0; i < node.outputs.size(); ++i)
         make_output(node, static_cast<int>(i), n, phase, parameter_gradients, adds_gradients);
       std::vector<BufferId> inputs, outputs;
@@ -100,8 +104,10 @@ class RoutineSchedule {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       for (const ValueId input : graph_.nodes[n].inputs)
         if (const std::int32_t p = graph_.values[input].parameter; p >= 0) last[p] = static_cast<std::int64_t>(n);
-      for (const ValueId output : graph_.nodes[n].outputs)
-        if (gradient_of_[output] >= 0) last[gradient_of_[output]] = static_cast<std::int64_t>(n);
+      // Also what is added to it later.
+      for (const auto* operands : {&graph_.nodes[n].inputs, &graph_.nodes[n].outputs})
+        for (const ValueId operand : *operands)
+          if (gradient_of_[operand] >= 0) last[gradient_of_[operand]] = static_cast<std::int64_t>(n);
     }
     updates_behind_.resize(graph_.nodes.size());
     for (std::size_t p = 0; p < last.size(); ++p)
@@ -147,7 +153,21 @@ class RoutineSchedule {
     if (parameter >= 0 && !adds_gradients) kept[parameter] = buffers_[output];
   }
 
-  /// In a routine that accumulates, a gradient is added to what the first micro-batch left and then released.
+  /// In a routine that accumulates: has an op that makes a gradient, and can, add it to what the first micro-batch
+  /// left.
+  bool add_at_once(const GraphNode& node, const std::vector<BufferId>& kept, Phase phase) {
+    const auto adding = definition_of(node.op.kind).adding;
+    if (adding == nullptr || node.outputs.size() != 1 || gradient_of_[node.outputs[0]] < 0) return false;
+    std::vector<BufferId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(buffer_of(input));
+    buffers_[node.outputs[0]] = kept[gradient_of_[node.outputs[0]]];
+    inputs.push_back(buffers_[node.outputs[0]]);
+    scheduler_.append_call(routine_, adding(node.op), std::move(inputs), {}, node.layer, phase);
+    return true;
+  }
+
+  /// In a routine that accumulates, a gradient is added to what the first micro-batch left and then released. What
+  /// adds to it later adds to that.
   void add_to_gradients(const GraphNode& node, const std::vector<BufferId>& kept, Phase phase) {
     for (ValueId output : node.outputs) {
       const std::int32_t parameter = gradient_of_[output];
@@ -156,6 +176,7 @@ class RoutineSchedule {
       scheduler_.append_call(routine_, add_op(graph_.values[output].type), {sum, buffers_[output]}, {sum}, node.layer,
                              phase);
       routine_.instructions.push_back({Kind::release, buffers_[output], node.layer, phase});
+      buffers_[output] = sum;
     }
   }
 

@@ -58,6 +58,7 @@ void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t 
   const auto fan_out = static_cast<double>(std::max<std::int64_t>(parameter.fan_out, 1));
   switch (parameter.init) {
     case Initialization::pytorch:
+      if (parameter.start == Start::random_rows) return fill_normal(stream, 1, first, values);
       return fill_uniform(stream, 1 / std::sqrt(fan_in), first, values);
     case Initialization::kaiming_uniform:
       return fill_uniform(stream, std::sqrt(6 / fan_in), first, values);

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "engine/cpu/cpu_device.h"
+#include "tests/op_cases/embedding_checks.h"
 #include "tests/op_cases/op_checks.h"
 #include "tests/op_cases/op_timing.h"
 
@@ -27,6 +28,10 @@ TEST_CASE("every op but those that oneDNN splits by threads gives the same bits 
 
 TEST_CASE("workspace is the same for equal ops, on every call and for every device of the same threads") {
   check_workspace_and_sharing(*make_cpu_device(2), *make_cpu_device(2));
+}
+
+TEST_CASE("an embedding gives NaN for an index that its table has not, and its gradient leaves it out") {
+  check_unknown_indices(*make_cpu_device(2));
 }
 
 }  // namespace trainer

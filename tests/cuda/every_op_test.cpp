@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/cuda/emulated_device.h"
+#include "tests/op_cases/embedding_checks.h"
 #include "tests/op_cases/op_checks.h"
 
 namespace trainer::cuda {
@@ -21,6 +22,10 @@ TEST_CASE("every CUDA op that may write over an input computes the same bits the
 
 TEST_CASE("workspace of a CUDA op is the same for equal ops, on every call and every device alike") {
   check_workspace_and_sharing(*make_emulated_device(), *make_emulated_device());
+}
+
+TEST_CASE("a CUDA embedding gives NaN for an index that its table has not, and its gradient leaves it out") {
+  check_unknown_indices(*make_emulated_device());
 }
 
 }  // namespace trainer::cuda

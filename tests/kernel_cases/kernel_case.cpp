@@ -44,6 +44,7 @@ std::vector<KernelCase> kernel_cases() {
   add_groupnorm_cases(cases);
   add_pool_cases(cases);
   add_channel_cases(cases);
+  add_embedding_cases(cases);
   add_layout_cases(cases);
   add_loss_cases(cases);
   add_update_cases(cases);

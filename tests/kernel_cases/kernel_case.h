@@ -84,6 +84,7 @@ void add_normalization_cases(KernelCases& cases);
 void add_groupnorm_cases(KernelCases& cases);
 void add_pool_cases(KernelCases& cases);
 void add_channel_cases(KernelCases& cases);
+void add_embedding_cases(KernelCases& cases);
 void add_layout_cases(KernelCases& cases);
 void add_loss_cases(KernelCases& cases);
 void add_update_cases(KernelCases& cases);

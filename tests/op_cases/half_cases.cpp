@@ -69,9 +69,13 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::groupnorm_backward:
     case OpKind::prelu:
     case OpKind::prelu_backward:
+    case OpKind::position_embedding:
+    case OpKind::position_embedding_backward:
       return Narrowed::activations;
     // Of f32 alone, or with cases of their own for 16 bit.
     case OpKind::cast:
+    case OpKind::embedding:
+    case OpKind::embedding_backward:
     case OpKind::start_loss_statistics:
     case OpKind::cross_entropy:
     case OpKind::cross_entropy_backward:

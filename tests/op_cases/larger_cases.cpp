@@ -1,5 +1,6 @@
 #include "tests/op_cases/larger_cases.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -262,6 +263,22 @@ void append_rows(std::vector<OpCase>& cases) {
   }
 }
 
+void append_embeddings(std::vector<OpCase>& cases) {
+  for (const auto& [places, num, dim] :
+       {std::array<std::int64_t, 3>{1031, 1, 1}, {67, 257, 384}, {2051, 65, 33}, {17, 70001, 3}}) {
+    const Op embedding = embedding_op({DType::i32, {1, places}}, num, dim);
+    const Op backward = embedding_backward_op(embedding);
+    cases.push_back(drawn(embedding, {{0, integers(places, num)}}));
+    cases.push_back(drawn(backward, {{1, integers(places, num)}}));
+    cases.push_back(drawn(embedding_add_backward_op(backward), {{1, integers(places, num)}}));
+  }
+  for (const Shape& x : {Shape{1, 1, 1}, Shape{3, 67, 257}, Shape{17, 5, 1032}}) {
+    const Op embedding = position_embedding_op({DType::f32, x}, 70);
+    cases.push_back(drawn(embedding));
+    cases.push_back(drawn(position_embedding_backward_op(embedding)));
+  }
+}
+
 void append_updates(std::vector<OpCase>& cases) {
   const std::vector<TensorType> parameters = {
       {DType::f32, {1}}, {DType::f32, {257}}, {DType::f32, {1021, 3}}, {DType::f32, {4099}}};
@@ -301,6 +318,7 @@ std::vector<OpCase> larger_cases() {
   append_elementwise(cases);
   append_images(cases);
   append_rows(cases);
+  append_embeddings(cases);
   append_updates(cases);
   return cases;
 }

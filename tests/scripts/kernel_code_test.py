@@ -75,6 +75,7 @@ PACKED = [
     (r"global_avgpool_(forward|backward)_kernel", 64),
     (r"(max|avg)pool2d_(forward|backward)_kernel", 64),
     (r"(adaptive_avgpool2d|upsample|pad)_(forward|backward)_kernel", 64),
+    (r"position_embedding_(forward|backward)_kernel", 64),
     (r"add_bias_kernel", 64),
     (r"depthwise_conv2d_(gather|weight_sums)_kernel", 128),
     (r"elementwise_kernel", 64),
@@ -84,6 +85,7 @@ MOVED = [
     (r"cast_kernel<.*, true>", {"LDG.128": 1, "STG.128": 1}),
     (r"dropout_kernel<float, true>", {"LDG.128": 1, "STG.128": 1}),
     (r"dropout_kernel<__\w+, true>", {"LDG": 1, "STG.64": 1}),  # four elements, which one block of Philox serves
+    (r"embedding_forward_kernel<\w+, \w+, [48]>", {"LDG.128": 1, "STG.128": 1}),
     (r"bias_gradient_kernel<\w+, [48], ", {"LDG.128": 4}),
     (r"update_kernel<SgdRule, 1", {"LDG.128": 3, "STG.128": 2}),
     (r"update_kernel<AdamRule", {"LDG.128": 4, "STG.128": 3}),

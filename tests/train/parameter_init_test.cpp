@@ -69,6 +69,8 @@ TEST_CASE("Each initialisation has the spread of its definition") {
   check_normal(initial(Initialization::kaiming_normal, weight), std::sqrt(2 / 150.0));
   check_normal(initial(Initialization::xavier_normal, weight), std::sqrt(2 / 200.0));
   check_normal(initial(Initialization::normal, weight), 0.02);
+  check_normal(initial(Initialization::pytorch, Parameter::Start::random_rows), 1);
+  check_uniform(initial(Initialization::xavier_uniform, Parameter::Start::random_rows), std::sqrt(6 / 200.0));
 }
 
 TEST_CASE("Zeros, ones and the biases of named initialisations are constant") {

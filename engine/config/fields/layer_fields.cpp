@@ -55,6 +55,38 @@ LayerKind linear() {
           }};
 }
 
+LayerKind embedding() {
+  using Spec = EmbeddingSpec;
+  return {"embedding",
+          "A learned row for each index",
+          "embedding: {num: 50257, dim: 384}",
+          Spec{},
+          {
+              of(&Spec::num, "num", integer(1), "How many rows: indices are below it")
+                  .required()
+                  .also_called({"num_embeddings", "vocab", "vocab_size"}),
+              of(&Spec::dim, "dim", integer(1), "Number of features of a row")
+                  .required()
+                  .is(SizeOf::width)
+                  .also_called({"embedding_dim", "out", "features"}),
+              init_field<Spec>(),
+          }};
+}
+
+LayerKind position_embedding() {
+  using Spec = PositionEmbeddingSpec;
+  return {"position_embedding",
+          "Adds a learned row for each place of a sequence (T, C)",
+          "position_embedding: {length: 256}",
+          Spec{},
+          {
+              of(&Spec::length, "length", integer(1), "How many rows: the longest sequence")
+                  .required()
+                  .also_called({"num", "num_embeddings", "max_length", "block_size"}),
+              init_field<Spec>(),
+          }};
+}
+
 LayerKind conv2d() {
   using Spec = Conv2dSpec;
   return {"conv2d",
@@ -341,13 +373,16 @@ bool is_one_of(const LayerVariant& spec) {
 }
 
 bool has_parameters(const LayerVariant& spec) {
-  return is_one_of<LinearSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, RmsNormSpec,
-                   GroupNormSpec, PreluSpec, ResidualSpec, SequentialSpec, RepeatSpec>(spec);
+  return is_one_of<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
+                   LayerNormSpec, RmsNormSpec, GroupNormSpec, PreluSpec, ResidualSpec, SequentialSpec, RepeatSpec>(
+      spec);
 }
 
 std::vector<LayerKind> make_layer_kinds() {
   std::vector<LayerKind> kinds;
   kinds.push_back(linear());
+  kinds.push_back(embedding());
+  kinds.push_back(position_embedding());
   kinds.push_back(conv2d());
   kinds.push_back(conv_transpose2d());
   kinds.push_back(batchnorm(true));

@@ -67,8 +67,9 @@ void hold_gradients(const Graph& graph, RecomputeProblem& problem) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const ValueId input : graph.nodes[n].inputs)
       if (const std::int32_t p = graph.values[input].parameter; p >= 0) last_reader[p] = static_cast<std::int32_t>(n);
-    for (const ValueId output : graph.nodes[n].outputs)
-      if (gradient_of[output] >= 0) maker[gradient_of[output]] = static_cast<std::int32_t>(n);
+    for (const auto* operands : {&graph.nodes[n].inputs, &graph.nodes[n].outputs})
+      for (const ValueId operand : *operands)
+        if (gradient_of[operand] >= 0) maker[gradient_of[operand]] = static_cast<std::int32_t>(n);
   }
   for (std::size_t p = 0; p < maker.size(); ++p)
     if (maker[p] >= 0 && last_reader[p] > maker[p])

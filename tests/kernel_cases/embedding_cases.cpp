@@ -1,0 +1,95 @@
+// Rows of tables: of GPT-2's, small.
+
+#include <fmt/format.h>
+
+#include "cuda/kernels/embedding.h"
+#include "tests/kernel_cases/kernel_case.h"
+
+namespace trainer::cuda {
+namespace {
+
+constexpr std::int64_t table_rows = 50257, table_columns = 768, sequence_places = 1024;
+
+/// A case over batches of sequences; `fill` gives it operands and the launch.
+template <typename Fill>
+void add_sequence_case(KernelCases& cases, const char* launcher, DType type, std::string variant, std::string kernel,
+                       const Fill& fill) {
+  cases.push_back({.name = case_name(launcher, type, variant),
+                   .kernels = {std::move(kernel)},
+                   .units = 16,
+                   .least_units = 1,
+                   .sized = [=](std::int64_t samples, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}x{}x{}", samples, sequence_places, table_columns)};
+                     fill(sized, samples, samples * sequence_places);
+                     return sized;
+                   }});
+}
+
+void add_lookups(KernelCases& cases, DType type) {
+  const auto bytes = [](DType of, std::int64_t count) { return static_cast<std::int64_t>(size_of(of)) * count; };
+  add_sequence_case(cases, "embedding_forward", type, "", "embedding_forward_kernel",
+                    [=](SizedCase& sized, std::int64_t, std::int64_t places) {
+                      const EmbeddingShape shape{places, table_rows, table_columns};
+                      sized.bytes = bytes(type, places * table_columns) * 2;
+                      const auto indices = sized.input(DType::i32, places, 0, table_rows);
+                      const auto table = sized.input(type, table_rows * table_columns);
+                      const auto y = sized.output(type, places * table_columns);
+                      sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                        embedding_forward(type, type, at.as<const std::int32_t>(indices), at[table], at[y], shape,
+                                          stream);
+                      };
+                    });
+  // The smallest table as large as a batch of it, as the host is asked for one.
+  for (const bool adds : {false, true}) {
+    add_sequence_case(cases, "embedding_backward", type, adds ? "adds" : "", "embedding_backward_kernel",
+                      [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
+                        const EmbeddingShape shape{places, samples > 1 ? table_rows : 257, table_columns};
+                        const std::int64_t count = shape.num * shape.dim;
+                        sized.bytes = bytes(type, places * table_columns) + bytes(DType::f32, count) * (adds ? 2 : 1);
+                        const auto dy = sized.input(type, places * table_columns);
+                        const auto indices = sized.input(DType::i32, places, 0, static_cast<double>(shape.num));
+                        const auto dtable = adds ? sized.modified(DType::f32, count) : sized.output(DType::f32, count);
+                        sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                          embedding_backward(type, DType::f32, at[dy], at.as<const std::int32_t>(indices), at[dtable],
+                                             adds, shape, stream);
+                        };
+                      });
+  }
+}
+
+void add_positions(KernelCases& cases, DType type) {
+  add_sequence_case(cases, "position_embedding_forward", type, "", "position_embedding_forward_kernel",
+                    [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
+                      const std::int64_t count = places * table_columns;
+                      const PositionEmbeddingShape shape{samples, sequence_places, table_columns, sequence_places};
+                      sized.bytes = 2 * static_cast<std::int64_t>(size_of(type)) * count;
+                      const auto x = sized.input(type, count);
+                      const auto table = sized.input(DType::f32, sequence_places * table_columns);
+                      const auto y = sized.output(type, count);
+                      sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                        position_embedding_forward(type, at[x], at.as<const float>(table), at[y], shape, stream);
+                      };
+                    });
+  add_sequence_case(cases, "position_embedding_backward", type, "", "position_embedding_backward_kernel",
+                    [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
+                      const std::int64_t count = places * table_columns;
+                      const PositionEmbeddingShape shape{samples, sequence_places, table_columns, sequence_places};
+                      sized.bytes = static_cast<std::int64_t>(size_of(type)) * count;
+                      const auto dy = sized.input(type, count);
+                      const auto dtable = sized.output(DType::f32, sequence_places * table_columns);
+                      sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                        position_embedding_backward(type, at[dy], at.as<float>(dtable), shape, stream);
+                      };
+                    });
+}
+
+}  // namespace
+
+void add_embedding_cases(KernelCases& cases) {
+  for (const DType type : case_types) {
+    add_lookups(cases, type);
+    add_positions(cases, type);
+  }
+}
+
+}  // namespace trainer::cuda
