@@ -195,10 +195,10 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) 
     if (const auto declared = declared_header(config, format)) return describe(config, format, *declared, 0);
   }
   if (!missing.empty()) {
-    throw DataError(
-        fmt::format("{}{}; get the data, or declare data.shape, data.classes, data.samples and "
-                    "data.validation_samples to describe it without files",
-                    no_such_data(config, missing.front()), how_to_fetch(config)));
+    throw DataError(fmt::format(
+        "{}{}; get the data, or declare {}data.classes, data.samples and "
+        "data.validation_samples to describe it without files",
+        no_such_data(config, missing.front()), how_to_fetch(config), holds_tokens(config) ? "" : "data.shape, "));
   }
   const DatasetHeader header = format.inspect(config);
   // What reading it all has left on the heap would be measured as the program's own.

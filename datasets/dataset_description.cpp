@@ -271,7 +271,10 @@ void check_keys(const DataConfig& config, const DatasetFormat& format) {
 }
 
 std::optional<DatasetHeader> declared_header(const DataConfig& config, const DatasetFormat& format) {
-  const Shape shape = config.shape.empty() ? format.fixed_shape : Shape(config.shape);
+  const bool is_text = holds_tokens(config);
+  const Shape shape = is_text                ? Shape{config.sequence_length}
+                      : config.shape.empty() ? format.fixed_shape
+                                             : Shape(config.shape);
   const std::int64_t classes = config.classes == 0 ? format.fixed_classes : config.classes;
   const bool validation_is_meant = config.split > 0 || !config.validation.empty() ||
                                    !config.validation_labels.empty() || !config.validation_input.empty() ||
@@ -283,8 +286,11 @@ std::optional<DatasetHeader> declared_header(const DataConfig& config, const Dat
   DatasetHeader header;
   header.source = "the declared data";
   header.sample = {shape.rank() == 3 || holds_image_files(config) ? DType::u8 : DType::f32, shape};
+  if (is_text) header.sample.dtype = DType::i32;
   header.categorical = is_categorical(config);
-  header.target_shape = config.type == DataType::segmentation ? mask_shape(shape) : Shape(config.target_shape);
+  header.target_shape = is_text                                 ? shape
+                        : config.type == DataType::segmentation ? mask_shape(shape)
+                                                                : Shape(config.target_shape);
   header.num_outputs = header.categorical ? classes : num_numbers(config);
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
@@ -313,6 +319,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();
   input.type = sample_type(config, header, header.num_validation + num_aside > 0);
+  if (input.type.dtype == DType::i32) input.num_indices = header.num_outputs;
   description.target = target_of(header);
   // A mask has the size of its image.
   if (prepares_images(config) && description.target.shape.rank() == 2)

@@ -11,4 +11,5 @@
   X(image_folder)           \
   X(image_list)             \
   X(segmentation)           \
-  X(tar)
+  X(tar)                    \
+  X(tokens)

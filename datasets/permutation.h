@@ -17,6 +17,7 @@ inline constexpr std::uint32_t synthetic_target_stream = 0xDA7A0005;
 inline constexpr std::uint32_t transform_stream = 0xDA7A0006;
 inline constexpr std::uint32_t window_stream = 0xDA7A0007;
 inline constexpr std::uint32_t mixing_stream = 0xDA7A0008;
+inline constexpr std::uint32_t token_offset_stream = 0xDA7A0009;
 
 /// Puts what is in `order` into another order: Fisher–Yates with the 64-bit numbers of the stream's blocks from `first`
 /// + 2 on. (The remainder favours small indices by less than 2^-32.)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "datasets/dataset_format.h"
 #include "datasets/permutation.h"
@@ -19,6 +20,33 @@ std::int64_t num_set_aside(const DataConfig& config, std::int64_t num_samples, s
                                         "validation",
                                         config.split, num_samples, num_samples - num_validation, num_validation));
   return num_validation;
+}
+
+namespace {
+
+/// Of some samples of a whole, by the whole's own.
+class SubsetReader final : public SampleReader {
+ public:
+  SubsetReader(std::unique_ptr<SampleReader> all, const std::vector<std::uint32_t>& indices)
+      : all_(std::move(all)), indices_(indices) {}
+  void read(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) override {
+    all_->read(epoch, indices_[static_cast<std::size_t>(index)], fields);
+  }
+  void read_classes(std::int64_t epoch, std::int64_t index, std::int32_t* classes) override {
+    all_->read_classes(epoch, indices_[static_cast<std::size_t>(index)], classes);
+  }
+  std::int64_t held_bytes() const override { return all_->held_bytes(); }
+  bool time_stages(StageTimes* times) override { return all_->time_stages(times); }
+
+ private:
+  std::unique_ptr<SampleReader> all_;
+  const std::vector<std::uint32_t>& indices_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleReader> SubsetDataset::make_reader() const {
+  return std::make_unique<SubsetReader>(all_->make_reader(), indices_);
 }
 
 Split split_samples(std::int64_t num_samples, std::int64_t num_validation, std::uint64_t seed,

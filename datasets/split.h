@@ -34,6 +34,7 @@ class SubsetDataset final : public Dataset {
   void read_classes(std::int64_t index, std::int32_t* classes) const override {
     all_->read_classes(indices_[static_cast<std::size_t>(index)], classes);
   }
+  std::unique_ptr<SampleReader> make_reader() const override;
   std::int64_t number_of(std::int64_t index) const override {
     return all_->number_of(indices_[static_cast<std::size_t>(index)]);
   }

@@ -78,7 +78,8 @@ enum class DataType : std::uint8_t {
   image_folder,
   image_list,
   segmentation,
-  tar
+  tar,
+  tokens
 };
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };
@@ -152,6 +153,7 @@ struct DataConfig {
   std::string delimiter = ",";
   // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
   std::vector<std::int64_t> shape;         ///< of one sample, (H, W, C) or (features)
+  std::int64_t sequence_length = 256;      ///< tokens: of a sample
   std::vector<std::int64_t> target_shape;  ///< of its target where that is not one class or a list of numbers
   std::int64_t classes = 0;                ///< 0: from the data; for numeric targets 1 output
   std::int64_t samples = 0;  ///< training samples (after the split), some of those there are; 0: all of them

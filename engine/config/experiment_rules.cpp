@@ -113,6 +113,8 @@ class Rules {
     }
     if (data.type == DataType::tar && data.train.empty())
       need("data.train", "the shards, such as shards/train-{0000..0009}.tar");
+    if (data.type == DataType::tokens && data.train.empty())
+      need("data.train", "a .bin of tokens, which trainer tokenizer encode writes");
     if (data.type == DataType::image_list && data.train.empty())
       need("data.train", "a table or JSON Lines of paths and labels");
     if (data.target_type == TaskTarget::multi_label && data.type != DataType::image_list) {

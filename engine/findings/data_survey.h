@@ -22,9 +22,9 @@ struct DataSurvey {
   std::int64_t num_surveyed = 0;
   std::vector<std::int64_t> train_counts, validation_counts;  ///< samples of each class, or pixels of masks
   std::int64_t num_left_out = 0;                              ///< targets that are no class: loss.ignore_index
-  bool counts_pixels = false;         ///< of masks; the counts are of the training samples surveyed
+  bool counts_pixels = false;         ///< of masks, or tokens of texts; the counts are of the training samples surveyed
   std::vector<NumberFacts> channels;  ///< u8 pixels / 255, by channel; empty: samples are numbers
-  NumberFacts numbers;                ///< of samples that are numbers, all of them together
+  NumberFacts numbers;                ///< of samples that are numbers, all of them together; of tokens nothing
   std::vector<NumberFacts> targets;   ///< numbers to predict, at most 64 of them; empty: classes, or more
 };
 

@@ -25,6 +25,13 @@ bool are_answers(const Experiment& experiment) {
 
 std::int64_t num_counted_classes(const DataDescription& data) { return data.categorical() ? data.num_outputs : 2; }
 
+bool tells_perplexity(const Experiment& experiment, const DataDescription& data) {
+  if (data.inputs.front().type.dtype != DType::i32 || !data.categorical() || experiment.losses.size() != 1)
+    return false;
+  const LossConfig& loss = experiment.losses.front();
+  return loss.type == LossType::cross_entropy && loss.label_smoothing == 0 && loss.class_weights.empty();
+}
+
 Counted counted_by(const Experiment& experiment, const DataDescription& data) {
   if (data.num_validation == 0) return Counted::nothing;
   if (!data.categorical() && !are_answers(experiment)) return Counted::errors;
@@ -35,7 +42,8 @@ Counted counted_by(const Experiment& experiment, const DataDescription& data) {
                               !has_loss(experiment, LossType::bce_with_logits);
   if (needs_accuracy) return Counted::confusion;
   constexpr std::int64_t most_unasked_classes = 1024;
-  const bool are_pixels = data.target.shape.rank() > (data.categorical() ? 0 : 1);
+  const bool are_tokens = data.inputs.front().type.dtype == DType::i32;
+  const bool are_pixels = !are_tokens && data.target.shape.rank() > (data.categorical() ? 0 : 1);
   switch (experiment.train.confusion_matrix) {
     case ConfusionMatrixUse::on:
       return Counted::confusion;

@@ -15,6 +15,9 @@ enum class Counted : std::uint8_t { nothing, confusion, errors };
 /// the errors of other numbers; nothing without evaluations.
 Counted counted_by(const Experiment& experiment, const DataDescription& data);
 
+/// Whether the loss is the cross-entropy of tokens alone, so that e to it is the perplexity.
+bool tells_perplexity(const Experiment& experiment, const DataDescription& data);
+
 /// The op that counts: its counts are its last input. Throws ConfigError where they would take too much memory.
 Op counting_op(Counted counted, const Experiment& experiment, const TensorType& prediction, const TensorType& targets);
 

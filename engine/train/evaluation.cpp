@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/graph/metrics.h"
 #include "engine/plan/step_routines.h"
 #include "engine/train/non_finite_search.h"
 #include "engine/train/training_loop.h"
@@ -66,6 +67,7 @@ bool TrainingLoop::evaluate() {
     return false;
   }
   summary.counted = read_counts();
+  if (tells_perplexity(experiment_, data_.description)) summary.counted.perplexity = std::exp(summary.loss);
   if (!summary.accuracy) summary.accuracy = summary.counted.accuracy;
   state_.evaluated = true;
   progress_.last_evaluation = summary;

@@ -65,6 +65,8 @@ model:
     - global_avgpool
     - flatten
     - linear: {out: 10, init: normal}
+    - embedding: {num: 11, dim: 8, init: normal}
+    - position_embedding: {length: 5, init: zeros}
 weights: {file: "a b.safetensors", rename: [['^module\.', ''], ["(\\d+) ", "\\1: # $${x}"]], transpose: ["*.c_attn"],
           ignore: [a, "1"], new: [fc.*], strict: false}
 loss: {cross_entropy: {label_smoothing: 0.1, class_weights: [1, 2.5, 0, 1, 1, 1, 1, 1, 1, 1]}}
@@ -97,6 +99,7 @@ output: "runs/no"
     layers +
         "data: {type: arrays, root: a, train: b.npz, fields: {input: c, target: d, validation_input: e, "
         "validation_target: f}, layout: channels_first, target_type: numeric, target_shape: [2, 3, 1]}\nloss: mse\n",
+    layers + "data: {type: tokens, root: a, train: b.bin, split: 0.5, classes: 50257, sequence_length: 1024}\n",
     layers + "data: digits\nloss: {dice: {smooth: 2, ignore_index: 3}}\ncheckpoint: {best: dice}\n",
     layers +
         "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "

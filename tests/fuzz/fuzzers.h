@@ -32,6 +32,7 @@ void read_fuzzed_sweep(std::string_view input);
 void read_fuzzed_tar(std::string_view input);
 void read_fuzzed_token_text(std::string_view input);
 void read_fuzzed_tokenizer(std::string_view input);
+void read_fuzzed_tokens(std::string_view input);
 
 inline constexpr Fuzzer fuzzers[] = {
     {"arrays", read_fuzzed_arrays},
@@ -52,6 +53,7 @@ inline constexpr Fuzzer fuzzers[] = {
     {"tar", read_fuzzed_tar},
     {"token_text", read_fuzzed_token_text},
     {"tokenizer", read_fuzzed_tokenizer},
+    {"tokens", read_fuzzed_tokens},
 };
 
 }  // namespace trainer

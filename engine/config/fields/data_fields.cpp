@@ -139,52 +139,57 @@ void add_data_fields(Fields& fields) {
                                         "image_folder", "image_list", "segmentation", "tar"};
   const std::vector<std::string> stored_images{"digits",       "idx",        "cifar10",      "arrays",
                                                "image_folder", "image_list", "segmentation", "tar"};
-  fields.add(
-      changes_numbers,
-      of(data, &DataConfig::type, "data.type",
-         choice<DataType>({{"digits", DataType::digits, "1,797 handwritten digits of 8×8 that come with trainer"},
-                           {"idx",
-                            DataType::idx,
-                            "MNIST, Fashion-MNIST and others in that format, plain or .gz",
-                            {"mnist", "fashion-mnist", "fashion_mnist"}},
-                           {"cifar10", DataType::cifar10, "the binary version of CIFAR-10", {"cifar", "cifar-10"}},
-                           {"csv", DataType::csv, "a table of numbers and words, some of its columns the targets"},
-                           {"arrays",
-                            DataType::arrays,
-                            "arrays of images, features and targets: .npy, .npz, safetensors",
-                            {"npy", "npz", "numpy", "array", "safetensors"}},
-                           {"synthetic", DataType::synthetic, "random samples of a given shape"},
-                           {"image_folder",
-                            DataType::image_folder,
-                            "a folder of images for each class: JPEG, PNG, WebP, BMP",
-                            {"folder", "images", "imagefolder", "ImageFolder", "image_directory"}},
-                           {"image_list",
-                            DataType::image_list,
-                            "images that a table or JSON Lines name, with labels or numbers",
-                            {"list", "image_csv", "images_csv", "image_table", "jsonl", "ImageList"}},
-                           {"segmentation",
-                            DataType::segmentation,
-                            "a folder of images and one of masks, which hold a class for each pixel",
-                            {"masks", "semantic_segmentation", "image_masks"}},
-                           {"tar",
-                            DataType::tar,
-                            "shards as WebDataset writes them: tar archives of images and labels",
-                            {"webdataset", "wds", "shards"}}}),
-         "The format of the data")
-          .also_called({"kind", "dataset", "format"}));
-  fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                           .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation", "tar"})
-                           .also_called({"path", "dir", "folder"}));
+  fields.add(changes_numbers,
+             of(data, &DataConfig::type, "data.type",
+                choice<DataType>(
+                    {{"digits", DataType::digits, "1,797 handwritten digits of 8×8 that come with trainer"},
+                     {"idx",
+                      DataType::idx,
+                      "MNIST, Fashion-MNIST and others in that format, plain or .gz",
+                      {"mnist", "fashion-mnist", "fashion_mnist"}},
+                     {"cifar10", DataType::cifar10, "the binary version of CIFAR-10", {"cifar", "cifar-10"}},
+                     {"csv", DataType::csv, "a table of numbers and words, some of its columns the targets"},
+                     {"arrays",
+                      DataType::arrays,
+                      "arrays of images, features and targets: .npy, .npz, safetensors",
+                      {"npy", "npz", "numpy", "array", "safetensors"}},
+                     {"synthetic", DataType::synthetic, "random samples of a given shape"},
+                     {"image_folder",
+                      DataType::image_folder,
+                      "a folder of images for each class: JPEG, PNG, WebP, BMP",
+                      {"folder", "images", "imagefolder", "ImageFolder", "image_directory"}},
+                     {"image_list",
+                      DataType::image_list,
+                      "images that a table or JSON Lines name, with labels or numbers",
+                      {"list", "image_csv", "images_csv", "image_table", "jsonl", "ImageList"}},
+                     {"segmentation",
+                      DataType::segmentation,
+                      "a folder of images and one of masks, which hold a class for each pixel",
+                      {"masks", "semantic_segmentation", "image_masks"}},
+                     {"tar",
+                      DataType::tar,
+                      "shards as WebDataset writes them: tar archives of images and labels",
+                      {"webdataset", "wds", "shards"}},
+                     {"tokens",
+                      DataType::tokens,
+                      "texts as tokens: the .bin files of nanoGPT and llm.c, which `trainer tokenizer encode` writes",
+                      {"token", "bin", "nanogpt", "llm.c"}}}),
+                "The format of the data")
+                 .also_called({"kind", "dataset", "format"}));
+  fields.add(harmless,
+             of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
+                 .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens"})
+                 .also_called({"path", "dir", "folder"}));
   fields.add(harmless,
              of(data, &DataConfig::train, "data.train", text(),
                 "The training file; for idx the images, for image_folder the folder of class folders, for segmentation "
                 "that of images, where their name is not the usual one; for arrays the samples, or a file that holds "
                 "samples and targets; for image_list the list, for tar the shards: train-{0000..0009}.tar, train-*.tar")
-                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar"})
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens"})
                  .also_called({"file", "train_file"}));
   fields.add(harmless,
              of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
-                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar"})
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens"})
                  .also_called({"val", "valid", "test"}));
   fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(),
                           "The labels of `data.train`; for segmentation the folder of its masks")
@@ -244,7 +249,8 @@ void add_data_fields(Fields& fields) {
                  .only({"arrays"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::split, "data.split", number_below(0.0, 1.0),
-                "Share of the training samples set aside for validation, instead of validation files beside them")
+                "Share of the training samples set aside for validation, instead of validation files beside them; of "
+                "tokens the end of the file")
                  .also_called({"validation_split", "val_split", "train_split", "valid_pct", "test_size"}));
   fields.add(changes_numbers, of(data, &DataConfig::shuffle, "data.shuffle", boolean(),
                                  "Whether each epoch takes the training samples in a new order"));
@@ -347,9 +353,13 @@ void add_data_fields(Fields& fields) {
                 "for idx and arrays, declares what the label files hold")
                  .only({"idx", "arrays", "synthetic"})
                  .defaults_to("one class, or `data.classes` numbers"));
-  fields.add(changes_numbers,
-             of(data, &DataConfig::classes, "data.classes", integer(0), "Number of classes; 0: from the data")
-                 .also_called({"num_classes", "n_classes"}));
+  fields.add(changes_numbers, of(data, &DataConfig::classes, "data.classes", integer(0),
+                                 "Number of classes, of tokens those of the vocabulary; 0: from the data")
+                                  .also_called({"num_classes", "n_classes", "vocab", "vocab_size"}));
+  fields.add(changes_numbers, of(data, &DataConfig::sequence_length, "data.sequence_length", integer(1),
+                                 "Tokens of a sample, whose target is the same a token on")
+                                  .only({"tokens"})
+                                  .also_called({"block_size", "seq_len", "context_length", "max_length"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::samples, "data.samples", integer(0),
                 "Number of training samples, after the split: where there are more, so many of them, chosen by "

@@ -30,6 +30,16 @@ std::string class_name(const LoadedData& data, std::size_t label) {
   return label < names.size() ? shortened(names[label], longest) : fmt::format("{}", label);
 }
 
+bool holds_tokens_of_texts(const DataReport& report) {
+  return report.data.description.inputs.front().type.dtype == DType::i32;
+}
+
+/// What the counts are of.
+const char* counted_text(const DataReport& report) {
+  if (!report.survey.counts_pixels) return "training samples";
+  return holds_tokens_of_texts(report) ? "tokens" : "pixels";
+}
+
 std::string target_text(const DataReport& report) {
   const DataDescription& data = report.data.description;
   const std::string outputs = format_count(data.num_outputs);
@@ -45,7 +55,7 @@ std::string class_table(const DataReport& report, const Style& style) {
   const DataSurvey& survey = report.survey;
   const bool has_validation = !survey.validation_counts.empty();
   TextTable table({{"class", Align::left, Narrow::gives_way},
-                   {survey.counts_pixels ? "pixels" : "training"},
+                   {survey.counts_pixels ? counted_text(report) : "training"},
                    {"share"},
                    {has_validation ? "validation" : ""}});
   double sum = 0;
@@ -63,12 +73,12 @@ std::string class_table(const DataReport& report, const Style& style) {
 /// What the counts of classes mean for training; empty where nothing does.
 std::string imbalance_text(const DataReport& report) {
   const std::vector<std::int64_t>& counts = report.survey.train_counts;
-  if (counts.size() < 2) return "";
+  if (counts.size() < 2 || holds_tokens_of_texts(report)) return "";  // a vocabulary is never even
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   const auto name_of = [&](auto each) {
     return class_name(report.data, static_cast<std::size_t>(each - counts.begin()));
   };
-  const char* const what = report.survey.counts_pixels ? "pixels" : "training samples";
+  const char* const what = counted_text(report);
   if (*least == 0) return fmt::format("no {} of '{}'", what, name_of(least));
   constexpr std::int64_t told_from = 10;
   if (*most / *least < told_from) return "";
@@ -155,7 +165,7 @@ std::string data_report(const DataReport& report, const Style& style) {
     text += fmt::format("  and {} more targets\n", survey.targets.size() - most_targets);
   if (!survey.channels.empty())
     text += normalize_text(report, style);
-  else
+  else if (!holds_tokens_of_texts(report))
     text += line(style, "numbers",
                  range_text(survey.numbers) + fmt::format(", of {}", format_number_of(survey.num_surveyed, "sample")));
   if (const std::string told =
@@ -193,7 +203,7 @@ std::string data_json(const DataReport& report) {
       nlohmann::ordered_json each = {
           {"name",
            i < report.data.preprocessing.classes.size() ? report.data.preprocessing.classes[i] : fmt::format("{}", i)},
-          {survey.counts_pixels ? "pixels" : "train", survey.train_counts[i]}};
+          {survey.counts_pixels ? counted_text(report) : "train", survey.train_counts[i]}};
       if (!survey.validation_counts.empty()) each["validation"] = survey.validation_counts[i];
       classes.push_back(std::move(each));
     }
@@ -207,7 +217,7 @@ std::string data_json(const DataReport& report) {
   };
   if (!survey.channels.empty())
     json["channels"] = list(survey.channels);
-  else
+  else if (!holds_tokens_of_texts(report))
     json["numbers"] = facts_json(survey.numbers);
   if (!survey.targets.empty()) json["targets"] = list(survey.targets);
   json["remarks"] = report.data.remarks;

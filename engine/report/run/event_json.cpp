@@ -33,8 +33,11 @@ Json numbers_of(const std::vector<double>& values) {
 /// What only some evaluations find.
 void add_metrics(Json& json, const LossTerms& terms, const CountedMetrics& counted) {
   if (terms.count > 0) json["losses"] = numbers_of({terms.values.begin(), terms.values.begin() + terms.count});
-  for (const auto& [key, value] :
-       {std::pair{"mean_iou", counted.mean_iou}, {"dice", counted.dice}, {"mae", counted.mae}, {"r2", counted.r2}})
+  for (const auto& [key, value] : {std::pair{"mean_iou", counted.mean_iou},
+                                   {"dice", counted.dice},
+                                   {"mae", counted.mae},
+                                   {"r2", counted.r2},
+                                   {"perplexity", counted.perplexity}})
     if (value) json[key] = *value;
   if (counted.class_iou.empty()) return;
   json["class_iou"] = numbers_of(counted.class_iou);

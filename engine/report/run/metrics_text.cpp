@@ -96,6 +96,7 @@ std::string metrics_text(const std::optional<double>& accuracy, const std::optio
                                       {Metric::mae, counted.mae},
                                       {Metric::r2, counted.r2}})
     if (value) texts.push_back(metric_text(metric, *value));
+  if (counted.perplexity) texts.push_back(fmt::format("perplexity {:.4g}", *counted.perplexity));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 

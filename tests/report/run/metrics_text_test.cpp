@@ -33,6 +33,9 @@ TEST_CASE("metrics are told by name, shares in percent") {
   errors.mae = 0.0123456;
   errors.r2 = 0.987654;
   CHECK(metrics_text(std::nullopt, std::nullopt, errors) == "MAE 0.01235, R² 0.9877");
+  CountedMetrics tokens;
+  tokens.perplexity = 23.4567;
+  CHECK(metrics_text(0.5, std::nullopt, tokens) == "accuracy 50.00 %, perplexity 23.46");
   CHECK(metrics_text(std::nullopt, std::nullopt, {}).empty());
 }
 

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "datasets/dataset.h"
+#include "datasets/tokens/token_file.h"
+
+namespace trainer {
+
+// Note [Windows of a text]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// A sample is a stretch of `length` tokens, and its target the same a token on. Those of an epoch lie one behind
+// another, so that each token is met once, and what comes first in a window has no more in front of it in any other.
+// Validation begins at the first token and has all windows that fit. Training begins each epoch somewhere else, at one
+// of the first `length` tokens, drawn by Philox of (seed, epoch), so that a run cuts the text in as many ways as it has
+// epochs; it has as many windows as fit from the last of these places, the same in every epoch, so up to two windows of
+// tokens are left out of each. A text of fewer than two windows has one, at whatever places it fits.
+
+/// Tokens [begin, end) of a file.
+struct TokenRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// Of one epoch; 0 where not even one fits.
+std::int64_t num_windows(std::int64_t num_tokens, std::int64_t length, bool shifts);
+
+struct TokenWindowsOptions {
+  std::int64_t length = 1;
+  std::int64_t vocabulary = 1;
+  bool shifts = false;  ///< from epoch to epoch: in training
+  std::uint64_t seed = 0;
+};
+
+/// The windows of a stretch of a file: i32 tokens (length) and the tokens behind each. They are read when they are
+/// asked for; DataError for a token that is not of the vocabulary.
+class TokenWindows final : public Dataset {
+ public:
+  TokenWindows(std::shared_ptr<const TokenFile> file, const TokenRange& range, const TokenWindowsOptions& options);
+
+  std::int64_t size() const override { return size_; }
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override { read_in(0, index, fields); }
+  void read_classes(std::int64_t index, std::int32_t* classes) const override { read_classes_in(0, index, classes); }
+  std::unique_ptr<SampleReader> make_reader() const override;
+  std::optional<std::uint32_t> content_crc32() const override { return file_->checksum(); }
+
+  void read_in(std::int64_t epoch, std::int64_t index, std::span<std::byte* const> fields) const;
+  void read_classes_in(std::int64_t epoch, std::int64_t index, std::int32_t* classes) const;
+  /// The file's token that a window begins with.
+  std::int64_t begin_of(std::int64_t epoch, std::int64_t index) const;
+
+ private:
+  std::shared_ptr<const TokenFile> file_;
+  TokenRange range_;
+  TokenWindowsOptions options_;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace trainer
