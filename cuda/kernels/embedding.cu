@@ -45,17 +45,17 @@ __global__ void __launch_bounds__(lookup_threads)
 // A block owns some rows of dtable and some columns, whose sums it holds in shared memory: Note [Rows of an embedding]
 // in engine/cpu/embedding_kernel.cpp. It looks at 1024 indices at a time and lists those that are its own in order; a
 // thread then adds what its column has of them, a few loads ahead.
-constexpr int table_threads = 256, table_sums = 8192;
-constexpr int indices_of_thread = 4, indices_at_once = table_threads * indices_of_thread;
+constexpr int embedding_threads = 256, embedding_sums = 8192;
+constexpr int indices_of_thread = 4, indices_at_once = embedding_threads * indices_of_thread;
 constexpr int gradients_ahead = 8;
-constexpr std::int64_t enough_table_blocks = 528;  // four for each processor of the largest GPUs
+constexpr std::int64_t enough_embedding_blocks = 528;  // four for each processor of the largest GPUs
 
 /// The sum of `value` over the block's threads before this one, and of all.
 struct PlaceInList {
   int first = 0, total = 0;
 };
 __device__ __forceinline__ PlaceInList place_in_list(int value, int thread) {
-  TRAINER_SHARED(int, of_warp, table_threads / warp_size);
+  TRAINER_SHARED(int, of_warp, embedding_threads / warp_size);
   const int lane = thread % warp_size, warp = thread / warp_size;
   int up_to = value;
   for (int distance = 1; distance < warp_size; distance *= 2) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ PlaceInList place_in_list(int value, int thread) {
   if (lane == warp_size - 1) of_warp[warp] = up_to;
   __syncthreads();
   PlaceInList place{up_to - value, 0};
-  for (int other = 0; other < table_threads / warp_size; ++other) {
+  for (int other = 0; other < embedding_threads / warp_size; ++other) {
     if (other < warp) place.first += of_warp[other];
     place.total += of_warp[other];
   }
@@ -73,12 +73,12 @@ __device__ __forceinline__ PlaceInList place_in_list(int value, int thread) {
 }
 
 template <typename T, typename Table>
-__global__ void __launch_bounds__(table_threads)
+__global__ void __launch_bounds__(embedding_threads)
     embedding_backward_kernel(const T* __restrict__ dy, const std::int32_t* __restrict__ indices,
                               Table* __restrict__ dtable, bool adds, std::int64_t places, std::int64_t num,
                               std::int64_t dim, int rows_of_block, std::int64_t num_row_blocks) {
   wait_for_earlier_kernels();
-  TRAINER_SHARED(float, sums, table_sums);
+  TRAINER_SHARED(float, sums, embedding_sums);
   TRAINER_SHARED(std::int32_t, listed_rows, indices_at_once);
   TRAINER_SHARED(std::int32_t, listed_places, indices_at_once);
   const int columns = static_cast<int>(blockDim.x), row_groups = static_cast<int>(blockDim.y);
@@ -203,12 +203,12 @@ void embedding_forward(DType type, DType table_type, const std::int32_t* indices
 void embedding_backward(DType type, DType table_type, const void* dy, const std::int32_t* indices, void* dtable,
                         bool adds, const EmbeddingShape& shape, Stream stream) {
   int columns = warp_size;
-  while (columns < shape.dim && columns < table_threads) columns *= 2;
-  const int row_groups = table_threads / columns;
+  while (columns < shape.dim && columns < embedding_threads) columns *= 2;
+  const int row_groups = embedding_threads / columns;
   const std::int64_t column_blocks = num_blocks(shape.dim, columns);
   // Fewer rows where the table is small, so that all of the device has some.
-  int rows = table_sums / columns;
-  while (rows > row_groups && num_blocks(shape.num, rows) * column_blocks < enough_table_blocks) rows /= 2;
+  int rows = embedding_sums / columns;
+  while (rows > row_groups && num_blocks(shape.num, rows) * column_blocks < enough_embedding_blocks) rows /= 2;
   const std::int64_t row_blocks = num_blocks(shape.num, rows);
   with_table_type(type, table_type, [&]<typename T, typename Table>(ElementType<T>, ElementType<Table>) {
     launch(embedding_backward_kernel<T, Table>, grid_of(row_blocks * column_blocks),
