@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::int64_t table_rows = 50257, table_columns = 768, sequence_places = 1024;
 
+/// Fewer for the host, which tries one sequence.
+std::int64_t num_rows(std::int64_t samples) { return samples > 1 ? table_rows : 257; }
+
 /// A case over batches of sequences; `fill` gives it operands and the launch.
 template <typename Fill>
 void add_sequence_case(KernelCases& cases, const char* launcher, DType type, std::string variant, std::string kernel,
@@ -28,22 +31,21 @@ void add_sequence_case(KernelCases& cases, const char* launcher, DType type, std
 void add_lookups(KernelCases& cases, DType type) {
   const auto bytes = [](DType of, std::int64_t count) { return static_cast<std::int64_t>(size_of(of)) * count; };
   add_sequence_case(cases, "embedding_forward", type, "", "embedding_forward_kernel",
-                    [=](SizedCase& sized, std::int64_t, std::int64_t places) {
-                      const EmbeddingShape shape{places, table_rows, table_columns};
+                    [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
+                      const EmbeddingShape shape{places, num_rows(samples), table_columns};
                       sized.bytes = bytes(type, places * table_columns) * 2;
-                      const auto indices = sized.input(DType::i32, places, 0, table_rows);
-                      const auto table = sized.input(type, table_rows * table_columns);
+                      const auto indices = sized.input(DType::i32, places, 0, static_cast<double>(shape.num));
+                      const auto table = sized.input(type, shape.num * table_columns);
                       const auto y = sized.output(type, places * table_columns);
                       sized.launch = [=](const OperandAddresses& at, Stream stream) {
                         embedding_forward(type, type, at.as<const std::int32_t>(indices), at[table], at[y], shape,
                                           stream);
                       };
                     });
-  // The smallest table as large as a batch of it, as the host is asked for one.
   for (const bool adds : {false, true}) {
     add_sequence_case(cases, "embedding_backward", type, adds ? "adds" : "", "embedding_backward_kernel",
                       [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
-                        const EmbeddingShape shape{places, samples > 1 ? table_rows : 257, table_columns};
+                        const EmbeddingShape shape{places, num_rows(samples), table_columns};
                         const std::int64_t count = shape.num * shape.dim;
                         sized.bytes = bytes(type, places * table_columns) + bytes(DType::f32, count) * (adds ? 2 : 1);
                         const auto dy = sized.input(type, places * table_columns);
