@@ -104,7 +104,12 @@ class EventsSchema(unittest.TestCase):
         # Plans of this data tell from here on how fast it is read.
         subprocess.run([TRAINER, "bench", quick, "--data", "--seconds", "0.1"], cwd=self.folder, env=self.environment,
                        check=True, stdout=subprocess.DEVNULL)
+        (self.folder / "tokens.bin").write_bytes(bytes(range(10)) * 40)
+        (self.folder / "tokens.yaml").write_text(
+            "data: {type: tokens, train: tokens.bin, split: 0.2, sequence_length: 8, classes: 2500}\n"
+            "model: {layers: [embedding: {num: 2500, dim: 4}, linear: {out: 2500}]}\n", encoding="utf-8")
         for words, exit_code in [
+            ("run tokens.yaml train.steps=2 output=runs/tokens", 0),
             (f"run {quick} train.epochs=2 output=runs/done", 0),
             (f"run {quick} train.steps=0 output=runs/weights weights.file=runs/done weights.new=[11]", 0),
             (f"run {quick} train.amp=fp16 train.steps=3 output=runs/half", 0),
