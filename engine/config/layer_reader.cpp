@@ -302,6 +302,7 @@ class LayerReader {
         sources_.report(mark_of("output_padding"), "'output_padding' is not below 'stride'",
                         fmt::format("at most {}", std::min(conv->stride[0], conv->stride[1]) - 1));
     }
+    if (const auto* attention = std::get_if<AttentionSpec>(&layer.spec)) check_attention(*attention, mark_of);
     if (const auto* upsample = std::get_if<UpsampleSpec>(&layer.spec)) check_upsample(*upsample, mark_of, kind_mark);
     if (const auto* pad = std::get_if<PadSpec>(&layer.spec); pad != nullptr && pad->mode != PadMode::zeros) {
       if (pad->value != 0)
@@ -311,6 +312,16 @@ class LayerReader {
       check_padding(pool->kernel, pool->padding, mark_of("padding"));
     if (const auto* pool = std::get_if<AvgPool2dSpec>(&layer.spec))
       check_padding(pool->kernel, pool->padding, mark_of("padding"));
+  }
+
+  template <typename MarkOf>
+  void check_attention(const AttentionSpec& attention, const MarkOf& mark_of) {
+    if (attention.heads % attention.kv_heads.value_or(attention.heads) != 0)
+      sources_.report(mark_of("kv_heads"),
+                      fmt::format("{} heads of keys do not divide {} of queries", *attention.kv_heads, attention.heads),
+                      "a divisor of 'heads'");
+    if (attention.window && !attention.causal)
+      sources_.report(mark_of("window"), "'window' is for 'causal: true'", "'causal: true', or no 'window'");
   }
 
   template <typename MarkOf>
@@ -412,6 +423,11 @@ std::string suggest_layer(const std::string& name, bool of_features) {
                                                                         {"maxpool", "maxpool2d"},
                                                                         {"ln", "layernorm"},
                                                                         {"rms", "rmsnorm"},
+                                                                        {"multiheadattention", "attention"},
+                                                                        {"mha", "attention"},
+                                                                        {"selfattention", "attention"},
+                                                                        {"crossattention", "attention"},
+                                                                        {"sdpa", "attention"},
                                                                         {"rmsnormalization", "rmsnorm"},
                                                                         {"gn", "groupnorm"},
                                                                         {"groupnormalization", "groupnorm"},

@@ -96,6 +96,15 @@ struct GroupNormSpec {
   double eps = 1e-5;
   bool affine = true;
 };
+/// Of one input with queries, keys and values, or of three.
+struct AttentionSpec {
+  std::int64_t heads = 1;
+  std::optional<std::int64_t> kv_heads;  ///< heads where absent
+  bool causal = false;
+  std::optional<std::int64_t> window;  ///< causal only: how many positions a query sees; all where absent
+  double dropout = 0;
+  std::optional<double> rotary_base;  ///< no rotary positions where absent
+};
 struct ActivationSpec {
   Activation function = Activation::relu;
   GeluApproximation approximate = GeluApproximation::none;  ///< gelu only
@@ -164,7 +173,7 @@ struct RepeatSpec {
 
 using LayerVariant =
     std::variant<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
-                 LayerNormSpec, RmsNormSpec, GroupNormSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
+                 LayerNormSpec, RmsNormSpec, GroupNormSpec, AttentionSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
                  AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
                  AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 

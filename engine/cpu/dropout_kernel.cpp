@@ -28,18 +28,13 @@ TRAINER_SIMD void drop_loop(const float* x, float* y, std::int64_t first, std::i
 
 std::unique_ptr<CpuKernel> make_drop_kernel(const Op& op, const CpuContext& context) {
   const auto& attributes = attributes_of<DropoutAttributes>(op);
-  // uniform(i) ≥ p compares word / 2^24 with p in f32, where p = 1 drops everything.
-  const float p = static_cast<float>(attributes.p);
-  auto threshold = static_cast<std::uint32_t>(std::clamp(static_cast<double>(p) * 16777216.0, 0.0, 16777216.0));
-  while (threshold < 16777216U && static_cast<float>(threshold) * (1.0F / 16777216.0F) < p) ++threshold;
-  const float scale = p < 1 ? static_cast<float>(1 / (1 - attributes.p)) : 0;
-  return make_kernel([threshold, scale, stream = attributes.stream, type = op.inputs[0].dtype,
+  return make_kernel([rule = dropout_rule(attributes.p), stream = attributes.stream, type = op.inputs[0].dtype,
                       count = op.inputs[0].num_elements(),
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars& scalars) {
     const PhiloxStream philox{scalars.seed, stream, scalars.pass};
     for_elements<1>(type, threads, count, {addresses.inputs[0]}, addresses.outputs[0],
                     [&](const auto& x, float* y, std::int64_t first, std::int64_t num_elements) {
-                      drop_loop(x[0], y, first, num_elements, philox, threshold, scale);
+                      drop_loop(x[0], y, first, num_elements, philox, rule.threshold, rule.scale);
                     });
   });
 }

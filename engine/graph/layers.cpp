@@ -179,6 +179,21 @@ struct LeafTranslation {
     if (spec.affine) add_scale_and_shift(builder, op.inputs[1], operands);
     return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
   }
+  ValueId operator()(const AttentionSpec& spec) const {
+    const std::uint32_t stream = spec.dropout > 0 ? builder.next_random_stream() : 0;
+    const bool drops = builder.training() && spec.dropout > 0;
+    const AttentionAttributes attributes{.heads = spec.heads,
+                                         .kv_heads = spec.kv_heads.value_or(spec.heads),
+                                         .causal = spec.causal,
+                                         .window = spec.window.value_or(0),
+                                         .rotary_base = spec.rotary_base.value_or(0),
+                                         .p = drops ? spec.dropout : 0,
+                                         .stream = drops ? stream : 0};
+    Op op = inputs.size() == 1
+                ? attention_op(builder.type(x), attributes)
+                : attention_op(builder.type(x), builder.type(inputs[1]), builder.type(inputs[2]), attributes);
+    return builder.apply(std::move(op), inputs, {"lse"})[0];
+  }
   ValueId operator()(const ActivationSpec& spec) const {
     return builder.apply(
         activation_op(builder.type(x),

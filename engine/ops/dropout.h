@@ -16,6 +16,14 @@ struct DropoutAttributes {
   friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
 };
 
+/// The comparison in whole numbers: kept are words whose upper 24 bits reach `threshold`, and what is kept is
+/// multiplied by `scale`.
+struct DropoutRule {
+  std::uint32_t threshold = 0;
+  float scale = 1;
+};
+DropoutRule dropout_rule(double p);
+
 /// inputs: x; outputs: y, which may be stored over x.
 Op dropout_op(const TensorType& x, const DropoutAttributes& attributes);
 /// inputs: dy; outputs: dx, which may be stored over dy.

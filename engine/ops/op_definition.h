@@ -46,11 +46,12 @@ struct InPlace {
 /// Which of an op's f32 operands become 16-bit ones under mixed precision; statistics, indices and losses never do.
 /// Arithmetic inside an op is f32 in any case.
 enum class Precision : std::uint8_t {
-  full,           ///< none: losses, updates
-  product,        ///< all: products and convolutions, which is where the time goes
-  follows,        ///< all, where any input is one: activations, pooling, sums
-  follows_first,  ///< the first input and the first output, where that input is one: norms
-  lookup,         ///< the first output; the second input, a weight, where it has a 16-bit copy or no other: embeddings
+  full,              ///< none: losses, updates
+  product,           ///< all: products and convolutions, which is where the time goes
+  product_to_first,  ///< all inputs, and of the outputs the first: attention
+  follows,           ///< all, where any input is one: activations, pooling, sums
+  follows_first,     ///< the first input and the first output, where that input is one: norms
+  lookup,  ///< the first output; the second input, a weight, where it has a 16-bit copy or no other: embeddings
 };
 
 /// What takes an op's time.

@@ -6,6 +6,7 @@
 #include "engine/ops/activation.h"
 #include "engine/ops/adaptive_avgpool2d.h"
 #include "engine/ops/add.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
 #include "engine/ops/bce_with_logits.h"
@@ -65,6 +66,8 @@
   X(groupnorm, GroupNormAttributes)                                   \
   X(groupnorm_normalize, GroupNormAttributes)                         \
   X(groupnorm_backward, GroupNormAttributes)                          \
+  X(attention, AttentionAttributes)                                   \
+  X(attention_backward, AttentionAttributes)                          \
   X(activation, ActivationAttributes)                                 \
   X(activation_backward, ActivationAttributes)                        \
   X(prelu, std::monostate)                                            \
@@ -124,10 +127,11 @@ namespace trainer {
 
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
-                 LayerNormAttributes, GroupNormAttributes, ActivationAttributes, Pool2dAttributes, UpsampleAttributes,
-                 PadAttributes, DropoutAttributes, EmbeddingAttributes, AddAttributes, ChannelSliceAttributes,
-                 LossStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
-                 SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientFactorAttributes,
-                 SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes>;
+                 LayerNormAttributes, GroupNormAttributes, AttentionAttributes, ActivationAttributes, Pool2dAttributes,
+                 UpsampleAttributes, PadAttributes, DropoutAttributes, EmbeddingAttributes, AddAttributes,
+                 ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
+                 LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes,
+                 GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
+                 OffloadAttributes>;
 
 }  // namespace trainer

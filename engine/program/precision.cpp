@@ -49,6 +49,10 @@ class PrecisionPass {
       case Precision::product:
         narrow_operands(node);
         break;
+      case Precision::product_to_first:
+        narrow_inputs(node);
+        set_narrow(node.outputs[0]);
+        break;
       case Precision::follows:
         if (reads_narrow) narrow_operands(node);
         break;
@@ -82,8 +86,12 @@ class PrecisionPass {
     }
   }
 
-  void narrow_operands(GraphNode& node) {
+  void narrow_inputs(GraphNode& node) {
     for (ValueId& input : node.inputs) input = narrowed(input, node.layer);
+  }
+
+  void narrow_operands(GraphNode& node) {
+    narrow_inputs(node);
     for (const ValueId output : node.outputs)
       if (type_of(output).dtype == DType::f32) set_narrow(output);
   }

@@ -63,6 +63,8 @@ model:
     - multiply: {from: [leaky, "on"]}
     - concat: {from: [leaky, a], name: joined}
     - global_avgpool
+    - attention: {heads: 6, kv_heads: 2, causal: true, window: 128, dropout: 0.1, rotary_base: 1e4}
+    - attention: {heads: 1, from: [leaky, a, joined]}
     - flatten
     - linear: {out: 10, init: normal}
     - embedding: {num: 11, dim: 8, init: normal}

@@ -106,6 +106,96 @@ TEST_CASE("rmsnorm has a weight that begins as ones, does not decay, and is shar
   CHECK((weight.trainable && !weight.decays));
 }
 
+namespace {
+
+/// Of samples of 6 positions of 24 features.
+Graph graph_over_positions(const std::string& layers, GraphMode mode = GraphMode::training) {
+  const Experiment experiment =
+      parse_experiment("data: {type: synthetic, shape: [144], classes: 10, samples: 64}\nmodel:\n  layers:\n" + layers +
+                           "    - flatten\n    - linear: {out: 10}\nloss: cross_entropy\n",
+                       "test.yaml");
+  return build_graph(experiment, described_data({6, 24}, 10, 64), 2, mode);
+}
+
+const GraphNode& first_node(const Graph& graph, OpKind kind) {
+  return *std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                       [&](const GraphNode& node) { return node.op.kind == kind; });
+}
+
+}  // namespace
+
+TEST_CASE("attention takes queries, keys and values out of one input or out of three, and has no parameters") {
+  Graph packed = graph_over_positions("    - attention: {heads: 4, kv_heads: 1, causal: true, window: 3}\n");
+  const GraphNode& node = first_node(packed, OpKind::attention);
+  CHECK(node.inputs.size() == 1);
+  CHECK(node.op.outputs[0].shape == Shape{2, 6, 16});
+  CHECK(node.op.outputs[1].shape == Shape{2, 4, 6});
+  const auto attributes = attributes_of<AttentionAttributes>(node.op);
+  CHECK((attributes.kv_heads == 1 && attributes.causal && attributes.window == 3 && attributes.p == 0));
+  CHECK(parameter_names(packed) == std::vector<std::string>{"2.weight", "2.bias"});
+  differentiate(packed);
+  CHECK(count(packed, OpKind::attention_backward) == 0);  // its input is the data
+
+  Graph cross = graph_over_positions(
+      "    - linear: {out: 8, name: q}\n    - linear: {out: 4, from: in, name: k}\n"
+      "    - linear: {out: 4, from: in, name: v}\n    - attention: {heads: 4, kv_heads: 2, from: [q, k, v]}\n");
+  differentiate(cross);
+  const GraphNode& backward = first_node(cross, OpKind::attention_backward);
+  REQUIRE(backward.op.outputs.size() == 3);
+  CHECK(backward.op.outputs[0].shape == Shape{2, 6, 8});
+  CHECK(backward.op.outputs[2].shape == Shape{2, 6, 4});
+}
+
+TEST_CASE("attention takes the pixels of an image as positions") {
+  const Experiment experiment =
+      experiment_of("    - attention: {heads: 1, name: a}\n    - flatten\n    - linear: {out: 10}\n");
+  const Graph graph = build_graph(experiment, described_data({8, 8, 3}, 10, 64), 2, GraphMode::training);
+  const Op& op = first_node(graph, OpKind::attention).op;
+  CHECK(op.outputs[0].shape == Shape{2, 8, 8, 1});
+  CHECK(op.outputs[1].shape == Shape{2, 1, 64});
+}
+
+TEST_CASE("attention drops weights in training alone, each layer others") {
+  const std::string layers =
+      "    - linear: {out: 24}\n    - attention: {heads: 2, dropout: 0.25}\n    - linear: {out: 24}\n"
+      "    - attention: {heads: 2, dropout: 0.25}\n";
+  std::vector<AttentionAttributes> found;
+  for (const GraphNode& node : graph_over_positions(layers).nodes)
+    if (node.op.kind == OpKind::attention) found.push_back(attributes_of<AttentionAttributes>(node.op));
+  REQUIRE(found.size() == 2);
+  CHECK((found[0].p == 0.25 && found[1].p == 0.25 && found[0].stream != found[1].stream));
+  const Graph evaluation = graph_over_positions(layers, GraphMode::evaluation);
+  CHECK(attributes_of<AttentionAttributes>(first_node(evaluation, OpKind::attention).op).p == 0);
+}
+
+TEST_CASE("attention refuses what does not make heads, and says where") {
+  const auto message = [](const std::string& layers) -> std::string {
+    try {
+      graph_over_positions(layers);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "built";
+  };
+  CHECK_THAT(
+      message("    - attention: {heads: 3}\n"),
+      Contains("test.yaml:4") && Contains("the 24 features of attention's input are not 3 heads of queries, 3 of "
+                                          "keys and 3 of values of one width: no multiple of 9"));
+  CHECK_THAT(message("    - attention: {heads: 6, kv_heads: 3, rotary_base: 10000}\n    - linear: {out: 9}\n"
+                     "    - attention: {heads: 1, rotary_base: 10000}\n"),
+             Contains("rotary positions take heads of an even number of features; these have 3"));
+  CHECK_THAT(message("    - linear: {out: 771}\n    - attention: {heads: 1}\n"),
+             Contains("attention takes heads of up to 256 features; these have 257"));
+  CHECK_THAT(message("    - flatten\n    - attention: {heads: 1}\n"),
+             Contains("attention takes (batch, positions, features) or images; its input is 2×144"));
+  CHECK_THAT(message("    - linear: {out: 8, name: q}\n    - linear: {out: 6, from: in, name: k}\n"
+                     "    - attention: {heads: 2, from: [q, k, in]}\n"),
+             Contains("attention's keys need 8 features, 2 heads of 4 as the queries', and have 6"));
+  CHECK_THAT(message("    - linear: {out: 8, name: q}\n    - linear: {out: 8, from: in, name: k}\n"
+                     "    - attention: {heads: 2, from: [q, k, in]}\n"),
+             Contains("attention's keys are 2×6×8 and its values 2×6×24; they must be alike"));
+}
+
 TEST_CASE("every trainable parameter gets exactly one gradient of its own type") {
   const Experiment experiment = experiment_of(
       "    - conv2d: {out: 3, kernel: 3, padding: 1}\n"

@@ -42,6 +42,7 @@ std::vector<KernelCase> kernel_cases() {
   add_elementwise_cases(cases);
   add_normalization_cases(cases);
   add_groupnorm_cases(cases);
+  add_attention_cases(cases);
   add_pool_cases(cases);
   add_channel_cases(cases);
   add_embedding_cases(cases);

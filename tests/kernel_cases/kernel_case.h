@@ -82,6 +82,7 @@ using KernelCases = std::vector<KernelCase>;
 void add_elementwise_cases(KernelCases& cases);
 void add_normalization_cases(KernelCases& cases);
 void add_groupnorm_cases(KernelCases& cases);
+void add_attention_cases(KernelCases& cases);
 void add_pool_cases(KernelCases& cases);
 void add_channel_cases(KernelCases& cases);
 void add_embedding_cases(KernelCases& cases);

@@ -16,8 +16,9 @@ namespace {
 /// Which f32 operands of an op become 16 bit.
 enum class Narrowed : std::uint8_t {
   none,
-  all,         ///< but sums that a gradient is added to
-  activations  ///< those of the first input's shape, and what it is placed in
+  all,                 ///< but sums that a gradient is added to
+  all_but_logarithms,  ///< but what attention keeps of its scores
+  activations          ///< those of the first input's shape, and what it is placed in
 };
 
 // No default: the compiler reports an op that is missing here.
@@ -57,6 +58,9 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::channel_slice:
     case OpKind::place_channels:
       return Narrowed::all;
+    case OpKind::attention:
+    case OpKind::attention_backward:
+      return Narrowed::all_but_logarithms;
     case OpKind::batchnorm2d:
     case OpKind::batchnorm2d_normalize:
     case OpKind::batchnorm2d_inference:
@@ -110,13 +114,15 @@ Op narrowed(Op op, DType type) {
   const Shape first = op.inputs[0].shape, whole = op.placed_at >= 0 ? op.outputs[0].shape : first;
   const auto narrow_all = [&](std::vector<TensorType>& operands, std::size_t count) {
     for (std::size_t i = 0; i < std::min(count, operands.size()); ++i)
-      if (operands[i].dtype == DType::f32 &&
-          (which == Narrowed::all || operands[i].shape == first || operands[i].shape == whole))
+      if (operands[i].dtype == DType::f32 && (which == Narrowed::all || which == Narrowed::all_but_logarithms ||
+                                              operands[i].shape == first || operands[i].shape == whole))
         operands[i].dtype = type;
   };
   const bool adds = op.kind == OpKind::linear_backward_weight && attributes_of<LinearAttributes>(op).adds;
   narrow_all(op.inputs, adds ? 2 : op.inputs.size());
   narrow_all(op.outputs, op.outputs.size());
+  if (op.kind == OpKind::attention) op.outputs.back().dtype = DType::f32;
+  if (op.kind == OpKind::attention_backward) op.inputs.back().dtype = DType::f32;
   return op;
 }
 

@@ -279,6 +279,28 @@ void append_embeddings(std::vector<OpCase>& cases) {
   }
 }
 
+void append_attention(std::vector<OpCase>& cases, const Op& op) {
+  cases.push_back(drawn(op));
+  const std::int64_t logarithms = op.outputs[1].num_elements();
+  const auto last = static_cast<int>(op.inputs.size()) + 2;
+  cases.push_back(drawn(attention_backward_op(op), {{last, random_values(logarithms, 8, 3, 5)}}));
+}
+
+void append_attentions(std::vector<OpCase>& cases) {
+  const auto packed = [](std::int64_t positions, std::int64_t features) {
+    return TensorType{DType::f32, {2, positions, features}};
+  };
+  append_attention(cases, attention_op(packed(1, 12), {.heads = 2, .kv_heads = 2}));
+  append_attention(cases, attention_op(packed(33, 5 * 24), {.heads = 3, .kv_heads = 1, .causal = true}));
+  append_attention(cases, attention_op(packed(70, 3 * 72), {.causal = true, .window = 41, .rotary_base = 10000}));
+  append_attention(cases, attention_op(packed(37, 4 * 80), {.heads = 2, .p = 0.2, .stream = 7}));
+  append_attention(cases, attention_op(packed(19, 3 * 256), {.causal = true, .rotary_base = 10000}));
+  append_attention(cases, attention_op(packed(65, 4 * 18), {.heads = 2, .p = 0.2, .stream = 3}));
+  append_attention(
+      cases, attention_op(packed(45, 4 * 17), packed(131, 2 * 17), packed(131, 2 * 17), {.heads = 4, .kv_heads = 2}));
+  append_attention(cases, attention_op(packed(100, 32), packed(3, 32), packed(3, 32), {.rotary_base = 50}));
+}
+
 void append_updates(std::vector<OpCase>& cases) {
   const std::vector<TensorType> parameters = {
       {DType::f32, {1}}, {DType::f32, {257}}, {DType::f32, {1021, 3}}, {DType::f32, {4099}}};
@@ -319,6 +341,7 @@ std::vector<OpCase> larger_cases() {
   append_images(cases);
   append_rows(cases);
   append_embeddings(cases);
+  append_attentions(cases);
   append_updates(cases);
   return cases;
 }

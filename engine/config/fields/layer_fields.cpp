@@ -194,6 +194,40 @@ LayerKind instancenorm2d() {
           {eps_field<Spec>(), affine_field<Spec>()}};
 }
 
+LayerKind attention() {
+  using Spec = AttentionSpec;
+  LayerKind kind{
+      "attention",
+      "Each position's mean of the values of others, by softmax(q kᵀ / √width) for each head: of queries, keys and "
+      "values side by side in one input, or from three; of images each pixel is a position",
+      "attention: {heads: 6, causal: true}",
+      Spec{},
+      {
+          of(&Spec::heads, "heads", integer(1), "Heads of queries").required().also_called({"num_heads", "n_head"}),
+          of(&Spec::kv_heads, "kv_heads", integer(1),
+             "Heads of keys and values, each for as many heads of queries; divides `heads`")
+              .defaults_to("`heads`")
+              .also_called({"num_kv_heads", "num_key_value_heads", "groups"}),
+          of(&Spec::causal, "causal", boolean(), "Whether a position sees itself and those before it alone")
+              .also_called({"is_causal"}),
+          of(&Spec::window, "window", integer(1), "causal: how many positions it sees, itself and the last before it")
+              .defaults_to("all")
+              .also_called({"sliding_window"}),
+          of(&Spec::dropout, "dropout", number_below(0.0, 1.0),
+             "Probability that a weight is set to zero while training; the others are divided by 1 − it")
+              .also_called({"p", "attn_pdrop", "attention_dropout"}),
+          of(&Spec::rotary_base, "rotary_base", number_above(0.0),
+             "Rotates queries and keys by their positions, the i-th pair of a head's features by position · "
+             "rotary_base^(−2i / width); Llama's is 10000")
+              .defaults_to("no rotation")
+              .also_called({"rope_theta", "rope_base", "rotary", "rope"}),
+      },
+      // Its place in the batch decides what is drawn.
+      [](const LayerVariant& spec) { return std::get<AttentionSpec>(spec).dropout > 0; }};
+  kind.min_inputs = kind.max_inputs = 3;
+  return kind;
+}
+
 LayerKind activation(Activation function, const std::string& name, std::string help) {
   ActivationSpec initial;
   initial.function = function;
@@ -391,6 +425,7 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(rmsnorm());
   kinds.push_back(groupnorm());
   kinds.push_back(instancenorm2d());
+  kinds.push_back(attention());
   kinds.push_back(activation(Activation::relu, "relu", "max(x, 0)"));
   kinds.push_back(activation(Activation::gelu, "gelu", "x Φ(x)"));
   kinds.push_back(activation(Activation::silu, "silu", "x sigmoid(x)"));

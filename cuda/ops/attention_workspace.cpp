@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <array>
+
+#include "cuda/ops/attention_sizes.h"
+#include "cuda/ops/kernels.h"
+
+namespace trainer::cuda {
+
+AttentionSizes attention_sizes(const Op& op) {
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  const AttentionShape shape = attention_shape(op);
+  const std::int64_t of_q = shape.heads * shape.width, of_k = shape.kv_heads * shape.width;
+  const bool packed = is_packed_attention(op);
+  AttentionSizes sizes;
+  sizes.samples = shape.samples;
+  sizes.queries = shape.queries;
+  sizes.keys = shape.keys;
+  sizes.heads = static_cast<int>(shape.heads);
+  sizes.kv_heads = static_cast<int>(shape.kv_heads);
+  sizes.width = static_cast<int>(shape.width);
+  sizes.query_features = packed ? of_q + 2 * of_k : of_q;
+  sizes.key_features = packed ? of_q + 2 * of_k : of_k;
+  sizes.window = attributes.window < shape.keys ? attributes.window : 0;
+  sizes.causal = attributes.causal;
+  sizes.rotates = attributes.rotary_base > 0;
+  sizes.drops = attributes.p > 0;
+  sizes.scale = score_scale(shape.width);
+  if (sizes.rotates) {
+    const std::vector<float> frequencies = rotary_frequencies(attributes.rotary_base, shape.width);
+    std::copy(frequencies.begin(), frequencies.end(), sizes.rotary_frequencies);
+  }
+  const DropoutRule rule = dropout_rule(attributes.p);
+  sizes.philox_stream = attributes.stream;
+  sizes.threshold = rule.threshold;
+  sizes.kept_scale = rule.scale;
+  return sizes;
+}
+
+namespace {
+
+constexpr std::array attention_kinds = {OpKind::attention, OpKind::attention_backward};
+
+std::int64_t attention_workspace_bytes(const Op& op, const WorkspaceModel&) {
+  const AttentionSizes sizes = attention_sizes(op);
+  return op.kind == OpKind::attention ? attention_rotation_bytes(sizes) : attention_backward_workspace_bytes(sizes);
+}
+
+}  // namespace
+
+const ScratchRule attention_scratch = {attention_kinds, attention_workspace_bytes};
+
+}  // namespace trainer::cuda
