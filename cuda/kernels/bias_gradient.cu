@@ -55,26 +55,26 @@ __global__ void __launch_bounds__(tile_threads)
   }
 }
 
-constexpr int combined_columns = 8, combining_threads = 32;
+constexpr int combined_columns = 8, threads_of_column = 32;
 
 /// db = the sums of all parts, or is added to; threads along x have a column each, those along y every 32nd part.
 template <typename T>
-__global__ void __launch_bounds__(combined_columns* combining_threads)
+__global__ void __launch_bounds__(combined_columns* threads_of_column)
     combine_bias_gradient_kernel(const float* __restrict__ sums, T* __restrict__ db, std::int64_t num_parts,
                                  std::int64_t columns, bool adds) {
   wait_for_earlier_kernels();
-  TRAINER_SHARED(double, of_thread, combined_columns* combining_threads);
+  TRAINER_SHARED(double, of_thread, combined_columns* threads_of_column);
   const std::int64_t column = std::int64_t{blockIdx.x} * combined_columns + threadIdx.x;
   double sum = 0;
   if (column < columns) {
-    for (std::int64_t part = threadIdx.y; part < num_parts; part += combining_threads) {
+    for (std::int64_t part = threadIdx.y; part < num_parts; part += threads_of_column) {
       sum += static_cast<double>(sums[part * columns + column]);
     }
   }
   of_thread[threadIdx.y * combined_columns + threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || column >= columns) return;
-  for (int y = 1; y < combining_threads; ++y) sum += of_thread[y * combined_columns + threadIdx.x];
+  for (int y = 1; y < threads_of_column; ++y) sum += of_thread[y * combined_columns + threadIdx.x];
   if (adds) sum += static_cast<double>(to_float(db[column]));
   db[column] = from_float<T>(static_cast<float>(sum));
 }
@@ -96,7 +96,7 @@ void sum_rows(const T* dy, D* db, std::int64_t rows, std::int64_t columns, float
   if (parts.num_parts == 1) return sum_parts(dy, db, rows, columns, parts, adds, stream);
   sum_parts(dy, sums, rows, columns, parts, false, stream);
   launch(combine_bias_gradient_kernel<D>, {static_cast<unsigned>(num_blocks(columns, combined_columns))},
-         {combined_columns, combining_threads}, stream, static_cast<const float*>(sums), db, parts.num_parts, columns,
+         {combined_columns, threads_of_column}, stream, static_cast<const float*>(sums), db, parts.num_parts, columns,
          adds);
 }
 

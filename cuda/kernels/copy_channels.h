@@ -17,4 +17,9 @@ struct ChannelRange {
 void copy_channels(DType type, const void* x, const ChannelRange& from, void* y, const ChannelRange& to,
                    std::int64_t rows, std::int64_t channels, Stream stream);
 
+/// y (rows, to.row_channels) = the `channels` channels of x's rows where `to` says, 0 elsewhere. Bytes: x and y once.
+/// FLOPs: none.
+void expand_channels(DType type, const void* x, void* y, const ChannelRange& to, std::int64_t rows,
+                     std::int64_t channels, Stream stream);
+
 }  // namespace trainer::cuda

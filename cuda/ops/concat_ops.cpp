@@ -32,4 +32,13 @@ std::unique_ptr<Kernel> make_channel_slice_kernel(const Op& op, CudaContext& con
   });
 }
 
+std::unique_ptr<Kernel> make_channel_slice_backward_kernel(const Op& op, CudaContext& context) {
+  const TensorType &dy = op.inputs[0], &dx = op.outputs[0];
+  const ChannelRange to{dx.shape[-1], attributes_of<ChannelSliceAttributes>(op).first};
+  return make_kernel([to, type = dy.dtype, channels = dy.shape[-1], rows = dy.num_elements() / dy.shape[-1],
+                      &stream = context.stream](const OperandAddresses& addresses) {
+    expand_channels(type, input(addresses, 0), output(addresses, 0), to, rows, channels, stream);
+  });
+}
+
 }  // namespace trainer::cuda

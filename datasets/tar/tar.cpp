@@ -66,6 +66,7 @@ class ShardReader {
     shard_ = shard;
     const TarIndex index = read_tar_index(part_.shards[shard]);
     part_.num_left_out += index.num_others;
+    if (!index.damage.empty()) left_out_.mistakes.push_back(index.damage);
     // A writer puts a sample's members one behind the other.
     SampleMembers members;
     std::string_view key;

@@ -89,8 +89,13 @@ TarIndex read_tar_index(const std::string& path) {
     if (status == ARCHIVE_EOF) break;
     if (status == ARCHIVE_FATAL || status == ARCHIVE_RETRY) {
       const char* const why = library.error_string(tar.get());
-      throw DataError(fmt::format("'{}' is no tar archive, or damaged at offset {}: {}", path,
-                                  library.filter_bytes(tar.get(), 0), why == nullptr ? "unknown" : why));
+      const std::string reason = why == nullptr ? "unknown" : why;
+      const std::int64_t offset = library.filter_bytes(tar.get(), 0);
+      if (index.members.empty())
+        throw DataError(fmt::format("'{}' is no tar archive, or damaged at offset {}: {}", path, offset, reason));
+      index.damage = fmt::format("'{}' is damaged at offset {}, behind its member '{}': {}", path, offset,
+                                 index.members.back().name, reason);
+      break;
     }
     const bool is_link = library.entry_hardlink(entry) != nullptr || library.entry_symlink(entry) != nullptr;
     if (library.entry_filetype(entry) != AE_IFREG || is_link) {
@@ -104,8 +109,11 @@ TarIndex read_tar_index(const std::string& path) {
     if (library.entry_sparse_count(entry) > 0)
       throw DataError(fmt::format("'{}': member '{}' is stored with holes, which is not read", path, member.name));
     const auto [offset, num_bytes] = member.place;
-    if (offset > file_bytes || num_bytes > file_bytes - offset)
-      throw DataError(fmt::format("'{}' ends within its member '{}', at offset {}", path, member.name, offset));
+    if (offset > file_bytes || num_bytes > file_bytes - offset) {
+      index.damage = fmt::format("'{}' ends within its member '{}', at offset {}", path, member.name, offset);
+      if (index.members.empty()) throw DataError(index.damage);
+      break;
+    }
     index.members.push_back(std::move(member));
   }
   return index;

@@ -28,10 +28,11 @@ struct TarMember {
 struct TarIndex {
   std::vector<TarMember> members;  ///< regular files, in the archive's order
   std::int64_t num_others = 0;     ///< links, devices and what else holds no contents of its own, but for folders
+  std::string damage;              ///< why members behind these, if there are any, cannot be found; empty: all are
 };
 
-/// DataError with the archive's name, and the offset where it is damaged or ends early, for what is no tar archive, is
-/// compressed, or holds a sparse file.
+/// DataError with the archive's name for what is no tar archive, is compressed, holds a sparse file, or is damaged in
+/// front of its first file.
 TarIndex read_tar_index(const std::string& path);
 
 /// Reads a member, or its first `most_bytes`, into `memory`, which keeps its capacity. DataError where the archive ends

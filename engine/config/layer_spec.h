@@ -110,6 +110,11 @@ struct ActivationSpec {
   GeluApproximation approximate = GeluApproximation::none;  ///< gelu only
   double slope = 0;                                         ///< leaky_relu only: below 0
 };
+/// swiglu and geglu: of halves of its input's last dimension, or of two inputs, gates and what they gate.
+struct GluSpec {
+  Activation function = Activation::silu;
+  GeluApproximation approximate = GeluApproximation::none;  ///< geglu only
+};
 /// A learned slope below 0, one or one for each channel.
 struct PreluSpec {
   double init = 0.25;
@@ -143,6 +148,23 @@ struct PadSpec {
   PadMode mode = PadMode::zeros;
   double value = 0;  ///< zeros only
 };
+/// Images cut into patches, each projected to a token: (H, W, C) becomes (H / size · W / size, dim).
+struct PatchEmbeddingSpec {
+  Pair size{16, 16};
+  std::int64_t dim = 0;
+  bool bias = true;
+  std::optional<Initialization> init;
+};
+/// A learned token in front of the others.
+struct ClassTokenSpec {};
+/// One of a sample's tokens (T, C): (C).
+struct SelectTokenSpec {
+  std::int64_t index = 0;  ///< from 0, or from −1 backwards
+};
+/// Some of the channels, those from `first` on.
+struct SliceSpec {
+  std::int64_t first = 0, size = 1;
+};
 struct GlobalAvgPoolSpec {};
 struct FlattenSpec {};
 struct DropoutSpec {
@@ -173,9 +195,10 @@ struct RepeatSpec {
 
 using LayerVariant =
     std::variant<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
-                 LayerNormSpec, RmsNormSpec, GroupNormSpec, AttentionSpec, ActivationSpec, MaxPool2dSpec, AvgPool2dSpec,
-                 AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec,
-                 AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+                 LayerNormSpec, RmsNormSpec, GroupNormSpec, AttentionSpec, ActivationSpec, GluSpec, MaxPool2dSpec,
+                 AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec, PatchEmbeddingSpec, ClassTokenSpec,
+                 SelectTokenSpec, SliceSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec, AddSpec,
+                 MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

@@ -71,9 +71,31 @@ std::unique_ptr<CpuKernel> make_channel_slice_kernel(const Op& op, CpuContext& c
       });
 }
 
+std::unique_ptr<CpuKernel> make_channel_slice_backward_kernel(const Op& op, CpuContext& context) {
+  const TensorType &dy = op.inputs[0], &dx = op.outputs[0];
+  const ChannelRange range{channel_bytes(dy, dy.shape[-1]),
+                           channel_bytes(dx, attributes_of<ChannelSliceAttributes>(op).first)};
+  return make_kernel([range, blocks = row_blocks(dx), row_bytes = channel_bytes(dx, dx.shape[-1]),
+                      threads = num_copying_threads(dx, context)](const OperandAddresses& addresses,
+                                                                  const StepScalars&) {
+    const auto* const from = input<std::byte>(addresses, 0);
+    auto* const to = output<std::byte>(addresses, 0);
+    const std::int64_t end = range.first_byte + range.row_bytes;
+    parallel_tasks(threads, blocks.num_parts, [&](std::int64_t block) {
+      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
+        std::byte* const of_row = to + row * row_bytes;
+        std::memset(of_row, 0, static_cast<std::size_t>(range.first_byte));
+        std::memcpy(of_row + range.first_byte, from + row * range.row_bytes, static_cast<std::size_t>(range.row_bytes));
+        std::memset(of_row + end, 0, static_cast<std::size_t>(row_bytes - end));
+      }
+    });
+  });
+}
+
 }  // namespace
 
 const CpuOp concat_on_cpu = {make_concat_kernel, takes_16_bit};
 const CpuOp channel_slice_on_cpu = {make_channel_slice_kernel, takes_16_bit};
+const CpuOp channel_slice_backward_on_cpu = {make_channel_slice_backward_kernel, takes_16_bit};
 
 }  // namespace trainer

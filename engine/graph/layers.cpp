@@ -200,6 +200,12 @@ struct LeafTranslation {
                       {.function = spec.function, .approximate = spec.approximate, .slope = spec.slope}),
         {x})[0];
   }
+  ValueId operator()(const GluSpec& spec) const {
+    const GluAttributes attributes{.function = spec.function, .approximate = spec.approximate};
+    if (inputs.size() == 1) return builder.apply(packed_glu_op(builder.type(x), attributes), {x})[0];
+    if (builder.type(inputs[1]) != builder.type(x)) throw unlike_inputs("gate", 1, "outputs of one shape");
+    return builder.apply(glu_op(builder.type(x), builder.type(inputs[1]), attributes), inputs)[0];
+  }
   ValueId operator()(const PreluSpec& spec) const {
     Op op = prelu_op(builder.type(x), spec.num);
     Parameter weight = constant_parameter(op.inputs[1], Parameter::Start::constant, true);
@@ -233,8 +239,52 @@ struct LeafTranslation {
   ValueId operator()(const PadSpec& spec) const {
     return builder.apply(pad_op(builder.type(x), {.size = spec.size, .mode = spec.mode, .value = spec.value}), {x})[0];
   }
+  ValueId operator()(const PatchEmbeddingSpec& spec) const {
+    const TensorType& type = builder.type(x);
+    require_image(type, "patch_embedding");
+    if (type.shape[1] % spec.size[0] != 0 || type.shape[2] % spec.size[1] != 0)
+      throw ShapeError(
+          fmt::format("patch_embedding cuts images into patches of {}×{}, which do not divide its input {}",
+                      spec.size[0], spec.size[1], type.shape.to_string()));
+    const Conv2dSpec patches{
+        .out = spec.dim, .kernel = spec.size, .stride = spec.size, .bias = spec.bias, .init = spec.init};
+    const ValueId image = (*this)(patches);
+    const Shape& shape = builder.type(image).shape;
+    return builder.add_view(image, {shape[0], shape[1] * shape[2], shape[3]});
+  }
+  ValueId operator()(const ClassTokenSpec&) const {
+    const TensorType type = tokens("class_token");
+    const std::int64_t samples = type.shape[0], tokens = type.shape[1], dim = type.shape[2];
+    const ValueId token =
+        builder.add_parameter("weight", constant_parameter({type.dtype, {dim}}, Parameter::Start::zeros, true));
+    const ValueId row = builder.apply(repeat_row_op({type.dtype, {dim}}, samples), {token}, {}, "tokens")[0];
+    // As channels of samples: the token's, then those of all others.
+    const std::vector<TensorType> parts = {{type.dtype, {samples, dim}}, {type.dtype, {samples, tokens * dim}}};
+    const ValueId whole = builder.apply(concat_op(parts), {row, builder.add_view(x, parts[1].shape)}, {}, "joined")[0];
+    return builder.add_view(whole, {samples, tokens + 1, dim});
+  }
+  ValueId operator()(const SelectTokenSpec& spec) const {
+    const TensorType type = tokens("select_token");
+    const std::int64_t samples = type.shape[0], tokens = type.shape[1], dim = type.shape[2];
+    const std::int64_t index = spec.index < 0 ? tokens + spec.index : spec.index;
+    if (index < 0 || index >= tokens)
+      throw ShapeError(
+          fmt::format("there is no token {} of {}: its input is {}", spec.index, tokens, type.shape.to_string()));
+    const TensorType row{type.dtype, {samples, tokens * dim}};
+    return builder.apply(channel_slice_op(row, dim, {.first = index * dim}), {builder.add_view(x, row.shape)})[0];
+  }
+  ValueId operator()(const SliceSpec& spec) const {
+    const TensorType& type = builder.type(x);
+    if (spec.first + spec.size > type.shape[-1])
+      throw ShapeError(fmt::format("slice takes the channels from {} to below {}, and its input is {}: {} channels",
+                                   spec.first, spec.first + spec.size, type.shape.to_string(), type.shape[-1]));
+    return builder.apply(channel_slice_op(type, spec.size, {.first = spec.first}), {x})[0];
+  }
   ValueId operator()(const GlobalAvgPoolSpec&) const {
-    return builder.apply(global_avgpool_op(builder.type(x)), {x})[0];
+    // The mean of tokens (T, C) is that of an image (T, 1, C).
+    const Shape shape = builder.type(x).shape;
+    const ValueId image = shape.rank() == 3 ? builder.add_view(x, {shape[0], shape[1], 1, shape[2]}) : x;
+    return builder.apply(global_avgpool_op(builder.type(image)), {image})[0];
   }
   ValueId operator()(const FlattenSpec&) const {
     const Shape& shape = builder.type(x).shape;
@@ -282,6 +332,15 @@ struct LeafTranslation {
   ValueId operator()(const RepeatSpec&) const { return x; }
 
  private:
+  /// The type of the input, which must be tokens (N, T, C).
+  TensorType tokens(std::string_view kind) const {
+    const TensorType& type = builder.type(x);
+    if (type.shape.rank() != 3)
+      throw ShapeError(
+          fmt::format("{} takes tokens (batch, tokens, channels); its input is {}", kind, type.shape.to_string()));
+    return type;
+  }
+
   /// `verb` does not go with the first input and that at `position`.
   ConfigError unlike_inputs(std::string_view verb, std::size_t position, const std::string& expected) const {
     return located_error(

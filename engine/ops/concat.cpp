@@ -30,7 +30,16 @@ Op channel_slice_op(const TensorType& x, std::int64_t channels, const ChannelSli
   return {OpKind::channel_slice, attributes, {x}, {y}};
 }
 
+Op channel_slice_backward_op(const Op& channel_slice) {
+  return {OpKind::channel_slice_backward, channel_slice.attributes, channel_slice.outputs, channel_slice.inputs};
+}
+
 namespace {
+
+void differentiate_channel_slice(GradientScope& scope) {
+  if (!scope.needs_gradient(0)) return;
+  scope.set_gradient(0, scope.emit(channel_slice_backward_op(scope.op()), {scope.output_gradient()})[0]);
+}
 
 void differentiate_concat(GradientScope& scope) {
   const Op& op = scope.op();
@@ -52,6 +61,10 @@ const OpDefinition concat_definition = {.flops = flops_per_input_element<0>,
                                         .differentiate = differentiate_concat,
                                         .precision = Precision::follows,
                                         .is_cheap = true};
-const OpDefinition channel_slice_definition = {.flops = flops_per_input_element<0>, .is_cheap = true};
+const OpDefinition channel_slice_definition = {.flops = flops_per_input_element<0>,
+                                               .differentiate = differentiate_channel_slice,
+                                               .precision = Precision::follows,
+                                               .is_cheap = true};
+const OpDefinition channel_slice_backward_definition = {.flops = flops_per_input_element<0>};
 
 }  // namespace trainer

@@ -21,5 +21,7 @@ struct ChannelSliceAttributes {
 
 /// inputs: x (…, C); outputs: y (…, channels), the channels of x from `first` on.
 Op channel_slice_op(const TensorType& x, std::int64_t channels, const ChannelSliceAttributes& attributes);
+/// inputs: dy (…, channels); outputs: dx (…, C), 0 outside the slice.
+Op channel_slice_backward_op(const Op& channel_slice);
 
 }  // namespace trainer

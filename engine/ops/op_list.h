@@ -22,6 +22,7 @@
 #include "engine/ops/error_statistics.h"
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
+#include "engine/ops/glu.h"
 #include "engine/ops/gradient_factor.h"
 #include "engine/ops/groupnorm.h"
 #include "engine/ops/layernorm.h"
@@ -39,6 +40,7 @@
 #include "engine/ops/placed.h"
 #include "engine/ops/position_embedding.h"
 #include "engine/ops/prelu.h"
+#include "engine/ops/repeat_row.h"
 #include "engine/ops/smooth_l1.h"
 #include "engine/ops/upsample.h"
 
@@ -70,6 +72,8 @@
   X(attention_backward, AttentionAttributes)                          \
   X(activation, ActivationAttributes)                                 \
   X(activation_backward, ActivationAttributes)                        \
+  X(glu, GluAttributes)                                               \
+  X(glu_backward, GluAttributes)                                      \
   X(prelu, std::monostate)                                            \
   X(prelu_backward, std::monostate)                                   \
   X(maxpool2d, Pool2dAttributes)                                      \
@@ -97,7 +101,10 @@
   X(multiply_backward_gate, std::monostate)                           \
   X(concat, std::monostate)                                           \
   X(channel_slice, ChannelSliceAttributes)                            \
+  X(channel_slice_backward, ChannelSliceAttributes)                   \
   X(place_channels, std::monostate)                                   \
+  X(repeat_row, std::monostate)                                       \
+  X(sum_rows, std::monostate)                                         \
   X(start_loss_statistics, LossStatisticsAttributes)                  \
   X(cross_entropy, CrossEntropyAttributes)                            \
   X(cross_entropy_backward, CrossEntropyAttributes)                   \
@@ -127,9 +134,9 @@ namespace trainer {
 
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
-                 LayerNormAttributes, GroupNormAttributes, AttentionAttributes, ActivationAttributes, Pool2dAttributes,
-                 UpsampleAttributes, PadAttributes, DropoutAttributes, EmbeddingAttributes, AddAttributes,
-                 ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
+                 LayerNormAttributes, GroupNormAttributes, AttentionAttributes, ActivationAttributes, GluAttributes,
+                 Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes, EmbeddingAttributes,
+                 AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
                  LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes,
                  GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
                  OffloadAttributes>;

@@ -233,6 +233,19 @@ class NetworkMaker:
         kind, arguments = (layer, {}) if isinstance(layer, str) else next(iter(layer.items()))
         return {kind: {**arguments, **keys}} if arguments or keys else kind
 
+    def gelu_formula(self, kind):
+        if kind != "geglu" or self.random.random() < 0.5:
+            return {}
+        self.note("geglu approximate")
+        return {"approximate": "tanh"}
+
+    def gated(self, out):
+        """A product of twice the features, one half of which gates the other."""
+        kind = self.random.choice(["swiglu", "geglu"])
+        self.note(f"{kind} of halves")
+        formula = self.gelu_formula(kind)
+        return [self.linear(2 * out), {kind: formula} if formula else kind]
+
     def dropout(self):
         self.note("dropout")
         return {"dropout": {"p": 0}}
@@ -246,7 +259,7 @@ class NetworkMaker:
                 layers = [self.norm("batchnorm1d")]
             if random.random() < 0.6:
                 hidden = random.randint(2, 12)
-                layers += [self.linear(hidden), self.activation()]
+                layers += self.gated(hidden) if random.random() < 0.3 else [self.linear(hidden), self.activation()]
             return [*layers, self.linear(out[0])]
         layers = []
         if random.random() < 0.5:
@@ -278,7 +291,7 @@ class NetworkMaker:
     def joined(self, shape):
         """Branches that meet again, as one layer, and the shape behind them."""
         random = self.random
-        how = random.choice(["add", "multiply", "concat", *(["gate"] if len(shape) == 3 else [])])
+        how = random.choice(["add", "multiply", "swiglu", "geglu", "concat", *(["gate"] if len(shape) == 3 else [])])
         out = list(shape)
         if how == "concat":
             out[-1] = random.randint(1, MOST_CHANNELS if len(shape) == 3 else 12)
@@ -296,12 +309,12 @@ class NetworkMaker:
             self.note("from outside")
         layers += [{"sequential": {"layers": inner, "name": "b"}}, self.activation_of(shape, **{"name": "c", "from": "a"})]
         sources = ["b", "c"] if random.random() < 0.5 else ["c", "a", "b"]
-        if how == "multiply":
+        if how in ("multiply", "swiglu", "geglu"):
             sources = ["b", "c"]  # of three the numbers grow
         if how == "add" and random.random() < 0.3:
             sources = ["b.last", "b", "c"]
             self.note("from inside")
-        layers.append({how: {"from": sources}})
+        layers.append({how: {"from": sources, **self.gelu_formula(how)}})
         self.note(how, "from")
         if how == "concat":
             width = {"a": shape[-1], "b": out[-1], "c": shape[-1]}
@@ -447,6 +460,6 @@ EVERYTHING = {
     "instancenorm2d with affine", "layernorm", "layernorm eps", "layernorm without affine", "layernorm of images",
     "rmsnorm", "rmsnorm eps", "rmsnorm without affine", "relu", "gelu", "gelu approximate",
     "silu", "tanh", "sigmoid", "leaky_relu", "leaky_relu slope", "relu6", "hardswish", "hardsigmoid", "prelu", "prelu init",
-    "prelu num", "add", "multiply", "concat", "gate", "from", "from outside", "from inside", "share", "share linear", "share conv2d", "share conv2d stride",
+    "prelu num", "swiglu", "swiglu of halves", "geglu", "geglu of halves", "geglu approximate", "add", "multiply", "concat", "gate", "from", "from outside", "from inside", "share", "share linear", "share conv2d", "share conv2d stride",
     "share conv_transpose2d", "share batchnorm1d", "share batchnorm2d", "share layernorm", "share prelu", "dropout", "residual", "residual with shortcut", "sequential", "repeat", "linear",
     "linear without bias", "global_avgpool", "flatten"}

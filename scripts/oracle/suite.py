@@ -12,8 +12,8 @@ import zlib
 
 from findings import CaseResult, Findings, PartResult
 
-PARTS = ["networks", "tokens", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "images", "metrics",
-         "losses", "features", "mixing", "semantics", "tokenizers", "torchvision"]
+PARTS = ["networks", "tokens", "attention", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "images",
+         "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision"]
 
 
 class Case:

@@ -103,6 +103,45 @@ class Scope(dict):
         self.module = module
 
 
+class Attention(nn.Module):
+    """Of one input with queries, keys and values side by side, or of three; pixels are positions."""
+
+    def __init__(self, heads, kv_heads=None, causal=False, window=None, rotary_base=None, dropout=0.0):
+        super().__init__()
+        if dropout:
+            raise ValueError("its masks are trainer's own")
+        self.heads, self.kv_heads = heads, kv_heads or heads
+        self.causal, self.window, self.rotary_base = causal, window, rotary_base
+
+    def forward(self, *inputs):
+        size = inputs[0].shape[2:]
+        inputs = [x.flatten(2).transpose(1, 2) for x in inputs]
+        if len(inputs) == 1:
+            width = inputs[0].shape[-1] // (self.heads + 2 * self.kv_heads)
+            inputs = inputs[0].split([self.heads * width, self.kv_heads * width, self.kv_heads * width], dim=-1)
+        q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x, heads in
+                   zip(inputs, (self.heads, self.kv_heads, self.kv_heads)))
+        if self.rotary_base:
+            q, k = self.rotated(q), self.rotated(k)
+        k, v = (x.repeat_interleave(self.heads // self.kv_heads, dim=1) for x in (k, v))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=self.mask(q.shape[-2]))
+        return y.transpose(1, 2).flatten(-2).transpose(1, 2).unflatten(2, size)
+
+    def mask(self, positions):
+        if not self.causal:
+            return None
+        distance = torch.arange(positions)[:, None] - torch.arange(positions)
+        return (distance >= 0) & (distance < (self.window or positions))
+
+    def rotated(self, x):
+        half = x.shape[-1] // 2
+        frequencies = 1.0 / self.rotary_base ** (torch.arange(half, dtype=x.dtype) / half)
+        angles = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * frequencies
+        angles = torch.cat([angles, angles], dim=-1)
+        turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+        return x * angles.cos() + turned * angles.sin()
+
+
 class GlobalAveragePool(nn.Module):
     def forward(self, x):
         return x.mean(dim=(2, 3))
@@ -115,6 +154,18 @@ def make_pad(size, mode="zeros", value=0.0):
     if mode == "zeros":
         return nn.ConstantPad2d(sides, value)
     return nn.ReflectionPad2d(sides) if mode == "reflect" else nn.ReplicationPad2d(sides)
+
+
+class Gated(nn.Module):
+    """f(gate) · up, of halves of the channels (dimension 1) or of two inputs."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        gate, up = inputs if len(inputs) == 2 else inputs[0].chunk(2, dim=1)
+        return self.function(gate) * up
 
 
 class ChannelLinear(nn.Linear):
@@ -229,10 +280,14 @@ def make_layer(kind, arguments, inputs, scopes):
         module = nn.Dropout(arguments.get("p", 0.5))
     elif kind == "gelu":
         module = nn.GELU(**arguments)
+    elif kind in ("swiglu", "geglu"):
+        module = Gated(nn.SiLU() if kind == "swiglu" else nn.GELU(**arguments))
     elif kind == "leaky_relu":
         module = nn.LeakyReLU(arguments.get("slope", 0.01))
     elif kind == "prelu":
         module = nn.PReLU(arguments.get("num", 1), arguments.get("init", 0.25))
+    elif kind == "attention":
+        module = Attention(**arguments)
     elif kind in JOINING:
         module = JOINING[kind]()
     else:

@@ -61,7 +61,14 @@ model:
     - leaky_relu: {slope: 0.30000000000000004, name: leaky}
     - prelu: {init: -0.1, num: 8}
     - multiply: {from: [leaky, "on"]}
+    - swiglu
+    - geglu: {approximate: tanh, from: [leaky, "on"], name: gated}
+    - geglu: {from: gated}
     - concat: {from: [leaky, a], name: joined}
+    - patch_embedding: {size: [2, 3], dim: 12, bias: false, init: zeros}
+    - class_token
+    - slice: {first: 2, size: 5}
+    - select_token: {index: -1}
     - global_avgpool
     - attention: {heads: 6, kv_heads: 2, causal: true, window: 128, dropout: 0.1, rotary_base: 1e4}
     - attention: {heads: 1, from: [leaky, a, joined]}

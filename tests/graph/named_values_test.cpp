@@ -99,6 +99,32 @@ TEST_CASE("several outputs are multiplied or put side by side, and each gets its
                                         "multiply 2×8×8×4", "multiply 2×8×8×4", "multiply 2×8×8×4"});
 }
 
+TEST_CASE("gated units halve their input or take two, and are told where that is not possible") {
+  const DataDescription data = described_data({8}, 10, 64);
+  const Graph graph =
+      build_graph(network_of("    - linear: {out: 12}\n    - swiglu: {name: half}\n    - tanh: {name: up}\n"
+                             "    - geglu: {approximate: tanh, from: [half, up]}\n"
+                             "    - linear: {out: 10}\n"),
+                  data, 2, GraphMode::evaluation);
+  std::vector<std::string> glus;
+  for (const GraphNode& node : graph.nodes)
+    if (node.op.kind == OpKind::glu) {
+      std::string text;
+      for (const TensorType& type : node.op.inputs) text += type.shape.to_string() + " ";
+      glus.push_back(text + "to " + node.op.outputs[0].shape.to_string());
+    }
+  CHECK(glus == std::vector<std::string>{"2×12 to 2×6", "2×6 2×6 to 2×6"});
+  const std::string last = "    - linear: {out: 10}\n";
+  const auto mistake = [&](const std::string& layers) { return mistake_in(layers + last); };
+  CHECK_THAT(mistake("    - flatten\n    - linear: {out: 7}\n    - swiglu\n"),
+             Contains("layer '2': a gated unit halves the last dimension, which must be even; its input is 2×7"));
+  CHECK_THAT(mistake("    - flatten\n    - linear: {out: 4, name: a}\n    - linear: {out: 3, name: b}\n"
+                     "    - swiglu: {from: [a, b]}\n"),
+             Contains("cannot gate 2×4 of 'a' and 2×3 of 'b'"));
+  CHECK_THAT(mistake("    - relu: {name: a}\n    - swiglu: {from: [a, a, a]}\n"),
+             Contains("'swiglu' takes one layer, or 2") && Contains("a layer, or 2 layers: from: [a, b]"));
+}
+
 TEST_CASE("learned slopes start as told, one or one for each channel") {
   const DataDescription data = described_data({8, 8, 3}, 10, 64);
   const Graph graph = build_graph(network_of("    - prelu\n    - prelu: {num: 3, init: 0.5}\n" + two_last_layers), data,

@@ -6,6 +6,7 @@
 #include "cuda/kernels/copy_channels.h"
 #include "cuda/kernels/multiply.h"
 #include "cuda/kernels/prelu.h"
+#include "cuda/kernels/repeat_row.h"
 #include "tests/kernel_cases/kernel_case.h"
 
 namespace trainer::cuda {
@@ -110,6 +111,40 @@ void add_copies(KernelCases& cases, DType type) {
   };
   add("side_by_side", false);
   add("slice", true);
+  add_image_case(cases, "expand_channels", type, "", {"expand_channels_kernel"}, 3,
+                 [=](SizedCase& sized, std::int64_t images, std::int64_t count) {
+                   const auto part = sized.input(type, count), whole = sized.output(type, 2 * count);
+                   sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                     expand_channels(type, at[part], at[whole], {of_row, image_channels}, images * image_pixels,
+                                     image_channels, stream);
+                   };
+                 });
+}
+
+/// Of class tokens: rows are samples.
+void add_rows(KernelCases& cases, DType type) {
+  constexpr std::int64_t columns = 768;
+  const auto add = [&](const char* launcher, const char* kernel, bool sums) {
+    cases.push_back({.name = case_name(launcher, type, ""),
+                     .kernels = {kernel},
+                     .units = 4096,
+                     .least_units = 3,
+                     .sized = [=](std::int64_t rows, Library&) {
+                       SizedCase sized{.shape = fmt::format("{}x{}", rows, columns),
+                                       .bytes = rows * columns * static_cast<std::int64_t>(size_of(type))};
+                       const auto from = sized.input(type, sums ? rows * columns : columns);
+                       const auto to = sized.output(type, sums ? columns : rows * columns);
+                       sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                         if (sums)
+                           sum_rows(type, at[from], at[to], rows, columns, stream);
+                         else
+                           repeat_row(type, at[from], at[to], rows, columns, stream);
+                       };
+                       return sized;
+                     }});
+  };
+  add("repeat_row", "repeat_row_kernel", false);
+  add("sum_rows", "sum_rows_kernel", true);
 }
 
 }  // namespace
@@ -119,6 +154,7 @@ void add_channel_cases(KernelCases& cases) {
     add_gates(cases, type);
     add_prelu(cases, type);
     add_copies(cases, type);
+    add_rows(cases, type);
     add_placed_activation(cases, type);
   }
 }

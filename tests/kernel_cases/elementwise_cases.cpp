@@ -4,6 +4,7 @@
 #include "cuda/kernels/add.h"
 #include "cuda/kernels/cast.h"
 #include "cuda/kernels/dropout.h"
+#include "cuda/kernels/glu.h"
 #include "cuda/kernels/loss_scale.h"
 #include "cuda/kernels/multiply.h"
 #include "engine/device/step_scalars.h"
@@ -94,6 +95,45 @@ void add_products(KernelCases& cases, DType type) {
                });
 }
 
+/// Over rows of a feed-forward layer's width; halves of one operand, as a product of both gives them.
+void add_glus(KernelCases& cases, DType type) {
+  constexpr std::int64_t columns = 2048, least_columns = 72;
+  const GluAttributes attributes{Activation::silu};
+  const auto add_case = [&](std::string name, std::string kernel, auto&& fill) {
+    cases.push_back({.name = case_name(std::move(name), type, "silu"),
+                     .kernels = {std::move(kernel)},
+                     .units = elements / columns / 2,
+                     .least_units = 13,
+                     .sized = [fill](std::int64_t rows, Library&) {
+                       const std::int64_t width = rows < 64 ? least_columns : columns;
+                       SizedCase sized{.shape = fmt::format("{}x{}", rows, 2 * width)};
+                       fill(sized,
+                            GluLayout{.packed = true, .rows = rows, .columns = width, .row_elements = 2 * width});
+                       for (const CaseOperand& operand : sized.operands) sized.bytes += operand.num_bytes();
+                       return sized;
+                     }});
+  };
+  const auto half_behind = [type](void* packed, const GluLayout& layout) -> void* {
+    return static_cast<std::byte*>(packed) + layout.columns * static_cast<std::int64_t>(size_of(type));
+  };
+  add_case("glu_forward", "glu_forward_kernel", [=](SizedCase& sized, const GluLayout& layout) {
+    const auto x = sized.input(type, layout.rows * layout.row_elements);
+    const auto y = sized.output(type, layout.rows * layout.columns);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      glu_forward(type, attributes, layout, at[x], half_behind(at[x], layout), at[y], stream);
+    };
+  });
+  add_case("glu_backward", "glu_backward_kernel", [=](SizedCase& sized, const GluLayout& layout) {
+    const auto dy = sized.input(type, layout.rows * layout.columns);
+    const auto x = sized.input(type, layout.rows * layout.row_elements);
+    const auto dx = sized.output(type, layout.rows * layout.row_elements);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      glu_backward(type, attributes, layout, at[dy], at[x], half_behind(at[x], layout), at[dx],
+                   half_behind(at[dx], layout), stream);
+    };
+  });
+}
+
 void add_dropout(KernelCases& cases, DType type) {
   add_elements(cases, case_name("dropout", type, ""), "dropout_kernel", [type](SizedCase& sized, std::int64_t count) {
     const StepScalars step{.seed = 7, .pass = 3};
@@ -141,6 +181,7 @@ void add_elementwise_cases(KernelCases& cases) {
     add_activations(cases, type);
     add_sums(cases, type);
     add_products(cases, type);
+    add_glus(cases, type);
     add_dropout(cases, type);
   }
   add_casts(cases);

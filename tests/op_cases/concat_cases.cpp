@@ -79,4 +79,21 @@ std::vector<OpCase> channel_slice_cases() {
   return cases;
 }
 
+std::vector<OpCase> channel_slice_backward_cases() {
+  std::vector<OpCase> cases;
+  for (const OpCase& slice : channel_slice_cases()) {
+    const std::int64_t of_row = slice.op.inputs[0].shape[-1], channels = slice.op.outputs[0].shape[-1];
+    const std::int64_t first = attributes_of<ChannelSliceAttributes>(slice.op).first;
+    const Values dy = random_values(slice.op.outputs[0], 5);
+    Values dx(static_cast<std::size_t>(slice.op.inputs[0].num_elements()), 0);
+    for (std::size_t i = 0; i < dy.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      dx[static_cast<std::size_t>(at / channels * of_row + first + at % channels)] = dy[i];
+    }
+    cases.push_back({slice.name, channel_slice_backward_op(slice.op), {dy}, {{dx}}});
+    cases.back().tolerance = 0;
+  }
+  return cases;
+}
+
 }  // namespace trainer

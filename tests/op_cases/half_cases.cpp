@@ -54,8 +54,13 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::add:
     case OpKind::multiply:
     case OpKind::multiply_backward_gate:
+    case OpKind::glu:
+    case OpKind::glu_backward:
     case OpKind::concat:
     case OpKind::channel_slice:
+    case OpKind::channel_slice_backward:
+    case OpKind::repeat_row:
+    case OpKind::sum_rows:
     case OpKind::place_channels:
       return Narrowed::all;
     case OpKind::attention:

@@ -50,6 +50,11 @@ void append_elementwise(std::vector<OpCase>& cases) {
     cases.push_back(drawn(activation_backward_op(type, gelu_tanh)));
     for (const bool relu : {false, true}) cases.push_back(drawn(add_op(type, {.relu = relu})));
     cases.push_back(drawn(multiply_op(type, type)));
+    for (const Op& glu :
+         {glu_op(type, type, {Activation::silu}), packed_glu_op({DType::f32, {3, 2 * count}}, {Activation::gelu})}) {
+      cases.push_back(drawn(glu));
+      cases.push_back(drawn(glu_backward_op(glu)));
+    }
     const Op dropout = dropout_op(type, {.p = 0.3, .stream = 4});
     cases.push_back(drawn(dropout));
     cases.push_back(drawn(dropout_backward_op(dropout)));

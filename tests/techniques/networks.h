@@ -31,6 +31,18 @@ model:
     - layernorm
     - linear: {out: 4}
 )"},
+      {"transformer", R"(
+data: {type: synthetic, shape: [7, 1, 12], classes: 4, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - repeat:
+        times: 2
+        layers:
+          - residual: {layers: [rmsnorm, conv2d: {out: 24, kernel: 1}, attention: {heads: 4, kv_heads: 1, causal: true, dropout: 0.2, rotary_base: 100}, conv2d: {out: 12, kernel: 1}]}
+          - residual: {layers: [rmsnorm, conv2d: {out: 20, kernel: 1}, gelu, conv2d: {out: 12, kernel: 1}]}
+    - flatten
+    - linear: {out: 4}
+)"},
       {"cnn", R"(
 data: {type: synthetic, shape: [10, 10, 1], classes: 3, samples: 22, validation_samples: 6}
 model:

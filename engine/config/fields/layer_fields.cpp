@@ -39,6 +39,14 @@ LayerField affine_field() {
   return of(&Spec::affine, "affine", boolean(), "Whether a scale and a shift are learned");
 }
 
+template <class Spec>
+LayerField approximate_field() {
+  return of(&Spec::approximate, "approximate",
+            choice<GeluApproximation>({{"none", GeluApproximation::none, "exact, with the error function"},
+                                       {"tanh", GeluApproximation::tanh, "the tanh approximation"}}),
+            "Which formula is used");
+}
+
 LayerKind linear() {
   using Spec = LinearSpec;
   return {"linear",
@@ -233,11 +241,7 @@ LayerKind activation(Activation function, const std::string& name, std::string h
   initial.function = function;
   LayerKind kind{name, std::move(help), name, initial, {}};
   if (function == Activation::gelu) {
-    kind.fields.push_back(
-        of(&ActivationSpec::approximate, "approximate",
-           choice<GeluApproximation>({{"none", GeluApproximation::none, "exact, with the error function"},
-                                      {"tanh", GeluApproximation::tanh, "the tanh approximation"}}),
-           "Which formula is used"));
+    kind.fields.push_back(approximate_field<ActivationSpec>());
     kind.example = "gelu: {approximate: tanh}";
   }
   if (function == Activation::leaky_relu) {
@@ -246,6 +250,18 @@ LayerKind activation(Activation function, const std::string& name, std::string h
                               .also_called({"negative_slope", "alpha"}));
     kind.example = "leaky_relu: {slope: 0.1}";
   }
+  return kind;
+}
+
+LayerKind glu(Activation function, const std::string& name, const std::string& formula) {
+  LayerKind kind{
+      name,
+      fmt::format("{} of the first half of the channels times the second half, or of one layer times another", formula),
+      name + ": {from: [gate, up]}",
+      GluSpec{.function = function},
+      {}};
+  kind.min_inputs = kind.max_inputs = 2;
+  if (function == Activation::gelu) kind.fields.push_back(approximate_field<GluSpec>());
   return kind;
 }
 
@@ -345,6 +361,43 @@ LayerKind pad() {
       }};
 }
 
+LayerKind patch_embedding() {
+  using Spec = PatchEmbeddingSpec;
+  return {"patch_embedding",
+          "Images cut into patches, each projected to a token: (H, W, C) becomes (tokens, dim)",
+          "patch_embedding: {size: 16, dim: 768}",
+          Spec{},
+          {
+              of(&Spec::size, "size", pair(1), "Height and width of a patch")
+                  .required()
+                  .also_called({"patch_size", "kernel", "kernel_size", "patch"}),
+              of(&Spec::dim, "dim", integer(1), "Numbers in a token")
+                  .required()
+                  .is(SizeOf::width)
+                  .also_called({"out", "embed_dim", "hidden_dim", "out_channels"}),
+              bias_field<Spec>(),
+              init_field<Spec>(),
+          }};
+}
+
+LayerKind select_token() {
+  return {"select_token",
+          "One of the tokens: (tokens, C) becomes (C)",
+          "select_token: {index: 0}",
+          SelectTokenSpec{},
+          {of(&SelectTokenSpec::index, "index", any_integer(), "Which: 0 is the first, −1 the last")}};
+}
+
+LayerKind slice() {
+  using Spec = SliceSpec;
+  return {"slice",
+          "Some of the channels",
+          "slice: {first: 64, size: 32}",
+          Spec{},
+          {of(&Spec::first, "first", integer(0), "The first of them, from 0").also_called({"start", "begin"}),
+           of(&Spec::size, "size", integer(1), "How many").required().also_called({"channels", "count"})}};
+}
+
 LayerKind dropout() {
   return {"dropout",
           "Sets elements to zero at random while training and scales the rest by 1 / (1 − p)",
@@ -408,8 +461,8 @@ bool is_one_of(const LayerVariant& spec) {
 
 bool has_parameters(const LayerVariant& spec) {
   return is_one_of<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
-                   LayerNormSpec, RmsNormSpec, GroupNormSpec, PreluSpec, ResidualSpec, SequentialSpec, RepeatSpec>(
-      spec);
+                   LayerNormSpec, RmsNormSpec, GroupNormSpec, PreluSpec, PatchEmbeddingSpec, ClassTokenSpec,
+                   ResidualSpec, SequentialSpec, RepeatSpec>(spec);
 }
 
 std::vector<LayerKind> make_layer_kinds() {
@@ -435,6 +488,8 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(activation(Activation::relu6, "relu6", "min(max(x, 0), 6)"));
   kinds.push_back(activation(Activation::hardswish, "hardswish", "x relu6(x + 3) / 6"));
   kinds.push_back(activation(Activation::hardsigmoid, "hardsigmoid", "relu6(x + 3) / 6"));
+  kinds.push_back(glu(Activation::silu, "swiglu", "silu"));
+  kinds.push_back(glu(Activation::gelu, "geglu", "gelu"));
   kinds.push_back(prelu());
   kinds.push_back(maxpool2d());
   kinds.push_back(avgpool2d());
@@ -442,10 +497,18 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(upsample());
   kinds.push_back(pad());
   kinds.push_back({"global_avgpool",
-                   "Mean over height and width: (H, W, C) becomes (C)",
+                   "Mean over height and width, (H, W, C), or over tokens, (T, C): becomes (C)",
                    "global_avgpool",
                    GlobalAvgPoolSpec{},
                    {}});
+  kinds.push_back(patch_embedding());
+  kinds.push_back({"class_token",
+                   "A learned token in front of the others, which starts as zeros",
+                   "class_token",
+                   ClassTokenSpec{},
+                   {}});
+  kinds.push_back(select_token());
+  kinds.push_back(slice());
   kinds.push_back({"flatten", "Joins all dimensions of a sample into one", "flatten", FlattenSpec{}, {}});
   kinds.push_back(dropout());
   kinds.push_back(

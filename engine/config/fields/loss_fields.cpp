@@ -6,22 +6,11 @@
 #include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/field_groups.h"
 #include "engine/config/fields/node_field.h"
+#include "engine/config/fields/written_out_field.h"
 #include "engine/config/loss_reader.h"
 
 namespace trainer {
 namespace {
-
-/// A key that is gone once the network is written out.
-template <class Owner>
-Field<Owner> written_out(const std::string& key, const Rule& rule, const std::string& help) {
-  Field<Owner> result;
-  result.key = key;
-  result.rule = rule;
-  result.help = help;
-  result.set = [](Owner&, const Value&) {};
-  result.get = [](const Owner&) { return Value(); };
-  return result;
-}
 
 /// Those of `feature` alone.
 template <class Owner, class At>

@@ -1,4 +1,5 @@
 #include "engine/config/fields/field_groups.h"
+#include "engine/config/fields/written_out_field.h"
 
 namespace trainer {
 namespace {
@@ -7,7 +8,7 @@ namespace {
 ExperimentField strict() {
   ExperimentField result = of(&Experiment::weights, &WeightsConfig::strict, "weights.strict", boolean(),
                               "Whether what the file or the model alone has must be named in `ignore` or `new`; shapes "
-                              "must agree in any case");
+                              "must agree in any case, but for axes of length 1");
   result.get = [](const Experiment& experiment) {
     return experiment.weights.file.empty() ? Value() : Value(experiment.weights.strict);
   };
@@ -25,6 +26,11 @@ void add_weights_fields(Fields& fields) {
                           "either, of a checkpoint or of a run (its best); `run --weights PATH` goes before it")
                            .also_called({"checkpoint_path", "load_from", "init_from", "resume_from", "state_dict",
                                          "pretrained_weights", "load_weights"}));
+  fields.add(harmless,
+             written_out<Experiment>("weights.map", text(),
+                                     "A map in `model.file`: `rename`, `transpose` and `ignore` for files of others, "
+                                     "where they are not written here")
+                 .also_called({"names", "format"}));
   fields.add(harmless, of(weights, &WeightsConfig::rename, "weights.rename", rewrites(),
                           "What to make of the names in the file, one after the other: every match is replaced, `\\1` "
                           "is what the first group matched")

@@ -200,7 +200,7 @@ void ModelExpansion::read_file(const Node& file, Node with, std::vector<Override
     return put_layers({});
   }
   file_ = parse_keys(sources_, text, found, "at least layers", "layers: [flatten, linear: {out: 10}]");
-  const std::vector<std::string> keys{"parameters", "blocks", "layers"};
+  const std::vector<std::string> keys{"parameters", "blocks", "layers", "maps"};
   for (const MapEntry& entry : file_.entries)
     if (std::find(keys.begin(), keys.end(), entry.key) == keys.end())
       sources_.report(entry.key_mark, fmt::format("unknown key '{}' in a model's file", shortened(entry.key)),
@@ -243,6 +243,39 @@ void ModelExpansion::read_file(const Node& file, Node with, std::vector<Override
   }
   if (layers != nullptr) set_in_uses(*layers, overrides);
   put_layers(binds && layers != nullptr ? *layers : Node{});
+}
+
+void ModelExpansion::apply_map() {
+  Node* const weights = root_.find("weights");
+  if (weights == nullptr || weights->kind != NodeKind::map) return;
+  const Node name = take_entry(*weights, "map");
+  if (!is_given(&name)) return;
+  const Node* const maps = file_.find("maps");
+  if (maps == nullptr || maps->kind != NodeKind::map) {
+    sources_.report(
+        name.mark, "'weights.map' names a map of the model's file, and there is none",
+        "model.file with maps: {hub: {rename: …, transpose: …, ignore: …}}, or weights.rename and its like");
+    return;
+  }
+  std::vector<std::string> names;
+  for (const MapEntry& entry : maps->entries) names.push_back(entry.key);
+  const Node* const map = name.kind == NodeKind::scalar ? maps->find(name.text) : nullptr;
+  if (map == nullptr) {
+    sources_.report(name.mark, fmt::format("the model's file has no map '{}'", shortened(name.text)),
+                    fmt::format("one of {}", fmt::join(names, ", ")), std::string(nearest(name.text, names)));
+    return;
+  }
+  const std::vector<std::string> keys{"rename", "transpose", "ignore"};
+  if (map->kind != NodeKind::map)
+    sources_.report(map->mark, fmt::format("the map '{}' is no map of keys", shortened(name.text)),
+                    fmt::format("some of {}", fmt::join(keys, ", ")));
+  for (const MapEntry& entry : map->entries) {
+    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end())
+      sources_.report(entry.key_mark, fmt::format("unknown key '{}' in a map of names", shortened(entry.key)),
+                      fmt::format("one of {}", fmt::join(keys, ", ")), std::string(nearest(entry.key, keys)));
+    else if (weights->find(entry.key) == nullptr)
+      weights->entries.push_back(entry);
+  }
 }
 
 int ModelExpansion::uses_of_arguments(const Node& with) {

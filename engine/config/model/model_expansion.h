@@ -27,6 +27,12 @@ namespace trainer {
 // the configuration; not those of the block that uses it. Marks of what stands in a block know who used it
 // (SourceSet::add_use). Work is counted (most_nodes, most_scalar_bytes), also where it leaves nothing behind.
 
+// Note [Maps of names]
+// ~~~~~~~~~~~~~~~~~~~~
+// A model's file may say how its tensors are called, and lie, in files of others: `maps: {hub: {rename: …, transpose:
+// …, ignore: …}}`, keys of `weights` under a name. `weights.map: hub` takes them. They are not taken unasked, since a
+// file that trainer wrote has the model's own names and order.
+
 /// Whether `model` says something that is to be written out. Else the tree is left as it is.
 bool needs_expansion(const Node& root);
 
@@ -51,6 +57,8 @@ class ModelExpansion {
   void expand(std::vector<Override*>& overrides);
   /// The same for blocks, `when` and `as` in layers that were set since.
   void expand_again();
+  /// Puts what `weights.map` stands for into `weights`, where that does not say otherwise: Note [Maps of names].
+  void apply_map();
   /// Parameters of the file, as they were given values, and the defaults of the configuration's blocks.
   const std::vector<IntegerParameter>& integer_parameters() const { return integer_parameters_; }
   /// As they were read.
@@ -94,7 +102,7 @@ class ModelExpansion {
   SourceSet& sources_;
   ReferenceResolver& resolver_;
   const std::string key_, path_;
-  Node blocks_node_, file_;  ///< what the blocks point into
+  Node blocks_node_, file_;  ///< what the blocks point into; `maps` are in the file
   std::map<std::string, ModelBlock> blocks_;
   WrittenLayers written_;
   Scope scope_;  ///< the parameters of the file

@@ -157,9 +157,24 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
   return std::move(*root);
 }
 
+namespace {
+
+/// A file of layers alone has a mistake for each of its keys and parameters, where one says it all.
+void refuse_model_file(const Node& root, const std::string& file_name, SourceSet& sources) {
+  const Node* layers = root.find("layers");
+  if (layers == nullptr || root.find("model") != nullptr || root.find("data") != nullptr) return;
+  sources.report(
+      layers->mark, "this file describes a model, not an experiment",
+      fmt::format("a configuration that uses it by model: {{file: …/{}}}", fs::path(file_name).filename().string()));
+  sources.throw_mistakes();
+}
+
+}  // namespace
+
 ComposedConfig compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
                               const std::vector<std::string>& overrides) {
   Node root = Composer(sources).read(text, file_name);
+  refuse_model_file(root, file_name, sources);
   std::vector<Override> arguments;
   arguments.reserve(overrides.size());
   for (const std::string& argument : overrides) arguments.emplace_back(argument, sources);
@@ -194,6 +209,7 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
     expansion.expand_again();
   else if (!expands && needs_expansion(root))
     expansion.expand(late);
+  expansion.apply_map();
   expand_loss_networks(root, file_name, sources, resolver);
   resolver.resolve_all();
   return {std::move(root), resolver.computed_from(), expansion.integer_parameters()};

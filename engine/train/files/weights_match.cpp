@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -27,6 +28,16 @@ bool is_counter(std::string_view name) {
 bool has_numbers(const WeightTensor& tensor) {
   const DType type = tensor.type.dtype;
   return !tensor.is_foreign && (type == DType::f32 || type == DType::f16 || type == DType::bf16 || type == DType::f64);
+}
+
+/// Whether they are alike but for axes of length 1, as of PyTorch's class tokens and places, (1, tokens, C).
+bool are_alike(const Shape& shape, const Shape& other) {
+  const auto without_ones = [](const Shape& of) {
+    std::vector<std::int64_t> dims;
+    std::copy_if(of.begin(), of.end(), std::back_inserter(dims), [](std::int64_t dim) { return dim != 1; });
+    return dims;
+  };
+  return without_ones(shape) == without_ones(other);
 }
 
 bool are_swapped(const Shape& shape, const Shape& other) {
@@ -223,7 +234,7 @@ class WeightsMatcher {
     if (!has_numbers(tensor)) return fmt::format("the file's is {}, no floating-point numbers", tensor.dtype);
     const Shape& wanted = *row.shape;
     const Shape& found = *row.file_shape;
-    if (row.is_transposed ? are_swapped(wanted, found) : wanted == found) return "";
+    if (row.is_transposed ? are_swapped(wanted, found) : are_alike(wanted, found)) return "";
     return fmt::format("the file's is {}, the {} {}{}", found.to_string(), is_frozen() ? "network's" : "model's",
                        wanted.to_string(), row.is_transposed ? fmt::format(", which {}.transpose swaps", key_) : "");
   }
@@ -311,7 +322,7 @@ std::string help_for(const WeightsMatch& match) {
       of_model.push_back(row.name);
     } else if (!row.is_transposed && are_swapped(*row.shape, *row.file_shape)) {
       swapped.push_back(row.name);
-    } else if (!(*row.shape == *row.file_shape)) {
+    } else if (!are_alike(*row.shape, *row.file_shape)) {
       of_another_size.push_back(row.name);
     }
   }

@@ -281,3 +281,42 @@ TEST_CASE("a file that extends another takes over its values of parameters one b
   CHECK(std::get<LinearSpec>(experiment.layers[1].spec).out == 5);
   CHECK(experiment.layers.size() == 5);
 }
+
+TEST_CASE("A map of the model's file says how weights of others are called, where that is not written") {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/tests/config/model_files/test.yaml";
+  const std::string model = "model: {file: maps.yaml}\n";
+  const auto weights_of = [&](const std::string& keys) {
+    return parse_experiment(model + "weights: {file: a.safetensors" + keys + "}\n", path).weights;
+  };
+  CHECK(weights_of("").rename.empty());
+  const WeightsConfig hub = weights_of(", map: hub");
+  REQUIRE(hub.rename.size() == 1);
+  CHECK(hub.rename == weights_of(", rename: [['^model\\.', '']]").rename);
+  CHECK(hub.transpose == std::vector<std::string>{"c_*.weight"});
+  CHECK(hub.ignore == std::vector<std::string>{"*.masked_bias"});
+  CHECK(weights_of(", map: hub, transpose: [x]").transpose == std::vector<std::string>{"x"});
+  CHECK(weights_of(", map: hub, transpose: [x]").ignore == hub.ignore);
+  CHECK(weights_of(", map: other").rename != hub.rename);
+  const std::string shown = resolved_yaml(parse_experiment(model + "weights: {file: a, map: hub}\n", path));
+  CHECK(resolved_yaml(parse_experiment(shown, "shown.yaml")) == shown);
+
+  using Catch::Matchers::Contains;
+  const auto mistake = [&](const std::string& text) {
+    try {
+      parse_experiment(text, path);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK_THAT(mistake(model + "weights: {file: a, map: hubb}\n"),
+             Contains("the model's file has no map 'hubb'") && Contains("did you mean 'hub'"));
+  CHECK_THAT(mistake(model + "weights: {file: a, map: wrong}\n"),
+             Contains("unknown key 'renames' in a map of names") && Contains("did you mean 'rename'"));
+  CHECK_THAT(mistake(model + "weights: {file: a, map: list}\n"), Contains("is no map of keys"));
+  CHECK_THAT(mistake(model + "weights: {file: a, map: [hub]}\n"), Contains("the model's file has no map"));
+  CHECK_THAT(mistake("model: {file: chain.yaml, with: {width: 3}}\nweights: {file: a, map: hub}\n"),
+             Contains("'weights.map' names a map of the model's file, and there is none"));
+  CHECK_THAT(mistake("model: {layers: [flatten, linear: {out: 10}]}\nweights: {file: a, map: hub}\n"),
+             Contains("and there is none"));
+}

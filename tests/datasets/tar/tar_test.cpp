@@ -172,6 +172,36 @@ TEST_CASE("An archive that is compressed, cut off or none is refused with its na
   CHECK_THAT(error_of([&] { pixels_of(*data.train, 0); }), Contains("within its member '1.png'"));
 }
 
+TEST_CASE("Of a shard that is damaged or cut off what stands in front of that can be kept") {
+  const DataFolder folder;
+  write_tar(folder.path("a.tar"), {{"1.png", png_of(2, 3, 10)},
+                                   {"1.cls", "0"},
+                                   {"2.png", png_of(2, 3, 20)},
+                                   {"2.cls", "1"},
+                                   {"3.png", png_of(2, 3, 30)},
+                                   {"3.cls", "1"}});
+  const TarIndex index = read_tar_index(folder.path("a.tar"));
+  REQUIRE(index.members.size() == 6);
+  CHECK(index.damage.empty());
+  const auto whole_bytes = std::filesystem::file_size(folder.path("a.tar"));
+  const auto third_image = static_cast<std::streamoff>(index.members[4].place.offset);
+  DataConfig config = tar_config(folder);
+  const auto kept = [&] {
+    config.on_bad_sample = OnBadSample::skip;
+    const std::string samples = shard_samples(*load_data(config, 1).train);
+    config.on_bad_sample = OnBadSample::error;
+    return samples;
+  };
+  std::filesystem::resize_file(folder.path("a.tar"), static_cast<std::uintmax_t>(third_image) + 10);
+  CHECK_THAT(load_error(config), Contains("ends within its member '3.png'") && Contains("data.on_bad_sample=skip"));
+  CHECK(kept() == "10:0 20:1");
+  // Zeros behind a header would be the archive's end; anything else where one belongs is damage.
+  std::filesystem::resize_file(folder.path("a.tar"), static_cast<std::uintmax_t>(third_image) - 512);
+  std::ofstream(folder.path("a.tar"), std::ios::binary | std::ios::app) << std::string(whole_bytes, 'x');
+  CHECK_THAT(load_error(config), Contains("is damaged at offset") && Contains("behind its member '2.cls'"));
+  CHECK(kept() == "10:0 20:1");
+}
+
 TEST_CASE("A plan needs no shards where classes, samples and the size are declared") {
   DataConfig config;
   config.type = DataType::tar;

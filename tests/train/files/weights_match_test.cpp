@@ -106,6 +106,15 @@ TEST_CASE("Renames apply in order, and the table keeps the name in the file") {
   CHECK(saved_values(run.output, "head.bias") == as_floats(tensor_named(tensors, "module.net.head.bias").values));
 }
 
+TEST_CASE("Shapes agree that differ by axes of length 1") {
+  const OutputFolder folder;
+  std::vector<TensorValues> tensors = named_tensors();
+  tensor_named(tensors, "head.bias").type.shape = Shape{1, 3, 1};
+  WeightsRun run(folder, tensors);
+  CHECK(row_of(run.match(), "head.bias").status == WeightsStatus::loaded);
+  CHECK(saved_values(run.output, "head.bias") == as_floats(tensor_named(tensors, "head.bias").values));
+}
+
 TEST_CASE("Names on one side alone are told with the nearest of the other, and a prefix with what removes it") {
   const OutputFolder folder;
   std::vector<TensorValues> tensors = named_tensors();
