@@ -104,7 +104,7 @@ void add_glus(KernelCases& cases, DType type) {
                      .kernels = {std::move(kernel)},
                      .units = elements / columns / 2,
                      .least_units = 13,
-                     .sized = [fill](std::int64_t rows, Library&) {
+                     .sized = [=](std::int64_t rows, Library&) {
                        const std::int64_t width = rows < 64 ? least_columns : columns;
                        SizedCase sized{.shape = fmt::format("{}x{}", rows, 2 * width)};
                        fill(sized,
