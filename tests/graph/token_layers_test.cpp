@@ -12,19 +12,19 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-Experiment token_network(const std::string& layers) {
+Experiment patch_network(const std::string& layers) {
   return parse_experiment(
       "data: {type: synthetic, shape: [8, 12, 3], classes: 10, samples: 64}\nmodel: {layers: [" + layers + "]}\n",
       "test.yaml");
 }
 
-Graph token_graph(const std::string& layers) {
-  return build_graph(token_network(layers), described_data({8, 12, 3}, 10, 64), 2, GraphMode::training);
+Graph patch_graph(const std::string& layers) {
+  return build_graph(patch_network(layers), described_data({8, 12, 3}, 10, 64), 2, GraphMode::training);
 }
 
-std::string token_mistake(const std::string& layers) {
+std::string patch_mistake(const std::string& layers) {
   try {
-    token_graph(layers);
+    patch_graph(layers);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -34,7 +34,7 @@ std::string token_mistake(const std::string& layers) {
 }  // namespace
 
 TEST_CASE("patches become tokens, a class token goes in front of them and is selected again") {
-  Graph graph = token_graph(
+  Graph graph = patch_graph(
       "patch_embedding: {size: 4, dim: 5}, class_token, layernorm: {name: norm}, select_token: {name: head}, linear: "
       "{out: 10}");
   std::vector<std::string> parameters;
@@ -61,20 +61,20 @@ TEST_CASE("tokens are counted from both ends, and their mean is taken") {
   const std::string patches = "patch_embedding: {size: [8, 2], dim: 4, bias: false}, ";
   const std::string head = ", linear: {out: 10}";
   for (const auto& [index, first] : {std::pair{"0", 0}, {"5", 20}, {"-1", 20}, {"-6", 0}}) {
-    const Graph graph = token_graph(patches + "select_token: {index: " + index + "}" + head);
+    const Graph graph = patch_graph(patches + "select_token: {index: " + index + "}" + head);
     std::int64_t found = -1;
     for (const GraphNode& node : graph.nodes)
       if (node.op.kind == OpKind::channel_slice) found = attributes_of<ChannelSliceAttributes>(node.op).first;
     CHECK(found == first);
   }
-  CHECK(token_graph(patches + "slice: {first: 1, size: 3}, global_avgpool" + head).values.size() > 0);
-  CHECK_THAT(token_mistake(patches + "select_token: {index: 6}" + head), Contains("there is no token 6 of 6"));
-  CHECK_THAT(token_mistake(patches + "select_token: {index: -7}" + head), Contains("there is no token -7 of 6"));
-  CHECK_THAT(token_mistake(patches + "slice: {first: 2, size: 3}, global_avgpool" + head),
+  CHECK(patch_graph(patches + "slice: {first: 1, size: 3}, global_avgpool" + head).values.size() > 0);
+  CHECK_THAT(patch_mistake(patches + "select_token: {index: 6}" + head), Contains("there is no token 6 of 6"));
+  CHECK_THAT(patch_mistake(patches + "select_token: {index: -7}" + head), Contains("there is no token -7 of 6"));
+  CHECK_THAT(patch_mistake(patches + "slice: {first: 2, size: 3}, global_avgpool" + head),
              Contains("slice takes the channels from 2 to below 5, and its input is 2×6×4: 4 channels"));
-  CHECK_THAT(token_mistake("patch_embedding: {size: 5, dim: 4}, global_avgpool" + head),
+  CHECK_THAT(patch_mistake("patch_embedding: {size: 5, dim: 4}, global_avgpool" + head),
              Contains("cuts images into patches of 5×5, which do not divide its input 2×8×12×3"));
-  CHECK_THAT(token_mistake("flatten, patch_embedding: {size: 5, dim: 4}" + head), Contains("patch_embedding"));
-  CHECK_THAT(token_mistake("class_token, flatten" + head), Contains("class_token takes tokens"));
-  CHECK_THAT(token_mistake("flatten, select_token" + head), Contains("select_token takes tokens"));
+  CHECK_THAT(patch_mistake("flatten, patch_embedding: {size: 5, dim: 4}" + head), Contains("patch_embedding"));
+  CHECK_THAT(patch_mistake("class_token, flatten" + head), Contains("class_token takes tokens"));
+  CHECK_THAT(patch_mistake("flatten, select_token" + head), Contains("select_token takes tokens"));
 }
