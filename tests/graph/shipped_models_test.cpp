@@ -32,6 +32,22 @@ Graph graph_of_model(const std::string& model, const std::string& with, std::int
   return build_graph(experiment, data, 2, GraphMode::training);
 }
 
+/// The same of a model that takes sequences of 8 tokens of a vocabulary; a token for each of them.
+Graph graph_of_language_model(const std::string& model, const std::string& with, std::int64_t vocabulary) {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/models/" + model + ".yaml";
+  const Experiment experiment =
+      parse_experiment(fmt::format("model: {{file: {}, with: {{{}}}}}\n"
+                                   "data: {{type: tokens, classes: {}, sequence_length: 8, samples: 4}}\n",
+                                   path, with, vocabulary),
+                       "model.yaml");
+  DataDescription data;
+  data.inputs = {{.name = "input", .type = {DType::i32, {8}}, .mean = {}, .std = {}}};
+  data.target = {DType::i32, {8}};
+  data.num_outputs = vocabulary;
+  data.num_train = data.num_held = 4;
+  return build_graph(experiment, data, 2, GraphMode::training);
+}
+
 std::int64_t num_trained(const Graph& graph) {
   std::int64_t total = 0;
   for (const Parameter& parameter : graph.parameters)
@@ -97,6 +113,47 @@ TEST_CASE("shipped models have as many parameters as their papers' networks") {
   // Without the head, whose classes differ, as many as the network of the paper has with batch norms: 31,037,698 with
   // two classes.
   CHECK(num_trained(graph_of_model("unet", "classes: 1000", 16, true)) == 31'037'698 - 2 * 65 + 1000 * 65);
+}
+
+TEST_CASE("shipped transformers have as many parameters as those of the hub and of torchvision") {
+  const std::pair<const char*, std::int64_t> gpt2s[] = {
+      {"", 124'439'808}, {"size: 355M", 354'823'168}, {"size: 774M", 774'030'080}, {"size: 1558M", 1'557'611'200}};
+  for (const auto& [with, expected] : gpt2s) {
+    INFO("GPT-2 " << with);
+    CHECK(num_trained(graph_of_language_model("gpt2", with, 50'257)) == expected);
+  }
+  const std::pair<const char*, std::int64_t> llamas[] = {
+      {"", 1'235'814'400}, {"size: 3B", 3'212'749'824}, {"size: 8B", 8'030'261'248}};
+  for (const auto& [with, expected] : llamas) {
+    INFO("Llama 3 " << with);
+    CHECK(num_trained(graph_of_language_model("llama", with, 128'256)) == expected);
+  }
+  CHECK(num_trained(graph_of_model("vit", "", 224)) == 86'567'656);
+  CHECK(num_trained(graph_of_model("vit", "size: large", 224)) == 304'326'632);
+}
+
+TEST_CASE("the tensors of shipped language models have the hub's names, matrices as linear layers have them") {
+  using Tensors = std::vector<std::string>;
+  CHECK(tensors_of(graph_of_language_model("gpt2", "depth: 1, width: 4, heads: 2, vocabulary: 11, length: 9", 11)) ==
+        Tensors{"h.0.attn.c_attn.bias 12", "h.0.attn.c_attn.weight 12x4", "h.0.attn.c_proj.bias 4",
+                "h.0.attn.c_proj.weight 4x4", "h.0.ln_1.bias 4", "h.0.ln_1.weight 4", "h.0.ln_2.bias 4",
+                "h.0.ln_2.weight 4", "h.0.mlp.c_fc.bias 16", "h.0.mlp.c_fc.weight 16x4", "h.0.mlp.c_proj.bias 4",
+                "h.0.mlp.c_proj.weight 4x16", "ln_f.bias 4", "ln_f.weight 4", "wpe.weight 9x4", "wte.weight 11x4"});
+  const std::string sizes = "depth: 1, width: 12, hidden: 5, heads: 6, kv_heads: 2, vocabulary: 11, tied: ";
+  Tensors llama{"embed_tokens.weight 11x12",
+                "layers.0.input_layernorm.weight 12",
+                "layers.0.mlp.down_proj.weight 12x5",
+                "layers.0.mlp.gate_proj.weight 5x12",
+                "layers.0.mlp.up_proj.weight 5x12",
+                "layers.0.post_attention_layernorm.weight 12",
+                "layers.0.self_attn.k_proj.weight 4x12",
+                "layers.0.self_attn.o_proj.weight 12x12",
+                "layers.0.self_attn.q_proj.weight 12x12",
+                "layers.0.self_attn.v_proj.weight 4x12",
+                "norm.weight 12"};
+  CHECK(tensors_of(graph_of_language_model("llama", sizes + "true", 11)) == llama);
+  llama.insert(llama.end() - 1, "lm_head.weight 11x12");
+  CHECK(tensors_of(graph_of_language_model("llama", sizes + "false", 11)) == llama);
 }
 
 TEST_CASE("the MLP that is shipped has as many layers as it is told, each as wide") {
