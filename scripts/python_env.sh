@@ -2,7 +2,8 @@
 # scripts/python_env.sh: the Python with PyTorch that the oracle (scripts/oracle/) and the benchmark compare with.
 # Makes the ignored .venv/ with the newest PyTorch that pip installs (a few GiB: PyPI's wheel for Linux brings CUDA's
 # libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas,
-# torchvision, safetensors, tokenizers and tiktoken, for the oracle alone, are added to an environment that lacks them.
+# torchvision, safetensors, tokenizers, tiktoken and transformers, for the oracle alone, are added to an environment that
+# lacks them.
 # Prints what is used; .venv/bin/python runs it. Delete .venv/ to make it anew.
 set -euo pipefail
 repository=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd -P)
@@ -41,6 +42,10 @@ fi
 if ! .venv/bin/python -c 'import tokenizers, tiktoken' 2>/dev/null; then
   .venv/bin/python -m pip install tokenizers tiktoken </dev/null >>"$log" 2>&1 ||
     say "pip has no tokenizers or tiktoken; tokenizers are not compared."
+fi
+if ! .venv/bin/python -c 'import transformers' 2>/dev/null; then
+  .venv/bin/python -m pip install transformers </dev/null >>"$log" 2>&1 ||
+    say "pip has no transformers; GPT-2 and Llama are not compared."
 fi
 .venv/bin/python - <<'PYTHON'
 import platform, torch

@@ -44,18 +44,26 @@ def layers_of(is_tied):
             {"position_embedding": {"length": PLACES, "name": "wpe"}}, {"layernorm": {"name": "norm"}}, {"linear": head}]
 
 
-def windows(tokens, first, count):
+def windows(tokens, first, count, length):
     """(tokens, targets), a row for each window."""
-    at = first + np.arange(count)[:, None] * LENGTH + np.arange(LENGTH)
+    at = first + np.arange(count)[:, None] * length + np.arange(length)
     return tokens[at], tokens[at + 1]
 
 
+def drawn_offset(seed, length):
+    """The token that the first epoch begins at."""
+    words = philox.philox4x32((0, 0, OFFSET_STREAM, 0), (seed, 0))
+    return (words[0] << 32 | words[1]) % length
+
+
 class Twin:
-    def __init__(self, is_tied, weights, sets, updates):
-        self.is_tied, self.weights, self.sets, self.updates = is_tied, weights, sets, updates
+    """`network` makes a module that takes tokens and returns logits, whose state_dict `weights` are."""
+
+    def __init__(self, network, weights, sets, updates):
+        self.network, self.weights, self.sets, self.updates = network, weights, sets, updates
 
     def compute(self, dtype, noise):
-        model = Network(self.is_tied)
+        model = self.network()
         model.load_state_dict({name: torch.from_numpy(array) for name, array in self.weights.items()})
         model = model.to(dtype)
         if noise:
@@ -103,14 +111,12 @@ def run(case):
               for part, count in (("train", TRAIN), ("validation", VALIDATION))}
     for part, values in tokens.items():
         write_tokens(case.folder / f"{part}.bin", values, generator)
-    words = philox.philox4x32((0, 0, OFFSET_STREAM, 0), (case.number, 0))
-    offset = (words[0] << 32 | words[1]) % LENGTH
     num_windows = TRAIN // LENGTH - 1
-    sets = {"train": windows(tokens["train"], offset, num_windows),
-            "validation": windows(tokens["validation"], 0, (VALIDATION - 1) // LENGTH)}
+    sets = {"train": windows(tokens["train"], drawn_offset(case.number, LENGTH), num_windows, LENGTH),
+            "validation": windows(tokens["validation"], 0, (VALIDATION - 1) // LENGTH, LENGTH)}
     updates = training.updates_of(num_windows, BATCH, accumulation)
     weights = training.random_weights(Network(is_tied), generator)
-    twin = Twin(is_tied, weights, sets, updates)
+    twin = Twin(lambda: Network(is_tied), weights, sets, updates)
     file = case.folder / "weights.safetensors"
     safetensors_file.write(file, weights)
     config = part_networks.gradient_probe({

@@ -62,7 +62,11 @@ class Noise:
             if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
                 module.register_forward_pre_hook(lambda _module, inputs: (_ChannelNoise.apply(inputs[0], self),))
             if not isinstance(module, nn.Sequential):
-                module.register_forward_hook(lambda _module, _inputs, out: _Noise.apply(out, self))
+                module.register_forward_hook(lambda _module, _inputs, out: self.of_output(out))
+
+    def of_output(self, out):
+        """What is no tensor holds those of modules inside, which have their noise."""
+        return _Noise.apply(out, self) if isinstance(out, torch.Tensor) else out
 
     def of_channels(self, x):
         mean = x.abs().mean(dim=[axis for axis in range(x.dim()) if axis != 1], keepdim=True)

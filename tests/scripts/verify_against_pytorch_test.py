@@ -29,6 +29,7 @@ import verify_against_pytorch  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("TRAINER_BINARY", ROOT / "build" / "release" / "trainer"))
 HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
+HAS_TRANSFORMERS = all(importlib.util.find_spec(name) for name in ("transformers", "safetensors"))
 HAS_TOKENIZERS = all(importlib.util.find_spec(name) for name in ("tokenizers", "tiktoken"))
 HAS_ALL = all(importlib.util.find_spec(name) for name in verify_against_pytorch.NEEDED) and os.access(BINARY, os.X_OK)
 
@@ -337,6 +338,10 @@ PERTURBED = [
         (tokenizer_case("by_tiktoken", "letters"), "a token more", changed_array("ids", lambda ids: ids.repeat(2)[:-1]),
          "ids"),
         (tokenizer_case("learned", "English"), "two merges exchanged", exchanged_merges, "merges")]),
+    *([] if not HAS_TRANSFORMERS else [
+        ("transformers:1:0", "a gradient off by a thousandth", scaled_tensor("optimizer", 1.001, "c_attn.weight.momentum"),
+         "gradient of"),
+        ("transformers:1:3", "a weight off by a bit", scaled_tensor("model", 1 + 2**-22, "o_proj.weight"), "have changed")]),
     ("metrics:1:0", "a top-5 off by a sample", changed_event("eval", "top5", lambda x: x - 1 / 101), "top5"),
     ("metrics:1:2", "an evaluation off by a ten-thousandth", changed_event("eval", "loss", lambda x: x * 1.0001), "loss"),
     ("semantics:1:0", "weights off by a ten-thousandth", scaled_tensor("model", 1.0001, "weight"), "weights"),

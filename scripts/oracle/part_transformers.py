@@ -1,0 +1,252 @@
+"""The transformers that ship as model files, beside the code their names come from: GPT-2 and Llama of Hugging Face's
+transformers, torchvision's VisionTransformer. Each starts from weights as those write them, by `weights.map`: the loss and all
+gradients of every step, the evaluation; and back: what trainer saves, named and turned by hand, is loaded by load_state_dict.
+What is not installed is left out.
+
+The hub's Llama computes norms and angles in f32 whatever its type, so that here the exact numbers are so to some roundings.
+"""
+import importlib.util
+import math
+import re
+import sys
+
+import numpy as np
+import torch
+
+import part_tokens
+import rounding
+import safetensors_file
+import training
+from part_tokens import drawn_offset, windows
+from trainer_runs import gradient_probe
+
+HAS_TRANSFORMERS = all(importlib.util.find_spec(name) for name in ("transformers", "safetensors"))
+HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
+if HAS_TORCHVISION:
+    import part_torchvision
+    import torchvision_networks
+
+BATCH, WINDOWS, VALIDATION_WINDOWS = 3, 5, 4
+IMAGE = 32
+
+
+class Gpt2:
+    file = "gpt2"
+    keys = {"state_dict": {"map": "saved", "ignore": ["lm_head.weight"]}, "first published": {"map": "hub"},
+            "saved": {"map": "saved"}}
+
+    def __init__(self, depth, width, heads, vocabulary, length):
+        self.vocabulary, self.length = vocabulary, length
+        self.values = {"depth": depth, "width": width, "heads": heads, "vocabulary": vocabulary, "length": length}
+
+    def network(self):
+        import transformers
+        config = transformers.GPT2Config(
+            n_layer=self.values["depth"], n_embd=self.values["width"], n_head=self.values["heads"], n_positions=self.length,
+            vocab_size=self.vocabulary, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0)
+        return transformers.GPT2LMHeadModel(config)
+
+    @staticmethod
+    def back(name, array):
+        """(the hub's name, its array) of one of trainer's."""
+        is_conv1d = re.fullmatch(r"h\.\d+\.(attn|mlp)\.c_\w+\.weight", name)
+        return f"transformer.{name}", array.T if is_conv1d else array
+
+    def as_first_published(self, state):
+        """Names without the prefix, masks among them, no head."""
+        depth, length = self.values["depth"], self.length
+        tensors = {name.removeprefix("transformer."): array for name, array in state.items() if name != "lm_head.weight"}
+        mask = np.tril(np.ones((1, 1, length, length), np.float32))
+        return {**tensors, **{f"h.{layer}.attn.bias": mask for layer in range(depth)}}
+
+
+class Llama:
+    file = "llama"
+    keys = dict.fromkeys(("state_dict", "saved", "shards"), {"map": "hub"})
+
+    def __init__(self, depth, width, hidden, heads, kv_heads, tied, vocabulary, rotary_base, eps=1e-5):
+        self.vocabulary, self.length = vocabulary, 64
+        self.values = {"depth": depth, "width": width, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "tied": tied,
+                       "vocabulary": vocabulary, "rotary_base": rotary_base, "eps": eps}
+
+    def network(self):
+        import transformers
+        values = self.values
+        config = transformers.LlamaConfig(
+            num_hidden_layers=values["depth"], hidden_size=values["width"], intermediate_size=values["hidden"],
+            num_attention_heads=values["heads"], num_key_value_heads=values["kv_heads"], tie_word_embeddings=values["tied"],
+            vocab_size=self.vocabulary, rms_norm_eps=values["eps"], max_position_embeddings=self.length, bos_token_id=0,
+            eos_token_id=0, rope_parameters={"rope_type": "default", "rope_theta": float(values["rotary_base"])})
+        return transformers.LlamaForCausalLM(config)
+
+    @staticmethod
+    def back(name, array):
+        return name if name.startswith("lm_head.") else f"model.{name}", array
+
+
+class VisionTransformer:
+    file = "vit"
+    keys = {"state_dict": {"map": "torchvision"}}
+
+    def __init__(self, depth, width, heads, patch):
+        self.values = {"depth": depth, "width": width, "heads": heads, "patch": patch, "image": IMAGE,
+                       "classes": torchvision_networks.NUM_CLASSES}
+
+    def network(self):
+        import torchvision
+        values = self.values
+        return torchvision.models.VisionTransformer(
+            image_size=IMAGE, patch_size=values["patch"], num_layers=values["depth"], num_heads=values["heads"],
+            hidden_dim=values["width"], mlp_dim=4 * values["width"], num_classes=values["classes"])
+
+    @staticmethod
+    def back(name, array):
+        name = name.replace("encoder.layers.", "encoder.layers.encoder_layer_").replace("in_proj.", "in_proj_")
+        name = name.replace("mlp.linear_1.", "mlp.0.").replace("mlp.linear_2.", "mlp.3.")
+        if name == "class_token.weight":
+            return "class_token", array.reshape(1, 1, -1)
+        return ("encoder.pos_embedding", array[None]) if name == "encoder.pos_embedding.weight" else (name, array)
+
+
+# A network, how its weights are written, tokens of a sample, and settings that promise the same numbers.
+TOKEN_VARIANTS = [
+    (lambda: Gpt2(2, 12, 2, 19, 9), "state_dict", 9, {}, {}),
+    (lambda: Gpt2(3, 24, 3, 40, 40), "first published", 21, {"chunked_loss": 1}, {}),
+    (lambda: Gpt2(2, 20, 5, 300, 70), "saved", 70, {"update": "in_backward"}, {"checkpointing": "sqrt"}),
+    (lambda: Llama(2, 24, 40, 6, 2, True, 31, 500000), "saved", 12, {}, {}),
+    (lambda: Llama(3, 16, 56, 2, 2, False, 23, 10000, 1e-6), "state_dict", 33, {"allocator": "planned"}, {}),
+    (lambda: Llama(2, 32, 48, 4, 1, False, 50, 10000), "shards", 17, {}, {"accumulation_steps": 2}),
+]
+IMAGE_VARIANTS = [lambda: VisionTransformer(2, 24, 2, 8), lambda: VisionTransformer(3, 12, 3, 16)]
+
+
+def random_state(kind, number):
+    """A state_dict, tied tensors equal: matrices so large that attention prefers some positions, norms off their 1 and 0."""
+    network, generator = kind.network(), np.random.default_rng(number)
+    for name, tensor in network.state_dict().items():
+        unit = torch.from_numpy(generator.random(tuple(tensor.shape)) * 2 - 1)
+        if tensor.ndim > 1:
+            tensor.copy_(2 / math.sqrt(kind.values["width"]) * unit)
+        else:
+            tensor.copy_(1 + 0.4 * unit if name.endswith(".weight") else 0.3 * unit)
+    return {name: tensor.numpy().copy() for name, tensor in network.state_dict().items()}
+
+
+def weights_section(case, kind, form, state):
+    """`weights` of a configuration."""
+    return {"file": str(write_weights(case, kind, form, state)), **kind.keys[form]}
+
+
+def write_weights(case, kind, form, state):
+    """What `weights.file` names."""
+    folder = case.folder / "weights"
+    folder.mkdir()
+    if form in ("saved", "shards"):
+        from transformers.utils import logging
+        logging.disable_progress_bar()
+        network = kind.network()
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
+        network.save_pretrained(folder, max_shard_size="20KB" if form == "shards" else "1GB")
+        case.findings.equal("shards", (folder / "model.safetensors.index.json").exists(), form == "shards")
+        return folder
+    file = folder / "weights.safetensors"
+    safetensors_file.write(file, kind.as_first_published(state) if form == "first published" else state)
+    return file
+
+
+def measured(kind, run_, num_steps):
+    found = {f"step {event['step']} loss": event["loss"] for event in run_.steps}
+    for step in range(1, num_steps + 1):
+        for name, array in run_.gradients(step).items():
+            name, array = kind.back(name, array)
+            found[f"step {step} gradient of {name}"] = array
+    found["evaluation loss"] = run_.evaluations[-1]["loss"]
+    return found
+
+
+def load_back(case, kind, run_, step, state, tied=()):
+    """What trainer saved, into a network that knew nothing of it."""
+    saved = dict(kind.back(name, array) for name, array in run_.weights(step).items())
+    network = kind.network()
+    answer = network.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in saved.items()},
+                                     strict=False)
+    case.findings.equal("names that nobody knows", list(answer.unexpected_keys), [])
+    case.findings.equal("names that are missing", list(answer.missing_keys), list(tied))
+    case.findings.equal("weights that have changed", [
+        name for name, tensor in network.state_dict().items() if not np.array_equal(tensor.numpy(), state[name])], [])
+
+
+def language_network(kind):
+    """Takes tokens, returns logits."""
+    network = kind.network()
+    forward = network.forward
+    network.forward = lambda tokens: forward(input_ids=tokens, use_cache=False).logits
+    return network
+
+
+def compare_language(case, variant):
+    make, form, length, memory, train = variant
+    kind = make()
+    case.title = f"{kind.file} {kind.values}, {form}, {memory}, {train}"
+    generator = np.random.default_rng(case.number)
+    tokens = {part: np.concatenate([[0, kind.vocabulary - 1], generator.integers(0, kind.vocabulary, count - 2)])
+              for part, count in (("train", (WINDOWS + 1) * length + 1), ("validation", VALIDATION_WINDOWS * length + 1))}
+    for part, values in tokens.items():
+        values.astype("<u2").tofile(case.folder / f"{part}.bin")
+    sets = {"train": windows(tokens["train"], drawn_offset(case.number, length), WINDOWS, length),
+            "validation": windows(tokens["validation"], 0, VALIDATION_WINDOWS, length)}
+    updates = training.updates_of(WINDOWS, BATCH, train.get("accumulation_steps", 1))
+    state = random_state(kind, case.number)
+    config = gradient_probe({
+        "seed": case.number,
+        "data": {"type": "tokens", "train": str(case.folder / "train.bin"), "sequence_length": length, "shuffle": False,
+                 "validation": str(case.folder / "validation.bin"), "classes": kind.vocabulary},
+        "model": {"file": f"models/{kind.file}.yaml", "with": kind.values}, "memory": memory,
+        "weights": weights_section(case, kind, form, state),
+        "train": {"batch_size": BATCH, "epochs": 1, **train}})
+    run_ = case.trainer.run(case.folder, config, name="language")
+    twin = part_tokens.Twin(lambda: language_network(kind), state, sets, updates)
+    reference = rounding.Reference(twin.compute, case.number)
+    reference.compare(case.findings, measured(kind, run_, len(updates)))
+    evaluation = run_.evaluations[-1]
+    case.findings.close("perplexity", evaluation["perplexity"], math.exp(evaluation["loss"]), 1e-9 * evaluation["perplexity"])
+    is_tied = kind.values.get("tied", True)
+    load_back(case, kind, run_, len(updates), state, ["lm_head.weight"] if is_tied else [])
+
+
+def compare_vision(case, make):
+    kind = make()
+    case.title = f"{kind.file} {kind.values}"
+    state = random_state(kind, case.number)
+    network = torchvision_networks.Network(kind.network, kind.file, kind.values, None, IMAGE, batch=3)
+    config = gradient_probe({
+        "data": part_torchvision.write_images(case.folder, network, IMAGE),
+        "model": {"file": f"models/{kind.file}.yaml", "with": kind.values},
+        "weights": weights_section(case, kind, "state_dict", state),
+        "train": {"batch_size": network.batch, "epochs": 1}})
+    run_ = case.trainer.run(case.folder, config, name="vision")
+
+    def compute(dtype, noise):
+        found = torchvision_networks.compute(network, IMAGE, state, dtype, noise)
+        renamed = {"train loss": "step 1 loss", "eval loss": "evaluation loss"}
+        return {renamed.get(what, f"step 1 {what}"): array for what, array in found.items() if "logits" not in what}
+
+    rounding.Reference(compute, case.number).compare(case.findings, measured(kind, run_, 1))
+    load_back(case, kind, run_, 1, state)
+
+
+def cases():
+    return [*([(compare_language, variant) for variant in TOKEN_VARIANTS] if HAS_TRANSFORMERS else []),
+            *([(compare_vision, variant) for variant in IMAGE_VARIANTS] if HAS_TORCHVISION else [])]
+
+
+def run(case):
+    compare, variant = cases()[case.index]
+    compare(case, variant)
+
+
+def num_cases(_options):
+    for module, is_here in (("transformers", HAS_TRANSFORMERS), ("torchvision", HAS_TORCHVISION)):
+        if not is_here:
+            print(f"  without {module}: its networks are not compared; scripts/python_env.sh installs it", file=sys.stderr)
+    return len(cases())
