@@ -148,6 +148,8 @@ std::string how_to_fetch(const DataConfig& config) {
     const std::string last = folder.filename().string();
     if (last.find("mnist") != std::string::npos) name = "mnist";
     if (last.find("fashion") != std::string::npos) name = "fashion-mnist";
+  } else if (config.type == DataType::text && config.train == "input.txt" && folder.filename() == "shakespeare") {
+    name = "shakespeare";
   }
   if (name.empty() && !config.train.empty()) return ", which data.train names";
   const std::string target = folder.empty() ? "." : folder.string();

@@ -14,7 +14,9 @@ inline bool holds_image_files(const DataConfig& config) {
 }
 
 /// Texts as tokens: a sample is a sequence of them, its target the same a token on.
-inline bool holds_tokens(const DataConfig& config) { return config.type == DataType::tokens; }
+inline bool holds_tokens(const DataConfig& config) {
+  return config.type == DataType::tokens || config.type == DataType::text;
+}
 
 /// Of the masks of stored images (H, W, C): their height and width; of images of several sizes a shape that stands for
 /// what transforms make of them.

@@ -12,4 +12,5 @@
   X(image_list)             \
   X(segmentation)           \
   X(tar)                    \
-  X(tokens)
+  X(tokens)                 \
+  X(text)

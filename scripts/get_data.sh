@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/get_data.sh mnist|fashion-mnist|cifar10 [DIR]: downloads a data set into DIR (data/<name> where none is given),
-# ready for `data: {type: idx|cifar10, root: DIR}`. Every file is checked against its known MD5 before it takes its name,
-# so a file that is there is whole; those that are there are not fetched again.
+# scripts/get_data.sh mnist|fashion-mnist|cifar10|shakespeare [DIR]: downloads a data set into DIR (data/<name> where none
+# is given), ready for `data: {type: idx|cifar10|text, root: DIR}`. Every file is checked against its known MD5 before it
+# takes its name, so a file that is there is whole; those that are there are not fetched again.
 set -euo pipefail
 
 usage() { sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
@@ -30,6 +30,12 @@ case ${1-} in
     mirrors="https://www.cs.toronto.edu/~kriz"
     files="cifar-10-binary.tar.gz"
     sums="c32a1d4ab5d03f1284b67883e8d87530"
+    ;;
+  shakespeare)
+    # Tiny Shakespeare: 40,000 lines of his plays, 1.1 MB.
+    mirrors="https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
+    files="input.txt"
+    sums="6fb458f1232090904fb40fe944165e91"
     ;;
   -h | --help)
     usage

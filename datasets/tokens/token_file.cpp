@@ -13,7 +13,7 @@ namespace trainer {
 namespace {
 
 // llm.c's: 256 numbers of 32 bits, of which these, the version and the number of tokens come first.
-constexpr std::uint64_t llm_c_header_bytes = 1024;
+constexpr std::uint64_t llm_c_header_bytes = 4 * token_header_words;
 constexpr std::int32_t narrow_magic = 20240520, wide_magic = 20240801;
 
 std::int32_t version_of(std::int32_t magic) { return magic == narrow_magic ? 1 : 7; }
@@ -26,6 +26,11 @@ std::int64_t token_at(const std::byte* from, std::int64_t num_bytes) {
 }
 
 }  // namespace
+
+std::array<std::uint32_t, 3> token_header(bool is_wide, std::uint32_t num_tokens) {
+  const std::int32_t magic = is_wide ? wide_magic : narrow_magic;
+  return {static_cast<std::uint32_t>(magic), static_cast<std::uint32_t>(version_of(magic)), num_tokens};
+}
 
 TokenFile::TokenFile(const std::string& path) : file_(path) {
   std::array<std::int32_t, 3> start{};

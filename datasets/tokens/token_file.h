@@ -1,11 +1,18 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "datasets/arrays/array_file.h"
 
 namespace trainer {
+
+/// The header of llm.c's files of tokens: so many numbers of 32 bits, of which the first three tell what follows.
+inline constexpr std::size_t token_header_words = 256;
+/// Those three: of tokens of 32 or 16 bits, and how many there are.
+std::array<std::uint32_t, 3> token_header(bool is_wide, std::uint32_t num_tokens);
 
 /// A file of tokens, as nanoGPT has them, 16 bits each and nothing else, or llm.c: behind 1,024 bytes of header 16 or
 /// 32 bits each, told by the header's first number. Read at any place by any number of threads: Note [Arrays are read,

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +8,17 @@
 
 #include "datasets/dataset_format.h"
 #include "datasets/tokens/token_windows.h"
+#include "datasets/tokens/tokenized_text.h"
 
 namespace trainer {
 namespace {
+
+/// The files that samples are windows of, and what messages call them.
+struct TokenSource {
+  std::string train, validation;  ///< files of tokens; the second is empty where there is none
+  std::string train_name, validation_name;
+  std::int64_t vocabulary = 0;  ///< 0: as the files have it
+};
 
 /// The parts of the training file: without validation of its own a written split takes its end.
 struct TokenParts {
@@ -21,11 +30,12 @@ TokenParts parts_of(const DataConfig& config, std::int64_t num_tokens) {
   return {{0, num_tokens - aside}, {num_tokens - aside, num_tokens}};
 }
 
-std::int64_t windows_in(const DataConfig& config, const TokenFile& file, const TokenRange& range, bool shifts) {
+std::int64_t windows_in(const DataConfig& config, const std::string& name, const TokenFile& file,
+                        const TokenRange& range, bool shifts) {
   const std::int64_t windows = num_windows(range.size(), config.sequence_length, shifts);
   if (windows > 0) return windows;
   const bool is_part = range.size() != file.num_tokens();
-  throw DataError(fmt::format("{}: {}{} tokens; a sample of data.sequence_length {} needs {}", file.path(),
+  throw DataError(fmt::format("{}: {}{} tokens; a sample of data.sequence_length {} needs {}", name,
                               is_part ? "a part of it has " : "", range.size(), config.sequence_length,
                               config.sequence_length + 1));
 }
@@ -36,43 +46,91 @@ std::vector<std::string> token_files(const DataConfig& config) {
   return files;
 }
 
-DatasetHeader inspect_tokens(const DataConfig& config) {
-  const TokenFile train(data_path(config, config.train));
+TokenSource source_of_tokens(const DataConfig& config) {
+  const std::vector<std::string> files = token_files(config);
+  const std::string validation = files.size() > 1 ? files[1] : "";
+  return {files[0], validation, files[0], validation, config.classes};
+}
+
+DatasetHeader header_of(const DataConfig& config, const TokenSource& source) {
+  const TokenFile train(source.train);
   const TokenParts parts = parts_of(config, train.num_tokens());
   DatasetHeader header;
-  header.source = train.path();
+  header.source = source.train_name;
   header.sample = {DType::i32, Shape{config.sequence_length}};
   header.target_shape = header.sample.shape;
-  header.num_train = windows_in(config, train, parts.train, true);
-  header.num_outputs = config.classes > 0 ? config.classes : train.largest_token() + 1;
-  if (!config.validation.empty()) {
-    const TokenFile validation(data_path(config, config.validation));
-    header.num_validation = windows_in(config, validation, {0, validation.num_tokens()}, false);
-    if (config.classes == 0) header.num_outputs = std::max(header.num_outputs, validation.largest_token() + 1);
+  header.num_train = windows_in(config, source.train_name, train, parts.train, true);
+  header.num_outputs = source.vocabulary > 0 ? source.vocabulary : train.largest_token() + 1;
+  if (!source.validation.empty()) {
+    const TokenFile validation(source.validation);
+    header.num_validation = windows_in(config, source.validation_name, validation, {0, validation.num_tokens()}, false);
+    if (source.vocabulary == 0) header.num_outputs = std::max(header.num_outputs, validation.largest_token() + 1);
   } else if (config.split > 0) {
-    header.num_validation = windows_in(config, train, parts.validation, false);
+    header.num_validation = windows_in(config, source.train_name, train, parts.validation, false);
   }
   if (header.num_outputs > std::numeric_limits<std::int32_t>::max())
     throw DataError(fmt::format("{}: token {} is larger than any vocabulary", header.source, header.num_outputs - 1));
   return header;
 }
 
-DatasetContents load_tokens(const DataConfig& config, std::uint64_t seed, const DatasetHeader& header) {
-  const auto train = std::make_shared<const TokenFile>(data_path(config, config.train));
+DatasetContents contents_of(const DataConfig& config, std::uint64_t seed, const DatasetHeader& header,
+                            const TokenSource& source) {
+  const auto train = std::make_shared<const TokenFile>(source.train);
   const TokenParts parts = parts_of(config, train->num_tokens());
   TokenWindowsOptions options{
       .length = config.sequence_length, .vocabulary = header.num_outputs, .shifts = true, .seed = seed};
-  windows_in(config, *train, parts.train, true);
+  windows_in(config, source.train_name, *train, parts.train, true);
   DatasetContents contents;
   contents.train = std::make_shared<TokenWindows>(train, parts.train, options);
   if (header.num_validation == 0) return contents;
   options.shifts = false;
-  const bool has_own = !config.validation.empty();
-  const auto file = has_own ? std::make_shared<const TokenFile>(data_path(config, config.validation)) : train;
+  const bool has_own = !source.validation.empty();
+  const auto file = has_own ? std::make_shared<const TokenFile>(source.validation) : train;
   const TokenRange range = has_own ? TokenRange{0, file->num_tokens()} : parts.validation;
-  windows_in(config, *file, range, false);
+  windows_in(config, has_own ? source.validation_name : source.train_name, *file, range, false);
   contents.validation = std::make_shared<TokenWindows>(file, range, options);
   return contents;
+}
+
+DatasetHeader inspect_tokens(const DataConfig& config) { return header_of(config, source_of_tokens(config)); }
+
+DatasetContents load_tokens(const DataConfig& config, std::uint64_t seed, const DatasetHeader& header) {
+  return contents_of(config, seed, header, source_of_tokens(config));
+}
+
+/// Texts, made tokens where that has not been done.
+TokenSource tokenized_source(const DataConfig& config) {
+  const bool is_bytes = config.tokenizer == "bytes";
+  const Tokenizer tokenizer = tokenizer_named(is_bytes ? config.tokenizer : data_path(config, config.tokenizer));
+  const auto num_ids = static_cast<std::int64_t>(tokenizer.num_ids());
+  if (config.classes > 0 && config.classes < num_ids)
+    throw data_config_error(
+        config, fmt::format("data.classes {} is below the {} tokens of data.tokenizer", config.classes, num_ids),
+        fmt::format("{} or more, or none", num_ids));
+  const std::vector<std::string> files = token_files(config);
+  TokenSource source{.train = tokenized_text(files[0], tokenizer, config.cache_folder),
+                     .validation = "",
+                     .train_name = files[0],
+                     .validation_name = "",
+                     .vocabulary = std::max(config.classes, num_ids)};
+  if (files.size() > 1) {
+    source.validation = tokenized_text(files[1], tokenizer, config.cache_folder);
+    source.validation_name = files[1];
+  }
+  return source;
+}
+
+TokenSource source_of_text(const DataConfig& config) {
+  TokenSource source = tokenized_source(config);
+  // What texts and the tokenizer have left on the heap would be measured as the program's own.
+  malloc_trim(0);
+  return source;
+}
+
+DatasetHeader inspect_text(const DataConfig& config) { return header_of(config, source_of_text(config)); }
+
+DatasetContents load_text(const DataConfig& config, std::uint64_t seed, const DatasetHeader& header) {
+  return contents_of(config, seed, header, source_of_text(config));
 }
 
 }  // namespace
@@ -83,6 +141,16 @@ DatasetFormat tokens_format() {
   format.held_bytes = holds_nothing;
   format.inspect = inspect_tokens;
   format.load = load_tokens;
+  return format;
+}
+
+DatasetFormat text_format() {
+  DatasetFormat format;
+  format.required_files = token_files;
+  format.held_bytes = holds_nothing;
+  format.inspect_reads_everything = true;
+  format.inspect = inspect_text;
+  format.load = load_text;
   return format;
 }
 

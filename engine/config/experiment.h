@@ -79,7 +79,8 @@ enum class DataType : std::uint8_t {
   image_list,
   segmentation,
   tar,
-  tokens
+  tokens,
+  text
 };
 inline constexpr std::int64_t most_workers = 256;
 enum class OnBadSample : std::uint8_t { error, skip };
@@ -133,7 +134,7 @@ struct DataConfig {
   std::string mask_suffix;          ///< segmentation: "_mask": the mask of a.jpg is called a_mask.png
   MaskClasses mask_classes;
   ImageCaching cache = ImageCaching::none;
-  std::string cache_folder;       ///< of `cache: disk`; empty: where caches are kept
+  std::string cache_folder;       ///< of `cache: disk`, and of texts' tokens; empty: where caches are kept
   bool reduced_decoding = false;  ///< JPEGs that become much smaller are decoded at a half, a quarter or an eighth
   std::vector<double> mean, std;  ///< data.normalize: per channel, of pixel/255; one value serves all channels
   // arrays
@@ -153,7 +154,8 @@ struct DataConfig {
   std::string delimiter = ",";
   // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
   std::vector<std::int64_t> shape;         ///< of one sample, (H, W, C) or (features)
-  std::int64_t sequence_length = 256;      ///< tokens: of a sample
+  std::int64_t sequence_length = 256;      ///< tokens and text: of a sample
+  std::string tokenizer = "bytes";         ///< text: that, or a tokenizer's file or folder
   std::vector<std::int64_t> target_shape;  ///< of its target where that is not one class or a list of numbers
   std::int64_t classes = 0;                ///< 0: from the data; for numeric targets 1 output
   std::int64_t samples = 0;  ///< training samples (after the split), some of those there are; 0: all of them

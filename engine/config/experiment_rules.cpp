@@ -115,6 +115,7 @@ class Rules {
       need("data.train", "the shards, such as shards/train-{0000..0009}.tar");
     if (data.type == DataType::tokens && data.train.empty())
       need("data.train", "a .bin of tokens, which trainer tokenizer encode writes");
+    if (data.type == DataType::text && data.train.empty()) need("data.train", "a text");
     if (data.type == DataType::image_list && data.train.empty())
       need("data.train", "a table or JSON Lines of paths and labels");
     if (data.target_type == TaskTarget::multi_label && data.type != DataType::image_list) {
@@ -201,7 +202,7 @@ class Rules {
       refuse({"data.reduced_decoding", "data.cache"},
              "'data.cache' keeps what is decoded once, 'data.reduced_decoding' decodes what a crop needs",
              "one of both");
-    if (data.cache != ImageCaching::disk && !data.cache_folder.empty())
+    if (data.type != DataType::text && data.cache != ImageCaching::disk && !data.cache_folder.empty())
       refuse({"data.cache_folder"}, "'data.cache_folder' is of 'data.cache: disk'", "data.cache: disk");
   }
 

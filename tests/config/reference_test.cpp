@@ -109,6 +109,7 @@ output: "runs/no"
         "data: {type: arrays, root: a, train: b.npz, fields: {input: c, target: d, validation_input: e, "
         "validation_target: f}, layout: channels_first, target_type: numeric, target_shape: [2, 3, 1]}\nloss: mse\n",
     layers + "data: {type: tokens, root: a, train: b.bin, split: 0.5, classes: 50257, sequence_length: 1024}\n",
+    layers + "data: {type: text, train: a.txt, validation: b.txt, tokenizer: t.json, cache_folder: c}\n",
     layers + "data: digits\nloss: {dice: {smooth: 2, ignore_index: 3}}\ncheckpoint: {best: dice}\n",
     layers +
         "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "

@@ -173,23 +173,24 @@ void add_data_fields(Fields& fields) {
                      {"tokens",
                       DataType::tokens,
                       "texts as tokens: the .bin files of nanoGPT and llm.c, which `trainer tokenizer encode` writes",
-                      {"token", "bin", "nanogpt", "llm.c"}}}),
+                      {"token", "bin", "nanogpt", "llm.c"}},
+                     {"text", DataType::text, "texts, which are made tokens once", {"txt", "texts", "plain_text"}}}),
                 "The format of the data")
                  .also_called({"kind", "dataset", "format"}));
-  fields.add(harmless,
-             of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
-                 .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens"})
-                 .also_called({"path", "dir", "folder"}));
+  fields.add(harmless, of(data, &DataConfig::root, "data.root", text(), "The folder of the files")
+                           .only({"idx", "cifar10", "arrays", "image_folder", "image_list", "segmentation", "tar",
+                                  "tokens", "text"})
+                           .also_called({"path", "dir", "folder"}));
   fields.add(harmless,
              of(data, &DataConfig::train, "data.train", text(),
                 "The training file; for idx the images, for image_folder the folder of class folders, for segmentation "
                 "that of images, where their name is not the usual one; for arrays the samples, or a file that holds "
                 "samples and targets; for image_list the list, for tar the shards: train-{0000..0009}.tar, train-*.tar")
-                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens"})
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens", "text"})
                  .also_called({"file", "train_file"}));
   fields.add(harmless,
              of(data, &DataConfig::validation, "data.validation", text(), "The validation file or folder, likewise")
-                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens"})
+                 .only({"csv", "idx", "arrays", "image_folder", "image_list", "segmentation", "tar", "tokens", "text"})
                  .also_called({"val", "valid", "test"}));
   fields.add(harmless, of(data, &DataConfig::train_labels, "data.train_labels", text(),
                           "The labels of `data.train`; for segmentation the folder of its masks")
@@ -305,11 +306,11 @@ void add_data_fields(Fields& fields) {
                 "resize; numbers do not depend on it")
                  .only(image_files)
                  .also_called({"cache_images", "caching"}));
-  fields.add(harmless,
-             of(data, &DataConfig::cache_folder, "data.cache_folder", text(), "Where `cache: disk` has its files")
-                 .only(image_files)
-                 .defaults_to("XDG_CACHE_HOME or ~/.cache, with trainer/images")
-                 .also_called({"cache_dir", "cache_path"}));
+  fields.add(harmless, of(data, &DataConfig::cache_folder, "data.cache_folder", text(),
+                          "Where `cache: disk` has its files, and a text its tokens")
+                           .only({"image_folder", "image_list", "segmentation", "tar", "text"})
+                           .defaults_to("XDG_CACHE_HOME or ~/.cache, with trainer/images or trainer/tokens")
+                           .also_called({"cache_dir", "cache_path"}));
   fields.add(
       changes_numbers,
       of(data, &DataConfig::reduced_decoding, "data.reduced_decoding", boolean(),
@@ -356,9 +357,16 @@ void add_data_fields(Fields& fields) {
   fields.add(changes_numbers, of(data, &DataConfig::classes, "data.classes", integer(0),
                                  "Number of classes, of tokens those of the vocabulary; 0: from the data")
                                   .also_called({"num_classes", "n_classes", "vocab", "vocab_size"}));
+  fields.add(
+      changes_numbers,
+      of(data, &DataConfig::tokenizer, "data.tokenizer", text(),
+         "What makes tokens of a text: `bytes`, or a tokenizer.json, or a folder with one or with vocab.json and "
+         "merges.txt")
+          .only({"text"})
+          .also_called({"tokeniser", "encoding", "vocab_file"}));
   fields.add(changes_numbers, of(data, &DataConfig::sequence_length, "data.sequence_length", integer(1),
                                  "Tokens of a sample, whose target is the same a token on")
-                                  .only({"tokens"})
+                                  .only({"tokens", "text"})
                                   .also_called({"block_size", "seq_len", "context_length", "max_length"}));
   fields.add(changes_numbers,
              of(data, &DataConfig::samples, "data.samples", integer(0),
