@@ -23,8 +23,9 @@ std::vector<std::string> shipped_configs() {
   return configs;
 }
 
-/// Two small steps; in place of files that are not part of the repository, random data of the same shape.
-std::vector<std::string> shortened(const std::string& config) {
+/// Two small steps; in place of files that are not part of the repository, random data of the same shape, or a text
+/// that is part of it, whose tokens are kept in `folder`.
+std::vector<std::string> shortened(const std::string& config, const std::string& folder) {
   const ProcessResult shown = run_trainer({"config", "show", config, "--json"});
   INFO(config << ": " << shown.err);
   REQUIRE(shown.exit_code == 0);
@@ -32,6 +33,9 @@ std::vector<std::string> shortened(const std::string& config) {
   std::vector<std::string> words = {config, "train.steps=2", "train.batch_size=8", "train.eval_batch_size=64"};
   if (type == "idx") words.emplace_back("data={type: synthetic, shape: [28, 28, 1], classes: 10, samples: 40}");
   if (type == "cifar10") words.emplace_back("data={type: synthetic, shape: [32, 32, 3], classes: 10, samples: 40}");
+  if (type == "text")
+    words.push_back("data={type: text, train: configs/README.md, cache_folder: " + folder +
+                    ", sequence_length: 32, classes: 256, samples: 40}");
   // Its layers are 95 MiB each, on purpose.
   if (config == "configs/challenges/deep_network.yaml")
     words.insert(words.end(), {"model.layers.1.linear.out=61", "model.layers.3.repeat.layers.0.linear.out=61"});
@@ -52,11 +56,12 @@ ProcessResult run_command(const std::string& command, std::vector<std::string> w
 }  // namespace
 
 TEST_CASE("with a planned segment every configuration reserves at most a hundredth above its peak") {
+  const ScratchFolder folder;
   for (const std::string& config : shipped_configs()) {
     for (const char* optimizer : {"", "optimizer={type: adamw, lr: 0.001}", "train.accumulation_steps=2"}) {
       const bool is_one_batch = config == "configs/challenges/whole_training_set.yaml";
       if (is_one_batch && std::string(optimizer) == "train.accumulation_steps=2") continue;
-      std::vector<std::string> words = shortened(config);
+      std::vector<std::string> words = shortened(config, folder / "tokens");
       // Whole batches: only the files are replaced, by as many samples.
       words.erase(words.begin() + 1, words.begin() + 4);
       for (std::string& word : words) {
@@ -83,7 +88,7 @@ TEST_CASE("every configuration that is shipped runs") {
   const std::vector<std::string> configs = shipped_configs();
   REQUIRE(configs.size() >= 5);
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    std::vector<std::string> words = shortened(configs[i]);
+    std::vector<std::string> words = shortened(configs[i], folder / "tokens");
     CHECK(run_command("check", words).exit_code == 0);
     words.push_back("output=" + (folder / std::to_string(i)));
     words.emplace_back("--json");
