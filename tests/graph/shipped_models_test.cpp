@@ -37,7 +37,7 @@ Graph graph_of_language_model(const std::string& model, const std::string& with,
   const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/models/" + model + ".yaml";
   const Experiment experiment =
       parse_experiment(fmt::format("model: {{file: {}, with: {{{}}}}}\n"
-                                   "data: {{type: tokens, classes: {}, sequence_length: 8, samples: 4}}\n",
+                                   "data: {{type: tokens, train: none.bin, classes: {}, sequence_length: 8, samples: 4}}\n",
                                    path, with, vocabulary),
                        "model.yaml");
   DataDescription data;
