@@ -35,11 +35,11 @@ Graph graph_of_model(const std::string& model, const std::string& with, std::int
 /// The same of a model that takes sequences of 8 tokens of a vocabulary; a token for each of them.
 Graph graph_of_language_model(const std::string& model, const std::string& with, std::int64_t vocabulary) {
   const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/models/" + model + ".yaml";
-  const Experiment experiment =
-      parse_experiment(fmt::format("model: {{file: {}, with: {{{}}}}}\n"
-                                   "data: {{type: tokens, train: none.bin, classes: {}, sequence_length: 8, samples: 4}}\n",
-                                   path, with, vocabulary),
-                       "model.yaml");
+  const Experiment experiment = parse_experiment(
+      fmt::format("model: {{file: {}, with: {{{}}}}}\n"
+                  "data: {{type: tokens, train: none.bin, classes: {}, sequence_length: 8, samples: 4}}\n",
+                  path, with, vocabulary),
+      "model.yaml");
   DataDescription data;
   data.inputs = {{.name = "input", .type = {DType::i32, {8}}, .mean = {}, .std = {}}};
   data.target = {DType::i32, {8}};
