@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(lookup_threads)
     Pack<float, n> sum{};
     const T* const first = dy + place * channels + channel;
     for (std::int64_t sample = 0; place < places && sample < samples; sample += samples_ahead) {
-      Pack<float, n> gradients[samples_ahead];
+      Pack<float, n> gradients[samples_ahead]{};
       for (int u = 0; u < samples_ahead; ++u) {
         if (sample + u < samples) gradients[u] = load_floats<n>(first + (sample + u) * step);
       }

@@ -110,6 +110,11 @@ MachineRates profile_rates(const GpuProfile& profile, bool tf32) {
   const auto bandwidth = static_cast<double>(profile.bandwidth);
   fill(rates.f32, 1e12 * f32_peak, bandwidth, 2e-6);
   fill(rates.half, 1e12 * half_peak, bandwidth, 2e-6);
+  // Attention's kernels use no tensor cores (cuda/kernels/attention_tiles.cuh): half of the peak in f32 is a guess.
+  for (RateTable* const table : {&rates.f32, &rates.half})
+    for (auto& kinds : *table)
+      for (const OpKind kind : {OpKind::attention, OpKind::attention_backward})
+        kinds[static_cast<std::size_t>(kind)].flops_per_second = 0.5e12 * profile.fp32;
   rates.step_seconds = 10e-6;
   return rates;
 }
