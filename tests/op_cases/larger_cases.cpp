@@ -151,7 +151,12 @@ void append_channels(std::vector<OpCase>& cases, const TensorType& x) {
   more.shape[3] = 12;
   const Op concat = concat_op(std::vector{x, more, x});
   cases.push_back(drawn(concat));
-  cases.push_back(drawn(channel_slice_op(concat.outputs[0], 12, {.first = channels})));
+  const Op slice = channel_slice_op(concat.outputs[0], 12, {.first = channels});
+  cases.push_back(drawn(slice));
+  cases.push_back(drawn(channel_slice_backward_op(slice)));
+  const Op repeat = repeat_row_op({x.dtype, {x.shape[2] * channels}}, 37);
+  cases.push_back(drawn(repeat));
+  cases.push_back(drawn(sum_rows_op(repeat)));
   for (const std::int64_t first : {std::int64_t{0}, channels + 5})
     cases.push_back(drawn(place_channels_op(x, concat.outputs[0], first, true)));
   for (const std::int64_t num : {std::int64_t{1}, channels}) {
