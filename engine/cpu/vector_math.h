@@ -11,12 +11,15 @@ namespace trainer {
 /// Elementary functions without branches, calls or tables, so that a loop over them vectorises. Relative errors are
 /// against the exact value and hold with and without fused multiply-add. NaN stays NaN.
 
-/// e^x within 2e-7; inf above 88.73, 0 below −104.
-TRAINER_SIMD_INLINE float vector_exp(float x) {
+/// e^x = e^r · 2^n with |r| ≤ ln 2 / 2.
+struct ReducedExponential {
+  float of_rest;          ///< e^r
+  std::int32_t exponent;  ///< n
+};
+/// Of a number that is bounded, so that n fits what it is used for.
+TRAINER_SIMD_INLINE ReducedExponential reduced_exponential(float bounded) {
   // Cody and Waite's reduction: x = n ln 2 + r, |r| ≤ ln 2 / 2; ln 2 in two parts, the first with few bits.
   constexpr float round_bias = 12582912.0F;  // 1.5 · 2^23: adding it rounds to an integer in the low bits
-  const float above = x > 89.0F ? 89.0F : x;
-  const float bounded = above < -104.5F ? -104.5F : above;
   const float biased = bounded * 1.44269504F + round_bias;
   const float n = biased - round_bias;
   const float r = (bounded - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -27,32 +30,25 @@ TRAINER_SIMD_INLINE float vector_exp(float x) {
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
-  const float e = (p * r * r + r) + 1.0F;
+  return {(p * r * r + r) + 1.0F, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(biased) - 0x4B400000U)};
+}
+/// 2^k of a normal number.
+TRAINER_SIMD_INLINE float power_of_two(std::int32_t k) { return std::bit_cast<float>((k + 127) << 23); }
+
+/// e^x within 2e-7; inf above 88.73, 0 below −104.
+TRAINER_SIMD_INLINE float vector_exp(float x) {
+  const float above = x > 89.0F ? 89.0F : x;
+  const ReducedExponential e = reduced_exponential(above < -104.5F ? -104.5F : above);
   // 2^n in two factors: n reaches 128 and −151, which no normal number's exponent holds.
-  const auto exponent = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(biased) - 0x4B400000U);
-  const std::int32_t half = exponent >> 1;
-  const auto power = [](std::int32_t k) { return std::bit_cast<float>((k + 127) << 23); };
-  const float result = e * power(half) * power(exponent - half);
+  const std::int32_t half = e.exponent >> 1;
+  const float result = e.of_rest * power_of_two(half) * power_of_two(e.exponent - half);
   return x != x ? x : result;
 }
 
 /// e^x within 2e-7 for x up to 88, where a softmax is all that it is for; 0 below −87.
 TRAINER_SIMD_INLINE float vector_exp_of_difference(float x) {
-  constexpr float round_bias = 12582912.0F;
-  const float bounded = x < -87.0F ? -87.0F : x;
-  const float biased = bounded * 1.44269504F + round_bias;
-  const float n = biased - round_bias;
-  const float r = (bounded - n * 0.693359375F) - n * -2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  const float e = (p * r * r + r) + 1.0F;
-  const auto exponent = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(biased) - 0x4B400000U);
-  const float result = e * std::bit_cast<float>((exponent + 127) << 23);
-  return x < -87.0F ? 0.0F : result;
+  const ReducedExponential e = reduced_exponential(x < -87.0F ? -87.0F : x);
+  return x < -87.0F ? 0.0F : e.of_rest * power_of_two(e.exponent);
 }
 
 TRAINER_SIMD_INLINE float vector_sigmoid(float x) { return 1.0F / (1.0F + vector_exp(-x)); }

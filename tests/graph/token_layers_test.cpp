@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,12 @@ TEST_CASE("tokens are counted from both ends, and their mean is taken") {
       if (node.op.kind == OpKind::channel_slice) found = attributes_of<ChannelSliceAttributes>(node.op).first;
     CHECK(found == first);
   }
-  CHECK(patch_graph(patches + "slice: {first: 1, size: 3}, global_avgpool" + head).values.size() > 0);
+  const Graph mean = patch_graph(patches + "slice: {first: 1, size: 3}, global_avgpool" + head);
+  const auto pool = std::find_if(mean.nodes.begin(), mean.nodes.end(),
+                                 [](const GraphNode& node) { return node.op.kind == OpKind::global_avgpool; });
+  REQUIRE(pool != mean.nodes.end());
+  CHECK(pool->op.inputs[0].shape == Shape{2, 6, 1, 3});
+  CHECK(pool->op.outputs[0].shape == Shape{2, 3});
   CHECK_THAT(patch_mistake(patches + "select_token: {index: 6}" + head), Contains("there is no token 6 of 6"));
   CHECK_THAT(patch_mistake(patches + "select_token: {index: -7}" + head), Contains("there is no token -7 of 6"));
   CHECK_THAT(patch_mistake(patches + "slice: {first: 2, size: 3}, global_avgpool" + head),
