@@ -46,7 +46,7 @@ std::map<std::string, std::string> files_in(const std::string& folder) {
 std::string long_text() {
   std::string text;
   for (int i = 0; text.size() < 2'500'000; ++i)
-    text += "word" + std::to_string(i * 7919 % 1000) + (i % 9 == 0 ? "\n" : " ");
+    text += "word" + std::to_string(i % 1000 * 919 % 1000) + (i % 9 == 0 ? "\n" : " ");
   return text;
 }
 
