@@ -271,8 +271,8 @@ void check_keys(const DataConfig& config, const DatasetFormat& format) {
 }
 
 std::optional<DatasetHeader> declared_header(const DataConfig& config, const DatasetFormat& format) {
-  const bool is_text = holds_tokens(config);
-  const Shape shape = is_text                ? Shape{config.sequence_length}
+  const bool are_tokens = holds_tokens(config);
+  const Shape shape = are_tokens             ? Shape{config.sequence_length}
                       : config.shape.empty() ? format.fixed_shape
                                              : Shape(config.shape);
   const std::int64_t classes = config.classes == 0 ? format.fixed_classes : config.classes;
@@ -286,9 +286,9 @@ std::optional<DatasetHeader> declared_header(const DataConfig& config, const Dat
   DatasetHeader header;
   header.source = "the declared data";
   header.sample = {shape.rank() == 3 || holds_image_files(config) ? DType::u8 : DType::f32, shape};
-  if (is_text) header.sample.dtype = DType::i32;
+  if (are_tokens) header.sample.dtype = DType::i32;
   header.categorical = is_categorical(config);
-  header.target_shape = is_text                                 ? shape
+  header.target_shape = are_tokens                              ? shape
                         : config.type == DataType::segmentation ? mask_shape(shape)
                                                                 : Shape(config.target_shape);
   header.num_outputs = header.categorical ? classes : num_numbers(config);

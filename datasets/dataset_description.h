@@ -13,9 +13,10 @@ inline bool holds_image_files(const DataConfig& config) {
          config.type == DataType::segmentation || config.type == DataType::tar;
 }
 
-/// Texts as tokens: a sample is a sequence of them, its target the same a token on.
+/// Tokens, of a text or synthetic ones: a sample is a sequence of them, its target the same a token on.
 inline bool holds_tokens(const DataConfig& config) {
-  return config.type == DataType::tokens || config.type == DataType::text;
+  return config.type == DataType::tokens || config.type == DataType::text ||
+         (config.type == DataType::synthetic && config.shape.empty());
 }
 
 /// Of the masks of stored images (H, W, C): their height and width; of images of several sizes a shape that stands for

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "datasets/dataset_description.h"
 #include "datasets/dataset_format.h"
 #include "datasets/permutation.h"
+#include "datasets/tokens/synthetic_tokens.h"
 
 namespace trainer {
 namespace {
@@ -199,8 +201,9 @@ class SyntheticDataset final : public Dataset {
 
 DatasetHeader inspect_synthetic(const DataConfig& config) {
   const bool categorical = config.target_type == TaskTarget::categorical;
-  if (config.shape.empty())
-    throw data_config_error(config, "data.shape is missing: the shape of a synthetic sample",
+  const bool are_tokens = holds_tokens(config);
+  if (are_tokens && (!categorical || !config.target_shape.empty()))
+    throw data_config_error(config, "data.shape is missing: of tokens each has the next one as its class",
                             "[height, width, channels] or [features]");
   if (categorical && config.classes < 1)
     throw data_config_error(config, "data.classes is missing: the number of synthetic classes", "at least 1");
@@ -215,8 +218,9 @@ DatasetHeader inspect_synthetic(const DataConfig& config) {
   DatasetHeader header;
   header.source = "the synthetic data";
   header.sample = {config.shape.size() == 3 ? DType::u8 : DType::f32, Shape(config.shape)};
+  if (are_tokens) header.sample = {DType::i32, Shape{config.sequence_length}};
   header.categorical = categorical;
-  header.target_shape = Shape(config.target_shape);
+  header.target_shape = are_tokens ? header.sample.shape : Shape(config.target_shape);
   header.num_outputs = categorical ? config.classes : num_numbers(config);
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
@@ -230,10 +234,15 @@ DatasetHeader inspect_synthetic(const DataConfig& config) {
 
 DatasetContents load_synthetic(const DataConfig& config, std::uint64_t seed, const DatasetHeader& /*header*/) {
   const DatasetHeader header = inspect_synthetic(config);
+  const auto samples = [&](std::int64_t first, std::int64_t size) -> std::shared_ptr<const Dataset> {
+    if (holds_tokens(config))
+      return std::make_shared<SyntheticTokens>(
+          SyntheticTokensOptions{config.sequence_length, header.num_outputs, first, size, seed});
+    return std::make_shared<SyntheticDataset>(header, first, size, seed);
+  };
   DatasetContents contents;
-  contents.train = std::make_shared<SyntheticDataset>(header, 0, header.num_train, seed);
-  if (header.num_validation > 0)
-    contents.validation = std::make_shared<SyntheticDataset>(header, header.num_train, header.num_validation, seed);
+  contents.train = samples(0, header.num_train);
+  if (header.num_validation > 0) contents.validation = samples(header.num_train, header.num_validation);
   return contents;
 }
 

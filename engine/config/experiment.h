@@ -154,7 +154,7 @@ struct DataConfig {
   std::string delimiter = ",";
   // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
   std::vector<std::int64_t> shape;         ///< of one sample, (H, W, C) or (features)
-  std::int64_t sequence_length = 256;      ///< tokens and text: of a sample
+  std::int64_t sequence_length = 256;      ///< tokens, text, and synthetic without a shape: of a sample
   std::string tokenizer = "bytes";         ///< text: that, or a tokenizer's file or folder
   std::vector<std::int64_t> target_shape;  ///< of its target where that is not one class or a list of numbers
   std::int64_t classes = 0;                ///< 0: from the data; for numeric targets 1 output

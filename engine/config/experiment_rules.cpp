@@ -133,7 +133,15 @@ class Rules {
     if (data.channels == 2) refuse({"data.channels"}, "images are not decoded to 2 channels", "1, 3 or 4");
     if (data.type == DataType::synthetic) {
       const bool is_numeric = data.target_type == TaskTarget::numeric;
-      if (data.shape.empty()) need("data.shape", "the shape of one sample, such as [28, 28, 1]");
+      const bool are_tokens = given_.has("data.sequence_length");
+      if (data.shape.empty() && !are_tokens)
+        need("data.shape", "the shape of one sample, such as [28, 28, 1], or data.sequence_length of tokens");
+      if (!data.shape.empty() && are_tokens)
+        refuse({"data.sequence_length", "data.shape"},
+               "'data.shape' and 'data.sequence_length' are of different samples", "one of the two");
+      if (are_tokens && (is_numeric || !data.target_shape.empty()))
+        refuse({is_numeric ? "data.target_type" : "data.target_shape", "data.sequence_length"},
+               "the target of each token is the next one, a class", "data.shape in place of data.sequence_length");
       if (data.classes == 0 && !is_numeric) need("data.classes", "how many classes");
       if (data.samples == 0) need("data.samples", "how many training samples");
     }

@@ -344,11 +344,62 @@ TEST_CASE("Synthetic targets may be images: those of the samples without their n
   CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }), Contains("the target of a sample of"));
 }
 
+TEST_CASE(
+    "Synthetic tokens are computed from the seed and their number, and three of four follow from the one before") {
+  DataConfig config;
+  config.type = DataType::synthetic;
+  config.sequence_length = 33;
+  config.classes = 50;
+  config.samples = 20;
+  config.validation_samples = 5;
+  const DataDescription described = describe_data(config, 1);
+  CHECK(described.inputs.at(0).type == TensorType{DType::i32, Shape{33}});
+  CHECK(described.inputs.at(0).num_indices == 50);
+  CHECK(described.target == described.inputs.at(0).type);
+  const LoadedData data = load_data(config, 1), same = load_data(config, 1), other = load_data(config, 2);
+  REQUIRE(data.train->size() == 20);
+  REQUIRE(data.validation->size() == 5);
+
+  const auto sample_of = [](const Dataset& dataset, std::int64_t index) {
+    std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> fields{std::vector<std::int32_t>(33),
+                                                                           std::vector<std::int32_t>(33)};
+    const std::array<std::byte*, 2> places{reinterpret_cast<std::byte*>(fields.first.data()),
+                                           reinterpret_cast<std::byte*>(fields.second.data())};
+    dataset.read(index, places);
+    return fields;
+  };
+  std::map<std::int32_t, std::map<std::int32_t, int>> followers;
+  for (std::int64_t index = 0; index < 20; ++index) {
+    const auto [tokens, targets] = sample_of(*data.train, index);
+    CHECK(std::equal(tokens.begin() + 1, tokens.end(), targets.begin()));
+    std::vector<std::int32_t> classes(33);
+    data.train->read_classes(index, classes.data());
+    CHECK(classes == targets);
+    CHECK(sample_of(*same.train, index) == sample_of(*data.train, index));
+    CHECK(sample_of(*other.train, index) != sample_of(*data.train, index));
+    for (std::size_t place = 0; place < tokens.size(); ++place) {
+      CHECK((tokens[place] >= 0 && tokens[place] < 50));
+      ++followers[tokens[place]][targets[place]];
+    }
+  }
+  int num_foretold = 0;
+  for (const auto& [token, counts] : followers)
+    num_foretold += std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+                      return a.second < b.second;
+                    })->second;
+  CHECK(num_foretold > 0.7 * 20 * 33);
+  CHECK(num_foretold < 0.9 * 20 * 33);
+  CHECK(sample_of(*data.validation, 0) != sample_of(*data.train, 0));
+}
+
 TEST_CASE("Synthetic data says which of its keys is missing") {
   DataConfig config;
   config.type = DataType::synthetic;
   const auto error = [&] { return error_of<ConfigError>([&] { describe_data(config, 1); }); };
-  CHECK_THAT(error(), Contains("data.shape is missing"));
+  CHECK_THAT(error(), Contains("data.classes is missing"));
+  config.target_type = TaskTarget::numeric;
+  CHECK_THAT(error(), Contains("data.shape is missing: of tokens each has the next one as its class"));
+  config.target_type = TaskTarget::categorical;
   config.shape = {28, 28};
   CHECK_THAT(error(), Contains("data.shape has 2 dimensions"));
   config.shape = {28, 28, 1};
@@ -381,5 +432,5 @@ TEST_CASE("An error in the data section points at it") {
   config.type = DataType::synthetic;
   config.location = {folder.write("some.yaml", "name: x\ndata: {type: synthetic}\n"), 2, 1, 4};
   CHECK_THAT(error_of<ConfigError>([&] { describe_data(config, 1); }),
-             Contains("some.yaml:2:1") && Contains("data.shape is missing"));
+             Contains("some.yaml:2:1") && Contains("data.classes is missing"));
 }

@@ -246,6 +246,38 @@ class NetworkDraw {
     return "[" + cross_entropy + ", weight: 0.5}, " + dice + "}" + one_of({"", ", " + cross_entropy + "}"}) + "]";
   }
 
+  /// Layers of tokens: places or rotation, attention of one operand or three, gated units or others, and a head that
+  /// may be the embedding again.
+  std::string token_layers(const std::string& vocabulary, unsigned length) {
+    const unsigned kv_heads = 1 + random_() % 2, heads = kv_heads * (1 + random_() % 2);
+    const std::string width = std::to_string(4 * heads), narrow = std::to_string(4 * kv_heads);
+    const std::string norm = one_of({"layernorm", "rmsnorm"}), bias = one_of({"", ", bias: false"});
+    const std::string dropout = one_of({"", "", ", {dropout: {p: 0.1}}"});
+    const auto linear = [&](const std::string& out, const std::string& keys = "") {
+      return "{linear: {out: " + out + bias + keys + "}}";
+    };
+    const bool is_rotary = one_in(2);
+    std::string attention = "{attention: {heads: " + std::to_string(heads) + ", kv_heads: " + std::to_string(kv_heads);
+    attention += one_of({"", ", causal: true", ", causal: true, window: " + number(1, length + 1)});
+    if (is_rotary) attention += ", rotary_base: 100";
+    if (!dropout.empty()) attention += ", dropout: 0.2";
+    const std::string mixed = one_in(2) ? linear(std::to_string(4 * (heads + 2 * kv_heads))) + ", " + attention + "}}"
+                                        : linear(width, ", name: q") + ", " + linear(narrow, ", name: k, from: first") +
+                                              ", " + linear(narrow, ", name: v, from: first") + ", " + attention +
+                                              ", from: [q, k, v]}}";
+    const std::string hidden = number(3, 30);
+    const std::string fed = one_in(2)
+                                ? linear(hidden, ", name: gate") + ", " + linear(hidden, ", name: up, from: second") +
+                                      ", {" + one_of({"swiglu", "geglu"}) + ": {from: [gate, up]}}"
+                                : linear(hidden) + ", " + activation();
+    std::string text = "{embedding: {num: " + vocabulary + ", dim: " + width + ", name: wte}}";
+    if (!is_rotary) text += ", {position_embedding: {length: " + number(length, length + 3) + "}}";
+    text += dropout + ", {repeat: {times: " + number(1, 2) + ", layers: [{residual: {layers: [{" + norm +
+            ": {name: first}}, " + mixed + ", " + linear(width) + dropout + "]}}, {residual: {layers: [{" + norm +
+            ": {name: second}}, " + fed + ", " + linear(width) + dropout + "]}}]}}, " + norm;
+    return text + ", {linear: {out: " + vocabulary + one_of({", bias: false, share: wte", ", bias: false", ""}) + "}}";
+  }
+
   /// Techniques that change numbers. 16 bits and what goes with them, storage, the cut of a batch.
   std::string numbers(bool is_classifier, bool needs_two_samples = false) {
     const std::string amp = one_of({"off", "off", "fp16", "bf16"});
@@ -282,10 +314,23 @@ inline std::string mixed_sometimes(std::string text) {
   return text;
 }
 
+/// As generated_network, of tokens.
+inline std::string generated_token_network(NetworkDraw& draw) {
+  const std::string length = draw.number(1, 9), vocabulary = draw.number(2, 40);
+  std::string text = "name: generated\nseed: " + draw.number(0, 1000) +
+                     "\ndata: {type: synthetic, samples: 22, sequence_length: " + length + ", classes: " + vocabulary +
+                     ", validation_samples: " + draw.number(1, 9) + "}\n";
+  text += draw.one_of({"", "", "loss: {type: cross_entropy, label_smoothing: 0.1}\n",
+                       "loss: {type: cross_entropy, ignore_index: 1}\n"});
+  text += "model: {layers: [" + draw.token_layers(vocabulary, static_cast<unsigned>(std::stoi(length))) + "]}\n";
+  return text + draw.numbers(true);
+}
+
 /// A tiny experiment of 6 steps, as YAML, of any kind of layer, loss and technique that changes numbers. A run of it
 /// takes milliseconds.
 inline std::string generated_network(std::mt19937& random) {
   NetworkDraw draw(random);
+  if (draw.one_in(4)) return generated_token_network(draw);
   const std::string classes = draw.number(2, 6);
   const bool has_images = draw.one_in(3), is_classifier = !draw.one_in(3);
   const bool has_pixels = has_images && draw.one_in(2);  // as targets

@@ -43,6 +43,29 @@ model:
     - flatten
     - linear: {out: 4}
 )"},
+      {"gpt", R"(
+data: {type: synthetic, sequence_length: 9, classes: 13, samples: 22, validation_samples: 6}
+model:
+  layers:
+    - embedding: {num: 13, dim: 12, name: wte}
+    - position_embedding: {length: 11}
+    - dropout: {p: 0.1}
+    - repeat:
+        times: 2
+        layers:
+          - layernorm
+          - linear: {out: 36}
+          - attention: {heads: 3, causal: true, dropout: 0.1}
+          - linear: {out: 12, name: attended}
+          - add: {from: [in, attended], name: sum}
+          - layernorm
+          - linear: {out: 20}
+          - gelu: {approximate: tanh}
+          - linear: {out: 12, name: fed}
+          - add: {from: [sum, fed]}
+    - layernorm
+    - linear: {out: 13, bias: false, share: wte}
+)"},
       {"cnn", R"(
 data: {type: synthetic, shape: [10, 10, 1], classes: 3, samples: 22, validation_samples: 6}
 model:

@@ -131,6 +131,7 @@ void check_shipped_models(Device& device) {
   };
   const char* const images = "shape: [32, 32, 3], classes: 5";
   const char* const pixels = "shape: [32, 32, 3], target_shape: [32, 32], classes: 5";
+  const char* const tokens = "sequence_length: 12, classes: 23";
   const std::vector<Model> models = {
       {"mlp", "width: 9, depth: 2, classes: 5", "shape: [7], classes: 5"},
       {"resnet", "depth: 18, width: 4, classes: 5, stem: cifar", images},
@@ -140,6 +141,10 @@ void check_shipped_models(Device& device) {
       {"unet", "width: 2, depth: 3, classes: 5", pixels},
       {"unet", "width: 3, depth: 1, classes: 5, up: bilinear", pixels},
       {"unet_resnet", "width: 4, depth: 18, classes: 5", pixels},
+      {"gpt2", "depth: 2, width: 24, heads: 3, vocabulary: 23, length: 16, dropout: 0.1", tokens},
+      {"llama", "depth: 2, width: 32, hidden: 40, heads: 4, kv_heads: 2, vocabulary: 23, tied: true", tokens},
+      {"llama", "depth: 1, width: 24, hidden: 17, heads: 3, kv_heads: 1, vocabulary: 23, tied: false", tokens},
+      {"vit", "depth: 2, width: 24, heads: 3, patch: 8, image: 32, classes: 5, dropout: 0.1", images},
   };
   const OutputFolder folder;
   for (const Model& model : models) {

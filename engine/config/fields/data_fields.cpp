@@ -127,6 +127,20 @@ ExperimentField workers_field() {
   return std::move(result).also_called({"num_workers", "dataloader_num_workers"});
 }
 
+/// Not shown where synthetic samples have a shape.
+ExperimentField sequence_length_field() {
+  ExperimentField result = of(its_data, &DataConfig::sequence_length, "data.sequence_length", integer(1),
+                              "Tokens of a sample, whose target is the same a token on; synthetic samples are tokens "
+                              "where it is written, in place of `data.shape`");
+  result.get = [](const Experiment& experiment) {
+    const DataConfig& data = experiment.data;
+    return data.type == DataType::synthetic && !data.shape.empty() ? Value() : Value(data.sequence_length);
+  };
+  return std::move(result)
+      .only({"tokens", "text", "synthetic"})
+      .also_called({"block_size", "seq_len", "context_length", "max_length"});
+}
+
 /// Images of any size, which files hold encoded.
 const std::vector<std::string> image_files{"image_folder", "image_list", "segmentation", "tar"};
 
@@ -364,10 +378,7 @@ void add_data_fields(Fields& fields) {
          "merges.txt")
           .only({"text"})
           .also_called({"tokeniser", "encoding", "vocab_file"}));
-  fields.add(changes_numbers, of(data, &DataConfig::sequence_length, "data.sequence_length", integer(1),
-                                 "Tokens of a sample, whose target is the same a token on")
-                                  .only({"tokens", "text"})
-                                  .also_called({"block_size", "seq_len", "context_length", "max_length"}));
+  fields.add(changes_numbers, sequence_length_field());
   fields.add(changes_numbers,
              of(data, &DataConfig::samples, "data.samples", integer(0),
                 "Number of training samples, after the split: where there are more, so many of them, chosen by "
