@@ -28,7 +28,9 @@ TRAINER = ROOT / "scripts" / "trainer"
 NUM_THREADS = 2
 # Batch size, warm-up steps and the goal: trainer's speed over the faster PyTorch. The networks: configs/bench/.
 NETWORKS = {"mlp": (128, 10, 1.5), "cnn": (64, 10, 1.3), "resnet18": (64, 3, 1.2), "resnet50_64": (16, 3, 1.2),
-            "unet_128": (4, 3, 1.2)}
+            "unet_128": (4, 3, 1.2), "gpt_mini": (8, 3, 1.3), "gpt2_124m": (4, 3, 1.3)}
+# Without images, which PyTorch may keep in either of two layouts.
+WITHOUT_LAYOUTS = ("mlp", "gpt_mini", "gpt2_124m")
 MEMORY_GOAL = 0.5
 # Beside busy processes: trainer's speed over the faster PyTorch's; its time over its own on an idle machine, with one
 # busy process beside its two threads on two cores.
@@ -88,7 +90,7 @@ class PyTorch:
         self.network, self.mode = network, mode
         self.warmup = NETWORKS[network][1]
         self.options = []
-        if network != "mlp":  # images: the faster of the two memory layouts
+        if network not in WITHOUT_LAYOUTS:  # the faster of the two
             speeds = [self.run(1.5, options)["samples_per_second"] for options in ([], ["--channels-last"])]
             self.options = ["--channels-last"] if speeds[1] > speeds[0] else []
 
@@ -294,7 +296,7 @@ def main():
         parser.error("--keep is for --against; figures beside PyTorch's are always kept")
 
     report = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "environment": environment(), "networks": {}}
+              "environment": environment(), "load_before": os.getloadavg()[0], "networks": {}}
     if arguments.busy:
         report["busy"] = arguments.busy
     if other:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/bench_cpu.sh [--repetitions N] [--seconds S] [--busy N | --against BINARY [--keep FILE]] [NETWORK…]: trainer
 # against PyTorch on the CPU, two threads each, alternating. Prints samples/s, peak resident memory, their ratios and the
-# goals, and keeps the figures in scripts/results/cpu_<date>.json. Networks: mlp, cnn, resnet18, resnet50_64 and unet_128,
-# of configs/bench/. All take about half an hour; leave the machine alone meanwhile.
+# goals, and keeps the figures in scripts/results/cpu_<date>.json. Networks: mlp, cnn, resnet18, resnet50_64, unet_128, gpt_mini
+# and gpt2_124m, of configs/bench/. All take three quarters of an hour; leave the machine alone meanwhile.
 #   --busy N          both beside N processes that keep a core busy each, and trainer without them: kept in
 #                     scripts/results/cpu_busy<N>_<date>.json
 #   --against BINARY  another build of trainer in PyTorch's place, to see whether this one has become slower: prints the

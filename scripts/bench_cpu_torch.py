@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """One repetition of one network of the CPU benchmark in PyTorch, in a process of its own; prints one line of JSON.
 
-The networks, SGD and batch sizes are those of configs/bench/*.yaml. PyTorch is used at its best: batches are float and
+The networks, optimizers and batch sizes are those of configs/bench/*.yaml. PyTorch is used at its best: batches are float and
 already in memory, gradients are set to None, the optimizer is the fused one, tensors are channels_last where asked.
 """
 import argparse
+import functools
 import json
 import os
 import sys
@@ -26,17 +27,38 @@ if "resnet50_64" in sys.argv:
 
 IMPORTED_BYTES = resident_bytes("VmRSS")
 
-from bench_models import make_cnn, make_mlp, make_resnet18, make_resnet50, make_unet  # noqa: E402
+from bench_models import (make_cnn, make_gpt2_124m, make_gpt_mini, make_mlp, make_resnet18, make_resnet50,  # noqa: E402
+                          make_unet)
 
 # What makes it, the shapes of a sample and of its target, and their classes, the batch size.
 NETWORKS = {"mlp": (lambda: make_mlp(2000, 2), (1, 28, 28), (), 10, 128), "cnn": (make_cnn, (1, 28, 28), (), 10, 64),
             "resnet18": (make_resnet18, (3, 32, 32), (), 10, 64), "resnet50_64": (make_resnet50, (3, 64, 64), (), 10, 16),
             "unet_128": (make_unet, (3, 128, 128), (128, 128), 2, 4)}
+# Of tokens: what makes it, the tokens of a sample, the vocabulary, the batch size, and AdamW's rate and second beta.
+GPTS = {"gpt_mini": (make_gpt_mini, 256, 65, 8, 0.001, 0.99), "gpt2_124m": (make_gpt2_124m, 64, 50257, 4, 0.0006, 0.95)}
+
+
+def make_image_training(network):
+    """(model, batches, their targets, samples of a batch, what makes the optimizer)."""
+    make, shape, target_shape, num_classes, batch = NETWORKS[network]
+    model = make()
+    inputs = [torch.randn(batch, *shape) for _ in range(4)]
+    targets = [torch.randint(0, num_classes, (batch, *target_shape)) for _ in range(4)]
+    return model, inputs, targets, batch, functools.partial(torch.optim.SGD, lr=0.01, momentum=0.9)
+
+
+def make_token_training(network):
+    make, length, vocabulary, batch, rate, beta = GPTS[network]
+    model = make()
+    inputs = [torch.randint(0, vocabulary, (batch, length)) for _ in range(4)]
+    targets = [torch.randint(0, vocabulary, (batch * length,)) for _ in range(4)]
+    return model, inputs, targets, batch, functools.partial(torch.optim.AdamW, lr=rate, betas=(0.9, beta),
+                                                            weight_decay=0.1)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("network", choices=NETWORKS)
+    parser.add_argument("network", choices=[*NETWORKS, *GPTS])
     parser.add_argument("mode", choices=("eager", "compile"))
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -45,16 +67,14 @@ def main():
 
     torch.set_num_threads(2)
     torch.manual_seed(1)
-    make, shape, target_shape, num_classes, batch = NETWORKS[arguments.network]
-    model = make()
+    make_training = make_token_training if arguments.network in GPTS else make_image_training
+    model, inputs, targets, batch, make_optimizer = make_training(arguments.network)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
-    inputs = [torch.randn(batch, *shape) for _ in range(4)]
-    targets = [torch.randint(0, num_classes, (batch, *target_shape)) for _ in range(4)]
     if arguments.channels_last:
         model = model.to(memory_format=torch.channels_last)
         inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
     fused = {"fused": True} if int(torch.__version__.split(".")[0]) >= 2 else {}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **fused)
+    optimizer = make_optimizer(model.parameters(), **fused)
     criterion = nn.CrossEntropyLoss()
 
     def loss_of(x, y):

@@ -2,6 +2,7 @@
 import torch
 from torch import nn
 
+from pytorch_gpt import GPT
 from pytorch_unet import UNet
 
 
@@ -50,6 +51,14 @@ def make_resnet50():
 
 def make_unet():
     return UNet(64, 4, "transpose", 2)
+
+
+def make_gpt_mini():
+    return GPT(6, 384, 6, 65, 256)
+
+
+def make_gpt2_124m():
+    return GPT(12, 768, 12, 50257, 1024)
 
 
 # By the names of bench_gpu.py.

@@ -45,6 +45,7 @@ std::vector<std::string> shortened(const std::string& config, const std::string&
   if (config == "configs/memory/mobilenetv2.yaml") words.emplace_back("data.shape=[33, 33, 3]");
   if (config == "configs/memory/unet.yaml" || config == "configs/bench/unet_128.yaml")
     words.insert(words.end(), {"data.shape=[32, 32, 3]", "data.target_shape=[32, 32]", "model.with={width: 16}"});
+  if (config == "configs/bench/gpt2_124m.yaml") words.emplace_back("model.with={depth: 2, width: 48, heads: 3}");
   return words;
 }
 
