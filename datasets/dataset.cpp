@@ -208,6 +208,19 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) 
   return describe(config, format, header, num_set_aside(config, format, header));
 }
 
+/// Of all its targets, which are tokens.
+double mean_target_bytes(const Dataset& dataset, const std::vector<std::int64_t>& token_bytes) {
+  std::vector<std::int32_t> targets(static_cast<std::size_t>(dataset.target_type().num_elements()));
+  std::int64_t num_bytes = 0;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    dataset.read_classes(i, targets.data());
+    for (const std::int32_t target : targets)
+      if (static_cast<std::size_t>(target) < token_bytes.size())
+        num_bytes += token_bytes[static_cast<std::size_t>(target)];
+  }
+  return static_cast<double>(num_bytes) / (static_cast<double>(dataset.size()) * static_cast<double>(targets.size()));
+}
+
 LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   const DatasetFormat format = format_of(config.type);
   check_keys(config, format);
@@ -245,6 +258,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   if (num_validation > 0) {
     data.validation = make_part(config, seed, data.description, header.num_validation > 0 ? own_validation : train,
                                 some_of(std::move(split.validation), num_validation, seed), /*is_training=*/false);
+    if (!contents.token_bytes.empty()) data.bytes_of_target = mean_target_bytes(*data.validation, contents.token_bytes);
   }
   return data;
 }

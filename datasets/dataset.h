@@ -93,6 +93,8 @@ struct LoadedData {
   DataDescription description;
   Preprocessing preprocessing;       ///< what the samples went through
   std::vector<std::string> remarks;  ///< sentences about the files, such as which were left out
+  /// Of a text: bytes that a validation target stands for, in the mean; 0: not known.
+  double bytes_of_target = 0;
 };
 
 /// What the configuration's data will look like, from declared keys, file headers and file sizes. A csv whose keys do

@@ -51,7 +51,8 @@ inline std::int64_t num_numbers(const DataConfig& config) {
 struct DatasetContents {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
-  Preprocessing preprocessing;  ///< but for the normalisation of pixels, which the configuration says
+  Preprocessing preprocessing;                 ///< but for the normalisation of pixels, which the configuration says
+  std::vector<std::int64_t> token_bytes = {};  ///< of a text: bytes that each token stands for, by its number
 };
 
 /// One kind of dataset. A new one is a file that defines `<name>_format()` and a line in dataset_list.h.

@@ -13,12 +13,14 @@
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "engine/findings/find_plan.h"
+#include "engine/findings/find_text_plan.h"
 #include "engine/findings/gpu_profiles.h"
 #include "engine/report/memory/out_of_memory_report.h"
 #include "engine/report/plan/comparison_report.h"
 #include "engine/report/plan/gpu_list.h"
 #include "engine/report/plan/plan_json.h"
 #include "engine/report/plan/plan_report.h"
+#include "engine/report/plan/text_plan_report.h"
 #include "engine/report/text/glossary.h"
 #include "engine/train/executor.h"
 #include "engine/trainer_command.h"
@@ -31,6 +33,7 @@ struct PlanArguments {
   ExperimentArguments experiment;
   std::string gpu, capacity;                  ///< as given, with commas
   std::vector<std::string> gpus, capacities;  ///< the entries of these, "all" written out
+  std::int64_t text_length = 0;               ///< --generate; 0: a run is planned
   bool json = false, quiet = false, words = false, verify = false, full = false;
 
   bool compares() const { return gpus.size() > 1 || capacities.size() > 1; }
@@ -126,10 +129,31 @@ ExitCode plan_one(const PlanArguments& arguments) {
   return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
 }
 
+ExitCode plan_text(const PlanArguments& arguments) {
+  if (arguments.compares() || arguments.verify)
+    throw ConfigError("--generate plans a text for one device and capacity, and runs nothing: no lists, no --verify");
+  const auto only = [](const std::vector<std::string>& given) { return given.empty() ? "" : given.front(); };
+  const TextPlanRequest request{.experiment = arguments.experiment.load(),
+                                .config_path = arguments.experiment.config_path,
+                                .overrides = arguments.experiment.overrides,
+                                .length = arguments.text_length,
+                                .gpu = only(arguments.gpus),
+                                .capacity = only(arguments.capacities)};
+  const TextPlanFindings findings = find_text_plan(request, MachineDevices());
+  if (arguments.json)
+    write_exactly(stdout, text_plan_json(findings) + '\n');
+  else if (!arguments.quiet)
+    write_text(stdout, text_plan_report(findings, style_for(stdout)));
+  if (arguments.words && !arguments.json && !arguments.quiet)
+    write_text(stdout, fmt::format("\nWords\n{}", memory_glossary(style_for(stdout))));
+  return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
+}
+
 ExitCode plan(PlanArguments arguments) {
   if (asks_for_list(arguments)) return list_profiles(arguments);
   arguments.gpus = written_out(split("--gpu", arguments.gpu));
   arguments.capacities = split("--capacity", arguments.capacity);
+  if (arguments.text_length > 0) return plan_text(arguments);
   return arguments.compares() ? compare(arguments) : plan_one(arguments);
 }
 
@@ -148,6 +172,11 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->add_option("--capacity", arguments->capacity,
                    "Memory to fit into: 2GiB; a,b compares; else memory.limit or what is free")
       ->type_name("SIZE");
+  command
+      ->add_option("--generate", arguments->text_length,
+                   "Plan a text of N tokens that the model writes, prompt included, instead of a run")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, most_tried_length));
   command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");

@@ -12,9 +12,10 @@
 #include "cli/terminal/terminal.h"
 #include "datasets/input_file.h"
 #include "datasets/text/text_encoder.h"
-#include "datasets/text/tokenizer_file.h"
 #include "datasets/text/tokenizer_json.h"
 #include "datasets/text/tokenizer_training.h"
+#include "datasets/tokens/token_file.h"
+#include "datasets/tokens/tokenized_text.h"
 #include "engine/report/data/token_writer.h"
 #include "engine/report/data/tokenizer_report.h"
 #include "engine/report/text/shell_words.h"
@@ -33,6 +34,13 @@ struct TokenizerTrainArguments {
 struct TokenizerEncodeArguments {
   std::string tokenizer, file, output, format = "nanogpt";
   bool has_special = false, overwrite = false, json = false;
+};
+
+struct TokenizerDecodeArguments {
+  std::string tokenizer, file, output;
+  std::int64_t first = 0;
+  std::optional<std::int64_t> count;
+  bool overwrite = false;
 };
 
 /// That this thread took of the processor, which what else runs on the machine does not add to.
@@ -105,13 +113,20 @@ ExitCode train_on_files(const TokenizerTrainArguments& arguments) {
   return ExitCode::done;
 }
 
+/// What reading the tokenizer, and `file`, may read.
+std::vector<std::string> files_read(const std::string& tokenizer, const std::string& file) {
+  return {tokenizer,
+          tokenizer + "/tokenizer.json",
+          tokenizer + "/vocab.json",
+          tokenizer + "/merges.txt",
+          std::filesystem::path(tokenizer).replace_filename("merges.txt"),
+          file};
+}
+
 ExitCode encode_file(const TokenizerEncodeArguments& arguments) {
   refuse_existing(arguments.output, arguments.overwrite);
-  refuse_own_input(arguments.output,
-                   {arguments.tokenizer, arguments.tokenizer + "/tokenizer.json", arguments.tokenizer + "/vocab.json",
-                    arguments.tokenizer + "/merges.txt",
-                    std::filesystem::path(arguments.tokenizer).replace_filename("merges.txt"), arguments.file});
-  const Tokenizer tokenizer = arguments.tokenizer == "bytes" ? Tokenizer::bytes() : load_tokenizer(arguments.tokenizer);
+  refuse_own_input(arguments.output, files_read(arguments.tokenizer, arguments.file));
+  const Tokenizer tokenizer = tokenizer_named(arguments.tokenizer);
   std::optional<TokenWriter> writer;
   if (!arguments.output.empty()) {
     const auto format = arguments.format == "llm.c" ? TokenFileFormat::llm_c : TokenFileFormat::nanogpt;
@@ -152,6 +167,34 @@ ExitCode encode_file(const TokenizerEncodeArguments& arguments) {
     write_exactly(stdout, encoding_json(report) + '\n');
   else
     write_text(stdout, encoding_report(report, style_for(stdout)));
+  return ExitCode::done;
+}
+
+ExitCode decode_file(const TokenizerDecodeArguments& arguments) {
+  refuse_existing(arguments.output, arguments.overwrite);
+  refuse_own_input(arguments.output, files_read(arguments.tokenizer, arguments.file));
+  const Tokenizer tokenizer = tokenizer_named(arguments.tokenizer);
+  const TokenFile file(arguments.file);
+  if (arguments.first > file.num_tokens())
+    throw DataError(fmt::format("{} has {} tokens, fewer than --first {}", arguments.file,
+                                format_count(file.num_tokens()), format_count(arguments.first)));
+  const std::int64_t left = file.num_tokens() - arguments.first;
+  const std::int64_t end = arguments.first + std::min(arguments.count.value_or(left), left);
+  std::optional<ReplacedFile> output;
+  if (!arguments.output.empty()) output.emplace(arguments.output);
+  constexpr std::int64_t tokens_at_once = 1 << 16;
+  std::vector<std::int32_t> read(tokens_at_once);
+  for (std::int64_t at = arguments.first; at < end; at += tokens_at_once) {
+    const std::int64_t count = std::min(tokens_at_once, end - at);
+    file.read(at, count, tokenizer.num_ids(), read.data());
+    const std::vector<TokenId> ids(read.begin(), read.begin() + count);
+    const std::string text = tokenizer.decode(ids);
+    if (output)
+      output->write(text.data(), text.size());
+    else if (!write_exactly(stdout, text))
+      return ExitCode::done;  // nobody reads any more
+  }
+  if (output) output->finish();
   return ExitCode::done;
 }
 
@@ -201,15 +244,37 @@ void add_encode(CLI::App& group, Action& action) {
   command->callback([arguments, &action] { action = [arguments] { return encode_file(*arguments); }; });
 }
 
+void add_decode(CLI::App& group, Action& action) {
+  auto arguments = std::make_shared<TokenizerDecodeArguments>();
+  CLI::App* command = group.add_subcommand("decode", "Tell the text of a file of tokens");
+  command
+      ->add_option("TOKENIZER", arguments->tokenizer,
+                   "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes")
+      ->type_name("")
+      ->required();
+  command->add_option("FILE", arguments->file, "The file of tokens, nanoGPT's or llm.c's")->type_name("")->required();
+  command->add_option("--first", arguments->first, "The token to begin with, from 0; 0 if not given")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--count", arguments->count, "So many tokens at most; all if not given")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("-o,--output", arguments->output, "The file to write; stdout if not given")->type_name("FILE");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
+  command->footer(examples({"tokenizer decode tokenizer.json tokens.bin --count 100"}));
+  command->callback([arguments, &action] { action = [arguments] { return decode_file(*arguments); }; });
+}
+
 }  // namespace
 
 void add_tokenizer_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("tokenizer", "Learn a tokenizer from texts, encode texts");
+  CLI::App* command = app.add_subcommand("tokenizer", "Learn a tokenizer from texts, encode texts, decode tokens");
   command->require_subcommand(1);
   command->footer(examples({"tokenizer train configs/README.md --vocab 1000 -o tokenizer.json",
                             "tokenizer encode bytes configs/README.md"}));
   add_train(*command, action);
   add_encode(*command, action);
+  add_decode(*command, action);
 }
 
 }  // namespace trainer

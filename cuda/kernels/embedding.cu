@@ -136,14 +136,19 @@ __global__ void __launch_bounds__(embedding_threads)
 
 template <typename T, int n>
 __global__ void __launch_bounds__(lookup_threads)
-    position_embedding_forward_kernel(const T* x, const float* __restrict__ table, T* y, std::int64_t rows,
-                                      std::int64_t places, std::int64_t channels) {
+    position_embedding_forward_kernel(const T* x, const float* __restrict__ table,
+                                      const std::int32_t* __restrict__ indices, T* y, std::int64_t rows,
+                                      std::int64_t places, std::int64_t channels, std::int64_t length) {
   wait_for_earlier_kernels();
   const std::int64_t row = row_of_lookup();
   if (row >= rows) return;
+  const std::int64_t place = indices != nullptr ? indices[row] : row % places;
+  const bool is_there = place >= 0 && place < length;
   for (std::int64_t channel = threadIdx.x * n; channel < channels; channel += blockDim.x * n) {
     Pack<float, n> values = load_floats<n>(x + row * channels + channel);
-    const Pack<float, n> added = load_floats<n>(table + row % places * channels + channel);
+    Pack<float, n> added;
+    for (int i = 0; i < n; ++i) added.values[i] = NAN;
+    if (is_there) added = load_floats<n>(table + place * channels + channel);
     for (int i = 0; i < n; ++i) values.values[i] += added.values[i];
     store_floats(y + row * channels + channel, values);
   }
@@ -217,7 +222,7 @@ void embedding_backward(DType type, DType table_type, const void* dy, const std:
   });
 }
 
-void position_embedding_forward(DType type, const void* x, const float* table, void* y,
+void position_embedding_forward(DType type, const void* x, const float* table, const std::int32_t* indices, void* y,
                                 const PositionEmbeddingShape& shape, Stream stream) {
   const std::int64_t rows = shape.samples * shape.places;
   with_element_type(type, [&]<typename T>(ElementType<T>) {
@@ -225,7 +230,8 @@ void position_embedding_forward(DType type, const void* x, const float* table, v
       constexpr int n = decltype(width)::value;
       const LookupBlock lookup = lookup_block(shape.channels / n);
       launch(position_embedding_forward_kernel<T, n>, lookup.grid(rows), lookup.block(), stream,
-             static_cast<const T*>(x), table, static_cast<T*>(y), rows, shape.places, shape.channels);
+             static_cast<const T*>(x), table, indices, static_cast<T*>(y), rows, shape.places, shape.channels,
+             shape.length);
     });
   });
 }

@@ -28,8 +28,9 @@ struct PositionEmbeddingShape {
   std::int64_t samples = 0, places = 0, channels = 0, length = 0;
 };
 
-/// y = x + the rows of `table`, f32; y may be x. Bytes: x and y once. FLOPs: 1 an element.
-void position_embedding_forward(DType type, const void* x, const float* table, void* y,
+/// y = x + the rows of `table`, f32; y may be x. Which row, `indices` (samples, places) say, NaN where one is none of
+/// them; null: that of the place. Bytes: x and y once. FLOPs: 1 an element.
+void position_embedding_forward(DType type, const void* x, const float* table, const std::int32_t* indices, void* y,
                                 const PositionEmbeddingShape& shape, Stream stream);
 /// dtable = the sums of dy over the samples, in their order and in f32, and 0 from `places` on. Bytes: dy and dtable
 /// once. FLOPs: 1 an element of dy.

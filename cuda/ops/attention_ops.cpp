@@ -1,3 +1,4 @@
+#include "cuda/kernels/cached_attention.h"
 #include "cuda/ops/attention_sizes.h"
 #include "cuda/ops/kernels.h"
 
@@ -9,26 +10,29 @@ namespace {
 struct OperandPlaces {
   void *q, *k, *v;
 
-  OperandPlaces(const Op& op, std::span<void* const> operands, std::size_t first) {
-    q = k = v = operands[first];
-    if (!is_packed_attention(op)) {
-      k = operands[first + 1];
-      v = operands[first + 2];
+  OperandPlaces(const AttentionShape& shape, DType type, bool is_packed, std::span<void* const> operands) {
+    q = k = v = operands[0];
+    if (!is_packed) {
+      k = operands[1];
+      v = operands[2];
       return;
     }
-    const AttentionShape shape = attention_shape(op);
-    const auto element_bytes = static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
+    const auto element_bytes = static_cast<std::int64_t>(size_of(type));
     k = static_cast<std::byte*>(q) + shape.heads * shape.width * element_bytes;
     v = static_cast<std::byte*>(k) + shape.kv_heads * shape.width * element_bytes;
   }
 };
+
+OperandPlaces places_of(const Op& op, std::span<void* const> operands) {
+  return {attention_shape(op), op.inputs[0].dtype, is_packed_attention(op), operands};
+}
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context) {
   return make_kernel([op, sizes = attention_sizes(op), scalars = context.scalars,
                       &stream = context.stream](const OperandAddresses& addresses) {
-    const OperandPlaces from(op, addresses.inputs, 0);
+    const OperandPlaces from = places_of(op, addresses.inputs);
     attention_forward(op.inputs[0].dtype,
                       {.q = from.q, .k = from.k, .v = from.v, .scalars = scalars, .workspace = addresses.workspace},
                       output(addresses, 0), output<float>(addresses, 1), sizes, stream);
@@ -38,7 +42,7 @@ std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context
 std::unique_ptr<Kernel> make_attention_backward_kernel(const Op& op, CudaContext& context) {
   return make_kernel([op, sizes = attention_sizes(op), scalars = context.scalars,
                       &stream = context.stream](const OperandAddresses& addresses) {
-    const OperandPlaces from(op, addresses.inputs, 1), to(op, addresses.outputs, 0);
+    const OperandPlaces from = places_of(op, addresses.inputs.subspan(1)), to = places_of(op, addresses.outputs);
     const int lse = static_cast<int>(op.inputs.size()) - 1;
     attention_backward(op.inputs[0].dtype,
                        {.q = from.q, .k = from.k, .v = from.v, .scalars = scalars, .workspace = addresses.workspace},
@@ -49,6 +53,21 @@ std::unique_ptr<Kernel> make_attention_backward_kernel(const Op& op, CudaContext
                         .dk = to.k,
                         .dv = to.v},
                        sizes, stream);
+  });
+}
+
+std::unique_ptr<Kernel> make_cached_attention_kernel(const Op& op, CudaContext& context) {
+  return make_kernel([shape = cached_attention_shape(op), type = op.outputs[0].dtype, behind = num_attended(op),
+                      sizes = cached_attention_sizes(op), &stream = context.stream](const OperandAddresses& addresses) {
+    const OperandPlaces from(shape, type, behind == 1, addresses.inputs);
+    cached_attention(type,
+                     {.q = from.q,
+                      .k = from.k,
+                      .v = from.v,
+                      .positions = input<std::int32_t>(addresses, behind),
+                      .keys = modified_input(addresses, behind + 1),
+                      .values = modified_input(addresses, behind + 2)},
+                     output(addresses, 0), sizes, stream);
   });
 }
 

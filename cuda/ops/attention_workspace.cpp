@@ -6,11 +6,10 @@
 
 namespace trainer::cuda {
 
-AttentionSizes attention_sizes(const Op& op) {
-  const auto& attributes = attributes_of<AttentionAttributes>(op);
-  const AttentionShape shape = attention_shape(op);
+namespace {
+
+AttentionSizes sizes_of_attention(const AttentionAttributes& attributes, const AttentionShape& shape, bool packed) {
   const std::int64_t of_q = shape.heads * shape.width, of_k = shape.kv_heads * shape.width;
-  const bool packed = is_packed_attention(op);
   AttentionSizes sizes;
   sizes.samples = shape.samples;
   sizes.queries = shape.queries;
@@ -36,8 +35,6 @@ AttentionSizes attention_sizes(const Op& op) {
   return sizes;
 }
 
-namespace {
-
 constexpr std::array attention_kinds = {OpKind::attention, OpKind::attention_backward};
 
 std::int64_t attention_workspace_bytes(const Op& op, const WorkspaceModel&) {
@@ -46,6 +43,14 @@ std::int64_t attention_workspace_bytes(const Op& op, const WorkspaceModel&) {
 }
 
 }  // namespace
+
+AttentionSizes attention_sizes(const Op& op) {
+  return sizes_of_attention(attributes_of<AttentionAttributes>(op), attention_shape(op), is_packed_attention(op));
+}
+
+AttentionSizes cached_attention_sizes(const Op& op) {
+  return sizes_of_attention(attributes_of<AttentionAttributes>(op), cached_attention_shape(op), num_attended(op) == 1);
+}
 
 const ScratchRule attention_scratch = {attention_kinds, attention_workspace_bytes};
 

@@ -36,9 +36,10 @@ std::unique_ptr<Kernel> make_embedding_backward_kernel(const Op& op, CudaContext
 
 std::unique_ptr<Kernel> make_position_embedding_kernel(const Op& op, CudaContext& context) {
   return make_kernel([shape = position_shape(op.inputs[0], op.inputs[1]), type = op.inputs[0].dtype,
-                      &stream = context.stream](const OperandAddresses& addresses) {
-    position_embedding_forward(type, input(addresses, 0), input<float>(addresses, 1), output(addresses, 0), shape,
-                               stream);
+                      has_places = op.inputs.size() > 2, &stream = context.stream](const OperandAddresses& addresses) {
+    const auto* const places = has_places ? input<std::int32_t>(addresses, 2) : nullptr;
+    position_embedding_forward(type, input(addresses, 0), input<float>(addresses, 1), places, output(addresses, 0),
+                               shape, stream);
   });
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/dataset_format.h"
 #include "datasets/identity_hash.h"
 #include "datasets/input_file.h"
 #include "datasets/text/text_cut.h"
@@ -229,6 +230,10 @@ void tokenize_file(const std::string& path, const Tokenizer& tokenizer, TokensBe
 
 Tokenizer tokenizer_named(const std::string& name) {
   return name == "bytes" ? Tokenizer::bytes() : load_tokenizer(name);
+}
+
+std::string tokenizer_name(const DataConfig& config) {
+  return config.tokenizer == "bytes" ? config.tokenizer : data_path(config, config.tokenizer);
 }
 
 std::string tokenized_text(const std::string& path, const Tokenizer& tokenizer, const std::string& folder) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "datasets/text/tokenizer.h"
+#include "engine/config/experiment.h"
 
 namespace trainer {
 
@@ -21,5 +22,7 @@ std::string tokenized_text(const std::string& path, const Tokenizer& tokenizer, 
 
 /// `bytes`, or what load_tokenizer() reads.
 Tokenizer tokenizer_named(const std::string& name);
+/// What names data.tokenizer to it.
+std::string tokenizer_name(const DataConfig& config);
 
 }  // namespace trainer

@@ -17,7 +17,8 @@ namespace {
 struct TokenSource {
   std::string train, validation;  ///< files of tokens; the second is empty where there is none
   std::string train_name, validation_name;
-  std::int64_t vocabulary = 0;  ///< 0: as the files have it
+  std::int64_t vocabulary = 0;                 ///< 0: as the files have it
+  std::vector<std::int64_t> token_bytes = {};  ///< of texts: DatasetContents::token_bytes
 };
 
 /// The parts of the training file: without validation of its own a written split takes its end.
@@ -49,7 +50,7 @@ std::vector<std::string> token_files(const DataConfig& config) {
 TokenSource source_of_tokens(const DataConfig& config) {
   const std::vector<std::string> files = token_files(config);
   const std::string validation = files.size() > 1 ? files[1] : "";
-  return {files[0], validation, files[0], validation, config.classes};
+  return {files[0], validation, files[0], validation, config.classes, {}};
 }
 
 DatasetHeader header_of(const DataConfig& config, const TokenSource& source) {
@@ -81,6 +82,7 @@ DatasetContents contents_of(const DataConfig& config, std::uint64_t seed, const 
       .length = config.sequence_length, .vocabulary = header.num_outputs, .shifts = true, .seed = seed};
   windows_in(config, source.train_name, *train, parts.train, true);
   DatasetContents contents;
+  contents.token_bytes = source.token_bytes;
   contents.train = std::make_shared<TokenWindows>(train, parts.train, options);
   if (header.num_validation == 0) return contents;
   options.shifts = false;
@@ -100,8 +102,7 @@ DatasetContents load_tokens(const DataConfig& config, std::uint64_t seed, const 
 
 /// Texts, made tokens where that has not been done.
 TokenSource tokenized_source(const DataConfig& config) {
-  const bool is_bytes = config.tokenizer == "bytes";
-  const Tokenizer tokenizer = tokenizer_named(is_bytes ? config.tokenizer : data_path(config, config.tokenizer));
+  const Tokenizer tokenizer = tokenizer_named(tokenizer_name(config));
   const auto num_ids = static_cast<std::int64_t>(tokenizer.num_ids());
   if (config.classes > 0 && config.classes < num_ids)
     throw data_config_error(
@@ -112,7 +113,10 @@ TokenSource tokenized_source(const DataConfig& config) {
                      .validation = "",
                      .train_name = files[0],
                      .validation_name = "",
-                     .vocabulary = std::max(config.classes, num_ids)};
+                     .vocabulary = std::max(config.classes, num_ids),
+                     .token_bytes = {}};
+  for (TokenId id = 0; id < tokenizer.num_ids(); ++id)
+    source.token_bytes.push_back(static_cast<std::int64_t>(tokenizer.token_bytes(id).size()));
   if (files.size() > 1) {
     source.validation = tokenized_text(files[1], tokenizer, config.cache_folder);
     source.validation_name = files[1];

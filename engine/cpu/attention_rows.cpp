@@ -57,10 +57,13 @@ RotaryTable::RotaryTable(const AttentionShape& shape, const AttentionAttributes&
 
 void RotaryTable::fill(float* table, int num_threads) const {
   if (frequencies_.empty()) return;
-  parallel_tasks(num_threads, positions_, [&](std::int64_t position) {
-    fill_rotations(static_cast<float>(position), frequencies_.data(), static_cast<std::int64_t>(frequencies_.size()),
-                   table + position * row_floats());
-  });
+  parallel_tasks(num_threads, positions_,
+                 [&](std::int64_t position) { fill_row(position, table + position * row_floats()); });
+}
+
+void RotaryTable::fill_row(std::int64_t position, float* row) const {
+  fill_rotations(static_cast<float>(position), frequencies_.data(), static_cast<std::int64_t>(frequencies_.size()),
+                 row);
 }
 
 void rotate_row(float* row, const float* angles, std::int64_t width) {

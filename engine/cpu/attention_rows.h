@@ -39,14 +39,16 @@ class RotaryTable {
 
   std::int64_t num_floats() const { return positions_ * row_floats(); }
   void fill(float* table, int num_threads) const;
+  bool rotates() const { return !frequencies_.empty(); }
+  /// Those of one position, row_floats() of them, for rotate_row.
+  void fill_row(std::int64_t position, float* row) const;
   /// Those of a position; null where nothing is rotated.
   const float* of(const float* table, std::int64_t position) const {
     return frequencies_.empty() ? nullptr : table + position * row_floats();
   }
-
- private:
   std::int64_t row_floats() const { return 2 * static_cast<std::int64_t>(frequencies_.size()); }
 
+ private:
   std::int64_t positions_;
   std::vector<float> frequencies_;
 };

@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/no_row.h"
 #include "engine/cpu/parallel.h"
 #include "engine/half.h"
 #include "engine/simd.h"
@@ -104,8 +104,7 @@ std::unique_ptr<CpuKernel> make_embedding_kernel(const Op& op, CpuContext& conte
         const std::int64_t index = indices[place];
         std::byte* const row = to + bytes_of(to_type, place * dim);
         if (index < 0 || index >= num) {
-          const float none[1] = {std::numeric_limits<float>::quiet_NaN()};
-          for (std::int64_t c = 0; c < dim; ++c) narrow(to_type, none, row + bytes_of(to_type, c), 1);
+          write_no_row(to_type, row, dim);
         } else if (from_type == to_type) {
           std::memcpy(row, rows + bytes_of(from_type, index * dim), static_cast<std::size_t>(bytes_of(to_type, dim)));
         } else {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/no_row.h"
 #include "engine/cpu/parallel.h"
 #include "engine/half.h"
 #include "engine/simd.h"
@@ -37,29 +38,35 @@ TRAINER_SIMD void add_two_rows(const float* x, const float* row, float* y, std::
 }
 
 std::unique_ptr<CpuKernel> make_position_embedding_kernel(const Op& op, CpuContext& context) {
-  return make_kernel(
-      [rows = PlacedRows(op.inputs[0], op.inputs[1], context)](const OperandAddresses& addresses, const StepScalars&) {
-        const auto* const x = input<std::byte>(addresses, 0);
-        const auto* const weight = input(addresses, 1);
-        auto* const y = output<std::byte>(addresses, 0);  // may be x
-        parallel_tasks(rows.num_threads, rows.samples * rows.places, [&](std::int64_t at) {
-          const float* const row = weight + at % rows.places * rows.channels;
-          const std::int64_t first = at * rows.channels;
-          if (rows.type == DType::f32) {
-            add_two_rows(reinterpret_cast<const float*>(x) + first, row, reinterpret_cast<float*>(y) + first,
-                         rows.channels);
-            return;
-          }
-          alignas(64) float piece[piece_channels];
-          for (std::int64_t c = 0; c < rows.channels; c += piece_channels) {
-            const std::int64_t count = std::min(piece_channels, rows.channels - c);
-            const std::int64_t offset = (first + c) * rows.element_bytes();
-            widen(rows.type, x + offset, piece, count);
-            add_two_rows(piece, row + c, piece, count);
-            narrow(rows.type, piece, y + offset, count);
-          }
-        });
-      });
+  return make_kernel([rows = PlacedRows(op.inputs[0], op.inputs[1], context), has_places = op.inputs.size() > 2](
+                         const OperandAddresses& addresses, const StepScalars&) {
+    const auto* const x = input<std::byte>(addresses, 0);
+    const auto* const weight = input(addresses, 1);
+    const auto* const places = has_places ? input<std::int32_t>(addresses, 2) : nullptr;
+    auto* const y = output<std::byte>(addresses, 0);  // may be x
+    parallel_tasks(rows.num_threads, rows.samples * rows.places, [&](std::int64_t at) {
+      const std::int64_t place = places != nullptr ? places[at] : at % rows.places;
+      const std::int64_t first = at * rows.channels;
+      if (place < 0 || place >= rows.length) {
+        write_no_row(rows.type, y + first * rows.element_bytes(), rows.channels);
+        return;
+      }
+      const float* const row = weight + place * rows.channels;
+      if (rows.type == DType::f32) {
+        add_two_rows(reinterpret_cast<const float*>(x) + first, row, reinterpret_cast<float*>(y) + first,
+                     rows.channels);
+        return;
+      }
+      alignas(64) float piece[piece_channels];
+      for (std::int64_t c = 0; c < rows.channels; c += piece_channels) {
+        const std::int64_t count = std::min(piece_channels, rows.channels - c);
+        const std::int64_t offset = (first + c) * rows.element_bytes();
+        widen(rows.type, x + offset, piece, count);
+        add_two_rows(piece, row + c, piece, count);
+        narrow(rows.type, piece, y + offset, count);
+      }
+    });
+  });
 }
 
 std::unique_ptr<CpuKernel> make_position_embedding_backward_kernel(const Op& op, CpuContext& context) {

@@ -113,11 +113,13 @@ struct Graph {
   std::vector<FrozenNetwork> frozen_networks;  ///< one for each loss on features
   ValueId metric_counts = -1;  ///< what evaluations count in beside the loss (engine/graph/metrics.h); -1: nothing
   ValueId loss_scale = -1;     ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
+  /// What outlives the graph's run and is no parameter: of a text that is written, in generation_graph.h.
+  std::vector<ValueId> kept;
 
-  /// The inputs, the targets and what mixes them: Note [Fields of a batch] in data_description.h.
+  /// The inputs, the targets, where there are any, and what mixes them: Note [Fields of a batch] in data_description.h.
   std::vector<ValueId> fields() const {
     std::vector<ValueId> fields = inputs;
-    fields.push_back(targets);
+    if (targets >= 0) fields.push_back(targets);
     if (mixing >= 0) fields.push_back(mixing);
     return fields;
   }

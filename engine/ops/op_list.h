@@ -10,6 +10,7 @@
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
 #include "engine/ops/bce_with_logits.h"
+#include "engine/ops/cached_attention.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/confusion_matrix.h"
@@ -70,6 +71,7 @@
   X(groupnorm_backward, GroupNormAttributes)                          \
   X(attention, AttentionAttributes)                                   \
   X(attention_backward, AttentionAttributes)                          \
+  X(cached_attention, AttentionAttributes)                            \
   X(activation, ActivationAttributes)                                 \
   X(activation_backward, ActivationAttributes)                        \
   X(glu, GluAttributes)                                               \

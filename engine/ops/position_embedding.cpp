@@ -17,6 +17,13 @@ Op position_embedding_op(const TensorType& x, std::int64_t length) {
   return {OpKind::position_embedding, std::monostate{}, {x, {DType::f32, {length, x.shape[2]}}}, {x}};
 }
 
+Op position_embedding_at_op(const Op& position_embedding) {
+  Op op = position_embedding;
+  const Shape& x = op.inputs[0].shape;
+  op.inputs.push_back({DType::i32, {x[0], x[1]}});
+  return op;
+}
+
 Op position_embedding_backward_op(const Op& position_embedding) {
   return {OpKind::position_embedding_backward,
           std::monostate{},

@@ -41,8 +41,8 @@ struct PeakPlace {
 /// Walks a run through the allocator without computing anything.
 class Simulation {
  public:
-  /// All that is given by reference must outlive it.
-  Simulation(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+  /// All but the options must outlive it. Without a schedule the program is one that writes texts.
+  Simulation(const Program& program, const RunSchedule* schedule, std::int64_t capacity,
              CachingAllocatorOptions options, TransientPlaces& places)
       : program_(program),
         schedule_(schedule),
@@ -59,7 +59,10 @@ class Simulation {
 
   void run() {
     try {
-      walk_everything();
+      if (schedule_ != nullptr)
+        walk_training(*schedule_);
+      else
+        walk_text();
     } catch (const Stopped&) {
     }
     plan_.num_alloc_retries = num_retries();
@@ -81,25 +84,39 @@ class Simulation {
     std::optional<OutOfMemoryContext> context;  ///< none where the walk is brief
   };
 
-  void walk_everything() {
+  void walk_load() {
     walk_step(0, false, [&] { walk_layout([&] { walk(program_.load); }); });
-    if (schedule_.evaluates_initially()) walk_step(0, true, [&] { walk_evaluation(); });
+  }
+
+  /// A piece of the prompt, and two tokens: all others are as these.
+  void walk_text() {
+    walk_load();
+    std::int64_t step = 0;
+    for (const Routine* routine :
+         {&program_.generation->prompt, &program_.generation->token, &program_.generation->token})
+      walk_step(++step, false, [&] { walk_layout([&] { walk(*routine); }); });
+    plan_.steady_step = plan_.steps.back().memory;
+  }
+
+  void walk_training(const RunSchedule& schedule) {
+    walk_load();
+    if (schedule.evaluates_initially()) walk_step(0, true, [&] { walk_evaluation(schedule); });
     struct EpochStart {
       std::int64_t step, num_retries;
     };
     std::map<std::pair<std::uint64_t, std::int64_t>, EpochStart> epoch_starts;  // by memory and phase
-    const std::int64_t last_step = schedule_.total_steps();
+    const std::int64_t last_step = schedule.total_steps();
     std::int64_t step = 1;
     bool has_whole_step = false;
     while (step <= last_step) {
-      const RunSchedule::Step shape = schedule_.step(step);
+      const RunSchedule::Step shape = schedule.step(step);
       if (shape.first_batch == 0 && plan_.cycle_num_steps == 0) {
         const EpochStart here{step, num_retries()};
         const auto [earlier, is_new] =
-            epoch_starts.try_emplace({allocator_->fingerprint(), schedule_.evaluation_phase(step)}, here);
+            epoch_starts.try_emplace({allocator_->fingerprint(), schedule.evaluation_phase(step)}, here);
         // The same memory at the start of the same sequence: the run repeats itself. Whole cycles are skipped, so that
         // the last steps, with the evaluation at the end, are walked.
-        if (!is_new && skip_cycles(earlier->second.step, earlier->second.num_retries, step)) continue;
+        if (!is_new && skip_cycles(schedule, earlier->second.step, earlier->second.num_retries, step)) continue;
       }
       const std::uint64_t before = allocator_->fingerprint();
       const std::int64_t retries_before = num_retries();
@@ -109,10 +126,10 @@ class Simulation {
       if (step == 1) plan_.first_step = plan_.steps.back().memory;
       if (!shape.last_is_odd || !has_whole_step) plan_.steady_step = plan_.steps.back().memory;
       has_whole_step = has_whole_step || !shape.last_is_odd;
-      if (shape.evaluates) walk_step(step, true, [&] { walk_evaluation(); });
+      if (shape.evaluates) walk_step(step, true, [&] { walk_evaluation(schedule); });
       ++step;
       if (!shape.evaluates && allocator_->fingerprint() == before) {
-        const std::int64_t num_alike = schedule_.num_steps_alike(step - 1);
+        const std::int64_t num_alike = schedule.num_steps_alike(step - 1);
         skipped_retries_ += num_alike * (num_retries() - retries_before);
         plan_.steps.back().count += num_alike;
         step += num_alike;
@@ -121,9 +138,10 @@ class Simulation {
   }
 
   /// Moves `step` over as many whole cycles as lie before the last step; false where there is none.
-  bool skip_cycles(std::int64_t cycle_start, std::int64_t retries_at_start, std::int64_t& step) {
+  bool skip_cycles(const RunSchedule& schedule, std::int64_t cycle_start, std::int64_t retries_at_start,
+                   std::int64_t& step) {
     const std::int64_t cycle = step - cycle_start;
-    const std::int64_t num_cycles = (schedule_.total_steps() - step) / cycle;
+    const std::int64_t num_cycles = (schedule.total_steps() - step) / cycle;
     if (num_cycles == 0) return false;
     plan_.cycle_first_step = cycle_start;
     plan_.cycle_num_steps = cycle;
@@ -171,8 +189,8 @@ class Simulation {
     plan_.peak_reserved = std::max(plan_.peak_reserved, memory.peak_reserved);
   }
 
-  void walk_evaluation() {
-    for_each_evaluation_routine(program_, schedule_, [&](const Routine& routine, std::int64_t times) {
+  void walk_evaluation(const RunSchedule& schedule) {
+    for_each_evaluation_routine(program_, schedule, [&](const Routine& routine, std::int64_t times) {
       for (std::int64_t i = 0; i < times; ++i) {
         const std::uint64_t before = allocator_->fingerprint();
         walk_layout([&] { walk(routine); });
@@ -278,7 +296,7 @@ class Simulation {
   }
 
   const Program& program_;
-  const RunSchedule& schedule_;
+  const RunSchedule* schedule_;
   TransientPlaces& places_;
   SimulatedSource memory_;
   TouchedPages source_;
@@ -294,7 +312,7 @@ class Simulation {
 };
 
 /// The timeline of the step in which the plan failed: the same walk, watched.
-std::vector<TimelinePoint> timeline_until_failure(const Program& program, const RunSchedule& schedule,
+std::vector<TimelinePoint> timeline_until_failure(const Program& program, const RunSchedule* schedule,
                                                   const MemoryPlan& plan, CachingAllocatorOptions options,
                                                   TransientPlaces& places) {
   Simulation simulation(program, schedule, plan.capacity, options, places);
@@ -320,16 +338,15 @@ OutOfMemoryContext refused_segment(const MemoryPlan& plan, AllocationFailure fai
   return context;
 }
 
-}  // namespace
-
-MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
-                            CachingAllocatorOptions options) {
+/// Of a run, or, without a schedule, of writing a text.
+MemoryPlan make_plan(const Program& program, const RunSchedule* schedule, std::int64_t capacity,
+                     CachingAllocatorOptions options) {
   TransientPlaces places(program);
   Simulation simulation(program, schedule, capacity, options, places);
   simulation.run();
   MemoryPlan plan = std::move(simulation.plan());
   if (program.placement && !plan.fits && capacity < unlimited_capacity) {
-    MemoryPlan sufficient = make_memory_plan(program, schedule, unlimited_capacity, options);
+    MemoryPlan sufficient = make_plan(program, schedule, unlimited_capacity, options);
     if (sufficient.fits) {
       sufficient.fits = false;
       sufficient.capacity = capacity;
@@ -348,10 +365,21 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
   return plan;
 }
 
+}  // namespace
+
+MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
+                            CachingAllocatorOptions options) {
+  return make_plan(program, &schedule, capacity, options);
+}
+
+MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options) {
+  return make_plan(program, nullptr, capacity, options);
+}
+
 PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                       CachingAllocatorOptions options) {
   TransientPlaces places(program);
-  Simulation simulation(program, schedule, capacity, options, places);
+  Simulation simulation(program, &schedule, capacity, options, places);
   simulation.be_brief();
   simulation.run();
   const MemoryPlan& plan = simulation.plan();

@@ -77,6 +77,9 @@ struct MemoryPlan {
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                             CachingAllocatorOptions options = {});
 
+/// Plans writing a text (Program::generation): loading, a piece of the prompt as step 1, a token as steps 2 and 3.
+MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options = {});
+
 /// What searches ask of a plan, in one walk: fits, peak_reserved and first_placed_step of make_memory_plan. Where it
 /// does not fit, the peak is the one before memory ran out.
 struct PlannedPeak {

@@ -143,6 +143,25 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   return memory;
 }
 
+ProcessMemory text_process_memory(const Program& program, const DeviceModel& device) {
+  ProcessMemory memory;
+  memory.includes_allocator = shares_memory(device);
+  const auto add = [&](std::string name, std::int64_t num_bytes) {
+    if (num_bytes > 0) memory.parts.push_back({std::move(name), num_bytes});
+  };
+  if (memory.includes_allocator) {
+    memory.parts = device.outside_allocator();
+    add("kernels (estimated)", kernel_bytes);
+  }
+  add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
+  // As they come, in f32, and, where a token is drawn, with their numbers and weights.
+  constexpr std::int64_t bytes_of_logit = 4 + 8 + 8;
+  const TensorType& logits = program.buffers[program.generation->logits()].type;
+  add("logits", logits.num_bytes() + bytes_of_logit * logits.num_elements());
+  add("weights reading", largest_saved_piece(program));
+  return memory;
+}
+
 std::int64_t host_reserve(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                           bool dataset_is_loaded) {
   if (!shares_memory(device)) return 0;

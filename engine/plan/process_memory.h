@@ -48,6 +48,11 @@ struct ProcessMemory {
 ProcessMemory process_memory(const Experiment& experiment, const Program& program, const DataDescription& data,
                              const DeviceModel& device);
 
+/// The same of a program that writes texts (engine/program/generation.h): no data, but logits, and pieces of the
+/// weights while they are read. What a tokenizer takes is among the program's own where it is there when the device is
+/// made.
+ProcessMemory text_process_memory(const Program& program, const DeviceModel& device);
+
 /// Note [Staged batches]
 /// Batches lie in host memory from when they are read until they are copied to the device. Where the copy is done at
 /// once, one is enough: it is filled anew while the device computes. Else one is being copied, the next one waits, and

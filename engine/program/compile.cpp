@@ -26,13 +26,6 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-PrecisionOptions precision_options(const Experiment& experiment) {
-  return {.type = experiment.train.amp == Amp::fp16 ? DType::f16 : DType::bf16,
-          .master_weights = experiment.memory.master_weights,
-          .f32_gradients = experiment.memory.gradients == GradientStorage::f32,
-          .scales_loss = experiment.train.amp == Amp::fp16};
-}
-
 Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode,
                  const DeviceModel& device) {
   Graph graph = build_graph(experiment, data, batch_size, mode);

@@ -38,6 +38,10 @@ std::vector<Stretch> stretches_of(const Program& program) {
   }
   const std::size_t update = add(program.update);
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
+  if (program.generation) {
+    between_steps.push_back(add(program.generation->prompt));
+    between_steps.push_back(add(program.generation->token));
+  }
 
   for (std::size_t evaluation = update + 1; evaluation < stretches.size(); ++evaluation)
     stretches[evaluation].followers = between_steps;

@@ -172,6 +172,13 @@ class PrecisionPass {
 
 }  // namespace
 
+PrecisionOptions precision_options(const Experiment& experiment) {
+  return {.type = experiment.train.amp == Amp::fp16 ? DType::f16 : DType::bf16,
+          .master_weights = experiment.memory.master_weights,
+          .f32_gradients = experiment.memory.gradients == GradientStorage::f32,
+          .scales_loss = experiment.train.amp == Amp::fp16};
+}
+
 void apply_precision(Graph& graph, const PrecisionOptions& options) { PrecisionPass(graph, options).run(); }
 
 }  // namespace trainer

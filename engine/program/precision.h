@@ -25,6 +25,9 @@ struct PrecisionOptions {
   bool scales_loss = false;
 };
 
+/// Those of train.amp, which is not off.
+PrecisionOptions precision_options(const Experiment& experiment);
+
 /// Rewrites a forward graph, before differentiate(): types of operands, casts where f32 and 16 bit meet (one for each
 /// value, however many read it), copies of weights.
 void apply_precision(Graph& graph, const PrecisionOptions& options);

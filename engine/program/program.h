@@ -92,6 +92,14 @@ struct Program {
   Routine update;
   /// For each of the at most two evaluation batch sizes.
   std::vector<Routine> evaluations;
+  /// Of a program that writes texts, which has none of the routines above but `load`: engine/program/generation.h.
+  struct Generation {
+    std::int64_t length = 0;     ///< tokens whose keys and values there is room for
+    Routine prompt, token;       ///< a piece of a prompt (no instructions where none is read in pieces), and one token
+    std::vector<BufferId> kept;  ///< keys and values of each attention in turn, then the logits
+    BufferId logits() const { return kept.back(); }
+  };
+  std::optional<Generation> generation;
 
   std::optional<Placement> placement;  ///< for memory.allocator: planned
 

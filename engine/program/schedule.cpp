@@ -1,5 +1,6 @@
 #include "engine/program/schedule.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -71,7 +72,8 @@ class RoutineSchedule {
       bind(graph_.parameter_values[p], program_.parameter_buffers[p]);
       if (graph_.parameter_copies[p] >= 0) bind(graph_.parameter_copies[p], program_.copy_buffers[p]);
     }
-    bind(graph_.loss_statistics, program_.loss_statistics);
+    for (std::size_t k = 0; k < graph_.kept.size(); ++k) bind(graph_.kept[k], program_.generation->kept[k]);
+    if (graph_.loss_statistics >= 0) bind(graph_.loss_statistics, program_.loss_statistics);
     if (graph_.metric_counts >= 0) bind(graph_.metric_counts, program_.metric_counts);
     if (graph_.loss_scale >= 0) bind(graph_.loss_scale, program_.loss_scale);
   }
@@ -128,9 +130,14 @@ class RoutineSchedule {
     routine_.instructions.push_back({Kind::allocate, buffers_[value], info.layer, phase});
   }
 
+  bool is_kept(ValueId value) const {
+    return std::find(graph_.kept.begin(), graph_.kept.end(), value) != graph_.kept.end();
+  }
+
   void make_output(const GraphNode& node, int position, std::size_t n, Phase phase, std::vector<BufferId>& kept,
                    bool adds_gradients) {
     const ValueId output = node.outputs[position];
+    if (is_kept(output)) return;
     for (const InPlace& rule : in_place_rules(node.op)) {
       if (rule.output != position || !scheduler_.in_place()) continue;
       const ValueId input = root(node.inputs[rule.input]);

@@ -40,6 +40,7 @@ struct CountedMetrics {
   std::optional<double> accuracy;  ///< share of the counted guesses that are right
   std::optional<double> mean_iou, dice, mae, r2;
   std::optional<double> perplexity;           ///< e to the mean cross-entropy of a token
+  std::optional<double> bits_per_byte;        ///< of a text: the cross-entropy in bits over the bytes of its targets
   std::vector<double> class_iou, class_dice;  ///< by class; NaN: it does not occur
   SharedCounts confusion;                     ///< (classes, classes) by truth and guess
 };

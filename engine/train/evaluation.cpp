@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cmath>
+#include <numbers>
 
 #include "engine/graph/metrics.h"
 #include "engine/plan/step_routines.h"
@@ -67,7 +68,11 @@ bool TrainingLoop::evaluate() {
     return false;
   }
   summary.counted = read_counts();
-  if (tells_perplexity(experiment_, data_.description)) summary.counted.perplexity = std::exp(summary.loss);
+  if (tells_perplexity(experiment_, data_.description)) {
+    summary.counted.perplexity = std::exp(summary.loss);
+    if (data_.bytes_of_target > 0)
+      summary.counted.bits_per_byte = summary.loss / std::numbers::ln2 / data_.bytes_of_target;
+  }
   if (!summary.accuracy) summary.accuracy = summary.counted.accuracy;
   state_.evaluated = true;
   progress_.last_evaluation = summary;

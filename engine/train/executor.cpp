@@ -22,6 +22,8 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
     longest = std::max({longest, micro_batch.first.instructions.size(), micro_batch.next.instructions.size()});
   }
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
+  if (const auto& texts = program.generation)
+    longest = std::max({longest, texts->prompt.instructions.size(), texts->token.instructions.size()});
   timeline_.reserve(3 * longest);
   for (const Program::MicroBatch& micro_batch : program.micro_batches)
     transfers_.reserve(micro_batch.first.fields.size());

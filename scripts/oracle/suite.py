@@ -13,7 +13,8 @@ import zlib
 from findings import CaseResult, Findings, PartResult
 
 PARTS = ["networks", "tokens", "attention", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "images",
-         "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision", "transformers"]
+         "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision", "transformers",
+         "generation"]
 
 
 class Case:

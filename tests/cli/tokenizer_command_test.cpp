@@ -179,3 +179,29 @@ TEST_CASE("what is read is not written over, though --overwrite asks for it") {
   CHECK(file_text(folder.text()) == text);
   CHECK(file_text(tokenizer) == learned);
 }
+
+TEST_CASE("a file of tokens is told as the text that it was, whole or in part") {
+  const TextFolder folder;
+  const std::string tokenizer = folder / "tokenizer.json", tokens = folder / "tokens.bin";
+  REQUIRE(run_trainer({"tokenizer", "train", folder.text(), "--vocab", "300", "-o", tokenizer}).exit_code == 0);
+  for (const std::string format : {"nanogpt", "llm.c"}) {
+    REQUIRE(
+        run_trainer({"tokenizer", "encode", tokenizer, folder.text(), "-o", tokens, "--format", format, "--overwrite"})
+            .exit_code == 0);
+    const ProcessResult decoded = run_trainer({"tokenizer", "decode", tokenizer, tokens});
+    CHECK(decoded.exit_code == 0);
+    CHECK(decoded.out == file_text(folder.text()));
+  }
+  const ProcessResult written = run_trainer({"tokenizer", "decode", tokenizer, tokens, "-o", folder / "again.txt"});
+  CHECK(written.exit_code == 0);
+  CHECK(written.out.empty());
+  CHECK(file_text(folder / "again.txt") == file_text(folder.text()));
+  const ProcessResult part = run_trainer({"tokenizer", "decode", "bytes", tokens, "--first", "4", "--count", "3"});
+  CHECK(part.exit_code == 6);  // tokens of another vocabulary
+  CHECK_THAT(part.err, Contains("tokens.bin"));
+  REQUIRE(run_trainer({"tokenizer", "encode", "bytes", folder.text(), "-o", tokens, "--overwrite"}).exit_code == 0);
+  CHECK(run_trainer({"tokenizer", "decode", "bytes", tokens, "--first", "4", "--count", "3"}).out == "cat");
+  CHECK(run_trainer({"tokenizer", "decode", "bytes", tokens, "--first", "2999", "--count", "9"}).out == "\n");
+  CHECK(run_trainer({"tokenizer", "decode", "bytes", tokens, "--first", "3001"}).exit_code == 6);
+  CHECK(run_trainer({"tokenizer", "decode", "bytes", tokens, "-o", tokens, "--overwrite"}).exit_code == 6);
+}

@@ -101,6 +101,30 @@ TEST_CASE("a text is made tokens by a tokenizer's file") {
   CHECK_THAT(load_error(config), Contains("none.json"));
 }
 
+TEST_CASE("how many bytes of a text a validation target stands for is known") {
+  const DataFolder folder;
+  DataConfig config = text_config(folder, folder.write("a.txt", long_text().substr(0, 20'000)));
+  CHECK(load_data(config, 1).bytes_of_target == 0);
+  config.split = 0.1;
+  CHECK(load_data(config, 1).bytes_of_target == 1);
+  config.tokenizer = small_tokenizer(folder);
+  const Tokenizer tokenizer = tokenizer_named(config.tokenizer);
+  for (const std::int64_t samples : {std::int64_t{0}, std::int64_t{7}}) {
+    config.validation_samples = samples;
+    const LoadedData data = load_data(config, 1);
+    std::vector<TokenId> targets;
+    for (std::int64_t i = 0; i < data.validation->size(); ++i) {
+      std::vector<std::int32_t> of_sample(5);
+      data.validation->read_classes(i, of_sample.data());
+      targets.insert(targets.end(), of_sample.begin(), of_sample.end());
+    }
+    REQUIRE(targets.size() >= 35);
+    const auto num_bytes = static_cast<double>(tokenizer.decode(targets).size());
+    CHECK(data.bytes_of_target == Approx(num_bytes / static_cast<double>(targets.size())));
+    CHECK(data.bytes_of_target > 1);
+  }
+}
+
 TEST_CASE("tokens are made once, and anew where the text or the tokenizer is another") {
   const DataFolder folder;
   DataConfig config = text_config(folder, folder.write("a.txt", "some words, and some more"));

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cuda/kernels/attention.h"
+#include "cuda/kernels/cached_attention.h"
 #include "tests/kernel_cases/kernel_case.h"
 
 namespace trainer::cuda {
@@ -107,6 +107,34 @@ SizedCase attention_backward_of(DType type, const AttentionSizes& sizes) {
   return sized;
 }
 
+/// A new token of each text, behind as many as there are positions.
+SizedCase cached_attention_of(DType type, const AttentionSizes& of_all) {
+  AttentionSizes sizes = of_all;
+  sizes.queries = 1;
+  const std::int64_t cache = sizes.samples * sizes.keys * sizes.kv_heads * sizes.width;
+  const auto bytes = static_cast<std::int64_t>(size_of(type));
+  SizedCase sized{.shape = fmt::format("{} of {}", sizes.samples, text_of(of_all)),
+                  .bytes = (sizes.samples * (sizes.query_features + features_of(sizes)) + 2 * cache) * bytes};
+  const auto packed = sized.input(type, sizes.samples * sizes.query_features);
+  const std::vector<std::int32_t> last(static_cast<std::size_t>(sizes.samples),
+                                       static_cast<std::int32_t>(sizes.keys - 1));
+  const auto positions = sized.holding(OperandRole::input, DType::i32, std::as_bytes(std::span(last)));
+  const auto keys = sized.modified(type, cache), values = sized.modified(type, cache);
+  const auto y = sized.output(type, sizes.samples * features_of(sizes));
+  sized.launch = [=](const OperandAddresses& at, Stream stream) {
+    const AttentionOperands operands = operands_at(at, packed, type, sizes, positions, nullptr);
+    cached_attention(type,
+                     {.q = operands.q,
+                      .k = operands.k,
+                      .v = operands.v,
+                      .positions = at.as<const std::int32_t>(positions),
+                      .keys = at[keys],
+                      .values = at[values]},
+                     at[y], sizes, stream);
+  };
+  return sized;
+}
+
 std::vector<std::string> attention_kernels(std::vector<std::string> kernels, bool rotates) {
   if (rotates) kernels.emplace_back("attention_rotations_kernel");
   return kernels;
@@ -134,6 +162,14 @@ void add_attention_cases(KernelCases& cases) {
                        .moves_memory = false,
                        .sized = [=](std::int64_t samples, Library&) {
                          return attention_backward_of(type, sizes_of(variant, samples));
+                       }});
+      if (!variant.causal || variant.drops) continue;
+      cases.push_back({.name = case_name("cached_attention", type, variant.name),
+                       .kernels = {"keep_tokens_kernel", "cached_attention_kernel"},
+                       .units = variant.samples,
+                       .least_units = 1,
+                       .sized = [=](std::int64_t samples, Library&) {
+                         return cached_attention_of(type, sizes_of(variant, samples));
                        }});
     }
   }

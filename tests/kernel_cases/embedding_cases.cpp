@@ -69,7 +69,8 @@ void add_positions(KernelCases& cases, DType type) {
                       const auto table = sized.input(DType::f32, sequence_places * table_columns);
                       const auto y = sized.output(type, count);
                       sized.launch = [=](const OperandAddresses& at, Stream stream) {
-                        position_embedding_forward(type, at[x], at.as<const float>(table), at[y], shape, stream);
+                        position_embedding_forward(type, at[x], at.as<const float>(table), nullptr, at[y], shape,
+                                                   stream);
                       };
                     });
   add_sequence_case(cases, "position_embedding_backward", type, "", "position_embedding_backward_kernel",

@@ -146,6 +146,16 @@ std::vector<OpCase> position_embedding_cases() {
     const Op op = position_embedding_op({DType::f32, of.x}, of.length);
     const Values x = random_values(op.inputs[0], 1), table = random_values(op.inputs[1], 2);
     cases.push_back({of.x.to_string(), op, {x, table}, {{placed_rows(of)({x, table})}}});
+    // The places backwards.
+    const std::int64_t channels = of.x[2], num_rows = of.x[0] * of.x[1];
+    Values places, y = x;
+    for (std::int64_t row = 0; row < num_rows; ++row) {
+      const std::int64_t place = of.length - 1 - row % of.length;
+      places.push_back(static_cast<double>(place));
+      for (std::int64_t i = 0; i < channels; ++i)
+        y[static_cast<std::size_t>(row * channels + i)] += table[static_cast<std::size_t>(place * channels + i)];
+    }
+    cases.push_back({of.x.to_string() + " at places", position_embedding_at_op(op), {x, table, places}, {{y}}});
   }
   return cases;
 }
@@ -182,6 +192,16 @@ void check_unknown_indices(Device& device) {
     Values expected(27, 1);
     std::fill(expected.begin() + 9, expected.begin() + 18, 0);
     CHECK(to_values({DType::f32, {3, 9}}, backward.outputs[0]) == expected);
+  }
+  const Op op = position_embedding_at_op(position_embedding_op({DType::f32, {2, 3, 5}}, 7));
+  const Values places = {6, 7, -1, 0, -2147483648.0, 2147483647};
+  const OpResult result = run_op(device, {"", op, {Values(30, 1), Values(35, 1), places}, {}}, std::byte{0});
+  const Values y = to_values(op.outputs[0], result.outputs[0]);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (i < 5 || (i >= 15 && i < 20))
+      CHECK(y[i] == 2);
+    else
+      CHECK(std::isnan(y[i]));
   }
 }
 

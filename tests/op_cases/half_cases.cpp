@@ -62,6 +62,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::repeat_row:
     case OpKind::sum_rows:
     case OpKind::place_channels:
+    case OpKind::cached_attention:
       return Narrowed::all;
     case OpKind::attention:
     case OpKind::attention_backward:

@@ -285,6 +285,7 @@ void append_embeddings(std::vector<OpCase>& cases) {
   for (const Shape& x : {Shape{1, 1, 1}, Shape{3, 67, 257}, Shape{17, 5, 1032}}) {
     const Op embedding = position_embedding_op({DType::f32, x}, 70);
     cases.push_back(drawn(embedding));
+    cases.push_back(drawn(position_embedding_at_op(embedding), {{2, integers(x[0] * x[1], 70)}}));
     cases.push_back(drawn(position_embedding_backward_op(embedding)));
   }
 }
@@ -294,6 +295,16 @@ void append_attention(std::vector<OpCase>& cases, const Op& op) {
   const std::int64_t logarithms = op.outputs[1].num_elements();
   const auto last = static_cast<int>(op.inputs.size()) + 2;
   cases.push_back(drawn(attention_backward_op(op), {{last, random_values(logarithms, 8, 3, 5)}}));
+}
+
+/// New tokens of two texts: the second one's are the last that have room.
+void append_cached_attention(std::vector<OpCase>& cases, const Op& attention, std::int64_t length) {
+  const Op op = cached_attention_op(attention, length);
+  const std::int64_t tokens = cached_attention_shape(op).queries;
+  Values positions;
+  for (const std::int64_t first : {std::int64_t{0}, length - tokens})
+    for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(static_cast<double>(first + t));
+  cases.push_back(drawn(op, {{num_attended(op), positions}}));
 }
 
 void append_attentions(std::vector<OpCase>& cases) {
@@ -309,6 +320,11 @@ void append_attentions(std::vector<OpCase>& cases) {
   append_attention(
       cases, attention_op(packed(45, 4 * 17), packed(131, 2 * 17), packed(131, 2 * 17), {.heads = 4, .kv_heads = 2}));
   append_attention(cases, attention_op(packed(100, 32), packed(3, 32), packed(3, 32), {.rotary_base = 50}));
+  append_cached_attention(cases, attention_op(packed(1, 3 * 64), {.causal = true}), 1000);
+  append_cached_attention(
+      cases, attention_op(packed(33, 6 * 36), {.heads = 4, .causal = true, .window = 90, .rotary_base = 500}), 129);
+  append_cached_attention(
+      cases, attention_op(packed(2, 5 * 130), packed(2, 130), packed(2, 130), {.heads = 5, .causal = true}), 35);
 }
 
 void append_updates(std::vector<OpCase>& cases) {

@@ -108,8 +108,19 @@ class EventsSchema(unittest.TestCase):
         (self.folder / "tokens.yaml").write_text(
             "data: {type: tokens, train: tokens.bin, split: 0.2, sequence_length: 8, classes: 2500}\n"
             "model: {layers: [embedding: {num: 2500, dim: 4}, linear: {out: 2500}]}\n", encoding="utf-8")
+        (self.folder / "text.txt").write_text("The cat sat on the mat. " * 60, encoding="utf-8")
+        (self.folder / "text.yaml").write_text(
+            "data: {type: text, train: text.txt, split: 0.2, sequence_length: 8}\nmodel:\n  file: models/gpt2.yaml\n"
+            "  with: {depth: 1, width: 8, heads: 2, vocabulary: 256, length: 16}\n", encoding="utf-8")
         for words, exit_code in [
             ("run tokens.yaml train.steps=2 output=runs/tokens", 0),
+            ("run text.yaml train.steps=2 output=runs/text", 0),
+            ("plan text.yaml --generate 12", 0),
+            ("plan text.yaml --generate 12 --capacity 1KiB", 4),
+            # Parameters of 16 bit alone are small enough.
+            ("plan text.yaml --generate 12 model.with.width=256 --capacity 4MiB", 4),
+            ("plan text.yaml --generate 12 --gpu t4", 0),
+            ("generate runs/text --prompt The --tokens 5 --seed 3", 0),
             (f"run {quick} train.epochs=2 output=runs/done", 0),
             (f"run {quick} train.steps=0 output=runs/weights weights.file=runs/done weights.new=[11]", 0),
             (f"run {quick} train.amp=fp16 train.steps=3 output=runs/half", 0),

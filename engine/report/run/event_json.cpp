@@ -37,7 +37,8 @@ void add_metrics(Json& json, const LossTerms& terms, const CountedMetrics& count
                                    {"dice", counted.dice},
                                    {"mae", counted.mae},
                                    {"r2", counted.r2},
-                                   {"perplexity", counted.perplexity}})
+                                   {"perplexity", counted.perplexity},
+                                   {"bits_per_byte", counted.bits_per_byte}})
     if (value) json[key] = *value;
   if (counted.class_iou.empty()) return;
   json["class_iou"] = numbers_of(counted.class_iou);

@@ -97,6 +97,7 @@ std::string metrics_text(const std::optional<double>& accuracy, const std::optio
                                       {Metric::r2, counted.r2}})
     if (value) texts.push_back(metric_text(metric, *value));
   if (counted.perplexity) texts.push_back(fmt::format("perplexity {:.4g}", *counted.perplexity));
+  if (counted.bits_per_byte) texts.push_back(fmt::format("{:.4g} bits a byte", *counted.bits_per_byte));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 

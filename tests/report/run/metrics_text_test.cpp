@@ -36,6 +36,8 @@ TEST_CASE("metrics are told by name, shares in percent") {
   CountedMetrics tokens;
   tokens.perplexity = 23.4567;
   CHECK(metrics_text(0.5, std::nullopt, tokens) == "accuracy 50.00 %, perplexity 23.46");
+  tokens.bits_per_byte = 1.23456;
+  CHECK(metrics_text(0.5, std::nullopt, tokens) == "accuracy 50.00 %, perplexity 23.46, 1.235 bits a byte");
   CHECK(metrics_text(std::nullopt, std::nullopt, {}).empty());
 }
 
