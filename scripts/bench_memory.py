@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-from pytorch_saved_tensors import NotWrittenDown, describe, measure, saved_tensors_of
+from pytorch_saved_tensors import NotWrittenDown, describe, measure, measure_transformer, saved_tensors_of
 from trainer_events import EXIT_REFUSED, ROOT, Trainer, TrainerFailed, field
 
 MIB = 2**20
@@ -37,6 +37,12 @@ CHAINS = {"64 × linear, layer norm, GELU": ("configs/memory/norm_chain.yaml", 8
           "ResNet-18": ("configs/cifar10_resnet18.yaml", 1024)}
 SHARES = (1 / 2, 1 / 5, 1 / 10)
 NUM_BISECTIONS = 12
+
+# Transformers: what PyTorch keeps is what it saves over fake tensors (pytorch_transformers.py). At default settings at most
+# this share of that; and where at most so much of a step's FLOPs is done again.
+TRANSFORMERS = {"GPT-2 of 124M, 1,024 tokens": ("configs/memory/gpt2.yaml", "gpt2_124m"),
+                "ViT-B, 224×224": ("configs/memory/vit_b.yaml", "vit_b_16")}
+RECOMPUTED_GOAL, RECOMPUTED_FLOPS_GOAL = 0.35, 0.1
 
 # With a budget of half the default peak of a step: U-Net at 512², at no more than this share of its FLOPs again.
 HALF_GOAL = 0.25
@@ -118,13 +124,13 @@ def plan_within(planner, model, capacity):
     return {"capacity": capacity, **outcome(planner.plan(*model, "train.checkpointing=auto", f"memory.limit={capacity}"))}
 
 
-def least_within_goal(planner, model, low, high):
-    """The least activation bytes that cost no more than FLOPS_GOAL, by bisection of the budget; None where none does."""
+def least_within_goal(planner, model, low, high, flops_goal=FLOPS_GOAL):
+    """The least activation bytes that cost no more than the goal, by bisection of the budget; None where none does."""
     best = None
     for _ in range(NUM_BISECTIONS):
         middle = (low + high) // 2
         found = plan_budget(planner, model, middle)
-        if found and found["recomputed_share"] <= FLOPS_GOAL:
+        if found and found["recomputed_share"] <= flops_goal:
             if best is None or found["activation_bytes"] < best["activation_bytes"]:
                 best = {"budget": middle, **found}
             high = middle
@@ -148,6 +154,27 @@ def compare_checkpointing(planner):
                      "trainer_bytes": activations, "default_recomputed_share": recomputed_share(plan),
                      "rest_bytes": rest, "points": points, "best": best,
                      "reduction": best and saved / best["activation_bytes"], "goal": REDUCTION_GOAL})
+    return rows
+
+
+def compare_transformers(planner):
+    rows = []
+    for name, (config, model_name) in TRANSFORMERS.items():
+        model = [config, "memory.allocator=planned"]
+        plan = planner.plan(*model, *NO_BOUND)
+        measured = measure_transformer(model_name, field(plan, "batch_size"))
+        if not measured:
+            raise TrainerFailed("there is no .venv/ with PyTorch: scripts/python_env.sh makes it")
+        num_parameters = field(planner.trainer.summary(config), "parameters")
+        if measured["parameters"] != num_parameters:
+            raise TrainerFailed(f"PyTorch's {model_name} has {measured['parameters']} parameters, trainer's {num_parameters}")
+        saved, activations = measured["saved_bytes"], category_peak(plan, "activation")
+        rest = plan["peak_allocated"] - field(plan, "by_category")["activation"]
+        best = least_within_goal(planner, model, rest, plan["peak_allocated"], RECOMPUTED_FLOPS_GOAL)
+        rows.append({"model": name, "config": config, "batch_size": field(plan, "batch_size"), "torch": measured["torch"],
+                     "pytorch_bytes": saved, "trainer_bytes": activations, "ratio": activations / saved,
+                     "recomputed_share": recomputed_share(plan), "goal": ACTIVATION_GOAL, "best": best,
+                     "best_ratio": best and best["activation_bytes"] / saved, "best_goal": RECOMPUTED_GOAL})
     return rows
 
 
@@ -228,6 +255,19 @@ def print_checkpointing(rows):
             print(f"    least at {FLOPS_GOAL:.0%}          no budget needs so few")
 
 
+def print_transformers(rows):
+    print("\nTransformers: the activations of a step beside what PyTorch's autograd saves, f32")
+    for row in rows:
+        print(f"  {row['model']}, batch {row['batch_size']}: PyTorch {row['pytorch_bytes'] / MIB:.1f} MiB, trainer by default "
+              f"{row['trainer_bytes'] / MIB:.1f} MiB, {row['ratio']:.3f}, goal ≤ {row['goal']}: "
+              f"{verdict(row['ratio'] <= row['goal'])}")
+        best = row["best"]
+        print(f"    least at {RECOMPUTED_FLOPS_GOAL:.0%}: " + (
+            f"{best['activation_bytes'] / MIB:.1f} MiB, {row['best_ratio']:.3f}, {best['recomputed_share']:.1%} of the FLOPs again, "
+            f"goal ≤ {row['best_goal']}: {verdict(row['best_ratio'] <= row['best_goal'])}" if best else
+            "no budget needs so few"))
+
+
 def print_halved(rows):
     print(f"\nHalf of the default peak of a step, all categories, at ≤ {HALF_GOAL:.0%} more FLOPs")
     for row in rows:
@@ -249,7 +289,8 @@ def print_adamw(rows):
 
 
 PARTS = {"activations": (compare_activations, print_activations),
-         "checkpointing": (compare_checkpointing, print_checkpointing), "halved": (compare_halved, print_halved), "adamw": (compare_adamw, print_adamw)}
+         "checkpointing": (compare_checkpointing, print_checkpointing), "halved": (compare_halved, print_halved),
+         "transformers": (compare_transformers, print_transformers), "adamw": (compare_adamw, print_adamw)}
 
 
 def git(*words):

@@ -486,6 +486,17 @@ def measure(description):
     return answer
 
 
+def measure_transformer(name, batch):
+    """pytorch_transformers.py's answer, or None where there is no PyTorch."""
+    if not PYTHON.exists():
+        return None
+    result = subprocess.run([str(PYTHON), str(ROOT / "scripts" / "pytorch_transformers.py"), name, str(batch)],
+                            capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise TrainerFailed("PyTorch did not run the model: " + "\n".join(result.stderr.strip().splitlines()[-2:]))
+    return json.loads(result.stdout.splitlines()[-1])
+
+
 def print_table(description, saved):
     rows = [(item.path, item.layer, f"{item.op}: {item.tensor}", "×".join(map(str, item.shape)) or "scalar",
              f"{item.bytes:,}") for item in saved]

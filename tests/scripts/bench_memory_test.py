@@ -40,7 +40,7 @@ PRETENDER = textwrap.dedent("""\
         early = override.get("memory.update") == "in_backward"
         peaks = dict(parameter=14000 * (2 if sixteen else 4), gradient=1400 if early else 14000 * (2 if sixteen else 4),
                      optimizer_state=14000 * (2 if sixteen else 8), activation=activation, temporary=7)
-        event = dict(event="plan", fits=fits, peak_allocated={rest} + activation, peak_reserved={rest} + activation,
+        event = dict(event="plan", fits=fits, batch_size=50, peak_allocated={rest} + activation, peak_reserved={rest} + activation,
                      by_category=dict(peaks, activation=activation), category_peaks=peaks, step_flops=1000 + recomputed,
                      recompute_flops=recomputed)
         if "{missing}" in event: del event["{missing}"]
@@ -55,14 +55,16 @@ class PretendedTrainer(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        for name in ("MODELS", "CHAINS"):
+        for name in ("MODELS", "CHAINS", "TRANSFORMERS"):
             first = dict(list(getattr(bench_memory, name).items())[:1])
             patch = mock.patch.object(bench_memory, name, first)
             patch.start()
             self.addCleanup(patch.stop)
-        patch = mock.patch.object(bench_memory, "measure", return_value=None)
-        patch.start()
-        self.addCleanup(patch.stop)
+        saved = {"torch": "1", "parameters": 14000, "saved_bytes": SAVED}
+        for name, answer in ("measure", None), ("measure_transformer", saved):
+            patch = mock.patch.object(bench_memory, name, return_value=answer)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def make(self, missing=""):
         path = self.folder / "trainer"
@@ -115,6 +117,25 @@ class PretendedTrainer(unittest.TestCase):
         self.assertEqual(report["checkpointing"][0]["points"][0],
                          {"share": 1 / 40, "capacity": REST + round(SAVED / 40), "fits": False})
         self.assertRegex(printed, "1/40 +does not fit")
+
+    def test_transformers_are_searched_for_the_least_that_costs_a_tenth(self):
+        code, printed, report = self.bench("transformers")
+        self.assertEqual(code, 0)
+        row, = report["transformers"]
+        self.assertEqual((row["batch_size"], row["ratio"]), (50, 0.5))
+        # 40 % of 1,000 FLOPs at a tenth: 10 % at 0.4 of the bytes.
+        self.assertAlmostEqual(row["best_ratio"], 0.4, places=3)
+        self.assertLessEqual(row["best"]["recomputed_share"], 0.1)
+        self.assertRegex(printed, r"0\.500, goal ≤ 0\.6: met")
+        self.assertRegex(printed, r"least at 10%: .* goal ≤ 0\.35: not met")
+
+    def test_transformers_of_other_sizes_are_not_compared(self):
+        other = {"torch": "1", "parameters": 14001, "saved_bytes": SAVED}
+        with mock.patch.object(bench_memory, "measure_transformer", return_value=other):
+            code, printed, report = self.bench("transformers")
+        self.assertIn("no figures of: transformers", str(code))
+        self.assertIn("14001 parameters, trainer's 14000", printed)
+        self.assertIsNone(report)
 
     def test_adamw_is_told_by_category(self):
         _, printed, report = self.bench("adamw")
