@@ -7,14 +7,19 @@
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
+#include "engine/program/recompute/recompute.h"
+#include "engine/program/recompute/searches.h"
 
 namespace trainer {
 
 CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
                                       const DeviceModel& device, std::int64_t capacity) {
-  Experiment settled = settle_experiment(experiment, data, device, capacity);
+  // What was searched for to settle it is what its program is compiled with.
+  RecomputeSearches searches;
+  RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches};
+  Experiment settled = settle_experiment(experiment, data, device, capacity, &searches);
   check_input_memory(settled, data, device);
-  Program program = compile(settled, data, device);
+  Program program = compile(settled, data, device, &fronts);
   const RunSchedule schedule(settled, data);
   return {std::move(settled), data, std::move(program), schedule};
 }
