@@ -7,6 +7,8 @@
 
 #include "datasets/dataset.h"
 #include "engine/config/fields/integer_key.h"
+#include "engine/config/key_effects.h"
+#include "engine/config/key_values.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/number_text.h"
 #include "engine/errors.h"
@@ -46,6 +48,14 @@ SearchedKey parse_searched_key(const std::string& text) {
   return searched;
 }
 
+/// Whether the data is not the same, be it by keys that are computed from others.
+bool has_other_data(const Experiment& a, const Experiment& b) {
+  const auto differs = [&](const KeyEffects& each) {
+    return (each.key.starts_with("data.") || each.key == "seed") && !has_same_value(each.key, a, b);
+  };
+  return std::any_of(key_effects().begin(), key_effects().end(), differs);
+}
+
 Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment, const SearchedKey& searched,
                         Planner& planner, std::int64_t capacity) {
   IntegerRange allowed = integer_range_of(searched.key, experiment.layers);
@@ -70,11 +80,11 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   // What an expression makes of a value need not grow with it.
   const bool is_computed = searched.key.starts_with("model.with.") || searched.key.starts_with("model.blocks.") ||
                            first.computed_from.contains(searched.key);
-  const bool changes_data = searched.key.starts_with("data.") || searched.key == "seed";
   const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
     try {
       Candidate candidate{load_with(value), data, is_computed};
-      if (changes_data) candidate.data = describe_data(candidate.experiment.data, candidate.experiment.seed);
+      if (has_other_data(candidate.experiment, first))
+        candidate.data = describe_data(candidate.experiment.data, candidate.experiment.seed);
       return candidate;
     } catch (const ConfigError&) {
       return std::nullopt;

@@ -48,6 +48,38 @@ TEST_CASE("the largest value that fit names is planned to fit, and the next one 
   }
 }
 
+TEST_CASE("the longest sequence is found where data and model both take its length") {
+  ScratchFolder folder;
+  const std::string file = folder / "tokens.yaml";
+  std::ofstream(file) << "data: {type: synthetic, sequence_length: 16, classes: 17, samples: 64}\n"
+                         "model:\n"
+                         "  file: models/gpt2.yaml\n"
+                         "  with: {depth: 2, width: 12, heads: 3, vocabulary: 17, length: 16}\n"
+                         "train: {batch_size: 2}\n";
+  // Alone it ends at the places that the model has.
+  const ProcessResult alone =
+      run_trainer({"fit", file, "--capacity", "8MiB", "--max", "data.sequence_length", "--json"});
+  INFO(alone.out << alone.err);
+  REQUIRE(alone.exit_code == 0);
+  CHECK(number_behind(alone.out, "value") == 16);
+  const std::string both = "data.sequence_length=${model.with.length}";
+  const ProcessResult result =
+      run_trainer({"fit", file, both, "--capacity", "8MiB", "--max", "model.with.length", "--json"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const std::int64_t value = number_behind(result.out, "value");
+  CHECK(value > 100);
+  CHECK(value < 10000);
+  const auto plan_of = [&](std::int64_t length) {
+    const std::string text = std::to_string(length);
+    return run_trainer(
+               {"plan", file, "-q", "--capacity", "8MiB", "data.sequence_length=" + text, "model.with.length=" + text})
+        .exit_code;
+  };
+  CHECK(plan_of(value) == 0);
+  CHECK(plan_of(value + 1) == 4);
+}
+
 TEST_CASE("the data set bounds the batch where memory does not, and fit says which it is") {
   ScratchFolder folder;
   const std::string file = folder / "small.yaml";
