@@ -317,20 +317,19 @@ void add_generate_command(CLI::App& app, Action& action) {
           ->delimiter(',')
           ->check(CLI::Range(std::int64_t{0}, std::int64_t{most_token_ids} - 1));
   command
-      ->add_option(
-          "--tokens", arguments->num_tokens,
-          fmt::format("New tokens, at most; {}, or what the model has places for, if not given", usual_num_tokens))
+      ->add_option("--tokens", arguments->num_tokens,
+                   fmt::format("New tokens at most; {}, or what has places", usual_num_tokens))
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, most_tried_length));
   command
       ->add_option("--temperature", arguments->choice.temperature,
-                   "Divides logits: below 1 likelier tokens, above 1 others; 0: always the likeliest; 1 if not given")
+                   "Divides logits; 0: the likeliest token; 1 if not given")
       ->type_name("T")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--top-k", arguments->choice.top_k, "Draw from the K likeliest tokens alone")
       ->type_name("K")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{most_token_ids}));
-  command->add_option("--top-p", arguments->choice.top_p, "Draw from the likeliest tokens that together reach P alone")
+  command->add_option("--top-p", arguments->choice.top_p, "Draw from the likeliest that together reach P alone")
       ->type_name("P")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", arguments->seed, "Of what is drawn; the configuration's if not given")->type_name("N");
@@ -341,23 +340,15 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->check([](const std::string& text) { return text.empty() ? "a stop is not empty" : std::string(); });
-  command
-      ->add_option("--weights", arguments->weights,
-                   "A safetensors file, or the folder of a checkpoint or a run (its best)")
+  command->add_option("--weights", arguments->weights, "safetensors, or the folder of a checkpoint or a run")
       ->type_name("PATH");
-  command
-      ->add_option("--tokenizer", arguments->tokenizer,
-                   "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes; data.tokenizer if "
-                   "not given")
-      ->type_name("PATH");
-  command->add_flag("--special", arguments->has_special, "What reads like a special token in the prompt is one");
-  command->add_flag("--json", arguments->json, "Print each token, and then what was written, as JSON Lines");
+  command->add_option("--tokenizer", arguments->tokenizer, "A tokenizer.json, its folder, or bytes")->type_name("PATH");
+  command->add_flag("--special", arguments->has_special, "Special tokens in the prompt are such, not text");
+  command->add_flag("--json", arguments->json, "Print tokens, then the end, as JSON Lines");
   command->add_flag("-q,--quiet", arguments->quiet, "Print the text alone");
-  command->footer(
-      "Memory is planned first, to the byte; what does not fit is told with the longest text\nthat does, and exits "
-      "with 3. 'plan CONFIG --generate N' tells the same beforehand.\n\n" +
-      examples({"generate runs/shakespeare-gpt --prompt 'ROMEO:' --tokens 300 --temperature 0.8",
-                "generate runs/shakespeare-gpt --prompt 'ROMEO:' --stop $'\\n\\n' --top-k 20 --seed 7"}));
+  command->footer("Exits with 3 where it does not fit; 'plan CONFIG --generate N' tells beforehand.\n\n" +
+                  examples({"generate runs/shakespeare-gpt --prompt ROMEO: --temperature 0.8",
+                            "generate runs/shakespeare-gpt --prompt ROMEO: --top-k 20 --seed 7"}));
   command->callback([arguments, prompts = std::array{prompt, prompt_file, prompt_tokens}, &action] {
     if (std::count_if(prompts.begin(), prompts.end(), [](const CLI::Option* each) { return each->count() > 0; }) != 1)
       throw CLI::ValidationError("one of --prompt, --prompt-file and --prompt-tokens is what a text begins with");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/findings/plan_target.h"
 #include "engine/plan/allocator_options.h"
@@ -31,15 +32,21 @@ std::int64_t find_longest(const Experiment& experiment, std::int64_t longest, co
   return fitting;
 }
 
-/// 16-bit parameters, of the type that the device has.
+/// 16-bit parameters, bf16 where the device has it.
 std::optional<TextPlanFindings::Fix> find_half(const Experiment& experiment, std::int64_t length,
                                                const DeviceModel& device, std::int64_t capacity) {
   if (experiment.train.amp != Amp::off) return std::nullopt;
-  Experiment half = experiment;
-  half.train.amp = Amp::bf16;
-  const MemoryPlan plan = plan_text(half, length, device, capacity);
-  if (!plan.fits) return std::nullopt;
-  return TextPlanFindings::Fix{"train.amp=bf16", plan.peak_reserved};
+  for (const auto& [amp, set] : {std::pair{Amp::bf16, "train.amp=bf16"}, {Amp::fp16, "train.amp=fp16"}}) {
+    Experiment half = experiment;
+    half.train.amp = amp;
+    try {
+      const MemoryPlan plan = plan_text(half, length, device, capacity);
+      if (plan.fits) return TextPlanFindings::Fix{set, plan.peak_reserved};
+      return std::nullopt;
+    } catch (const DeviceError&) {  // it has no such numbers
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ TEST_CASE("without arguments the short help is shown") {
   const ProcessResult result = run_trainer({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
-  for (const char* command :
-       {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "tokenizer", "doctor"})
+  for (const char* command : {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init",
+                              "generate", "tokenizer", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -32,6 +32,7 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"check"},
                                                           {"config"},
                                                           {"init"},
+                                                          {"generate"},
                                                           {"tokenizer"},
                                                           {"doctor"},
                                                           {"config", "show"},
@@ -39,7 +40,8 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"config", "schema"},
                                                           {"config", "reference"},
                                                           {"tokenizer", "train"},
-                                                          {"tokenizer", "encode"}};
+                                                          {"tokenizer", "encode"},
+                                                          {"tokenizer", "decode"}};
   for (std::vector<std::string> words : commands) {
     words.emplace_back("--help");
     const ProcessResult result = run_trainer(words);

@@ -32,6 +32,7 @@ class LiveProgram {
     }
   }
   const std::set<BufferId>& live() const { return live_; }
+  std::int64_t bytes() const { return bytes_; }
   std::int64_t peak_bytes() const { return peak_bytes_; }
 
  private:

@@ -19,7 +19,8 @@ PASTED_AS = "'./my tools/trainer'"
 # A command that is still at work by then was understood.
 SECONDS = 5
 TOO_LARGE = ["configs/quickstart.yaml", "memory.limit=4MiB"]
-COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "tokenizer", "doctor")
+COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate",
+            "tokenizer", "doctor")
 
 
 def commands_in(text):
@@ -82,8 +83,8 @@ class PrintedCommands(unittest.TestCase):
             commands = commands_in(self.call([command, "--help"]))
             examples = [one for one in commands if "[" not in one]
             self.assertTrue(examples, command)
-            if command not in ("bench", "init"):
-                self.paste(examples[0], codes=(0, 4) if command in ("plan", "check") else (0,))
+            if command not in ("bench", "init"):  # of generate there is no run yet
+                self.paste(examples[0], codes={"plan": (0, 4), "check": (0, 4), "generate": (6,)}.get(command, (0,)))
 
     def test_what_starts_a_configuration(self):
         self.check(["init"])
