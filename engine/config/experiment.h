@@ -169,6 +169,8 @@ struct DataConfig {
       exclude_location = {};
 };
 
+/// Keys of `weights` whose entries name tensors of a file.
+enum class WeightsNames : std::uint8_t { rename, ignore };
 /// Where training starts: Note [Weights of a file] in engine/train/files/weights_match.h.
 struct WeightsConfig {
   std::string file;                    ///< weights.file: safetensors, an index of shards or a folder; empty: none
@@ -176,6 +178,7 @@ struct WeightsConfig {
   std::vector<std::string> transpose;  ///< weights.transpose: matrices that the file has with their axes swapped
   std::vector<std::string> ignore;     ///< weights.ignore: of the file
   std::vector<std::string> fresh;      ///< weights.new: of the model
+  std::vector<WeightsNames> optional;  ///< weights.optional: those whose entries may name nothing
   bool strict = true;                  ///< weights.strict: what neither side has is named in `ignore` or `fresh`
   SourceLocation rename_location, transpose_location, ignore_location, fresh_location = {};
 };

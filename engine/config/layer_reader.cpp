@@ -232,7 +232,8 @@ class LayerReader {
                                 kind.takes_one ? fmt::format("one layer, or {}", kind.max_inputs) : "several layers"));
     for (const Node& item : value.items) {
       if (!is_layer_path(item)) return refuse(item.mark, "'from' names no layer");
-      if (std::find(layer.from.begin(), layer.from.end(), item.text) != layer.from.end())
+      // What takes one layer alone takes it for each of its inputs too, such as attention without products in front.
+      if (!kind.takes_one && std::find(layer.from.begin(), layer.from.end(), item.text) != layer.from.end())
         return refuse(item.mark, fmt::format("'from' names '{}' twice", shortened(item.text)));
       layer.from.push_back(item.text);
     }

@@ -144,8 +144,10 @@ class RoutineSchedule {
       const bool is_free = last_use_[input] == static_cast<std::int64_t>(n) &&
                            graph_.values[input].category != Category::input &&
                            graph_.values[input].type.num_bytes() == graph_.values[output].type.num_bytes();
+      // An operand that stands twice is taken once.
+      const bool is_taken = std::find(taken_.begin(), taken_.end(), input) != taken_.end();
       // A parameter's gradient lives on; it must not sit in a buffer of another category.
-      if (!is_free || gradient_of_[output] >= 0) continue;
+      if (!is_free || is_taken || gradient_of_[output] >= 0) continue;
       buffers_[output] = buffers_[input];
       taken_.push_back(input);
       return;

@@ -77,7 +77,7 @@ model:
     - embedding: {num: 11, dim: 8, init: normal}
     - position_embedding: {length: 5, init: zeros}
 weights: {file: "a b.safetensors", rename: [['^module\.', ''], ["(\\d+) ", "\\1: # $${x}"]], transpose: ["*.c_attn"],
-          ignore: [a, "1"], new: [fc.*], strict: false}
+          ignore: [a, "1"], new: [fc.*], optional: [rename, ignore], strict: false}
 loss: {cross_entropy: {label_smoothing: 0.1, class_weights: [1, 2.5, 0, 1, 1, 1, 1, 1, 1, 1]}}
 optimizer: {type: sgd, lr: 1e-7, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_norms_and_biases: true}
 schedule: {type: one_cycle, warmup_fraction: 0.3, start_divisor: 10, final_divisor: 1e4}

@@ -186,6 +186,7 @@ TEST_CASE("what from takes is told where it is wrong, and is written as it was r
   CHECK_THAT(mistake_in(two + "add: {from: [a]}\n"), Contains("'add' takes several layers"));
   CHECK_THAT(mistake_in(two + "add: {from: [a, a]}\n"), Contains("'from' names 'a' twice"));
   CHECK_THAT(mistake_in(two + "add: {from: [a, {b: 1}]}\n"), Contains("'from' names no layer"));
+  CHECK_NOTHROW(network_of(two + "swiglu: {from: [b, b]}\n" + two_last_layers));
   CHECK_THAT(mistake_in(two + "relu: {from: [a, b]}\n"), Contains("'from' names no layer"));
   CHECK_THAT(mistake_in(two + "relu: {from: 'a b'}\n"), Contains("'from' names no layer"));
   CHECK_THAT(mistake_in(two + "relu: {form: a}\n"), Contains("did you mean 'from'?"));

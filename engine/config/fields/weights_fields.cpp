@@ -44,6 +44,12 @@ void add_weights_fields(Fields& fields) {
   fields.add(harmless, of(weights, &WeightsConfig::fresh, "weights.new", tensor_names(),
                           "Tensors of the model that start as without a file; what the file has of them is ignored")
                            .also_called({"missing_keys", "reinit"}));
+  fields.add(harmless, of(weights, &WeightsConfig::optional, "weights.optional",
+                          choices<WeightsNames>({{"rename", WeightsNames::rename, "expressions"},
+                                                 {"ignore", WeightsNames::ignore, "names"}}),
+                          "Of `rename` and `ignore` those whose entries may match nothing in the file, as those of a "
+                          "`map` may")
+                           .defaults_to("what `map` gives"));
   fields.add(harmless, strict());
 }
 

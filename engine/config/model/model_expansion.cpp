@@ -269,13 +269,25 @@ void ModelExpansion::apply_map() {
   if (map->kind != NodeKind::map)
     sources_.report(map->mark, fmt::format("the map '{}' is no map of keys", shortened(name.text)),
                     fmt::format("some of {}", fmt::join(keys, ", ")));
+  Node optional;
+  optional.kind = NodeKind::sequence;
+  optional.mark = name.mark;
   for (const MapEntry& entry : map->entries) {
-    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end())
+    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end()) {
       sources_.report(entry.key_mark, fmt::format("unknown key '{}' in a map of names", shortened(entry.key)),
                       fmt::format("one of {}", fmt::join(keys, ", ")), std::string(nearest(entry.key, keys)));
-    else if (weights->find(entry.key) == nullptr)
+    } else if (weights->find(entry.key) == nullptr) {
       weights->entries.push_back(entry);
+      if (entry.key == "transpose") continue;
+      Node key;
+      key.kind = NodeKind::scalar;
+      key.mark = name.mark;
+      key.text = entry.key;
+      optional.items.push_back(std::move(key));
+    }
   }
+  if (!optional.items.empty() && weights->find("optional") == nullptr)
+    weights->entries.push_back({"optional", name.mark, std::move(optional)});
 }
 
 int ModelExpansion::uses_of_arguments(const Node& with) {

@@ -31,7 +31,8 @@ namespace trainer {
 // ~~~~~~~~~~~~~~~~~~~~
 // A model's file may say how its tensors are called, and lie, in files of others: `maps: {hub: {rename: …, transpose:
 // …, ignore: …}}`, keys of `weights` under a name. `weights.map: hub` takes them. They are not taken unasked, since a
-// file that trainer wrote has the model's own names and order.
+// file that trainer wrote has the model's own names and order. One map is for files that differ in what they hold
+// besides, so what it renames and ignores need not be there: it also gives `weights.optional`.
 
 /// Whether `model` says something that is to be written out. Else the tree is left as it is.
 bool needs_expansion(const Node& root);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -73,7 +74,12 @@ std::string weights_table(const WeightsMatch& match, bool whole, const Style& st
                    {"in the file", Align::left, Narrow::is_left_out}});
   std::array<std::int64_t, all_statuses.size()> num_left_out{};
   std::size_t num_plain = 0, num_counters = 0, num_others = 0;
-  for (const WeightsRow& row : match.rows) {
+  std::vector<const WeightsRow*> rows;
+  for (const WeightsRow& row : match.rows) rows.push_back(&row);
+  std::stable_partition(rows.begin(), rows.end(),
+                        [](const WeightsRow* row) { return row->status == WeightsStatus::mismatched; });
+  for (const WeightsRow* each : rows) {
+    const WeightsRow& row = *each;
     const bool is_counter = row.status == WeightsStatus::ignored && !row.note.empty() && !row.shape;
     std::size_t& num_of_kind = is_plain_row(row) ? num_plain : is_counter ? num_counters : num_others;
     if (++num_of_kind > (&num_of_kind == &num_others ? most_rows : most_plain) && !shows_all) {

@@ -12,8 +12,9 @@ namespace trainer {
 /// "resnet18.safetensors: 60 tensors loaded, 2 new, 22 ignored": of those there are.
 std::string weights_line(const WeightsMatch& match);
 
-/// A row for each tensor: the model's name and shape, what becomes of it, what the file has. Where not `whole`, of long
-/// lists those rows that say more than that a tensor was loaded under its name, and a line that counts the others.
+/// A row for each tensor, what does not match first: the model's name and shape, what becomes of it, what the file has.
+/// Where not `whole`, of long lists those rows that say more than that a tensor was loaded under its name, and a line
+/// that counts the others.
 /// Every line starts with `indent` spaces.
 std::string weights_table(const WeightsMatch& match, bool whole, const Style& style, int indent = 2);
 

@@ -130,7 +130,7 @@ class WeightsMatcher {
     if (config_.strict) {
       transpose_.require_all_used(model_names(), owner_of(network_));
       fresh_.require_all_used(model_names(), "the model");
-      ignore_.require_all_used(names_, "the file");
+      if (!is_optional(WeightsNames::ignore)) ignore_.require_all_used(names_, "the file");
     }
     if (config_.strict || is_frozen()) find_nearest(match.rows);
     return match;
@@ -138,6 +138,10 @@ class WeightsMatcher {
 
  private:
   std::span<const WeightTensor> tensors() const { return files_.tensors(); }
+
+  bool is_optional(WeightsNames key) const {
+    return std::find(config_.optional.begin(), config_.optional.end(), key) != config_.optional.end();
+  }
 
   std::vector<std::string> model_names() const {
     std::vector<std::string> names;
@@ -156,7 +160,7 @@ class WeightsMatcher {
         require_short(name, texts);
         if (name.empty()) refuse_rename(texts, "leaves nothing of a name", "a replacement that keeps a part of it");
       }
-      if (!has_any && config_.strict) {
+      if (!has_any && config_.strict && !is_optional(WeightsNames::rename)) {
         refuse_rename(texts, fmt::format("matches none of the {} names of {}", names_.size(), shortened(files_.path())),
                       "an expression that matches, or none");
       }

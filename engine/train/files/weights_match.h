@@ -27,8 +27,9 @@ namespace trainer {
 //            round. Numbers are f32, f16, bf16 or f64, rounded to what the model keeps
 //
 // A pattern names a tensor, or all that lies below a path ("fc": fc.weight and fc.bias); `*` stands for anything. One
-// that names nothing is a mistake, and so is a rename that matches nothing. weights.strict: false takes what is on one
-// side alone as if it were named, and lets patterns name nothing; shapes still have to agree, and something is loaded.
+// that names nothing is a mistake, and so is a rename that matches nothing, but where weights.optional says otherwise.
+// weights.strict: false takes what is on one side alone as if it were named, and lets patterns name nothing; shapes
+// still have to agree, and something is loaded.
 
 enum class WeightsStatus : std::uint8_t { loaded, fresh, ignored, mismatched };
 

@@ -297,6 +297,12 @@ TEST_CASE("A map of the model's file says how weights of others are called, wher
   CHECK(weights_of(", map: hub, transpose: [x]").transpose == std::vector<std::string>{"x"});
   CHECK(weights_of(", map: hub, transpose: [x]").ignore == hub.ignore);
   CHECK(weights_of(", map: other").rename != hub.rename);
+  // What the map renames and ignores may be missing in a file, and what the configuration says itself may not.
+  using Optional = std::vector<WeightsNames>;
+  CHECK(hub.optional == Optional{WeightsNames::rename, WeightsNames::ignore});
+  CHECK(weights_of(", map: hub, ignore: [x]").optional == Optional{WeightsNames::rename});
+  CHECK(weights_of(", map: hub, optional: ignore").optional == Optional{WeightsNames::ignore});
+  CHECK(weights_of(", rename: [[a, b]]").optional.empty());
   const std::string shown = resolved_yaml(parse_experiment(model + "weights: {file: a, map: hub}\n", path));
   CHECK(resolved_yaml(parse_experiment(shown, "shown.yaml")) == shown);
 

@@ -79,6 +79,23 @@ TEST_CASE("of many tensors those are shown that are not simply loaded, and all w
   CHECK(lines_of_table(weights_table(match, true, {false, 100})) == match.rows.size() + 1);
 }
 
+TEST_CASE("what does not match stands in front of the table, however many tensors there are") {
+  WeightsMatch match = sample_match();
+  for (int i = 0; i < 100; ++i) {
+    WeightsRow renamed = loaded_row("layer." + std::to_string(i) + ".weight", {3});
+    renamed.file_name = "module." + renamed.name;
+    match.rows.push_back(renamed);
+  }
+  WeightsRow wrong = loaded_row("head.weight", {10, 512});
+  wrong.status = WeightsStatus::mismatched;
+  wrong.file_shape = Shape{1000, 512};
+  match.rows.push_back(wrong);
+  for (const bool whole : {false, true}) {
+    const std::string text = weights_table(match, whole, {false, 100});
+    CHECK_THAT(text.substr(text.find('\n') + 1), Catch::Matchers::StartsWith("  head.weight"));
+  }
+}
+
 TEST_CASE("the JSON of weights has all tensors and counts them") {
   const nlohmann::ordered_json told = weights_json(sample_match());
   CHECK(told["loaded"] == 3);

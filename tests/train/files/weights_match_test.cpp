@@ -223,6 +223,23 @@ TEST_CASE("Keys that name nothing, and renames that match nothing or make two te
              Contains("a name of") && Contains("at most 4096"));
 }
 
+TEST_CASE("Renames and ignored names that are optional may match nothing, and all else is as strict as without") {
+  const OutputFolder folder;
+  const std::string rename = "weights.rename=[['^module', '']]", ignore = "weights.ignore=[nothing.*]";
+  WeightsRun run(folder, named_tensors(), {rename, ignore, "weights.optional=[rename, ignore]"});
+  CHECK(run.match().count(WeightsStatus::mismatched) == 0);
+  CHECK_THAT(WeightsRun(folder, named_tensors(), {rename, ignore, "weights.optional=ignore"}).refusal(),
+             Contains("matches none of the 9 names"));
+  CHECK_THAT(WeightsRun(folder, named_tensors(), {rename, ignore, "weights.optional=[rename]"}).refusal(),
+             Contains("no tensor of the file is named by 'nothing.*'"));
+  std::vector<TensorValues> tensors = named_tensors();
+  tensors.push_back(counted("extra", {2}));
+  const std::string optional = "weights.optional=[rename, ignore]";
+  CHECK_THAT(WeightsRun(folder, tensors, {optional}).refusal(), Contains("extra: only the file has it"));
+  CHECK_THAT(WeightsRun(folder, named_tensors(), {optional, "weights.transpose=[fc]"}).refusal(),
+             Contains("no tensor of the model is named by 'fc'"));
+}
+
 TEST_CASE("Where names need not be named, shapes still have to agree, and something has to be loaded") {
   const OutputFolder folder;
   const std::string loose = "weights.strict=false";
