@@ -26,4 +26,24 @@ constexpr Rotation rotation_of(float angle) {
   return {static_cast<float>(quadrant == 1 || quadrant == 2 ? -x : x), static_cast<float>(quadrant >= 2 ? -y : y)};
 }
 
+/// Llama 3.1's rule for positions beyond those that were trained (transformers' rope type `llama3`): an angle that
+/// turns at most low_freq_factor times in original_length positions grows `factor` times slower, one that turns at
+/// least high_freq_factor times as before, and what lies between by a share of both.
+struct RotaryStretch {
+  double factor = 1;  ///< 1: nothing is stretched
+  double low_freq_factor = 1, high_freq_factor = 4;
+  std::int64_t original_length = 8192;
+
+  /// What an angle grows by from a position to the next, given what it grows by unstretched.
+  constexpr double operator()(double frequency) const {
+    constexpr double whole_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_length) * frequency / whole_turn;
+    if (factor == 1 || turns > high_freq_factor) return frequency;
+    if (turns < low_freq_factor) return frequency / factor;
+    const double share = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
+    return (1 - share) * frequency / factor + share * frequency;
+  }
+  friend constexpr bool operator==(const RotaryStretch&, const RotaryStretch&) = default;
+};
+
 }  // namespace trainer

@@ -25,7 +25,7 @@ AttentionSizes sizes_of_attention(const AttentionAttributes& attributes, const A
   sizes.drops = attributes.p > 0;
   sizes.scale = score_scale(shape.width);
   if (sizes.rotates) {
-    const std::vector<float> frequencies = rotary_frequencies(attributes.rotary_base, shape.width);
+    const std::vector<float> frequencies = rotary_frequencies(attributes, shape.width);
     std::copy(frequencies.begin(), frequencies.end(), sizes.rotary_frequencies);
   }
   const DropoutRule rule = dropout_rule(attributes.p);

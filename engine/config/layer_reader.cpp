@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -323,6 +324,22 @@ class LayerReader {
                       "a divisor of 'heads'");
     if (attention.window && !attention.causal)
       sources_.report(mark_of("window"), "'window' is for 'causal: true'", "'causal: true', or no 'window'");
+    if (attention.rotary_factor && !attention.rotary_base)
+      sources_.report(mark_of("rotary_factor"), "'rotary_factor' stretches what 'rotary_base' rotates",
+                      "'rotary_base', or no 'rotary_factor'");
+    const std::pair<const char*, bool> stretching[] = {
+        {"rotary_low_freq_factor", attention.rotary_low_freq_factor.has_value()},
+        {"rotary_high_freq_factor", attention.rotary_high_freq_factor.has_value()},
+        {"rotary_original_length", attention.rotary_original_length.has_value()}};
+    for (const auto& [key, is_given] : stretching)
+      if (is_given && !attention.rotary_factor)
+        sources_.report(mark_of(key), fmt::format("'{}' is for 'rotary_factor'", key), "'rotary_factor' beside it");
+    const RotaryStretch stretch = attention.rotary_stretch();
+    if (stretch.low_freq_factor >= stretch.high_freq_factor)
+      sources_.report(mark_of(attention.rotary_low_freq_factor ? "rotary_low_freq_factor" : "rotary_high_freq_factor"),
+                      fmt::format("'rotary_low_freq_factor' is {}, not below 'rotary_high_freq_factor', {}",
+                                  stretch.low_freq_factor, stretch.high_freq_factor),
+                      "fewer turns for slow rotations than for fast ones");
   }
 
   template <typename MarkOf>

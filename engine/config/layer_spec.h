@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/rotation.h"
 #include "engine/source_location.h"
 
 namespace trainer {
@@ -104,6 +105,17 @@ struct AttentionSpec {
   std::optional<std::int64_t> window;  ///< causal only: how many positions a query sees; all where absent
   double dropout = 0;
   std::optional<double> rotary_base;  ///< no rotary positions where absent
+  std::optional<double> rotary_factor, rotary_low_freq_factor, rotary_high_freq_factor;
+  std::optional<std::int64_t> rotary_original_length;
+
+  /// How they are stretched.
+  RotaryStretch rotary_stretch() const {
+    const RotaryStretch defaults;
+    return {.factor = rotary_factor.value_or(defaults.factor),
+            .low_freq_factor = rotary_low_freq_factor.value_or(defaults.low_freq_factor),
+            .high_freq_factor = rotary_high_freq_factor.value_or(defaults.high_freq_factor),
+            .original_length = rotary_original_length.value_or(defaults.original_length)};
+  }
 };
 struct ActivationSpec {
   Activation function = Activation::relu;

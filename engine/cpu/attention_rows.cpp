@@ -52,7 +52,7 @@ HeadRows output_rows(const AttentionShape& shape, DType type, void* address) {
 
 RotaryTable::RotaryTable(const AttentionShape& shape, const AttentionAttributes& attributes)
     : positions_(std::max(shape.queries, shape.keys)) {
-  if (attributes.rotary_base > 0) frequencies_ = rotary_frequencies(attributes.rotary_base, shape.width);
+  if (attributes.rotary_base > 0) frequencies_ = rotary_frequencies(attributes, shape.width);
 }
 
 void RotaryTable::fill(float* table, int num_threads) const {

@@ -187,6 +187,7 @@ struct LeafTranslation {
                                          .causal = spec.causal,
                                          .window = spec.window.value_or(0),
                                          .rotary_base = spec.rotary_base.value_or(0),
+                                         .rotary_stretch = spec.rotary_stretch(),
                                          .p = drops ? spec.dropout : 0,
                                          .stream = drops ? stream : 0};
     Op op = inputs.size() == 1

@@ -101,11 +101,12 @@ AttentionShape attention_shape(const Op& op) {
 
 float score_scale(std::int64_t width) { return static_cast<float>(1 / std::sqrt(static_cast<double>(width))); }
 
-std::vector<float> rotary_frequencies(double base, std::int64_t width) {
+std::vector<float> rotary_frequencies(const AttentionAttributes& attributes, std::int64_t width) {
   std::vector<float> frequencies;
-  for (std::int64_t i = 0; i < width / 2; ++i)
-    frequencies.push_back(
-        static_cast<float>(std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width))));
+  for (std::int64_t i = 0; i < width / 2; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
+    frequencies.push_back(static_cast<float>(attributes.rotary_stretch(std::pow(attributes.rotary_base, exponent))));
+  }
   return frequencies;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/rotation.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -26,6 +27,7 @@ struct AttentionAttributes {
   /// Above 0: q and k are rotated by their positions first (Su et al., "RoFormer", 2021), feature i of a head with
   /// feature i + width / 2 by the angle position · base^(−2i / width), as Llama does.
   double rotary_base = 0;
+  RotaryStretch rotary_stretch{};  ///< of those angles
   /// Dropout of weights: that of query i and key j, in head h of sample n, is kept where
   /// PhiloxStream{seed, stream, pass}.uniform(((n · heads + h) · keys + j) · (queries rounded up to 4) + i) ≥ p.
   double p = 0;
@@ -59,8 +61,8 @@ AttentionShape attention_shape(const Op& op);
 bool is_packed_attention(const Op& op);
 /// 1 / √width, which scores are multiplied by.
 float score_scale(std::int64_t width);
-/// Of the pairs of features of a head: base^(−2i / width), rounded to f32.
-std::vector<float> rotary_frequencies(double base, std::int64_t width);
+/// Of the pairs of features of a head: base^(−2i / width), stretched, rounded to f32.
+std::vector<float> rotary_frequencies(const AttentionAttributes& attributes, std::int64_t width);
 /// Pairs of a query and a key that it sees, of one head.
 std::int64_t visible_pairs(const AttentionShape& shape, const AttentionAttributes& attributes);
 

@@ -64,10 +64,18 @@ class Llama:
     file = "llama"
     keys = dict.fromkeys(("state_dict", "saved", "shards"), {"map": "hub"})
 
-    def __init__(self, depth, width, hidden, heads, kv_heads, tied, vocabulary, rotary_base, eps=1e-5):
+    def __init__(self, depth, width, hidden, heads, kv_heads, tied, vocabulary, rotary_base, rotary_factor=1, eps=1e-5):
         self.vocabulary, self.length = vocabulary, 64
         self.values = {"depth": depth, "width": width, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "tied": tied,
-                       "vocabulary": vocabulary, "rotary_base": rotary_base, "eps": eps}
+                       "vocabulary": vocabulary, "rotary_base": rotary_base, "rotary_factor": rotary_factor, "eps": eps}
+
+    def rope_parameters(self):
+        values = self.values
+        rope = {"rope_type": "default", "rope_theta": float(values["rotary_base"])}
+        if values["rotary_factor"] == 1:
+            return rope
+        return {**rope, "rope_type": "llama3", "factor": float(values["rotary_factor"]), "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 
     def network(self):
         import transformers
@@ -75,8 +83,8 @@ class Llama:
         config = transformers.LlamaConfig(
             num_hidden_layers=values["depth"], hidden_size=values["width"], intermediate_size=values["hidden"],
             num_attention_heads=values["heads"], num_key_value_heads=values["kv_heads"], tie_word_embeddings=values["tied"],
-            vocab_size=self.vocabulary, rms_norm_eps=values["eps"], max_position_embeddings=self.length, bos_token_id=0,
-            eos_token_id=0, rope_parameters={"rope_type": "default", "rope_theta": float(values["rotary_base"])})
+            vocab_size=self.vocabulary, rms_norm_eps=values["eps"], max_position_embeddings=131_072, bos_token_id=0,
+            eos_token_id=0, rope_parameters=self.rope_parameters())
         return transformers.LlamaForCausalLM(config)
 
     @staticmethod

@@ -106,12 +106,12 @@ class Scope(dict):
 class Attention(nn.Module):
     """Of one input with queries, keys and values side by side, or of three; pixels are positions."""
 
-    def __init__(self, heads, kv_heads=None, causal=False, window=None, rotary_base=None, dropout=0.0):
+    def __init__(self, heads, kv_heads=None, causal=False, window=None, rotary_base=None, dropout=0.0, **stretch):
         super().__init__()
         if dropout:
             raise ValueError("its masks are trainer's own")
         self.heads, self.kv_heads = heads, kv_heads or heads
-        self.causal, self.window, self.rotary_base = causal, window, rotary_base
+        self.causal, self.window, self.rotary_base, self.stretch = causal, window, rotary_base, stretch
 
     def forward(self, *inputs):
         size = inputs[0].shape[2:]
@@ -136,10 +136,24 @@ class Attention(nn.Module):
     def rotated(self, x):
         half = x.shape[-1] // 2
         frequencies = 1.0 / self.rotary_base ** (torch.arange(half, dtype=x.dtype) / half)
+        if self.stretch:
+            frequencies = self.stretched(frequencies, **self.stretch)
         angles = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * frequencies
         angles = torch.cat([angles, angles], dim=-1)
         turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
         return x * angles.cos() + turned * angles.sin()
+
+
+    @staticmethod
+    def stretched(frequencies, rotary_factor, rotary_low_freq_factor=1.0, rotary_high_freq_factor=4.0,
+                  rotary_original_length=8192):
+        """As transformers' rope type llama3, by wavelengths."""
+        wavelengths = 2 * torch.pi / frequencies
+        smooth = ((rotary_original_length / wavelengths - rotary_low_freq_factor) /
+                  (rotary_high_freq_factor - rotary_low_freq_factor))
+        between = (1 - smooth) * frequencies / rotary_factor + smooth * frequencies
+        slow = torch.where(wavelengths > rotary_original_length / rotary_low_freq_factor, frequencies / rotary_factor, between)
+        return torch.where(wavelengths < rotary_original_length / rotary_high_freq_factor, frequencies, slow)
 
 
 class GlobalAveragePool(nn.Module):

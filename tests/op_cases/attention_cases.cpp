@@ -45,6 +45,15 @@ std::vector<AttentionCase> attention_shapes() {
       {"causal blocks", 1, 131, 131, 16, {.causal = true}},
       {"window of blocks", 1, 203, 203, 8, {.causal = true, .window = 33}},
       {"dropped blocks", 1, 70, 70, 6, {.heads = 2, .kv_heads = 1, .causal = true, .p = 0.5, .stream = 2}},
+      // Of six pairs of features three turn as they did, one slower by a share of 4, two by all of it.
+      {"stretched",
+       1,
+       9,
+       9,
+       12,
+       {.causal = true,
+        .rotary_base = 30,
+        .rotary_stretch = {.factor = 4, .low_freq_factor = 1, .high_freq_factor = 3, .original_length = 60}}},
       {"wide heads", 1, 19, 19, 65, {.heads = 2, .kv_heads = 1, .causal = true}},
       {"heads of more than 128", 1, 11, 11, 130, {.causal = true, .rotary_base = 10000}},
       {"heads of the most", 1, 5, 5, 256, {.rotary_base = 10000}},
@@ -78,6 +87,18 @@ double feature(const AttentionCase& c, const std::vector<Values>& inputs, int op
   return values[static_cast<std::size_t>((sample * positions + position) * row + (before + head) * c.width + i)];
 }
 
+/// By wavelengths, as transformers has it.
+double stretched(const RotaryStretch& stretch, double frequency) {
+  if (stretch.factor == 1) return frequency;
+  const double wavelength = 2 * 3.14159265358979 / frequency;
+  const auto length = static_cast<double>(stretch.original_length);
+  if (wavelength < length / stretch.high_freq_factor) return frequency;
+  if (wavelength > length / stretch.low_freq_factor) return frequency / stretch.factor;
+  const double smooth =
+      (length / wavelength - stretch.low_freq_factor) / (stretch.high_freq_factor - stretch.low_freq_factor);
+  return frequency * ((1 - smooth) / stretch.factor + smooth);
+}
+
 Values rotated_row(const AttentionCase& c, const std::vector<Values>& inputs, int operand, std::int64_t sample,
                    std::int64_t position, std::int64_t head) {
   Values row;
@@ -87,7 +108,8 @@ Values rotated_row(const AttentionCase& c, const std::vector<Values>& inputs, in
   for (std::int64_t i = 0; i < c.width / 2; ++i) {
     const auto first = static_cast<std::size_t>(i), second = static_cast<std::size_t>(i + c.width / 2);
     const double exponent = -2 * static_cast<double>(i) / static_cast<double>(c.width);
-    const double angle = static_cast<double>(position) * std::pow(c.attributes.rotary_base, exponent);
+    const double angle = static_cast<double>(position) *
+                         stretched(c.attributes.rotary_stretch, std::pow(c.attributes.rotary_base, exponent));
     row[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
     row[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
   }

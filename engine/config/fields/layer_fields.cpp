@@ -229,6 +229,24 @@ LayerKind attention() {
              "rotary_base^(−2i / width); Llama's is 10000")
               .defaults_to("no rotation")
               .also_called({"rope_theta", "rope_base", "rotary", "rope"}),
+          of(&Spec::rotary_factor, "rotary_factor", number_at_least(1.0),
+             "Stretches slow rotations as Llama 3.1 (`rope_scaling` of type llama3): those of fewer than "
+             "rotary_low_freq_factor turns in rotary_original_length positions turn so many times slower, those of "
+             "more than rotary_high_freq_factor turns as before, what is between by a share of both")
+              .defaults_to("1")
+              .also_called({"rope_scaling", "rope_factor", "factor", "scaling_factor"}),
+          of(&Spec::rotary_low_freq_factor, "rotary_low_freq_factor", number_above(0.0),
+             "rotary_factor: turns below which a rotation is slow")
+              .defaults_to("1")
+              .also_called({"low_freq_factor"}),
+          of(&Spec::rotary_high_freq_factor, "rotary_high_freq_factor", number_above(0.0),
+             "rotary_factor: turns above which a rotation is fast")
+              .defaults_to("4")
+              .also_called({"high_freq_factor"}),
+          of(&Spec::rotary_original_length, "rotary_original_length", integer(1),
+             "rotary_factor: the positions that were trained before")
+              .defaults_to("8192")
+              .also_called({"original_max_position_embeddings"}),
       },
       // Its place in the batch decides what is drawn.
       [](const LayerVariant& spec) { return std::get<AttentionSpec>(spec).dropout > 0; }};
