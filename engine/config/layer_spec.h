@@ -42,7 +42,8 @@ using Sides = std::array<std::int64_t, 4>;  ///< (top, bottom, left, right)
 struct LinearSpec {
   std::int64_t out = 0;
   bool bias = true;
-  std::optional<Initialization> init;  ///< model.init where absent
+  std::optional<Initialization> init;           ///< model.init where absent
+  std::optional<std::int64_t> residual_layers;  ///< whose sum it is a term of: its weight starts divided by their root
 };
 /// A learned row for each index, and for each place of a sequence.
 struct EmbeddingSpec {

@@ -66,6 +66,7 @@ struct Parameter {
     constant
   } start = Start::random_weight;
   double constant = 0;  ///< where it starts as one
+  double scale = 1;     ///< of what starts at random
   std::int64_t fan_in = 0, fan_out = 0;
   std::int64_t groups = 1;  ///< of a convolution, which its shape does not tell
   /// The frozen network that it is of, in Graph::frozen_networks; -1: it is the model's.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "engine/config/diagnostic.h"
@@ -33,12 +34,13 @@ Parameter constant_parameter(TensorType type, Parameter::Start start, bool train
 
 /// Adds the weight and, where the op takes one, the bias of linear or a convolution, and applies the op.
 ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan_in, std::int64_t fan_out,
-                       Initialization init, FileOrder file_order, std::int64_t groups = 1) {
+                       Initialization init, FileOrder file_order, std::int64_t groups = 1, double scale = 1) {
   using Start = Parameter::Start;
   std::vector<ValueId> inputs = {x};
   Parameter weight = random_parameter(op.inputs[1], Start::random_weight, fan_in, fan_out, init);
   weight.file_order = file_order;
   weight.groups = groups;
+  weight.scale = scale;
   inputs.push_back(builder.add_parameter("weight", std::move(weight)));
   if (op.inputs.size() > 2)
     inputs.push_back(
@@ -77,8 +79,9 @@ struct LeafTranslation {
   ValueId operator()(const LinearSpec& spec) const {
     Op op = linear_op(builder.type(x), {.out = spec.out, .bias = spec.bias});
     const std::int64_t in = op.inputs[1].shape[1];
+    const double scale = 1 / std::sqrt(static_cast<double>(spec.residual_layers.value_or(1)));
     return apply_weighted(builder, std::move(op), x, in, spec.out, spec.init.value_or(builder.default_init()),
-                          FileOrder::same);
+                          FileOrder::same, 1, scale);
   }
   ValueId operator()(const EmbeddingSpec& spec) const {
     if (const std::int64_t num = builder.num_indices(x); num > spec.num)

@@ -54,22 +54,23 @@ void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t 
     return;
   }
   const PhiloxStream stream{seed, parameter_stream + index, 0};
+  const double scale = parameter.scale;
   const auto fan_in = static_cast<double>(std::max<std::int64_t>(parameter.fan_in, 1));
   const auto fan_out = static_cast<double>(std::max<std::int64_t>(parameter.fan_out, 1));
   switch (parameter.init) {
     case Initialization::pytorch:
-      if (parameter.start == Start::random_rows) return fill_normal(stream, 1, first, values);
-      return fill_uniform(stream, 1 / std::sqrt(fan_in), first, values);
+      if (parameter.start == Start::random_rows) return fill_normal(stream, scale, first, values);
+      return fill_uniform(stream, scale / std::sqrt(fan_in), first, values);
     case Initialization::kaiming_uniform:
-      return fill_uniform(stream, std::sqrt(6 / fan_in), first, values);
+      return fill_uniform(stream, scale * std::sqrt(6 / fan_in), first, values);
     case Initialization::kaiming_normal:
-      return fill_normal(stream, std::sqrt(2 / fan_in), first, values);
+      return fill_normal(stream, scale * std::sqrt(2 / fan_in), first, values);
     case Initialization::xavier_uniform:
-      return fill_uniform(stream, std::sqrt(6 / (fan_in + fan_out)), first, values);
+      return fill_uniform(stream, scale * std::sqrt(6 / (fan_in + fan_out)), first, values);
     case Initialization::xavier_normal:
-      return fill_normal(stream, std::sqrt(2 / (fan_in + fan_out)), first, values);
+      return fill_normal(stream, scale * std::sqrt(2 / (fan_in + fan_out)), first, values);
     case Initialization::normal:
-      return fill_normal(stream, 0.02, first, values);
+      return fill_normal(stream, scale * 0.02, first, values);
     case Initialization::zeros:
       std::fill(values.begin(), values.end(), 0.0F);
       return;

@@ -19,7 +19,8 @@ inline constexpr std::uint32_t parameter_stream = 0x1A170000;
 ///   xavier_uniform   ±√(6 / (fan_in + fan_out))   xavier_normal   deviation √(2 / (fan_in + fan_out))
 ///   normal           deviation 0.02               zeros           0
 ///
-/// Biases start at zero but for `pytorch`. Norm weights start at one, running means at zero, variances at one.
+/// Each of them times Parameter::scale. Biases start at zero but for `pytorch`. Norm weights start at one, running
+/// means at zero, variances at one.
 void fill_initial(const Parameter& parameter, std::uint64_t seed, std::uint32_t index, std::span<float> values,
                   std::int64_t first = 0);
 

@@ -73,7 +73,7 @@ model:
     - attention: {heads: 6, kv_heads: 2, causal: true, window: 128, dropout: 0.1, rotary_base: 1e4}
     - attention: {heads: 1, from: [leaky, a, joined]}
     - flatten
-    - linear: {out: 10, init: normal}
+    - linear: {out: 10, init: normal, residual_layers: 24}
     - embedding: {num: 11, dim: 8, init: normal}
     - position_embedding: {length: 5, init: zeros}
 weights: {file: "a b.safetensors", rename: [['^module\.', ''], ["(\\d+) ", "\\1: # $${x}"]], transpose: ["*.c_attn"],

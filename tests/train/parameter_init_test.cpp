@@ -73,6 +73,24 @@ TEST_CASE("Each initialisation has the spread of its definition") {
   check_uniform(initial(Initialization::xavier_uniform, Parameter::Start::random_rows), std::sqrt(6 / 200.0));
 }
 
+TEST_CASE("What is scaled starts as the same numbers, each times the scale") {
+  for (const Initialization init :
+       {Initialization::pytorch, Initialization::kaiming_uniform, Initialization::kaiming_normal,
+        Initialization::xavier_uniform, Initialization::xavier_normal, Initialization::normal}) {
+    const std::vector<float> values = initial(init, weight);
+    Parameter parameter;
+    parameter.init = init;
+    parameter.start = weight;
+    parameter.fan_in = 150;
+    parameter.fan_out = 50;
+    parameter.scale = 0.25;
+    std::vector<float> scaled(values.size());
+    fill_initial(parameter, 3, 0, scaled);
+    CHECK(std::equal(scaled.begin(), scaled.end(), values.begin(),
+                     [](float small, float large) { return small == 0.25F * large; }));
+  }
+}
+
 TEST_CASE("Zeros, ones and the biases of named initialisations are constant") {
   const auto all_are = [](const std::vector<float>& values, float expected) {
     return std::all_of(values.begin(), values.end(), [&](float value) { return value == expected; });

@@ -60,6 +60,9 @@ LayerKind linear() {
                   .also_called({"out_features", "units", "features", "size"}),
               bias_field<Spec>(),
               init_field<Spec>(),
+              of(&Spec::residual_layers, "residual_layers", integer(1),
+                 "GPT-2's N: how many layers add to one stream, of which this is one; its weight starts divided by √N")
+                  .defaults_to("1"),
           }};
 }
 
