@@ -86,10 +86,12 @@ struct BatchNormSpec {
 struct LayerNormSpec {
   double eps = 1e-5;
   bool affine = true;
+  std::optional<std::int64_t> heads;  ///< groups of features that are normalised each by itself; one where absent
 };
 struct RmsNormSpec {
   double eps = 0x1p-23;  ///< what PyTorch takes for f32
   bool affine = true;
+  std::optional<std::int64_t> heads;
 };
 /// groupnorm, and instancenorm2d, each of whose channels is a group.
 struct GroupNormSpec {

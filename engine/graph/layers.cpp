@@ -157,16 +157,18 @@ struct LeafTranslation {
     return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
   }
   ValueId operator()(const LayerNormSpec& spec) const {
-    Op op = layernorm_op(builder.type(x), {.eps = spec.eps, .affine = spec.affine});
-    std::vector<ValueId> operands = {x};
+    const ValueId rows = heads_as_rows("layernorm", spec.heads);
+    Op op = layernorm_op(builder.type(rows), {.eps = spec.eps, .affine = spec.affine});
+    std::vector<ValueId> operands = {rows};
     if (spec.affine) add_scale_and_shift(builder, op.inputs[1], operands);
-    return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
+    return shaped_as_input(builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0]);
   }
   ValueId operator()(const RmsNormSpec& spec) const {
-    Op op = layernorm_op(builder.type(x), {.eps = spec.eps, .affine = spec.affine, .centres = false});
-    std::vector<ValueId> operands = {x};
+    const ValueId rows = heads_as_rows("rmsnorm", spec.heads);
+    Op op = layernorm_op(builder.type(rows), {.eps = spec.eps, .affine = spec.affine, .centres = false});
+    std::vector<ValueId> operands = {rows};
     if (spec.affine) add_scale(builder, op.inputs[1], operands);
-    return builder.apply(std::move(op), std::move(operands), {"rstd"})[0];
+    return shaped_as_input(builder.apply(std::move(op), std::move(operands), {"rstd"})[0]);
   }
   ValueId operator()(const GroupNormSpec& spec) const {
     const TensorType& type = builder.type(x);
@@ -343,6 +345,25 @@ struct LeafTranslation {
       throw ShapeError(
           fmt::format("{} takes tokens (batch, tokens, channels); its input is {}", kind, type.shape.to_string()));
     return type;
+  }
+
+  /// The input with a row for each head, whose features lie side by side: a view, or itself where there is one head.
+  ValueId heads_as_rows(std::string_view kind, std::optional<std::int64_t> heads) const {
+    if (heads.value_or(1) == 1) return x;
+    Shape shape = builder.type(x).shape;
+    if (shape[-1] % *heads != 0)
+      throw ShapeError(
+          fmt::format("{} of {} heads: the features of its input {} are no multiple", kind, *heads, shape.to_string()));
+    const std::int64_t width = shape[-1] / *heads;
+    if (shape.rank() == 2) return builder.add_view(x, {shape[0], *heads, width});
+    shape[-2] *= *heads;
+    shape[-1] = width;
+    return builder.add_view(x, shape);
+  }
+  /// `y`, or a view of it, in the input's shape.
+  ValueId shaped_as_input(ValueId y) const {
+    const Shape& shape = builder.type(x).shape;
+    return builder.type(y).shape == shape ? y : builder.add_view(y, shape);
   }
 
   /// `verb` does not go with the first input and that at `position`.

@@ -20,6 +20,16 @@ def cross(heads, kv_heads, width, **keys):
             {"attention": {"heads": heads, "kv_heads": kv_heads, "from": ["q", "k", "v"], **keys}}]
 
 
+def normalised(heads, kv_heads, width, norm, **keys):
+    """Of queries and keys that are normalised head by head, as Qwen3's."""
+    return [{"linear": {"out": 12, "name": "x"}}, {"linear": {"out": heads * width}}, {norm: {"heads": heads, "name": "q"}},
+            {"linear": {"out": kv_heads * width, "from": "x"}}, {norm: {"heads": kv_heads, "name": "k"}},
+            {"linear": {"out": kv_heads * width, "name": "v", "from": "x"}},
+            {"attention": {"heads": heads, "kv_heads": kv_heads, "from": ["q", "k", "v"], **keys}}]
+
+
+STRETCHED = {"rotary_base": 30, "rotary_factor": 4, "rotary_high_freq_factor": 3, "rotary_original_length": 60}
+
 # The sample's positions and features, and the layers over them.
 VARIANTS = [
     ([7, 12], block(12, {"heads": 3}, 36)),
@@ -32,6 +42,11 @@ VARIANTS = [
     ([1, 6], block(6, {"heads": 3, "causal": True}, 18)),
     ([8, 10], cross(4, 2, 3)),
     ([5, 6], cross(2, 2, 4, causal=True, rotary_base=10000)),
+    ([9, 24], block(24, {"heads": 2, "causal": True, **STRETCHED}, 72)),
+    ([75, 8], cross(1, 1, 16, causal=True, rotary_base=500000, rotary_factor=32)),
+    ([7, 6], normalised(4, 2, 5, "rmsnorm", causal=True)),
+    ([10, 12], normalised(2, 1, 6, "layernorm", rotary_base=100)),
+    ([6, 8], [{"linear": {"out": 8, "name": "x"}}, {"attention": {"heads": 2, "causal": True, "from": ["x", "x", "x"]}}]),
 ]
 
 

@@ -187,14 +187,23 @@ class ChannelLinear(nn.Linear):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-class ChannelLayerNorm(nn.LayerNorm):
+class OfHeads:
+    """Before a norm: over the channels (dimension 1) of each of `heads` groups, with one scale for all."""
+
+    def __init__(self, channels, heads=1, **options):
+        super().__init__(channels // heads, **options)
+        self.heads = heads
+
     def forward(self, x):
-        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return super().forward(x.movedim(1, -1).unflatten(-1, (self.heads, -1))).flatten(-2).movedim(-1, 1)
 
 
-class ChannelRMSNorm(nn.RMSNorm):
-    def forward(self, x):
-        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+class ChannelLayerNorm(OfHeads, nn.LayerNorm):
+    pass
+
+
+class ChannelRMSNorm(OfHeads, nn.RMSNorm):
+    pass
 
 
 def kind_and_arguments(layer):
@@ -258,10 +267,10 @@ def make_layer(kind, arguments, inputs, scopes):
         module = (ChannelLinear if is_image else nn.Linear)(shape[0], arguments.pop("out"), **arguments)
     elif kind == "layernorm":
         options = {"eps": arguments.get("eps", 1e-5), "elementwise_affine": arguments.get("affine", True)}
-        module = (ChannelLayerNorm if is_image else nn.LayerNorm)(shape[0], **options)
+        module = ChannelLayerNorm(shape[0], arguments.get("heads", 1), **options)
     elif kind == "rmsnorm":
         options = {"eps": arguments.get("eps", 2.0**-23), "elementwise_affine": arguments.get("affine", True)}
-        module = (ChannelRMSNorm if is_image else nn.RMSNorm)(shape[0], **options)
+        module = ChannelRMSNorm(shape[0], arguments.get("heads", 1), **options)
     elif kind == "conv2d":
         module = nn.Conv2d(shape[0], arguments.pop("out"), arguments.pop("kernel"), **arguments)
     elif kind == "conv_transpose2d":

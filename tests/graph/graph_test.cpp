@@ -168,6 +168,61 @@ TEST_CASE("attention drops weights in training alone, each layer others") {
   CHECK(attributes_of<AttentionAttributes>(first_node(evaluation, OpKind::attention).op).p == 0);
 }
 
+TEST_CASE("attention without products in front takes one layer three times, whose gradient is the sum of three") {
+  Graph graph = graph_over_positions("    - linear: {out: 6, name: x}\n    - attention: {heads: 2, from: [x, x, x]}\n");
+  const auto attention = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                      [](const GraphNode& node) { return node.op.kind == OpKind::attention; });
+  REQUIRE(attention != graph.nodes.end());
+  CHECK(attention->inputs == std::vector<ValueId>(3, attention->inputs[0]));
+  differentiate(graph);
+  CHECK(std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
+          return node.op.kind == OpKind::add && node.phase == Phase::backward;
+        }) == 2);
+}
+
+TEST_CASE("a norm of heads takes each head's features as a row, and learns one scale for all") {
+  for (const char* kind : {"rmsnorm", "layernorm"}) {
+    const Graph graph = graph_over_positions(std::string("    - ") + kind + ": {heads: 4, name: norm}\n");
+    const GraphNode& node = first_node(graph, OpKind::layernorm);
+    CHECK(node.op.inputs[0].shape == Shape{2, 24, 6});
+    CHECK(node.op.inputs[1].shape == Shape{6});
+    CHECK(graph.values[node.inputs[0]].view_of >= 0);
+    const Layer& norm = graph.layers[node.layer];
+    CHECK(norm.output.shape == Shape{2, 6, 24});
+    const Graph flat = graph_over_positions(std::string("    - flatten\n    - ") + kind + ": {heads: 8}\n");
+    CHECK(first_node(flat, OpKind::layernorm).op.inputs[0].shape == Shape{2, 8, 18});
+    const Graph single = graph_over_positions(std::string("    - ") + kind + ": {heads: 1}\n");
+    CHECK(first_node(single, OpKind::layernorm).op.inputs[0].shape == Shape{2, 6, 24});
+    CHECK_THROWS_WITH(graph_over_positions(std::string("    - ") + kind + ": {heads: 5}\n"),
+                      Contains("of 5 heads: the features of its input 2×6×24 are no multiple"));
+  }
+}
+
+TEST_CASE("a layer among others that add to one stream starts smaller by the root of their number") {
+  const Graph graph = graph_over_positions("    - linear: {out: 4, residual_layers: 16}\n    - linear: {out: 4}\n");
+  std::vector<double> scales;
+  for (const Parameter& parameter : graph.parameters) scales.push_back(parameter.scale);
+  CHECK(std::vector<double>(scales.begin(), scales.begin() + 4) == std::vector<double>{0.25, 1, 1, 1});
+}
+
+TEST_CASE("attention takes how rotary positions are stretched, with Llama 3.1's values where they are not given") {
+  const auto stretch_of = [](const std::string& keys) {
+    const Graph graph = graph_over_positions("    - attention: {heads: 2, rotary_base: 100" + keys + "}\n");
+    return attributes_of<AttentionAttributes>(first_node(graph, OpKind::attention).op).rotary_stretch;
+  };
+  CHECK(stretch_of("") == RotaryStretch{});
+  CHECK(stretch_of(", rotary_factor: 8") == RotaryStretch{8, 1, 4, 8192});
+  CHECK(stretch_of(", rotary_factor: 2.5, rotary_low_freq_factor: 0.5, rotary_high_freq_factor: 3, "
+                   "rotary_original_length: 20") == RotaryStretch{2.5, 0.5, 3, 20});
+  const auto refused = [&](const std::string& layer) {
+    CHECK_THROWS_AS(graph_over_positions("    - attention: {heads: 2, " + layer + "}\n"), ConfigError);
+  };
+  refused("rotary_factor: 8");
+  refused("rotary_base: 100, rotary_original_length: 20");
+  refused("rotary_base: 100, rotary_factor: 8, rotary_low_freq_factor: 4");
+  refused("rotary_base: 100, rotary_factor: 0.5");
+}
+
 TEST_CASE("attention refuses what does not make heads, and says where") {
   const auto message = [](const std::string& layers) -> std::string {
     try {

@@ -156,6 +156,35 @@ TEST_CASE("the tensors of shipped language models have the hub's names, matrices
   CHECK(tensors_of(graph_of_language_model("llama", sizes + "true", 11)) == llama);
   llama.insert(llama.end() - 1, "lm_head.weight 11x12");
   CHECK(tensors_of(graph_of_language_model("llama", sizes + "false", 11)) == llama);
+  Tensors qwen3 = llama;
+  for (std::string& tensor : qwen3) {
+    if (tensor.find("q_proj") != std::string::npos) tensor = "layers.0.self_attn.q_proj.weight 24x12";
+    if (tensor.find("o_proj") != std::string::npos) tensor = "layers.0.self_attn.o_proj.weight 12x24";
+    for (const char* part : {"k_proj", "v_proj"})
+      if (tensor.find(part) != std::string::npos) tensor.replace(tensor.size() - 4, 4, "8x12");
+  }
+  qwen3.insert(qwen3.end(), {"layers.0.self_attn.k_norm.weight 4", "layers.0.self_attn.q_norm.weight 4"});
+  std::sort(qwen3.begin(), qwen3.end());
+  CHECK(tensors_of(graph_of_language_model("qwen3", "head_width: 4, " + sizes + "false", 11)) == qwen3);
+}
+
+TEST_CASE("the sizes of Llama stretch positions as their configurations on the hub say") {
+  const std::pair<const char*, double> sizes[] = {{"3-8B", 1}, {"3.1-8B", 8}, {"3.2-1B", 32}, {"3.2-3B", 32}};
+  for (const auto& [size, factor] : sizes) {
+    const Graph graph = graph_of_language_model("llama", fmt::format("size: {}, depth: 1", size), 128'256);
+    const auto attention = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const GraphNode& node) { return node.op.kind == OpKind::attention; });
+    REQUIRE(attention != graph.nodes.end());
+    CHECK(attributes_of<AttentionAttributes>(attention->op).rotary_stretch == RotaryStretch{factor, 1, 4, 8192});
+  }
+}
+
+TEST_CASE("GPT-2's layers that add to its stream start smaller by the root of how many there are") {
+  const Graph graph = graph_of_language_model("gpt2", "depth: 8, width: 4, heads: 2, vocabulary: 11, length: 9", 11);
+  for (const Parameter& parameter : graph.parameters) {
+    INFO(parameter.name);
+    CHECK(parameter.scale == (parameter.name.ends_with("c_proj.weight") ? 0.25 : 1));
+  }
 }
 
 TEST_CASE("the MLP that is shipped has as many layers as it is told, each as wide") {

@@ -38,7 +38,7 @@ model:
     - repeat:
         times: 2
         layers:
-          - residual: {layers: [rmsnorm, conv2d: {out: 24, kernel: 1}, attention: {heads: 4, kv_heads: 1, causal: true, dropout: 0.2, rotary_base: 100}, conv2d: {out: 12, kernel: 1}]}
+          - residual: {layers: [rmsnorm, conv2d: {out: 24, kernel: 1}, rmsnorm: {heads: 6}, attention: {heads: 4, kv_heads: 1, causal: true, dropout: 0.2, rotary_base: 100}, conv2d: {out: 12, kernel: 1}]}
           - residual: {layers: [rmsnorm, conv2d: {out: 20, kernel: 1}, gelu, conv2d: {out: 12, kernel: 1}]}
     - flatten
     - linear: {out: 4}

@@ -51,10 +51,12 @@ constexpr const char* llama_layers = R"(
         times: 2
         layers:
           - rmsnorm: {name: norm}
-          - linear: {out: 32, bias: false, from: norm, name: q}
+          - linear: {out: 32, bias: false, from: norm}
+          - rmsnorm: {heads: 4, name: q}
           - linear: {out: 16, bias: false, from: norm, name: k}
           - linear: {out: 16, bias: false, from: norm, name: v}
-          - attention: {heads: 4, kv_heads: 2, causal: true, window: 40, rotary_base: 10000, from: [q, k, v]}
+          - attention: {heads: 4, kv_heads: 2, causal: true, window: 40, rotary_base: 10000, rotary_factor: 8,
+                        rotary_original_length: 64, from: [q, k, v]}
           - linear: {out: 32, bias: false}
           - relu
           - linear: {out: 64, bias: false}

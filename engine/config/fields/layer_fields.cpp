@@ -165,13 +165,21 @@ LayerKind batchnorm(bool of_images) {
           [](const LayerVariant&) { return true; }};
 }
 
+template <class Spec>
+LayerField norm_heads_field() {
+  return of(&Spec::heads, "heads", integer(1),
+            "How many groups of the features are normalised, each by itself, with one scale for all")
+      .defaults_to("1")
+      .also_called({"num_heads", "groups", "n_head"});
+}
+
 LayerKind layernorm() {
   using Spec = LayerNormSpec;
   return {"layernorm",
           "Layer normalization over the last dimension",
           "layernorm: {eps: 1e-5}",
           Spec{},
-          {eps_field<Spec>(), affine_field<Spec>()}};
+          {eps_field<Spec>(), affine_field<Spec>(), norm_heads_field<Spec>()}};
 }
 
 LayerKind rmsnorm() {
@@ -181,7 +189,7 @@ LayerKind rmsnorm() {
           "rmsnorm: {eps: 1e-6}",
           Spec{},
           {of(&Spec::eps, "eps", number_above(0.0), "Added to the mean of the squares"),
-           of(&Spec::affine, "affine", boolean(), "Whether a scale is learned")}};
+           of(&Spec::affine, "affine", boolean(), "Whether a scale is learned"), norm_heads_field<Spec>()}};
 }
 
 LayerKind groupnorm() {
