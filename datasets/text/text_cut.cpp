@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/text/text_pattern.h"
@@ -9,8 +10,12 @@
 namespace trainer {
 namespace {
 
+/// Llama 3's with single digits, which Qwen's files have.
+constexpr std::string_view qwen_expression =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 bool ends_pieces_at_blanks(const std::string& expression) {
-  return expression == gpt2_expression || expression == llama3_expression;
+  return expression == gpt2_expression || expression == llama3_expression || expression == qwen_expression;
 }
 
 bool is_of_one_class(const std::string& expression) {
@@ -33,7 +38,7 @@ TextCut::TextCut(const Tokenizer& tokenizer) {
                                   std::ranges::all_of(expressions, [](const std::string& expression) {
                                     return ends_pieces_at_blanks(expression) || is_of_one_class(expression);
                                   }));
-  is_anywhere_ = is_of_bytes;
+  is_anywhere_ = is_of_bytes && !definition.composes;
   for (const AddedToken& token : definition.added_tokens) {
     if (token.is_special) continue;
     is_anywhere_ = false;

@@ -14,7 +14,8 @@ namespace trainer {
 // each blank (U+0020) that stands behind anything but white space: a blank is the first of a piece or behind white
 // space. Nor does a match in front of it depend on what follows: \s+(?!\S) alone looks ahead, by a character, and no
 // white space ends there. An expression of one class, such as \p{N}+, sees nothing but what it matches, so it may stand
-// beside them. An added token must not reach beyond the cut. Of all other expressions nothing is known.
+// beside them. An added token must not reach beyond the cut. No blank is composed with what stands in front of it. Of
+// all other expressions nothing is known.
 
 /// Where texts may be cut so that the tokens of the parts, one behind the other, are those of the whole, special tokens
 /// taken as text.

@@ -52,6 +52,7 @@ void TextEncoder::encode(std::string_view text, SpecialTokens special, std::vect
 
 void TextEncoder::encode_between_added(std::string_view text, const Tokenizer::Finders& finders, std::size_t level) {
   if (level == finders.size()) return encode_plain(text);
+  if (level == 1 && tokenizer_->definition_.composes) text = composer_.compose(text);
   std::size_t at = 0;
   while (const auto found = finders[level].find(text, at)) {
     encode_between_added(text.substr(at, found->begin - at), finders, level + 1);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "datasets/text/composed_text.h"
 #include "datasets/text/piece_merger.h"
 #include "datasets/text/tokenizer.h"
 
@@ -41,6 +42,7 @@ class TextEncoder {
   void hand_over();
 
   const Tokenizer* tokenizer_;
+  TextComposer composer_;
   PatternMatcher matcher_;
   PieceMerger merger_;
   std::vector<TokenId> ids_;  ///< not yet handed over

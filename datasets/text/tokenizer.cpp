@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "datasets/text/composed_text.h"
 #include "datasets/text/piece_merger.h"
 #include "datasets/text/text_encoder.h"
 #include "engine/errors.h"
@@ -37,10 +38,14 @@ std::vector<VocabularyEntry> entries_with_added(const TokenizerDefinition& defin
   return entries;
 }
 
-std::array<AddedTokenFinder, 2> finders_of(const std::vector<AddedToken>& tokens, bool with_special) {
+std::array<AddedTokenFinder, 2> finders_of(const TokenizerDefinition& definition, bool with_special) {
   std::array<std::vector<AddedToken>, 2> parts;
-  for (const AddedToken& token : tokens)
-    if (with_special || !token.is_special) parts[token.is_normalized ? 1 : 0].push_back(token);
+  TextComposer composer;
+  for (AddedToken token : definition.added_tokens) {
+    if (!with_special && token.is_special) continue;
+    if (definition.composes && token.is_normalized) token.content = std::string(composer.compose(token.content));
+    parts[token.is_normalized ? 1 : 0].push_back(std::move(token));
+  }
   return {AddedTokenFinder(std::move(parts[0])), AddedTokenFinder(std::move(parts[1]))};
 }
 
@@ -50,8 +55,8 @@ Tokenizer::Tokenizer(TokenizerDefinition definition)
     : definition_(std::move(definition)),
       pattern_(definition_.expressions),
       merges_(definition_.merges),
-      plain_finders_(finders_of(definition_.added_tokens, false)),
-      all_finders_(finders_of(definition_.added_tokens, true)) {
+      plain_finders_(finders_of(definition_, false)),
+      all_finders_(finders_of(definition_, true)) {
   const std::vector<VocabularyEntry> entries = entries_with_added(definition_);
   vocabulary_ = Vocabulary(entries);
   is_whole_piece_.resize(vocabulary_.num_ids());

@@ -21,7 +21,8 @@ namespace trainer {
 // A text is cut into pieces by a regular expression (Note [Pieces of a text] in text_pattern.h), each piece begins as
 // its bytes, and neighbours are merged by a list of merges, the earliest first, until none is left: byte-pair encoding
 // as GPT-2, RoBERTa, Llama 3 and most that came after them have it. All 256 bytes are tokens, so that any bytes can be
-// encoded and decode(encode(x)) == x holds for all of them; nothing is normalized, and no token is put in front.
+// encoded and decode(encode(x)) == x holds for all of them, or, where texts are composed first (composed_text.h), for
+// those that are composed; no token is put in front.
 
 /// What makes a tokenizer, as files have it.
 struct TokenizerDefinition {
@@ -30,6 +31,7 @@ struct TokenizerDefinition {
   std::vector<TokenMerge> merges;        ///< the lowest rank first
   std::vector<AddedToken> added_tokens;  ///< those whose ids `vocabulary` lacks are tokens beside it
   bool ignores_merges = false;           ///< a piece that is a token as a whole is that token, merges or not
+  bool composes = false;                 ///< what stands between added tokens without normalization is composed first
 };
 
 /// What becomes of the contents of special tokens where they stand in a text.

@@ -182,13 +182,18 @@ void read_added_tokens(const TokenizerInput& file, VocabularyReader& vocabulary)
   }
 }
 
-void read_normalizer(const TokenizerInput& file) {
+void read_normalizer(const TokenizerInput& file, TokenizerDefinition& definition) {
   const auto normalizer = file.find("normalizer");
   if (!normalizer || normalizer->is_null()) return;
-  const std::string& type = normalizer->at("type").text();
-  if (type == "Sequence" && normalizer->at("normalizers").items().empty()) return;
-  throw JsonMistake(
-      fmt::format("'normalizer' is {}; none is supported, since decoding would not give a text back", shortened(type)));
+  std::vector<TokenizerInput> steps = {*normalizer};
+  if (normalizer->at("type").text() == "Sequence") steps = normalizer->at("normalizers").items();
+  for (const TokenizerInput& step : steps) {
+    const std::string& type = step.at("type").text();
+    if (type != "NFC")
+      throw JsonMistake(fmt::format("'normalizer' is {}; only NFC is supported, since decoding would give another text",
+                                    shortened(type)));
+    definition.composes = true;
+  }
 }
 
 /// Of ByteLevel.
@@ -246,7 +251,7 @@ TokenizerDefinition read_tokenizer_json(const TokenizerInput& file) {
   TokenizerDefinition definition;
   VocabularyReader vocabulary(definition);
   if (is_set(file, "truncation")) throw JsonMistake("'truncation' is not supported: a text would not come back whole");
-  read_normalizer(file);
+  read_normalizer(file, definition);
   read_pre_tokenizer(file, definition);
   read_model(file.at("model"), definition, vocabulary);
   read_added_tokens(file, vocabulary);

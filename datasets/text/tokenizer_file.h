@@ -14,10 +14,10 @@ inline constexpr std::size_t most_tokenizer_file_bytes = std::size_t{64} << 20U;
 ///
 /// Of `tokenizer.json` are read: model (BPE: vocab, merges as "a b" or ["a", "b"], ignore_merges), added_tokens, and
 /// pre_tokenizer: ByteLevel with its own expression or without, alone or at the end of a Sequence of Split (with a
-/// Regex or a String, Isolated) and Digits. Refused is what would make decode(encode(x)) another text, or is not
-/// byte-level: any normalizer (NFC, too), add_prefix_space, dropout, byte_fallback, prefixes and suffixes of subwords,
-/// WordPiece, Unigram, WordLevel, Metaspace, single_word, lstrip and rstrip of added tokens, and a vocabulary that
-/// lacks a byte. What a post_processor puts around texts is not put there.
+/// Regex or a String, Isolated) and Digits; normalizer NFC. Refused is what would make decode(encode(x)) another text,
+/// or is not byte-level: other normalizers, add_prefix_space, dropout, byte_fallback, prefixes and suffixes of
+/// subwords, WordPiece, Unigram, WordLevel, Metaspace, single_word, lstrip and rstrip of added tokens, and a vocabulary
+/// that lacks a byte. What a post_processor puts around texts is not put there.
 ///
 /// `vocab.json` and `merges.txt` are cut by GPT-2's expression; <|endoftext|>, where it is there, is a special token.
 ///

@@ -65,9 +65,10 @@ std::string json_of_tokenizer(const TokenizerDefinition& definition) {
   model["vocab"] = OrderedJson(std::move(vocabulary));
   model["merges"] = std::move(merges);
   OrderedJson decoder = byte_level(true);
+  const OrderedJson normalizer = definition.composes ? OrderedJson{{"type", "NFC"}} : OrderedJson(nullptr);
   const OrderedJson file = {{"version", "1.0"},          {"truncation", nullptr},
                             {"padding", nullptr},        {"added_tokens", std::move(added)},
-                            {"normalizer", nullptr},     {"pre_tokenizer", pre_tokenizer_of(definition.expressions)},
+                            {"normalizer", normalizer},  {"pre_tokenizer", pre_tokenizer_of(definition.expressions)},
                             {"post_processor", nullptr}, {"decoder", std::move(decoder)},
                             {"model", std::move(model)}};
   return file.dump(2) + '\n';

@@ -187,7 +187,7 @@ void add_tokenizer(IdentityHash& hash, const TokenizerDefinition& definition) {
     hash.add(token.content);
     hash.add_number((token.is_special ? 2 : 0) + (token.is_normalized ? 1 : 0));
   }
-  hash.add_number(definition.ignores_merges ? 1 : 0);
+  hash.add_number((definition.composes ? 2 : 0) + (definition.ignores_merges ? 1 : 0));
 }
 
 /// Of what decides the tokens of a text.

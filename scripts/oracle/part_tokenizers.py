@@ -3,6 +3,7 @@ is no case.
 """
 import importlib.util
 import json
+import unicodedata
 
 import text_samples
 
@@ -10,7 +11,7 @@ HAS_TOKENIZERS = all(importlib.util.find_spec(name) for name in ("tokenizers", "
 if HAS_TOKENIZERS:
     import tiktoken
     import tokenizers
-    from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -168,6 +169,22 @@ def added_tokens(case, _variant):
     compare_ids(case, "special tokens as text", encoded(case, "tokenizer.json", file)[0], tokenizer, text)
 
 
+def composed(case, kind):
+    """Texts that are brought to form C first, as Qwen's, with tokens that are found before that and after."""
+    tokenizer = trained("llama3", unicodedata.normalize("NFC", text_samples.mixed(case.random, 100_000)), 2000)
+    tokenizer.normalizer = normalizers.NFC() if kind == "alone" else normalizers.Sequence([normalizers.NFC()])
+    tokenizer.add_tokens([tokenizers.AddedToken("o\u0301", normalized=False, special=False),
+                          tokenizers.AddedToken("e\u0301", normalized=True, special=False)])
+    tokenizer.save(str(case.folder / "tokenizer.json"))
+    text = unicodedata.normalize("NFD", text_samples.mixed(case.random, sizes(case, 200_000)))
+    marks = "\u0301\u0323\u0308\u0328\u1161\u11ab\u212b\u0958\u093c\u3099"
+    letters = list(text)
+    for _ in range(len(text) // 20):
+        letters.insert(case.random.randrange(len(letters)), case.random.choice(marks))
+    compare_ids(case, "ids", encoded(case, "tokenizer.json", written(case, "text", "".join(letters)))[0], tokenizer,
+                "".join(letters))
+
+
 def ranks_of(tokenizer):
     """Ranks by bytes, as tiktoken wants them, of a tokenizer without special tokens: its ids in their order."""
     characters = {}
@@ -230,7 +247,7 @@ if HAS_TOKENIZERS:
     VARIANTS += [(load_theirs, (name, "mixed", 1000, 0)) for name in ("StarCoder", "dots", *OTHERS)]
     VARIANTS += [(many_tokens, 70_000)]
     VARIANTS += [(any_merges, (ignores, as_lines)) for ignores in (False, True) for as_lines in (False, True)]
-    VARIANTS += [(vocabulary_and_merges, 700), (added_tokens, "some")]
+    VARIANTS += [(vocabulary_and_merges, 700), (added_tokens, "some"), (composed, "alone"), (composed, "in a list")]
     VARIANTS += [(by_tiktoken, (name, kind)) for name in ("gpt2", "llama3") for kind in text_samples.KINDS]
     VARIANTS += [(learned, (name, kind, size, num_special, num_files))
                  for name, kind, size, num_special, num_files in (

@@ -105,6 +105,26 @@ TEST_CASE("a text that is cut where it may be has the tokens of the whole") {
   }
 }
 
+TEST_CASE("a text that is composed is cut at the same places, and Qwen's expression is known") {
+  TokenizerDefinition definition = learned_from_cut_texts(
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
+  definition.composes = true;
+  const Tokenizer tokenizer(definition);
+  CHECK(TextCut(tokenizer).is_known());
+  std::mt19937 random(6);
+  const std::vector<std::string> marks = {"\u0301", "\u0323", "\u0308", "\u1161", "\u11AB", "\u2000"};
+  int num_places = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::string text;
+    for (int j = 0; j < 30; ++j) text += text_to_cut(random, 2) + marks[random() % marks.size()];
+    num_places += check_cuts(tokenizer, text);
+  }
+  CHECK(num_places > 200);
+  TokenizerDefinition bytes = Tokenizer::bytes().definition();
+  bytes.composes = true;
+  CHECK(check_cuts(Tokenizer(bytes), "one to\u0308o \u0301six") == 2);
+}
+
 TEST_CASE("bytes may be cut anywhere, but for added tokens") {
   std::mt19937 random(4);
   const std::string text = text_to_cut(random, 60);

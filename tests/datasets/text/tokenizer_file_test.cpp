@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "datasets/text/byte_alphabet.h"
+#include "datasets/text/tokenizer_json.h"
 #include "engine/errors.h"
 #include "tests/datasets/data_files.h"
 #include "tests/datasets/text/small_tokenizers.h"
@@ -52,6 +53,22 @@ TEST_CASE("A tokenizer.json is read, with merges as pairs or as lines") {
   json["post_processor"] = {{"type", "ByteLevel"}};
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", nlohmann::json::array()}};
   CHECK(ids_by(json, "abcab") == std::vector<TokenId>{257, 256});
+}
+
+TEST_CASE("Of a tokenizer with NFC, alone or in a list, texts are composed, and its file says so again") {
+  nlohmann::json json = tokenizer_json();
+  const std::vector<TokenId> apart = ids_by(json, "e\u0301"), composed = ids_by(json, "\u00E9");
+  CHECK(apart != composed);
+  const nlohmann::json nfc = {{"type", "NFC"}};
+  for (const nlohmann::json& normalizer : {nfc, nlohmann::json{{"type", "Sequence"}, {"normalizers", {nfc}}}}) {
+    json["normalizer"] = normalizer;
+    CHECK(ids_by(json, "e\u0301") == composed);
+    CHECK(ids_by(json, "\u00E9") == composed);
+  }
+  TokenizerDefinition definition = Tokenizer::bytes().definition();
+  CHECK(nlohmann::json::parse(json_of_tokenizer(definition))["normalizer"].is_null());
+  definition.composes = true;
+  CHECK(nlohmann::json::parse(json_of_tokenizer(definition))["normalizer"] == nfc);
 }
 
 TEST_CASE("Of a merge that stands there twice the later one counts") {
@@ -116,7 +133,9 @@ TEST_CASE("What is not byte-level BPE, or would not give texts back, is refused 
       {{{"model", {{"byte_fallback", true}}}}, "'model.byte_fallback' is not supported"},
       {{{"model", {{"continuing_subword_prefix", "##"}}}}, "'model.continuing_subword_prefix' is not supported"},
       {{{"model", {{"end_of_word_suffix", "</w>"}}}}, "'model.end_of_word_suffix' is not supported"},
-      {{{"normalizer", {{"type", "NFC"}}}}, "'normalizer' is NFC; none is supported"},
+      {{{"normalizer", {{"type", "NFKC"}}}}, "'normalizer' is NFKC; only NFC is supported"},
+      {{{"normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}}}},
+       "'normalizer' is Lowercase; only NFC is supported"},
       {{{"pre_tokenizer", {{"type", "Metaspace"}}}}, "'pre_tokenizer' is Metaspace; only ByteLevel, Split and Digits"},
       {{{"pre_tokenizer", {{"add_prefix_space", true}}}}, "'pre_tokenizer.add_prefix_space' must be false"},
       {{{"pre_tokenizer", {{"add_prefix_space", nullptr}}}}, "'pre_tokenizer.add_prefix_space' must be false"},

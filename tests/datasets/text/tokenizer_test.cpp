@@ -190,6 +190,18 @@ TEST_CASE("Added tokens that are not special are always found, those without nor
   CHECK(tokenizer.encode("ab", SpecialTokens::as_tokens).back() == 258);
 }
 
+TEST_CASE("Added tokens without normalization are found in a text as it is, the others in one that is composed") {
+  nlohmann::json json = tokenizer_json();
+  json["normalizer"] = {{"type", "NFC"}};
+  json["added_tokens"] =
+      nlohmann::json::array({added_token(256, "o\u0301", false), added_token(257, "e\u0301", false)});
+  json["added_tokens"][1]["normalized"] = true;
+  const Tokenizer tokenizer = tokenizer_of(json);
+  CHECK(tokenizer.encode("o\u0301e\u0301\u00E9") == Ids{256, 257, 257});
+  CHECK(tokenizer.encode("\u00F3").size() == 2);
+  CHECK(tokenizer.decode(tokenizer.encode("a\u0301o\u0301")) == "\u00E1o\u0301");
+}
+
 TEST_CASE("Blanks at the end of what is in front of an added token stay together") {
   nlohmann::json json = tokenizer_json({{" ", " "}});
   json["added_tokens"] = nlohmann::json::array({added_token(257, "<x>")});
