@@ -327,7 +327,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   const bool is_mask = description.target.shape.rank() == 2;
   description.has_negative_targets =
       header.categorical && config.ignored_target < 0 && config.batch_transforms.empty() &&
-      (config.type == DataType::arrays ||
+      (config.type == DataType::arrays || config.mask_token ||
        (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()) ||
        leaves_pixels_out(config.mask_classes));
   description.num_outputs = header.num_outputs;

@@ -18,6 +18,7 @@ inline constexpr std::uint32_t transform_stream = 0xDA7A0006;
 inline constexpr std::uint32_t window_stream = 0xDA7A0007;
 inline constexpr std::uint32_t mixing_stream = 0xDA7A0008;
 inline constexpr std::uint32_t token_offset_stream = 0xDA7A0009;
+inline constexpr std::uint32_t token_mask_stream = 0xDA7A000A;
 
 /// Puts what is in `order` into another order: Fisher–Yates with the 64-bit numbers of the stream's blocks from `first`
 /// + 2 on. (The remainder favours small indices by less than 2^-32.)

@@ -56,13 +56,40 @@ void TokenWindows::read_in(std::int64_t epoch, std::int64_t index, std::span<std
   auto* const tokens = reinterpret_cast<std::int32_t*>(fields[0]);
   auto* const targets = reinterpret_cast<std::int32_t*>(fields[1]);
   const std::int64_t begin = begin_of(epoch, index), length = options_.length;
+  if (options_.masking) {
+    file_->read(begin, length, options_.vocabulary, targets);
+    std::copy_n(targets, length, tokens);
+    return mask(epoch, index, tokens, targets);
+  }
   file_->read(begin, 1, options_.vocabulary, tokens);
   file_->read(begin + 1, length, options_.vocabulary, targets);
   std::copy_n(targets, length - 1, tokens + 1);
 }
 
 void TokenWindows::read_classes_in(std::int64_t epoch, std::int64_t index, std::int32_t* classes) const {
-  file_->read(begin_of(epoch, index) + 1, options_.length, options_.vocabulary, classes);
+  const std::int64_t first = begin_of(epoch, index) + (options_.masking ? 0 : 1);
+  file_->read(first, options_.length, options_.vocabulary, classes);
+  if (options_.masking) mask(epoch, index, nullptr, classes);
+}
+
+void TokenWindows::mask(std::int64_t epoch, std::int64_t index, std::int32_t* tokens, std::int32_t* targets) const {
+  const TokenMasking& masking = *options_.masking;
+  const PhiloxStream stream{options_.seed, token_mask_stream, options_.shifts ? static_cast<std::uint32_t>(epoch) : 0};
+  const auto words_of = [&](std::int64_t i) {
+    return stream.words(static_cast<std::uint64_t>(index * options_.length + i));
+  };
+  const auto uniform = [](std::uint32_t word) { return (word >> 8) * (1.0 / 16777216.0); };
+  const std::int64_t certain = words_of(0)[3] % options_.length;
+  for (std::int64_t i = 0; i < options_.length; ++i) {
+    const auto words = words_of(i);
+    if (i != certain && uniform(words[0]) >= masking.share) {
+      targets[i] = masking.ignored;
+    } else if (tokens != nullptr) {
+      const double kind = uniform(words[1]);
+      if (kind < 0.8) tokens[i] = masking.token;
+      if (kind >= 0.8 && kind < 0.9) tokens[i] = static_cast<std::int32_t>(words[2] % options_.vocabulary);
+    }
+  }
 }
 
 }  // namespace trainer

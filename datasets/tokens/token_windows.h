@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "datasets/dataset.h"
 #include "datasets/tokens/token_file.h"
@@ -16,6 +17,10 @@ namespace trainer {
 // of the first `length` tokens, drawn by Philox of (seed, epoch), so that a run cuts the text in as many ways as it has
 // epochs; it has as many windows as fit from the last of these places, the same in every epoch, so up to two windows of
 // tokens are left out of each. A text of fewer than two windows has one, at whatever places it fits.
+//
+// Masked windows (Devlin et al., "BERT", 2019) are their own targets, of which a share counts: each token with that
+// probability, and one of each window whatever is drawn. Of those that count 8 of 10 become the mask, 1 any token, and
+// 1 stays. The numbers are Philox's of (seed, epoch, window), of validation those of epoch 0 at all times.
 
 /// Tokens [begin, end) of a file.
 struct TokenRange {
@@ -26,15 +31,22 @@ struct TokenRange {
 /// Of one epoch; 0 where not even one fits.
 std::int64_t num_windows(std::int64_t num_tokens, std::int64_t length, bool shifts);
 
+struct TokenMasking {
+  std::int32_t token = 0;       ///< the mask
+  double share = 0.15;          ///< of tokens that count
+  std::int32_t ignored = -100;  ///< the target of the others
+};
+
 struct TokenWindowsOptions {
   std::int64_t length = 1;
   std::int64_t vocabulary = 1;
   bool shifts = false;  ///< from epoch to epoch: in training
   std::uint64_t seed = 0;
+  std::optional<TokenMasking> masking{};
 };
 
-/// The windows of a stretch of a file: i32 tokens (length) and the tokens behind each. They are read when they are
-/// asked for; DataError for a token that is not of the vocabulary.
+/// The windows of a stretch of a file: i32 tokens (length) and the tokens behind each, or masked. They are read when
+/// they are asked for; DataError for a token that is not of the vocabulary.
 class TokenWindows final : public Dataset {
  public:
   TokenWindows(std::shared_ptr<const TokenFile> file, const TokenRange& range, const TokenWindowsOptions& options);
@@ -51,6 +63,9 @@ class TokenWindows final : public Dataset {
   std::int64_t begin_of(std::int64_t epoch, std::int64_t index) const;
 
  private:
+  /// Has the targets of a window that do not count ignored, and masks the others in `tokens`; null: not asked for.
+  void mask(std::int64_t epoch, std::int64_t index, std::int32_t* tokens, std::int32_t* targets) const;
+
   std::shared_ptr<const TokenFile> file_;
   TokenRange range_;
   TokenWindowsOptions options_;

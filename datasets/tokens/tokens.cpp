@@ -80,6 +80,14 @@ DatasetContents contents_of(const DataConfig& config, std::uint64_t seed, const 
   const TokenParts parts = parts_of(config, train->num_tokens());
   TokenWindowsOptions options{
       .length = config.sequence_length, .vocabulary = header.num_outputs, .shifts = true, .seed = seed};
+  if (config.mask_token) {
+    if (*config.mask_token >= header.num_outputs)
+      throw data_config_error(
+          config,
+          fmt::format("data.mask_token {} is no token of a vocabulary of {}", *config.mask_token, header.num_outputs),
+          "a token below data.classes");
+    options.masking = {static_cast<std::int32_t>(*config.mask_token), config.mask_share, config.ignored_target};
+  }
   windows_in(config, source.train_name, *train, parts.train, true);
   DatasetContents contents;
   contents.token_bytes = source.token_bytes;

@@ -156,6 +156,8 @@ struct DataConfig {
   std::vector<std::int64_t> shape;         ///< of one sample, (H, W, C) or (features)
   std::int64_t sequence_length = 256;      ///< tokens, text, and synthetic without a shape: of a sample
   std::string tokenizer = "bytes";         ///< text: that, or a tokenizer's file or folder
+  std::optional<std::int64_t> mask_token;  ///< tokens and text: some tokens become it and are guessed, as BERT learns
+  double mask_share = 0.15;                ///< of those that are guessed
   std::vector<std::int64_t> target_shape;  ///< of its target where that is not one class or a list of numbers
   std::int64_t classes = 0;                ///< 0: from the data; for numeric targets 1 output
   std::int64_t samples = 0;  ///< training samples (after the split), some of those there are; 0: all of them

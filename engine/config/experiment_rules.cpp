@@ -116,6 +116,8 @@ class Rules {
     if (data.type == DataType::tokens && data.train.empty())
       need("data.train", "a .bin of tokens, which trainer tokenizer encode writes");
     if (data.type == DataType::text && data.train.empty()) need("data.train", "a text");
+    if (given_.has("data.mask_share") && !data.mask_token)
+      refuse({"data.mask_share"}, "'data.mask_share' is of 'data.mask_token'", "a token that stands for those guessed");
     if (data.type == DataType::image_list && data.train.empty())
       need("data.train", "a table or JSON Lines of paths and labels");
     if (data.target_type == TaskTarget::multi_label && data.type != DataType::image_list) {

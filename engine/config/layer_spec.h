@@ -55,6 +55,11 @@ struct PositionEmbeddingSpec {
   std::int64_t length = 0;
   std::optional<Initialization> init;
 };
+/// One of `num` learned rows, the first, for all tokens.
+struct TokenTypeEmbeddingSpec {
+  std::int64_t num = 2;
+  std::optional<Initialization> init;
+};
 struct Conv2dSpec {
   std::int64_t out = 0;
   Pair kernel{1, 1};
@@ -209,11 +214,11 @@ struct RepeatSpec {
 };
 
 using LayerVariant =
-    std::variant<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
-                 LayerNormSpec, RmsNormSpec, GroupNormSpec, AttentionSpec, ActivationSpec, GluSpec, MaxPool2dSpec,
-                 AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec, PatchEmbeddingSpec, ClassTokenSpec,
-                 SelectTokenSpec, SliceSpec, GlobalAvgPoolSpec, FlattenSpec, DropoutSpec, PreluSpec, AddSpec,
-                 MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
+    std::variant<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, TokenTypeEmbeddingSpec, Conv2dSpec,
+                 ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, RmsNormSpec, GroupNormSpec, AttentionSpec,
+                 ActivationSpec, GluSpec, MaxPool2dSpec, AvgPool2dSpec, AdaptiveAvgPool2dSpec, UpsampleSpec, PadSpec,
+                 PatchEmbeddingSpec, ClassTokenSpec, SelectTokenSpec, SliceSpec, GlobalAvgPoolSpec, FlattenSpec,
+                 DropoutSpec, PreluSpec, AddSpec, MultiplySpec, ConcatSpec, ResidualSpec, SequentialSpec, RepeatSpec>;
 
 /// One entry of `model.layers`, as written.
 struct LayerSpec {

@@ -33,6 +33,11 @@ bool treats_tokens_alone(OpKind kind) {
   }
 }
 
+/// Whether a node adds the row of each token's place; that of its type is the same everywhere.
+bool adds_places(const Graph& graph, const GraphNode& node) {
+  return node.op.kind == OpKind::position_embedding && graph.layers[node.layer].kind != "token_type_embedding";
+}
+
 ConfigError refused_layer(const Layer& layer, std::string_view why, std::string_view expectation) {
   return located_error(layer.location, fmt::format("layer '{}' ({}) {}", layer.path, layer.kind, why), expectation);
 }
@@ -86,7 +91,7 @@ Graph build_generation_graph(const Experiment& experiment, std::int64_t num_toke
 void keep_attention(Graph& graph, std::int64_t length) {
   const ValueId positions = graph.inputs[1];
   for (GraphNode& node : graph.nodes) {
-    if (node.op.kind == OpKind::position_embedding) {
+    if (adds_places(graph, node)) {
       node.op = position_embedding_at_op(node.op);
       node.inputs.push_back(positions);
     }
@@ -126,7 +131,7 @@ void leave_out_prediction(Graph& graph) {
 std::int64_t most_positions(const Graph& graph) {
   std::int64_t most = 0;
   for (const GraphNode& node : graph.nodes)
-    if (node.op.kind == OpKind::position_embedding) {
+    if (adds_places(graph, node)) {
       const std::int64_t length = node.op.inputs[1].shape[0];
       most = most == 0 ? length : std::min(most, length);
     }

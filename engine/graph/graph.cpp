@@ -252,8 +252,10 @@ void check_inputs_are_read(const Graph& graph, const std::vector<ValueId>& input
                            const SourceLocation& location) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool is_read = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) {
-      return std::any_of(node.inputs.begin(), node.inputs.end(),
-                         [&](ValueId input) { return input == inputs[i] || graph.values[input].view_of == inputs[i]; });
+      return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+        while (input >= 0 && input != inputs[i]) input = graph.values[input].view_of;
+        return input == inputs[i];
+      });
     });
     if (!is_read)
       throw located_error(location, fmt::format("no layer reads the input '{}' of the data", data.inputs[i].name));

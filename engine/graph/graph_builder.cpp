@@ -136,7 +136,8 @@ ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) 
   Layer& layer = graph_.layers[layer_];
   const auto sharing = std::find_if(sharings_.rbegin(), sharings_.rend(),
                                     [&](const Sharing& each) { return is_at_or_below(layer.path, each.path); });
-  if (sharing != sharings_.rend()) {
+  const bool is_own = sharing != sharings_.rend() && role == "bias" && is_embedding(*sharing);
+  if (sharing != sharings_.rend() && !is_own) {
     const ValueId value = find_shared(*sharing, role, parameter);
     layer.shares = graph_.layers[graph_.values[value].layer].path;
     parameters_of_[layer_].push_back({std::string(role), value});
@@ -185,6 +186,11 @@ ValueId GraphBuilder::add_frozen_parameter(const std::string& name, Parameter pa
 
 void GraphBuilder::begin_sharing(std::string path, std::string owner, const SourceLocation& location) {
   sharings_.push_back({std::move(path), std::move(owner), location});
+}
+
+bool GraphBuilder::is_embedding(const Sharing& sharing) const {
+  const auto found = layer_at_.find(sharing.owner + graph_.layers[layer_].path.substr(sharing.path.size()));
+  return found != layer_at_.end() && graph_.layers[found->second].kind == "embedding";
 }
 
 ValueId GraphBuilder::find_shared(const Sharing& sharing, std::string_view role, const Parameter& parameter) const {

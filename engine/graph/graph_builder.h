@@ -117,6 +117,8 @@ class GraphBuilder {
     SourceLocation location;
   };
 
+  /// Whether the layer's place at the owner's is an embedding, whose rows alone are shared: a bias is the layer's own.
+  bool is_embedding(const Sharing& sharing) const;
   /// The owner's parameter for that of the layer; throws ConfigError where it has none alike.
   ValueId find_shared(const Sharing& sharing, std::string_view role, const Parameter& parameter) const;
   ValueId add_frozen_parameter(const std::string& name, Parameter parameter);

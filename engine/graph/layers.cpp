@@ -91,6 +91,13 @@ struct LeafTranslation {
   ValueId operator()(const PositionEmbeddingSpec& spec) const {
     return apply_rows(builder, position_embedding_op(builder.type(x), spec.length), x, spec.init);
   }
+  ValueId operator()(const TokenTypeEmbeddingSpec& spec) const {
+    const TensorType type = tokens("token_type_embedding");
+    // Each token is a sequence, and its type the first place of it.
+    const ValueId rows = builder.add_view(x, {type.shape[0] * type.shape[1], 1, type.shape[2]});
+    const ValueId typed = apply_rows(builder, position_embedding_op(builder.type(rows), spec.num), rows, spec.init);
+    return builder.add_view(typed, type.shape);
+  }
   ValueId operator()(const Conv2dSpec& spec) const {
     Op op = conv2d_op(builder.type(x), {.out = spec.out,
                                         .kernel = spec.kernel,

@@ -1,4 +1,4 @@
-"""The transformers that ship as model files, beside the code their names come from: GPT-2 and Llama of Hugging Face's
+"""The transformers that ship as model files, beside the code their names come from: GPT-2, Llama, Qwen3 and BERT of Hugging Face's
 transformers, torchvision's VisionTransformer. Each starts from weights as those write them, by `weights.map`: the loss and all
 gradients of every step, the evaluation; and back: what trainer saves, named and turned by hand, is loaded by load_state_dict.
 What is not installed is left out.
@@ -31,9 +31,8 @@ IMAGE = 32
 
 
 class Gpt2:
-    file = "gpt2"
-    keys = {"state_dict": {"map": "saved", "ignore": ["lm_head.weight"]}, "first published": {"map": "hub"},
-            "saved": {"map": "saved"}}
+    file, tied_names = "gpt2", ["lm_head.weight"]
+    keys = dict.fromkeys(("state_dict", "first published", "saved"), {"map": "hub"})
 
     def __init__(self, depth, width, heads, vocabulary, length):
         self.vocabulary, self.length = vocabulary, length
@@ -61,7 +60,7 @@ class Gpt2:
 
 
 class Llama:
-    file = "llama"
+    file, tied_names = "llama", ["lm_head.weight"]
     keys = dict.fromkeys(("state_dict", "saved", "shards"), {"map": "hub"})
 
     def __init__(self, depth, width, hidden, heads, kv_heads, tied, vocabulary, rotary_base, rotary_factor=1, eps=1e-5):
@@ -90,6 +89,63 @@ class Llama:
     @staticmethod
     def back(name, array):
         return name if name.startswith("lm_head.") else f"model.{name}", array
+
+
+class Qwen3:
+    file, tied_names = "qwen3", ["lm_head.weight"]
+    keys = Llama.keys
+    back = staticmethod(Llama.back)
+
+    def __init__(self, depth, width, hidden, heads, kv_heads, head_width, tied, vocabulary):
+        self.vocabulary, self.length = vocabulary, 64
+        self.values = {"depth": depth, "width": width, "hidden": hidden, "heads": heads, "kv_heads": kv_heads,
+                       "head_width": head_width, "tied": tied, "vocabulary": vocabulary}
+
+    def network(self):
+        import transformers
+        values = self.values
+        config = transformers.Qwen3Config(
+            num_hidden_layers=values["depth"], hidden_size=values["width"], intermediate_size=values["hidden"],
+            num_attention_heads=values["heads"], num_key_value_heads=values["kv_heads"], head_dim=values["head_width"],
+            tie_word_embeddings=values["tied"], vocab_size=self.vocabulary, rms_norm_eps=1e-6,
+            max_position_embeddings=self.length, bos_token_id=0, eos_token_id=0,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+        return transformers.Qwen3ForCausalLM(config)
+
+
+class Bert:
+    """Of tokens of type 0 alone; in training mode without dropout."""
+    file, tied_names = "bert", ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"]
+    keys = dict.fromkeys(("state_dict", "first published", "saved"), {"map": "hub"})
+
+    def __init__(self, depth, width, heads, vocabulary, length):
+        self.vocabulary, self.length = vocabulary, length
+        self.values = {"depth": depth, "width": width, "heads": heads, "vocabulary": vocabulary, "length": length, "dropout": 0}
+
+    def network(self):
+        import transformers
+        values = self.values
+        config = transformers.BertConfig(
+            num_hidden_layers=values["depth"], hidden_size=values["width"], num_attention_heads=values["heads"],
+            intermediate_size=4 * values["width"], vocab_size=self.vocabulary, max_position_embeddings=self.length,
+            hidden_dropout_prob=0, attention_probs_dropout_prob=0, pad_token_id=None)
+        return transformers.BertForMaskedLM(config)
+
+    @staticmethod
+    def back(name, array):
+        if name == "cls.predictions.decoder.bias":
+            return "cls.predictions.bias", array
+        return name if name.startswith("cls.") else f"bert.{name}", array
+
+    @staticmethod
+    def as_first_published(state):
+        """Norms by their old names, with the head of sentences and a pooler, the tied matrix and bias once."""
+        old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        tensors = {re.sub(r"LayerNorm\.\w+$", lambda found: old[found.group()], name): array
+                   for name, array in state.items() if not name.startswith("cls.predictions.decoder.")}
+        width = state["bert.embeddings.word_embeddings.weight"].shape[1]
+        return {**tensors, "bert.pooler.dense.weight": np.ones((width, width), np.float32),
+                "cls.seq_relationship.bias": np.ones(2, np.float32)}
 
 
 class VisionTransformer:
@@ -122,8 +178,15 @@ TOKEN_VARIANTS = [
     (lambda: Gpt2(3, 24, 3, 40, 40), "first published", 21, {"chunked_loss": 1}, {}),
     (lambda: Gpt2(2, 20, 5, 300, 70), "saved", 70, {"update": "in_backward"}, {"checkpointing": "sqrt"}),
     (lambda: Llama(2, 24, 40, 6, 2, True, 31, 500000), "saved", 12, {}, {}),
-    (lambda: Llama(3, 16, 56, 2, 2, False, 23, 10000, 1e-6), "state_dict", 33, {"allocator": "planned"}, {}),
+    (lambda: Llama(3, 16, 56, 2, 2, False, 23, 10000, eps=1e-6), "state_dict", 33, {"allocator": "planned"}, {}),
     (lambda: Llama(2, 32, 48, 4, 1, False, 50, 10000), "shards", 17, {}, {"accumulation_steps": 2}),
+    (lambda: Llama(2, 48, 40, 3, 1, True, 29, 500000, 32), "saved", 41, {}, {}),
+    (lambda: Llama(2, 64, 40, 2, 2, False, 29, 500000, 8), "state_dict", 19, {}, {"checkpointing": "sqrt"}),
+    (lambda: Bert(2, 24, 3, 37, 20), "state_dict", 20, {}, {}),
+    (lambda: Bert(3, 16, 2, 53, 40), "first published", 33, {"chunked_loss": 2}, {"checkpointing": "sqrt"}),
+    (lambda: Bert(2, 12, 4, 19, 9), "saved", 7, {"update": "in_backward"}, {}),
+    (lambda: Qwen3(2, 20, 36, 4, 2, 6, True, 31), "saved", 13, {}, {}),
+    (lambda: Qwen3(3, 16, 24, 3, 1, 8, False, 47), "state_dict", 37, {"update": "in_backward"}, {"checkpointing": "sqrt"}),
 ]
 IMAGE_VARIANTS = [lambda: VisionTransformer(2, 24, 2, 8), lambda: VisionTransformer(3, 12, 3, 16)]
 
@@ -188,7 +251,8 @@ def language_network(kind):
     """Takes tokens, returns logits."""
     network = kind.network()
     forward = network.forward
-    network.forward = lambda tokens: forward(input_ids=tokens, use_cache=False).logits
+    options = {} if kind.file == "bert" else {"use_cache": False}
+    network.forward = lambda tokens: forward(input_ids=tokens, **options).logits
     return network
 
 
@@ -219,7 +283,7 @@ def compare_language(case, variant):
     evaluation = run_.evaluations[-1]
     case.findings.close("perplexity", evaluation["perplexity"], math.exp(evaluation["loss"]), 1e-9 * evaluation["perplexity"])
     is_tied = kind.values.get("tied", True)
-    load_back(case, kind, run_, len(updates), state, ["lm_head.weight"] if is_tied else [])
+    load_back(case, kind, run_, len(updates), state, kind.tied_names if is_tied else [])
 
 
 def compare_vision(case, make):

@@ -72,6 +72,11 @@ model:
     - global_avgpool
     - attention: {heads: 6, kv_heads: 2, causal: true, window: 128, dropout: 0.1, rotary_base: 1e4}
     - attention: {heads: 1, from: [leaky, a, joined]}
+    - attention: {heads: 2, rotary_base: 5e5, rotary_factor: 8, rotary_low_freq_factor: 2, rotary_high_freq_factor: 3.5,
+                  rotary_original_length: 100}
+    - rmsnorm: {heads: 6}
+    - layernorm: {heads: 2, affine: false}
+    - token_type_embedding: {num: 3, init: zeros}
     - flatten
     - linear: {out: 10, init: normal, residual_layers: 24}
     - embedding: {num: 11, dim: 8, init: normal}
@@ -109,6 +114,7 @@ output: "runs/no"
         "data: {type: arrays, root: a, train: b.npz, fields: {input: c, target: d, validation_input: e, "
         "validation_target: f}, layout: channels_first, target_type: numeric, target_shape: [2, 3, 1]}\nloss: mse\n",
     layers + "data: {type: tokens, root: a, train: b.bin, split: 0.5, classes: 50257, sequence_length: 1024}\n",
+    layers + "data: {type: tokens, train: b.bin, classes: 9, mask_token: 8, mask_share: 0.25}\n",
     layers + "data: {type: text, train: a.txt, validation: b.txt, tokenizer: t.json, cache_folder: c}\n",
     layers + "data: digits\nloss: {dice: {smooth: 2, ignore_index: 3}}\ncheckpoint: {best: dice}\n",
     layers +

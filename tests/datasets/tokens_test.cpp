@@ -156,6 +156,53 @@ TEST_CASE("what a split sets aside is the end of a text, whose windows are the s
   CHECK(places(*own.validation, 7) == std::vector<std::int32_t>{0, 10, 20});
 }
 
+TEST_CASE("of masked windows some tokens count, most of which became the mask, others in each epoch") {
+  const DataFolder folder;
+  constexpr std::int32_t vocabulary = 5000, mask = 4999;
+  DataConfig config = token_config(folder.write("a.bin", token_bytes(counting(40000, 0, vocabulary - 1))), 100);
+  config.classes = vocabulary;
+  config.mask_token = mask;
+  config.split = 0.25;
+  const LoadedData data = load_data(config, 3);
+  CHECK(data.description.has_negative_targets);
+  std::int64_t num_tokens = 0, num_counting = 0, num_masks = 0, num_kept = 0;
+  const std::unique_ptr<SampleReader> reader = data.train->make_reader();
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+    for (std::int64_t i = 0; i < data.train->size(); ++i) {
+      const Window window = window_of(*reader, *data.train, epoch, i);
+      CHECK(std::any_of(window.targets.begin(), window.targets.end(), [](std::int32_t t) { return t >= 0; }));
+      const auto begin = static_cast<const TokenWindows&>(*data.train).begin_of(epoch, i);
+      for (std::size_t t = 0; t < window.tokens.size(); ++t) {
+        const auto written = static_cast<std::int32_t>((begin + static_cast<std::int64_t>(t)) % (vocabulary - 1));
+        ++num_tokens;
+        if (window.targets[t] == -100) {
+          REQUIRE(window.tokens[t] == written);
+          continue;
+        }
+        REQUIRE(window.targets[t] == written);
+        REQUIRE(window.tokens[t] < vocabulary);
+        ++num_counting;
+        num_masks += window.tokens[t] == mask ? 1 : 0;
+        num_kept += window.tokens[t] == written ? 1 : 0;
+      }
+    }
+  const auto share = [&](std::int64_t count, std::int64_t of) {
+    return static_cast<double>(count) / static_cast<double>(of);
+  };
+  CHECK(share(num_counting, num_tokens) == Approx(0.15 + 0.85 / 100).margin(0.005));
+  CHECK(share(num_masks, num_counting) == Approx(0.8).margin(0.01));
+  CHECK(share(num_kept, num_counting) == Approx(0.1).margin(0.01));
+  CHECK(window_of(*reader, *data.train, 0, 0).targets != window_of(*reader, *data.train, 0, 1).targets);
+  const std::unique_ptr<SampleReader> validation = data.validation->make_reader();
+  CHECK(window_of(*validation, *data.validation, 0, 1).tokens == window_of(*validation, *data.validation, 7, 1).tokens);
+  config.mask_share = 1e-9;
+  const LoadedData rare = load_data(config, 3);
+  const Window window = window_of(*rare.train->make_reader(), *rare.train, 0, 5);
+  CHECK(std::count_if(window.targets.begin(), window.targets.end(), [](std::int32_t t) { return t >= 0; }) == 1);
+  config.mask_token = vocabulary;
+  CHECK_THROWS_WITH(load_data(config, 3), Contains("data.mask_token 5000 is no token of a vocabulary of 5000"));
+}
+
 TEST_CASE("fewer samples than a text has are the same windows of each epoch, from other places") {
   const DataFolder folder;
   DataConfig config = token_config(folder.write("a.bin", token_bytes(counting(1000))), 10);

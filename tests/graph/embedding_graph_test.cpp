@@ -99,6 +99,20 @@ TEST_CASE("an embedding has a row for each token of the data") {
              Contains("test.yaml:4:7: error: layer '0': embedding has 10 rows, and the data's vocabulary 11"));
 }
 
+TEST_CASE("a head that shares the weight of an embedding may have a bias of its own") {
+  const Graph graph = differentiated(
+      token_graph("    - embedding: {num: 11, dim: 4, name: wte}\n    - linear: {out: 11, share: wte, name: head}\n"));
+  REQUIRE(graph.parameters.size() == 2);
+  CHECK(graph.parameters[1].name == "head.bias");
+  CHECK(graph.parameters[1].type.shape == Shape{11});
+  for (const ValueId gradient : graph.parameter_gradients) CHECK(gradient >= 0);
+  const auto head =
+      std::find_if(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.path == "head"; });
+  REQUIRE(head != graph.layers.end());
+  CHECK(head->shares == "wte");
+  CHECK(head->num_parameters == 11);
+}
+
 TEST_CASE("a head without a bias shares the weight of an embedding, whose op adds to the head's gradient") {
   const Graph graph = differentiated(token_graph(tied));
   REQUIRE(graph.parameters.size() == 2);
@@ -108,8 +122,6 @@ TEST_CASE("a head without a bias shares the weight of an embedding, whose op add
   CHECK(of_rows.outputs.empty());
   CHECK(of_rows.inputs.back() == graph.parameter_gradients[0]);
   CHECK(attributes_of<EmbeddingAttributes>(of_rows.op).adds);
-  CHECK_THAT(token_mistake("    - embedding: {num: 11, dim: 4, name: wte}\n    - linear: {out: 11, share: wte}\n"),
-             Contains("cannot share the parameters of 'wte': it has a bias, and 'wte' has no bias"));
   CHECK_THAT(token_mistake("    - embedding: {num: 12, dim: 4, name: wte}\n"
                            "    - linear: {out: 11, bias: false, share: wte}\n"),
              Contains("its weight is 11×4, and that of 'wte' is 12×4"));

@@ -130,6 +130,11 @@ TEST_CASE("shipped transformers have as many parameters as those of the hub and 
     INFO("Llama " << with);
     CHECK(num_trained(graph_of_language_model("llama", with, 128'256)) == expected);
   }
+  // BertForMaskedLM's, which has no pooler.
+  CHECK(num_trained(graph_of_language_model("bert", "", 30'522)) == 109'514'298);
+  CHECK(num_trained(graph_of_language_model("bert", "size: large", 30'522)) == 335'174'458);
+  CHECK(num_trained(graph_of_language_model("qwen3", "", 151'936)) == 596'049'920);
+  CHECK(num_trained(graph_of_language_model("qwen3", "size: 8B", 151'936)) == 8'190'735'360);
   CHECK(num_trained(graph_of_model("vit", "", 224)) == 86'567'656);
   CHECK(num_trained(graph_of_model("vit", "size: large", 224)) == 304'326'632);
 }

@@ -58,6 +58,26 @@ TEST_CASE("patches become tokens, a class token goes in front of them and is sel
                                         "conv2d_backward_weight 5×4×4×3"});
 }
 
+TEST_CASE("the first row of a token type embedding is added to each token, and it alone gets a gradient") {
+  const std::string patches = "patch_embedding: {size: [8, 2], dim: 4, bias: false}, ";
+  Graph graph = patch_graph(patches + "token_type_embedding: {name: type}, flatten, linear: {out: 10}");
+  differentiate(graph);
+  const auto find = [&](OpKind kind) {
+    const auto node = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                   [&](const GraphNode& each) { return each.op.kind == kind; });
+    REQUIRE(node != graph.nodes.end());
+    return node;
+  };
+  const auto forward = find(OpKind::position_embedding);
+  CHECK(forward->op.inputs[0].shape == Shape{12, 1, 4});
+  CHECK(forward->op.inputs[1].shape == Shape{2, 4});
+  CHECK(graph.layers[forward->layer].output.shape == Shape{2, 6, 4});
+  CHECK(graph.parameters[1].name == "type.weight");
+  CHECK(find(OpKind::position_embedding_backward)->op.inputs[0].shape == Shape{12, 1, 4});
+  CHECK_THAT(patch_mistake("flatten, token_type_embedding, linear: {out: 10}"),
+             Contains("token_type_embedding takes tokens"));
+}
+
 TEST_CASE("tokens are counted from both ends, and their mean is taken") {
   const std::string patches = "patch_embedding: {size: [8, 2], dim: 4, bias: false}, ";
   const std::string head = ", linear: {out: 10}";

@@ -144,6 +144,9 @@ void check_shipped_models(Device& device) {
       {"gpt2", "depth: 2, width: 24, heads: 3, vocabulary: 23, length: 16, dropout: 0.1", tokens},
       {"llama", "depth: 2, width: 32, hidden: 40, heads: 4, kv_heads: 2, vocabulary: 23, tied: true", tokens},
       {"llama", "depth: 1, width: 24, hidden: 17, heads: 3, kv_heads: 1, vocabulary: 23, tied: false", tokens},
+      {"qwen3", "depth: 2, width: 20, hidden: 24, heads: 4, kv_heads: 2, head_width: 6, vocabulary: 23, tied: true",
+       tokens},
+      {"bert", "depth: 2, width: 24, heads: 3, vocabulary: 23, length: 16, dropout: 0.1", tokens},
       {"vit", "depth: 2, width: 24, heads: 3, patch: 8, image: 32, classes: 5, dropout: 0.1", images},
   };
   const OutputFolder folder;

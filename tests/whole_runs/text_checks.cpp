@@ -40,13 +40,14 @@ constexpr const char* gpt_layers = R"(
     - linear: {out: 48}
     - gelu
     - dropout: {p: 0.1}
-    - linear: {out: 24}
-    - add: {from: [in, sum]}
+    - linear: {out: 24, name: narrowed}
+    - add: {from: [narrowed, sum]}
     - layernorm
     - linear: {out: 37, bias: false, share: wte}
 )";
 constexpr const char* llama_layers = R"(
     - embedding: {num: 37, dim: 32, init: normal, name: tokens}
+    - token_type_embedding: {num: 2}
     - repeat:
         times: 2
         layers:

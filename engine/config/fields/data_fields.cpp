@@ -141,6 +141,20 @@ ExperimentField sequence_length_field() {
       .also_called({"block_size", "seq_len", "context_length", "max_length"});
 }
 
+/// Shown where tokens are masked: without that it says nothing.
+ExperimentField mask_share() {
+  ExperimentField result = of(&Experiment::data, &DataConfig::mask_share, "data.mask_share", fraction(),
+                              "mask_token: the share of tokens that count, drawn by seed, epoch and sample, at least "
+                              "one of each sample");
+  result.get = [](const Experiment& experiment) {
+    return experiment.data.mask_token ? Value(experiment.data.mask_share) : Value();
+  };
+  return std::move(result)
+      .defaults_to("0.15")
+      .only({"tokens", "text"})
+      .also_called({"mlm_probability", "mask_probability", "mask_ratio"});
+}
+
 /// Images of any size, which files hold encoded.
 const std::vector<std::string> image_files{"image_folder", "image_list", "segmentation", "tar"};
 
@@ -379,6 +393,14 @@ void add_data_fields(Fields& fields) {
           .only({"text"})
           .also_called({"tokeniser", "encoding", "vocab_file"}));
   fields.add(changes_numbers, sequence_length_field());
+  fields.add(changes_numbers,
+             of(data, &DataConfig::mask_token, "data.mask_token", integer(0),
+                "As BERT learns: the target is the sample itself, of which some tokens count, each replaced by this "
+                "one (8 of 10), by any (1) or left as it is (1); the others are -100, or `loss.ignore_index`")
+                 .only({"tokens", "text"})
+                 .defaults_to("none: the target is the next token")
+                 .also_called({"mask_token_id", "mask", "mask_id"}));
+  fields.add(changes_numbers, mask_share());
   fields.add(changes_numbers,
              of(data, &DataConfig::samples, "data.samples", integer(0),
                 "Number of training samples, after the split: where there are more, so many of them, chosen by "

@@ -98,6 +98,19 @@ LayerKind position_embedding() {
           }};
 }
 
+LayerKind token_type_embedding() {
+  using Spec = TokenTypeEmbeddingSpec;
+  return {"token_type_embedding",
+          "Adds a learned row to each token: BERT's for its type, which is 0 of all tokens",
+          "token_type_embedding: {num: 2}",
+          Spec{},
+          {
+              of(&Spec::num, "num", integer(1), "How many types have a row; those of others than 0 stay as they are")
+                  .also_called({"type_vocab_size", "num_embeddings", "num_types"}),
+              init_field<Spec>(),
+          }};
+}
+
 LayerKind conv2d() {
   using Spec = Conv2dSpec;
   return {"conv2d",
@@ -489,9 +502,9 @@ bool is_one_of(const LayerVariant& spec) {
 }
 
 bool has_parameters(const LayerVariant& spec) {
-  return is_one_of<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, Conv2dSpec, ConvTranspose2dSpec, BatchNormSpec,
-                   LayerNormSpec, RmsNormSpec, GroupNormSpec, PreluSpec, PatchEmbeddingSpec, ClassTokenSpec,
-                   ResidualSpec, SequentialSpec, RepeatSpec>(spec);
+  return is_one_of<LinearSpec, EmbeddingSpec, PositionEmbeddingSpec, TokenTypeEmbeddingSpec, Conv2dSpec,
+                   ConvTranspose2dSpec, BatchNormSpec, LayerNormSpec, RmsNormSpec, GroupNormSpec, PreluSpec,
+                   PatchEmbeddingSpec, ClassTokenSpec, ResidualSpec, SequentialSpec, RepeatSpec>(spec);
 }
 
 std::vector<LayerKind> make_layer_kinds() {
@@ -499,6 +512,7 @@ std::vector<LayerKind> make_layer_kinds() {
   kinds.push_back(linear());
   kinds.push_back(embedding());
   kinds.push_back(position_embedding());
+  kinds.push_back(token_type_embedding());
   kinds.push_back(conv2d());
   kinds.push_back(conv_transpose2d());
   kinds.push_back(batchnorm(true));
