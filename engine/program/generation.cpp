@@ -77,7 +77,8 @@ Program compile_generation(const Experiment& experiment, std::int64_t length, co
 }
 
 std::int64_t longest_text(const Experiment& experiment) {
-  return most_positions(build_generation_graph(experiment, 1));
+  // Of two tokens, since of one alone what mixes them may do nothing.
+  return most_positions(build_generation_graph(experiment, 2));
 }
 
 }  // namespace trainer

@@ -15,6 +15,7 @@ struct WriterFolder : ScratchFolder {
   WriterFolder() {
     std::ofstream text(*this / "letters.txt", std::ios::binary);
     for (int i = 0; i < 400; ++i) text << "abcdefghij ";
+    text.close();
     std::ofstream config(*this / "gpt.yaml");
     config << "name: writer\ndevice: {type: cpu, threads: 1}\n"
               "data: {type: text, root: "

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
 #include "tests/op_cases/op_case.h"
+#include "tests/op_cases/short_numbers.h"
 
 namespace trainer {
 
@@ -33,11 +36,11 @@ std::vector<CachedCase> cached_shapes() {
   };
 }
 
-Op op_of(const CachedCase& c) {
+Op op_of(const CachedCase& c, DType type) {
   AttentionAttributes attributes = c.attributes;
   attributes.causal = true;
   const std::int64_t q = attributes.heads * c.width, k = attributes.kv_heads * c.width;
-  const auto of = [&](std::int64_t features) { return TensorType{DType::f32, {c.samples, c.tokens, features}}; };
+  const auto of = [&](std::int64_t features) { return TensorType{type, {c.samples, c.tokens, features}}; };
   return cached_attention_op(
       c.packed ? attention_op(of(q + 2 * k), attributes) : attention_op(of(q), of(k), of(k), attributes), c.length);
 }
@@ -69,7 +72,8 @@ Values turned(const CachedCase& c, const Values& x, std::int64_t position) {
   return y;
 }
 
-Expected expected_of(const CachedCase& c, const std::vector<Values>& inputs) {
+/// Keys are rounded as they are kept, and read so.
+Expected expected_of(const CachedCase& c, DType type, const std::vector<Values>& inputs) {
   const AttentionAttributes& a = c.attributes;
   const std::size_t behind = c.packed ? 1 : 3;
   Values keys = inputs[behind + 1], values = inputs[behind + 2];
@@ -81,7 +85,8 @@ Expected expected_of(const CachedCase& c, const std::vector<Values>& inputs) {
   for (std::int64_t t = 0; t < num_tokens; ++t) {
     const std::int64_t position = c.positions[static_cast<std::size_t>(t)];
     for (std::int64_t h = 0; has_room(position) && h < a.kv_heads; ++h) {
-      const Values key = turned(c, row_of(c, inputs, 1, t, h), position), value = row_of(c, inputs, 2, t, h);
+      const Values key = rounded_to(type, turned(c, row_of(c, inputs, 1, t, h), position)),
+                   value = row_of(c, inputs, 2, t, h);
       std::copy(key.begin(), key.end(), kept(keys, t, position, h));
       std::copy(value.begin(), value.end(), kept(values, t, position, h));
     }
@@ -114,17 +119,20 @@ Expected expected_of(const CachedCase& c, const std::vector<Values>& inputs) {
 
 std::vector<OpCase> cached_attention_cases() {
   std::vector<OpCase> cases;
-  for (const CachedCase& c : cached_shapes()) {
-    const Op op = op_of(c);
-    std::vector<Values> inputs;
-    for (const TensorType& type : op.inputs) {
-      if (type.dtype == DType::i32)
-        inputs.emplace_back(c.positions.begin(), c.positions.end());
-      else
-        inputs.push_back(random_values(type, static_cast<int>(inputs.size()) + 1, -2, 2));
+  for (const DType type : {DType::f32, DType::f16, DType::bf16})
+    for (const CachedCase& c : cached_shapes()) {
+      const Op op = op_of(c, type);
+      std::vector<Values> inputs;
+      for (const TensorType& of_input : op.inputs) {
+        if (of_input.dtype == DType::i32)
+          inputs.emplace_back(c.positions.begin(), c.positions.end());
+        else
+          inputs.push_back(rounded_to(type, random_values(of_input, static_cast<int>(inputs.size()) + 1, -2, 2)));
+      }
+      cases.push_back({fmt::format("{}, {}", c.name, name_of(type)), op, inputs, expected_of(c, type, inputs)});
+      // A key that lies between two numbers of 16 bits may be either.
+      cases.back().tolerance += rounding_of(type);
     }
-    cases.push_back({c.name, op, inputs, expected_of(c, inputs)});
-  }
   return cases;
 }
 

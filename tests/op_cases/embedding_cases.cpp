@@ -58,12 +58,6 @@ Op lookup_op(const Lookup& lookup, DType table, DType y, DType gradient) {
   return op;
 }
 
-Values rounded_to(DType type, Values values) {
-  if (type == DType::f32) return values;
-  for (double& value : values) value = round_to(type, value);
-  return values;
-}
-
 /// The types of a table and of what is read of it.
 constexpr std::pair<DType, DType> lookup_types[] = {{DType::f32, DType::f32},
                                                     {DType::f32, DType::f16},

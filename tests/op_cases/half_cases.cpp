@@ -62,7 +62,6 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::repeat_row:
     case OpKind::sum_rows:
     case OpKind::place_channels:
-    case OpKind::cached_attention:
       return Narrowed::all;
     case OpKind::attention:
     case OpKind::attention_backward:
@@ -83,6 +82,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::position_embedding_backward:
       return Narrowed::activations;
     // Of f32 alone, or with cases of their own for 16 bit.
+    case OpKind::cached_attention:
     case OpKind::cast:
     case OpKind::embedding:
     case OpKind::embedding_backward:

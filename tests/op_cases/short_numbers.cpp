@@ -42,6 +42,12 @@ double round_to(DType type, double value) {
   return std::copysign(std::numeric_limits<double>::infinity(), value);
 }
 
+std::vector<double> rounded_to(DType type, std::vector<double> values) {
+  if (type == DType::f32) return values;
+  for (double& value : values) value = round_to(type, value);
+  return values;
+}
+
 std::uint16_t bits_of(DType type, double value) {
   const Format format = format_of(type);
   if (std::isnan(value)) return 0x7FFF;

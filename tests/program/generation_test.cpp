@@ -144,10 +144,10 @@ TEST_CASE("a longer text holds no less, and the plan holds what its buffers add 
 TEST_CASE("a model that does not treat each token by itself writes no text") {
   CHECK_THAT(refusal("    - linear: {out: 24}\n    - attention: {heads: 2, name: both}\n"),
              Contains("layer 'both' (attention) sees tokens that are not written yet") && Contains("causal: true") &&
-                 Contains("writer.yaml:16:7"));
+                 Contains("writer.yaml:15:7"));
   CHECK_THAT(refusal("    - class_token\n"), Contains("does not treat each token by itself"));
   CHECK_THAT(refusal("    - select_token: {index: 0}\n    - linear: {out: 8, name: of_one}\n"),
-             Contains("does not treat each token by itself"));
+             Contains("no logits of a next token behind each token"));
   const auto of_all = [](const std::string& layers) {
     return parse_experiment(
         "data: {type: synthetic, shape: [7], classes: 11, samples: 64}\nmodel: {layers: [" + layers + "]}\n",

@@ -161,7 +161,7 @@ std::int64_t found_gap(const Items& items, const std::vector<std::int64_t>& offs
 
 TEST_CASE("nothing to place takes nothing, and one item its own size") {
   CHECK(place_items({}).total_bytes == 0);
-  CHECK(peak_bytes({}) == 0);
+  CHECK(peak_bytes(std::span<const PlacedItem>()) == 0);
   const Items one = {{512, {{3, 4}}}};
   CHECK(place_items(one).offsets == std::vector<std::int64_t>{0});
   CHECK(place_items(one).total_bytes == 512);

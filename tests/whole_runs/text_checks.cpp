@@ -40,8 +40,8 @@ constexpr const char* gpt_layers = R"(
     - linear: {out: 48}
     - gelu
     - dropout: {p: 0.1}
-    - linear: {out: 24, name: narrowed}
-    - add: {from: [narrowed, sum]}
+    - linear: {out: 24, name: fed}
+    - add: {from: [fed, sum]}
     - layernorm
     - linear: {out: 37, bias: false, share: wte}
 )";
