@@ -84,7 +84,7 @@ class PrintedCommands(unittest.TestCase):
             examples = [one for one in commands if "[" not in one]
             self.assertTrue(examples, command)
             if command not in ("bench", "init"):  # of generate there is no run yet
-                self.paste(examples[0], codes={"plan": (0, 4), "check": (0, 4), "generate": (6,)}.get(command, (0,)))
+                self.paste(examples[0], codes={"plan": (0, 4), "check": (0, 4), "generate": (2,)}.get(command, (0,)))
 
     def test_what_starts_a_configuration(self):
         self.check(["init"])
