@@ -258,7 +258,9 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
   if (num_validation > 0) {
     data.validation = make_part(config, seed, data.description, header.num_validation > 0 ? own_validation : train,
                                 some_of(std::move(split.validation), num_validation, seed), /*is_training=*/false);
-    if (!contents.token_bytes.empty()) data.bytes_of_target = mean_target_bytes(*data.validation, contents.token_bytes);
+    const bool counts_all = !config.mask_token;
+    if (counts_all && !contents.token_bytes.empty())
+      data.bytes_of_target = mean_target_bytes(*data.validation, contents.token_bytes);
   }
   return data;
 }

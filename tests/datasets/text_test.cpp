@@ -123,6 +123,9 @@ TEST_CASE("how many bytes of a text a validation target stands for is known") {
     CHECK(data.bytes_of_target == Approx(num_bytes / static_cast<double>(targets.size())));
     CHECK(data.bytes_of_target > 1);
   }
+  // Of masked tokens a part counts.
+  config.mask_token = 5;
+  CHECK(load_data(config, 1).bytes_of_target == 0);
 }
 
 TEST_CASE("tokens are made once, and anew where the text or the tokenizer is another") {
