@@ -48,13 +48,14 @@ __global__ void __launch_bounds__(cached_threads)
   TRAINER_SHARED(float, largest_of, cached_warps);
   TRAINER_SHARED(float, total_of, cached_warps);
   TRAINER_SHARED(float, sums_of, cached_warps* features* warp_size);
-  const std::int64_t token = blockIdx.x / sizes.heads;
+  const auto token = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(sizes.heads));
   const int head = static_cast<int>(blockIdx.x - token * sizes.heads), kv_head = head / (sizes.heads / sizes.kv_heads);
+  const unsigned sample = static_cast<unsigned>(token) / static_cast<unsigned>(sizes.queries);
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t position = positions[token];
   const bool is_token = position >= 0 && position < sizes.keys;
   const std::int64_t row_features = std::int64_t{sizes.kv_heads} * sizes.width;
-  const std::int64_t of_head = token / sizes.queries * sizes.keys * row_features + std::int64_t{kv_head} * sizes.width;
+  const std::int64_t of_head = sample * sizes.keys * row_features + std::int64_t{kv_head} * sizes.width;
 
   float query[features], sums[features];
   for (int f = 0; f < features; ++f) {
