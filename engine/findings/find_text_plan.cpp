@@ -75,7 +75,7 @@ TextPlanFindings find_text_plan(const TextPlanRequest& request, const DeviceMode
   findings.num_parameters = num_trainable_parameters(program);
   for (const BufferId parameter : program.parameter_buffers)
     findings.parameter_bytes += program.buffers[parameter].num_bytes;
-  const Program::Generation& generation = *program.generation;
+  const TextRoutines& generation = *program.generation;
   findings.num_kept = std::max<std::int64_t>(request.length - 1, 1);
   for (const BufferId kept : generation.kept)
     if (kept != generation.logits()) findings.cache_bytes += program.buffers[kept].num_bytes;

@@ -53,6 +53,14 @@ struct OptimizerBuffers {
   BufferId second = -1;  ///< second moment
 };
 
+/// What writes a text: engine/program/generation.h.
+struct TextRoutines {
+  std::int64_t length = 0;     ///< tokens of the text
+  Routine prompt, token;       ///< a piece of a prompt (no instructions where none is read in pieces), and one token
+  std::vector<BufferId> kept;  ///< keys and values of each attention in turn, then the logits
+  BufferId logits() const { return kept.back(); }
+};
+
 /// Where each buffer lies in the one segment of the planned allocator; see engine/program/placement.h.
 struct Placement {
   std::vector<std::int64_t> offsets;  ///< by buffer, bytes from the start of the segment
@@ -92,14 +100,7 @@ struct Program {
   Routine update;
   /// For each of the at most two evaluation batch sizes.
   std::vector<Routine> evaluations;
-  /// Of a program that writes texts, which has none of the routines above but `load`: engine/program/generation.h.
-  struct Generation {
-    std::int64_t length = 0;     ///< tokens whose keys and values there is room for
-    Routine prompt, token;       ///< a piece of a prompt (no instructions where none is read in pieces), and one token
-    std::vector<BufferId> kept;  ///< keys and values of each attention in turn, then the logits
-    BufferId logits() const { return kept.back(); }
-  };
-  std::optional<Generation> generation;
+  std::optional<TextRoutines> generation;  ///< of a program that writes texts, which has no other routine but `load`
 
   std::optional<Placement> placement;  ///< for memory.allocator: planned
 

@@ -42,7 +42,7 @@ class TextModel {
   void run(const Routine& routine, std::span<const TokenId> tokens);
 
   const Program& program_;
-  const Program::Generation& generation_;
+  const TextRoutines& generation_;
   const std::unique_ptr<MemorySource> source_;
   const std::unique_ptr<Allocator> allocator_;
   Executor executor_;

@@ -62,7 +62,7 @@ std::string refusal(const std::string& more) {
 TEST_CASE("keys and values of all tokens but the last outlive the routines that read and write them") {
   const Program program = compile_generation(writer(), 80, DescribedDevice());
   REQUIRE(program.generation);
-  const Program::Generation& generation = *program.generation;
+  const TextRoutines& generation = *program.generation;
   REQUIRE(generation.kept.size() == 5);
   for (const std::string layer : {"h.0.attn", "h.1.attn"})
     for (const std::string what : {"keys", "values"})
@@ -83,7 +83,7 @@ TEST_CASE("keys and values of all tokens but the last outlive the routines that 
 
 TEST_CASE("a piece of a prompt predicts nothing") {
   const Program program = compile_generation(writer(), 80, DescribedDevice());
-  const Program::Generation& generation = *program.generation;
+  const TextRoutines& generation = *program.generation;
   CHECK(program.buffers[generation.prompt.fields.front()].type == TensorType{DType::i32, {1, 64}});
   CHECK(program.buffers[generation.token.fields.front()].type == TensorType{DType::i32, {1, 1}});
   CHECK(num_calls(program, generation.token, OpKind::cached_attention) == 2);
