@@ -261,6 +261,11 @@ ShippedModelUse use_of_shipped_model(const std::string& model) {
   const std::string images = "data={type: synthetic, shape: [64, 64, 3], classes: 7, samples: 64}";
   if (model == "gpt2") return {"depth: 2, width: 48, heads: 3, vocabulary: 7", tokens};
   if (model == "llama") return {"depth: 2, width: 48, hidden: 64, heads: 4, kv_heads: 2, vocabulary: 7", tokens};
+  if (model == "qwen3")
+    return {"depth: 2, width: 48, hidden: 64, heads: 4, kv_heads: 2, head_width: 12, vocabulary: 7", tokens};
+  if (model == "bert")
+    return {"depth: 2, width: 48, heads: 3, vocabulary: 7",
+            "data={type: tokens, train: none.bin, sequence_length: 16, classes: 7, samples: 64, mask_token: 3}"};
   if (model == "vit") return {"size: tiny, depth: 2, image: 64, classes: 7", images};
   if (model.starts_with("unet"))
     return {"classes: 7",
