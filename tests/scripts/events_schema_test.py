@@ -118,7 +118,7 @@ class EventsSchema(unittest.TestCase):
             ("plan text.yaml --generate 12", 0),
             ("plan text.yaml --generate 12 --capacity 1KiB", 4),
             # Parameters of 16 bit alone are small enough.
-            ("plan text.yaml --generate 12 model.with.width=256 --capacity 3MiB", 4),
+            ("plan text.yaml --generate 12 model.with.width=512 model.with.depth=6 --capacity 60MiB", 4),
             ("plan text.yaml --generate 12 --gpu t4", 0),
             ("generate runs/text --prompt The --tokens 5 --seed 3", 0),
             (f"run {quick} train.epochs=2 output=runs/done", 0),
