@@ -318,7 +318,7 @@ void add_generate_command(CLI::App& app, Action& action) {
           ->check(CLI::Range(std::int64_t{0}, std::int64_t{most_token_ids} - 1));
   command
       ->add_option("--tokens", arguments->num_tokens,
-                   fmt::format("New tokens at most; {}, or what has places", usual_num_tokens))
+                   fmt::format("New tokens at most; {}, or what there is room for", usual_num_tokens))
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, most_tried_length));
   command
@@ -340,7 +340,7 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->check([](const std::string& text) { return text.empty() ? "a stop is not empty" : std::string(); });
-  command->add_option("--weights", arguments->weights, "safetensors, or the folder of a checkpoint or a run")
+  command->add_option("--weights", arguments->weights, "A safetensors file, or a checkpoint's or run's folder")
       ->type_name("PATH");
   command->add_option("--tokenizer", arguments->tokenizer, "A tokenizer.json, its folder, or bytes")->type_name("PATH");
   command->add_flag("--special", arguments->has_special, "Special tokens in the prompt are such, not text");

@@ -221,14 +221,18 @@ void add_train(CLI::App& group, Action& action) {
   command->callback([arguments, &action] { action = [arguments] { return train_on_files(*arguments); }; });
 }
 
+void add_tokenizer_argument(CLI::App& command, std::string& tokenizer) {
+  command
+      .add_option("TOKENIZER", tokenizer,
+                  "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes")
+      ->type_name("")
+      ->required();
+}
+
 void add_encode(CLI::App& group, Action& action) {
   auto arguments = std::make_shared<TokenizerEncodeArguments>();
   CLI::App* command = group.add_subcommand("encode", "Encode a text: tokens a byte, and a file of tokens");
-  command
-      ->add_option("TOKENIZER", arguments->tokenizer,
-                   "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes")
-      ->type_name("")
-      ->required();
+  add_tokenizer_argument(*command, arguments->tokenizer);
   command->add_option("FILE", arguments->file, "The text; any bytes, or gzip of them")->type_name("")->required();
   command->add_option("-o,--output", arguments->output, "The file of tokens to write")->type_name("FILE");
   command
@@ -247,11 +251,7 @@ void add_encode(CLI::App& group, Action& action) {
 void add_decode(CLI::App& group, Action& action) {
   auto arguments = std::make_shared<TokenizerDecodeArguments>();
   CLI::App* command = group.add_subcommand("decode", "Tell the text of a file of tokens");
-  command
-      ->add_option("TOKENIZER", arguments->tokenizer,
-                   "A tokenizer.json, a folder with one or with vocab.json and merges.txt, or bytes")
-      ->type_name("")
-      ->required();
+  add_tokenizer_argument(*command, arguments->tokenizer);
   command->add_option("FILE", arguments->file, "The file of tokens, nanoGPT's or llm.c's")->type_name("")->required();
   command->add_option("--first", arguments->first, "The token to begin with, from 0; 0 if not given")
       ->type_name("N")
