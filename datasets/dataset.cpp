@@ -208,17 +208,20 @@ DataDescription describe_data(const DataConfig& config, std::uint64_t /*seed*/) 
   return describe(config, format, header, num_set_aside(config, format, header));
 }
 
-/// Of all its targets, which are tokens.
-double mean_target_bytes(const Dataset& dataset, const std::vector<std::int64_t>& token_bytes) {
+/// Of all its targets, which are tokens, but those that do not count.
+double mean_target_bytes(const Dataset& dataset, const std::vector<std::int64_t>& token_bytes, std::int32_t ignored) {
   std::vector<std::int32_t> targets(static_cast<std::size_t>(dataset.target_type().num_elements()));
-  std::int64_t num_bytes = 0;
+  std::int64_t num_bytes = 0, num_targets = 0;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     dataset.read_classes(i, targets.data());
-    for (const std::int32_t target : targets)
+    for (const std::int32_t target : targets) {
+      if (target == ignored) continue;
+      ++num_targets;
       if (static_cast<std::size_t>(target) < token_bytes.size())
         num_bytes += token_bytes[static_cast<std::size_t>(target)];
+    }
   }
-  return static_cast<double>(num_bytes) / (static_cast<double>(dataset.size()) * static_cast<double>(targets.size()));
+  return num_targets == 0 ? 0 : static_cast<double>(num_bytes) / static_cast<double>(num_targets);
 }
 
 LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
@@ -260,7 +263,7 @@ LoadedData load_data(const DataConfig& config, std::uint64_t seed) {
                                 some_of(std::move(split.validation), num_validation, seed), /*is_training=*/false);
     const bool counts_all = !config.mask_token;
     if (counts_all && !contents.token_bytes.empty())
-      data.bytes_of_target = mean_target_bytes(*data.validation, contents.token_bytes);
+      data.bytes_of_target = mean_target_bytes(*data.validation, contents.token_bytes, config.ignored_target);
   }
   return data;
 }

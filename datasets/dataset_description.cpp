@@ -229,6 +229,19 @@ bool leaves_pixels_out(const MaskClasses& classes) {
   return classes.leaves_others_out || std::any_of(classes.values.begin(), classes.values.end(), is_left_out);
 }
 
+/// Those that keys name are of the vocabulary.
+void check_special_tokens(const DataConfig& config, const DatasetHeader& header) {
+  const auto check = [&](const char* key, const std::optional<std::int64_t>& token) {
+    if (token && *token >= header.num_outputs)
+      throw data_config_error(
+          config, fmt::format("data.{} {} is no token of a vocabulary of {}", key, *token, header.num_outputs),
+          fmt::format("a token of at most {}, or data.classes of more", header.num_outputs - 1));
+  };
+  check("document_token", config.document_token);
+  check("pad_token", config.pad_token);
+  check("mask_token", config.mask_token);
+}
+
 }  // namespace
 
 Shape mask_shape(const Shape& image) { return image.rank() == 3 ? Shape{image[0], image[1]} : Shape{1, 1}; }
@@ -295,6 +308,7 @@ std::optional<DatasetHeader> declared_header(const DataConfig& config, const Dat
   header.num_train = config.samples;
   header.num_validation = config.validation_samples;
   if (config.type == DataType::csv) header.reading_bytes = most_reading_bytes(header);
+  if (config.pad_token) header.held_bytes = bytes_of_document_begins(header);
   return header;
 }
 
@@ -316,6 +330,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   if (has_transforms(config) && !header.categorical && !holds_image_files(config))
     throw data_config_error(config, "data.transforms are for images with classes; the targets are numbers");
   check_transformed(config, header);
+  check_special_tokens(config, header);
   DataDescription description;
   InputDescription& input = description.inputs.emplace_back();
   input.type = sample_type(config, header, header.num_validation + num_aside > 0);
@@ -327,7 +342,7 @@ DataDescription describe(const DataConfig& config, const DatasetFormat& format, 
   const bool is_mask = description.target.shape.rank() == 2;
   description.has_negative_targets =
       header.categorical && config.ignored_target < 0 && config.batch_transforms.empty() &&
-      (config.type == DataType::arrays || config.mask_token ||
+      (config.type == DataType::arrays || config.mask_token || config.pad_token ||
        (has_transforms(config) && is_mask && TransformChain(config.train_transforms).may_uncover()) ||
        leaves_pixels_out(config.mask_classes));
   description.num_outputs = header.num_outputs;

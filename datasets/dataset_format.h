@@ -75,6 +75,12 @@ struct DatasetFormat {
 /// DatasetFormat::held_bytes of samples that are computed as they are read.
 inline std::int64_t holds_nothing(const DatasetHeader& /*header*/) { return 0; }
 
+/// DatasetHeader::held_bytes of padded documents: where each begins, and where the last of each part ends.
+inline std::int64_t bytes_of_document_begins(const DatasetHeader& header) {
+  const std::int64_t parts = header.num_validation > 0 ? 2 : 1;
+  return (header.num_train + header.num_validation + parts) * static_cast<std::int64_t>(sizeof(std::int64_t));
+}
+
 /// DatasetFormat::required_files of what needs none.
 inline std::vector<std::string> no_files(const DataConfig& /*config*/) { return {}; }
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from trainer_events import EXIT_REFUSED, ROOT, Trainer, TrainerFailed, field
+from trainer_events import EXIT_DOES_NOT_FIT, EXIT_REFUSED, ROOT, Trainer, TrainerFailed, field
 
 GUIDE = ROOT / "configs" / "MEMORY.md"
 MIB = 2**20
@@ -87,6 +87,28 @@ OFFLOADED = (
     technique("kept on the GPU", over=()),
     technique("offload of everything", "memory.offload=['*']", over=()),
 )
+
+
+# How long a sequence, and how many, each GPU trains: under these settings, which the batch and the length are added to.
+LIMITED_ON = ("rtx4090", "a100-40gb", "h100")
+LIMITED_BY = {"`train.amp=bf16`": ("train.amp=bf16",),
+              "**together**": (*SIXTEEN_BIT_STATE, "memory.update=in_backward", "memory.allocator=planned",
+                               "train.checkpointing=sqrt")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Limited:
+    """A transformer; `longest` is the key that its longest sequence is searched by, None where it has no sequences."""
+    words: tuple
+    longest: str | None = None
+    longest_words: tuple = ()
+
+
+GPT_LENGTHS = ("model.with.length", ("data.sequence_length=${model.with.length}",))
+LIMITED = {"GPT-2, 124M": Limited(("configs/memory/gpt2.yaml",), *GPT_LENGTHS),
+           "GPT-2, 1558M": Limited(("configs/memory/gpt2.yaml", "model.with.size=1558M"), *GPT_LENGTHS),
+           "Llama, 1B": Limited(("configs/memory/llama.yaml",), "data.sequence_length"),
+           "ViT-B, 224×224": Limited(("configs/memory/vit_b.yaml",))}
 
 
 @dataclasses.dataclass
@@ -184,6 +206,33 @@ def offload_table(planned):
     return "\n".join(lines)
 
 
+def largest(trainer, gpu, key, words):
+    """The largest value of a key that fits, 0 where none does."""
+    event, = (json.loads(line) for line in trainer.ask("fit", *words, "--gpu", gpu, "device=auto", "--max", key,
+                                                       accept=(0, EXIT_DOES_NOT_FIT)).splitlines())
+    return field(event, "maximum")["value"] or 0
+
+
+def limits_table(trainer):
+    """One line a model and setting: for each GPU the longest sequence at batch 1, and the largest batch at 1,024 tokens."""
+    columns = [f"{gpu}: {what}" for gpu in LIMITED_ON for what in ("longest", "batch")]
+    lines = ["| model | settings | " + " | ".join(columns) + " |", "|---|---|" + "--:|" * len(columns)]
+    for name, model in LIMITED.items():
+        for title, settings in LIMITED_BY.items():
+            cells = [name, title]
+            for gpu in LIMITED_ON:
+                print(f"limits: {name}, {title}, {gpu}            ", end="\r", file=sys.stderr, flush=True)
+                longest = ""
+                if model.longest:
+                    length = largest(trainer, gpu, model.longest,
+                                     (*model.words, *settings, *model.longest_words, "train.batch_size=1"))
+                    longest = f"{length:,}" if length else "—"
+                batch = largest(trainer, gpu, "train.batch_size", (*model.words, *settings))
+                cells += [longest, f"{batch:,}" if batch else "—"]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def replace_block(text, name, content):
     """The text with what stands between the marks of a block replaced."""
     pattern = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
@@ -217,11 +266,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="runs of each row; 0: no times")
     parser.add_argument("--seconds", type=float, default=3.0, help="about how long one run takes")
+    parser.add_argument("--limits", action="store_true", help="renews the table of transformers, which takes minutes, alone")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="writes the figures, too")
     parser.add_argument("--trainer", metavar="FILE", help="the program to ask; else scripts/trainer")
     arguments = parser.parse_args()
     try:
-        blocks, figures = make_blocks(Trainer(arguments.trainer), arguments.rounds, arguments.seconds)
+        trainer = Trainer(arguments.trainer)
+        blocks, figures = ({"limits": limits_table(trainer)}, {}) if arguments.limits else \
+            make_blocks(trainer, arguments.rounds, arguments.seconds)
         text = GUIDE.read_text(encoding="utf-8")
         for name, content in blocks.items():
             text = replace_block(text, name, content)

@@ -34,7 +34,7 @@ __device__ __forceinline__ float sum_of_row(float value) {
 template <typename T, typename Tile>
 __global__ void __launch_bounds__(Tile::threads)
     attention_forward_kernel(AttentionSizes sizes, const T* q, const T* k, const T* v, const StepScalars* scalars,
-                             const float* rotations, T* y, float* lse) {
+                             const std::int32_t* spans, const float* rotations, T* y, float* lse) {
   wait_for_earlier_kernels();
   TRAINER_SHARED(float, queries, Tile::floats);
   TRAINER_SHARED(float, keys, Tile::floats);
@@ -44,6 +44,7 @@ __global__ void __launch_bounds__(Tile::threads)
   const int width = sizes.width, kv_head = place.head / (sizes.heads / sizes.kv_heads);
   const std::int64_t of_head = place.sample * sizes.heads + place.head;
   const PhiloxStream philox = philox_of(sizes, scalars);
+  const SampleSpans sample_spans(spans, sizes, place.sample);
   const HeadRows<const T> q_rows(q, sizes.query_features, sizes.queries, place.sample, place.head * width);
   const HeadRows<const T> k_rows(k, sizes.key_features, sizes.keys, place.sample, kv_head * width);
   const HeadRows<const T> v_rows(v, sizes.key_features, sizes.keys, place.sample, kv_head * width);
@@ -60,6 +61,7 @@ __global__ void __launch_bounds__(Tile::threads)
     if (sizes.window > 0 && place.first + 1 > sizes.window) begin = place.first + 1 - sizes.window;
     if (place.first + Tile::rows < end) end = place.first + Tile::rows;
   }
+  sample_spans.cut(place.first, Tile::rows, sizes, begin, end);
   for (std::int64_t first_key = begin; first_key < end; first_key += Tile::rows) {
     __syncthreads();  // the tiles of the keys before have been read
     load_tile<Tile>(keys, k_rows, first_key, width, rotations, 1.0f);
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(Tile::threads)
       float highest = largest[i];
       for (int j = 0; j < Tile::per_thread; ++j) {
         const std::int64_t key = first_key + Tile::thread_column() + j * Tile::side;
-        if (!is_visible(sizes, query, key)) part.values[i][j] = -INFINITY;
+        if (!is_visible(sizes, sample_spans, query, key)) part.values[i][j] = -INFINITY;
         highest = fmaxf(highest, part.values[i][j]);
       }
       highest = largest_of_row<Tile>(highest);
@@ -127,7 +129,7 @@ void attention_forward(DType type, const AttentionOperands& operands, void* y, f
       using Tile = typename decltype(tile)::type;
       launch(attention_forward_kernel<T, Tile>, attention_grid<Tile>(sizes.samples, sizes.heads, sizes.queries),
              {Tile::threads}, stream, sizes, static_cast<const T*>(operands.q), static_cast<const T*>(operands.k),
-             static_cast<const T*>(operands.v), operands.scalars, rotations, static_cast<T*>(y), lse);
+             static_cast<const T*>(operands.v), operands.scalars, operands.spans, rotations, static_cast<T*>(y), lse);
     });
   });
 }

@@ -50,6 +50,7 @@ constexpr std::int64_t attention_backward_workspace_bytes(const AttentionSizes& 
 struct AttentionOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   const StepScalars* scalars = nullptr;  ///< in device memory; where it drops
+  const std::int32_t* spans = nullptr;   ///< where there are some: of engine/ops/attention.h
   void* workspace = nullptr;
 };
 

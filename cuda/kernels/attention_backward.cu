@@ -33,17 +33,18 @@ struct BackwardInputs {
   const T *q, *k, *v, *dy;
   const float *lse, *d, *rotations;
   const StepScalars* scalars;
+  const std::int32_t* spans;
 };
 
 /// The weight of a pair, as it was dropped, and the gradient of its score.
 struct PairGradient {
   float weight, score_gradient;
 };
-__device__ __forceinline__ PairGradient pair_gradient(const AttentionSizes& sizes, const PhiloxStream& philox,
-                                                      std::int64_t of_head, std::int64_t query, std::int64_t key,
-                                                      float score, float weight_gradient, const float* lse,
-                                                      const float* d) {
-  if (!is_visible(sizes, query, key)) return {0.0f, 0.0f};
+__device__ __forceinline__ PairGradient pair_gradient(const AttentionSizes& sizes, const SampleSpans& spans,
+                                                      const PhiloxStream& philox, std::int64_t of_head,
+                                                      std::int64_t query, std::int64_t key, float score,
+                                                      float weight_gradient, const float* lse, const float* d) {
+  if (!is_visible(sizes, spans, query, key)) return {0.0f, 0.0f};
   const std::int64_t at = of_head * sizes.queries + query;
   const float weight = expf(score - lse[at]);
   const float kept = kept_factor(sizes, philox, of_head, query, key);
@@ -63,6 +64,7 @@ __global__ void __launch_bounds__(Tile::threads)
   const int width = sizes.width, kv_head = place.head / (sizes.heads / sizes.kv_heads);
   const std::int64_t of_head = place.sample * sizes.heads + place.head;
   const PhiloxStream philox = philox_of(sizes, inputs.scalars);
+  const SampleSpans spans(inputs.spans, sizes, place.sample);
   const HeadRows<const T> q_rows(inputs.q, sizes.query_features, sizes.queries, place.sample, place.head * width);
   const HeadRows<const T> dy_rows(inputs.dy, std::int64_t{sizes.heads} * width, sizes.queries, place.sample,
                                   place.head * width);
@@ -78,6 +80,7 @@ __global__ void __launch_bounds__(Tile::threads)
     if (sizes.window > 0 && place.first + 1 > sizes.window) begin = place.first + 1 - sizes.window;
     if (place.first + Tile::rows < end) end = place.first + Tile::rows;
   }
+  spans.cut(place.first, Tile::rows, sizes, begin, end);
   for (std::int64_t first_key = begin; first_key < end; first_key += Tile::rows) {
     __syncthreads();
     load_tile<Tile>(keys, k_rows, first_key, width, inputs.rotations, 1.0f);
@@ -87,10 +90,11 @@ __global__ void __launch_bounds__(Tile::threads)
     const SquarePart<Tile> weight_gradients = tile_product<Tile>(gradients, values, width);
     for (int i = 0; i < Tile::per_thread; ++i)
       for (int j = 0; j < Tile::per_thread; ++j)
-        scores.values[i][j] = pair_gradient(sizes, philox, of_head, place.first + Tile::thread_row() + i * Tile::side,
-                                            first_key + Tile::thread_column() + j * Tile::side, scores.values[i][j],
-                                            weight_gradients.values[i][j], inputs.lse, inputs.d)
-                                  .score_gradient;
+        scores.values[i][j] =
+            pair_gradient(sizes, spans, philox, of_head, place.first + Tile::thread_row() + i * Tile::side,
+                          first_key + Tile::thread_column() + j * Tile::side, scores.values[i][j],
+                          weight_gradients.values[i][j], inputs.lse, inputs.d)
+                .score_gradient;
     store_square<Tile>(score_gradients, scores);
     __syncthreads();
     add_product<Tile>(sums, score_gradients, keys, width);
@@ -115,6 +119,7 @@ __global__ void __launch_bounds__(Tile::threads)
   const AttentionPlace place = attention_place<Tile>(sizes.keys, sizes.kv_heads);
   const int width = sizes.width, group = sizes.heads / sizes.kv_heads;
   const PhiloxStream philox = philox_of(sizes, inputs.scalars);
+  const SampleSpans spans(inputs.spans, sizes, place.sample);
   const HeadRows<const T> k_rows(inputs.k, sizes.key_features, sizes.keys, place.sample, place.head * width);
   const HeadRows<const T> v_rows(inputs.v, sizes.key_features, sizes.keys, place.sample, place.head * width);
   const float* const unrotated = nullptr;
@@ -128,6 +133,7 @@ __global__ void __launch_bounds__(Tile::threads)
     if (sizes.window > 0 && place.first + Tile::rows - 1 + sizes.window < end)
       end = place.first + Tile::rows - 1 + sizes.window;
   }
+  spans.cut(place.first, Tile::rows, sizes, begin, end);
   for (int head = place.head * group; head < (place.head + 1) * group; ++head) {
     const std::int64_t of_head = place.sample * sizes.heads + head;
     const HeadRows<const T> q_rows(inputs.q, sizes.query_features, sizes.queries, place.sample, head * width);
@@ -144,7 +150,7 @@ __global__ void __launch_bounds__(Tile::threads)
       for (int i = 0; i < Tile::per_thread; ++i)
         for (int j = 0; j < Tile::per_thread; ++j) {
           const PairGradient pair =
-              pair_gradient(sizes, philox, of_head, first_query + Tile::thread_column() + j * Tile::side,
+              pair_gradient(sizes, spans, philox, of_head, first_query + Tile::thread_column() + j * Tile::side,
                             place.first + Tile::thread_row() + i * Tile::side, scores.values[i][j],
                             weight_gradients.values[i][j], inputs.lse, inputs.d);
           scores.values[i][j] = pair.weight;
@@ -182,7 +188,8 @@ void attention_backward(DType type, const AttentionOperands& operands, const Att
                                    gradients.lse,
                                    d,
                                    rotations,
-                                   operands.scalars};
+                                   operands.scalars,
+                                   operands.spans};
     launch(attention_dots_kernel<T>, grid_of(num_blocks(sizes.samples * sizes.queries * sizes.heads, dots_at_once)),
            {warp_size * dots_at_once}, stream, sizes, inputs.dy, static_cast<const T*>(gradients.y), d);
     with_attention_tile(sizes.width, [&](auto tile) {

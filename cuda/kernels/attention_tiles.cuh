@@ -155,8 +155,28 @@ __device__ __forceinline__ void store_rows(float* tile, const RowsPart<Tile>& pa
     }
 }
 
-__device__ __forceinline__ bool is_visible(const AttentionSizes& sizes, std::int64_t query, std::int64_t key) {
-  if (query >= sizes.queries || key >= sizes.keys) return false;
+/// Spans of a sample, of engine/ops/attention.h; none hide nothing.
+struct SampleSpans {
+  const std::int32_t* spans;  // null: none
+
+  __device__ __forceinline__ SampleSpans(const std::int32_t* of_all, const AttentionSizes& sizes, std::int64_t sample)
+      : spans(of_all == nullptr ? nullptr : of_all + 2 * sample * sizes.queries) {}
+  __device__ __forceinline__ bool hides(std::int64_t query, std::int64_t key) const {
+    return spans != nullptr && (key < spans[2 * query] || key >= spans[2 * query + 1]);
+  }
+  /// Cuts [begin, end), of keys, or of queries, that any of `count` positions from `first` on may see, or be seen by.
+  __device__ __forceinline__ void cut(std::int64_t first, int count, const AttentionSizes& sizes, std::int64_t& begin,
+                                      std::int64_t& end) const {
+    if (spans == nullptr) return;
+    const std::int64_t last = first + count <= sizes.queries ? first + count - 1 : sizes.queries - 1;
+    if (spans[2 * first] > begin) begin = spans[2 * first];
+    if (spans[2 * last + 1] < end) end = spans[2 * last + 1];
+  }
+};
+
+__device__ __forceinline__ bool is_visible(const AttentionSizes& sizes, const SampleSpans& spans, std::int64_t query,
+                                           std::int64_t key) {
+  if (query >= sizes.queries || key >= sizes.keys || spans.hides(query, key)) return false;
   if (!sizes.causal) return true;
   return key <= query && (sizes.window == 0 || key > query - sizes.window);
 }

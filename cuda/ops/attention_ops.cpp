@@ -27,6 +27,11 @@ OperandPlaces places_of(const Op& op, std::span<void* const> operands) {
   return {attention_shape(op), op.inputs[0].dtype, is_packed_attention(op), operands};
 }
 
+const std::int32_t* spans_at(const Op& op, const OperandAddresses& addresses) {
+  const int position = spans_position(op);
+  return position < 0 ? nullptr : input<std::int32_t>(addresses, position);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context) {
@@ -34,7 +39,12 @@ std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context
                       &stream = context.stream](const OperandAddresses& addresses) {
     const OperandPlaces from = places_of(op, addresses.inputs);
     attention_forward(op.inputs[0].dtype,
-                      {.q = from.q, .k = from.k, .v = from.v, .scalars = scalars, .workspace = addresses.workspace},
+                      {.q = from.q,
+                       .k = from.k,
+                       .v = from.v,
+                       .scalars = scalars,
+                       .spans = spans_at(op, addresses),
+                       .workspace = addresses.workspace},
                       output(addresses, 0), output<float>(addresses, 1), sizes, stream);
   });
 }
@@ -45,7 +55,12 @@ std::unique_ptr<Kernel> make_attention_backward_kernel(const Op& op, CudaContext
     const OperandPlaces from = places_of(op, addresses.inputs.subspan(1)), to = places_of(op, addresses.outputs);
     const int lse = static_cast<int>(op.inputs.size()) - 1;
     attention_backward(op.inputs[0].dtype,
-                       {.q = from.q, .k = from.k, .v = from.v, .scalars = scalars, .workspace = addresses.workspace},
+                       {.q = from.q,
+                        .k = from.k,
+                        .v = from.v,
+                        .scalars = scalars,
+                        .spans = spans_at(op, addresses),
+                        .workspace = addresses.workspace},
                        {.dy = input(addresses, 0),
                         .y = input(addresses, lse - 1),
                         .lse = input<float>(addresses, lse),

@@ -31,14 +31,21 @@ TokenParts parts_of(const DataConfig& config, std::int64_t num_tokens) {
   return {{0, num_tokens - aside}, {num_tokens - aside, num_tokens}};
 }
 
-std::int64_t windows_in(const DataConfig& config, const std::string& name, const TokenFile& file,
+std::int64_t samples_in(const DataConfig& config, const std::string& name, const TokenFile& file,
                         const TokenRange& range, bool shifts) {
-  const std::int64_t windows = num_windows(range.size(), config.sequence_length, shifts);
+  const std::int64_t length = config.sequence_length;
+  if (config.pad_token) {
+    const auto first = static_cast<std::int32_t>(*config.document_token);
+    const std::int64_t documents = num_documents(file, range, first, length, !config.mask_token);
+    if (documents > 0) return documents;
+    throw DataError(
+        fmt::format("{}: {} token{}; a document needs two", name, range.size(), range.size() == 1 ? "" : "s"));
+  }
+  const std::int64_t windows = num_windows(range.size(), length, shifts);
   if (windows > 0) return windows;
   const bool is_part = range.size() != file.num_tokens();
   throw DataError(fmt::format("{}: {}{} tokens; a sample of data.sequence_length {} needs {}", name,
-                              is_part ? "a part of it has " : "", range.size(), config.sequence_length,
-                              config.sequence_length + 1));
+                              is_part ? "a part of it has " : "", range.size(), length, length + 1));
 }
 
 std::vector<std::string> token_files(const DataConfig& config) {
@@ -60,15 +67,16 @@ DatasetHeader header_of(const DataConfig& config, const TokenSource& source) {
   header.source = source.train_name;
   header.sample = {DType::i32, Shape{config.sequence_length}};
   header.target_shape = header.sample.shape;
-  header.num_train = windows_in(config, source.train_name, train, parts.train, true);
+  header.num_train = samples_in(config, source.train_name, train, parts.train, true);
   header.num_outputs = source.vocabulary > 0 ? source.vocabulary : train.largest_token() + 1;
   if (!source.validation.empty()) {
     const TokenFile validation(source.validation);
-    header.num_validation = windows_in(config, source.validation_name, validation, {0, validation.num_tokens()}, false);
+    header.num_validation = samples_in(config, source.validation_name, validation, {0, validation.num_tokens()}, false);
     if (source.vocabulary == 0) header.num_outputs = std::max(header.num_outputs, validation.largest_token() + 1);
   } else if (config.split > 0) {
-    header.num_validation = windows_in(config, source.train_name, train, parts.validation, false);
+    header.num_validation = samples_in(config, source.train_name, train, parts.validation, false);
   }
+  if (config.pad_token) header.held_bytes = bytes_of_document_begins(header);
   if (header.num_outputs > std::numeric_limits<std::int32_t>::max())
     throw DataError(fmt::format("{}: token {} is larger than any vocabulary", header.source, header.num_outputs - 1));
   return header;
@@ -80,15 +88,13 @@ DatasetContents contents_of(const DataConfig& config, std::uint64_t seed, const 
   const TokenParts parts = parts_of(config, train->num_tokens());
   TokenWindowsOptions options{
       .length = config.sequence_length, .vocabulary = header.num_outputs, .shifts = true, .seed = seed};
-  if (config.mask_token) {
-    if (*config.mask_token >= header.num_outputs)
-      throw data_config_error(
-          config,
-          fmt::format("data.mask_token {} is no token of a vocabulary of {}", *config.mask_token, header.num_outputs),
-          "a token below data.classes");
-    options.masking = {static_cast<std::int32_t>(*config.mask_token), config.mask_share, config.ignored_target};
+  options.ignored = config.ignored_target;
+  if (config.mask_token) options.masking = {static_cast<std::int32_t>(*config.mask_token), config.mask_share};
+  if (config.document_token) {
+    options.documents = {static_cast<std::int32_t>(*config.document_token), std::nullopt};
+    if (config.pad_token) options.documents->pad = static_cast<std::int32_t>(*config.pad_token);
   }
-  windows_in(config, source.train_name, *train, parts.train, true);
+  samples_in(config, source.train_name, *train, parts.train, true);
   DatasetContents contents;
   contents.token_bytes = source.token_bytes;
   contents.train = std::make_shared<TokenWindows>(train, parts.train, options);
@@ -97,7 +103,7 @@ DatasetContents contents_of(const DataConfig& config, std::uint64_t seed, const 
   const bool has_own = !source.validation.empty();
   const auto file = has_own ? std::make_shared<const TokenFile>(source.validation) : train;
   const TokenRange range = has_own ? TokenRange{0, file->num_tokens()} : parts.validation;
-  windows_in(config, has_own ? source.validation_name : source.train_name, *file, range, false);
+  samples_in(config, has_own ? source.validation_name : source.train_name, *file, range, false);
   contents.validation = std::make_shared<TokenWindows>(file, range, options);
   return contents;
 }

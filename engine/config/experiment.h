@@ -153,9 +153,11 @@ struct DataConfig {
   bool header = true;
   std::string delimiter = ",";
   // synthetic; for the file formats: declares what the files hold so that `plan` needs no files
-  std::vector<std::int64_t> shape;         ///< of one sample, (H, W, C) or (features)
-  std::int64_t sequence_length = 256;      ///< tokens, text, and synthetic without a shape: of a sample
-  std::string tokenizer = "bytes";         ///< text: that, or a tokenizer's file or folder
+  std::vector<std::int64_t> shape;             ///< of one sample, (H, W, C) or (features)
+  std::int64_t sequence_length = 256;          ///< tokens, text, and synthetic without a shape: of a sample
+  std::string tokenizer = "bytes";             ///< text: that, or a tokenizer's file or folder
+  std::optional<std::int64_t> document_token;  ///< of tokens: each begins a document
+  std::optional<std::int64_t> pad_token;       ///< tokens and text: a sample is a document, filled up with this one
   std::optional<std::int64_t> mask_token;  ///< tokens and text: some tokens become it and are guessed, as BERT learns
   double mask_share = 0.15;                ///< of those that are guessed
   std::vector<std::int64_t> target_shape;  ///< of its target where that is not one class or a list of numbers

@@ -116,6 +116,10 @@ class Rules {
     if (data.type == DataType::tokens && data.train.empty())
       need("data.train", "a .bin of tokens, which trainer tokenizer encode writes");
     if (data.type == DataType::text && data.train.empty()) need("data.train", "a text");
+    if (data.pad_token && !data.document_token)
+      refuse({"data.pad_token"}, "'data.pad_token' fills up documents", "'data.document_token', which begins each");
+    if (data.document_token && data.type == DataType::synthetic && !given_.has("data.sequence_length"))
+      refuse({"data.document_token"}, "'data.document_token' is of samples of tokens", "data.sequence_length");
     if (given_.has("data.mask_share") && !data.mask_token)
       refuse({"data.mask_share"}, "'data.mask_share' is of 'data.mask_token'", "a token that stands for those guessed");
     if (data.type == DataType::image_list && data.train.empty())

@@ -57,6 +57,7 @@ class AttentionBackwardKernel final : public CpuKernel {
         shape_(attention_shape(op)),
         type_(op.inputs[0].dtype),
         packed_(is_packed_attention(op)),
+        spans_position_(spans_position(op)),
         rule_(dropout_rule(attributes_.p)),
         table_(shape_, attributes_),
         group_panels_(attributes_.p > 0 ? most_group_queries / panel_columns
@@ -77,6 +78,7 @@ class AttentionBackwardKernel final : public CpuKernel {
     tensors.dy = output_rows(shape_, type_, addresses.inputs[0]);
     tensors.y = output_rows(shape_, type_, addresses.inputs[addresses.inputs.size() - 2]);
     tensors.lse = static_cast<const float*>(addresses.inputs.back());
+    if (spans_position_ >= 0) tensors.spans = input<std::int32_t>(addresses, spans_position_);
     auto* const table = static_cast<float*>(addresses.workspace);
     tensors.table = table;
     tensors.philox = {scalars.seed, attributes_.stream, scalars.pass};
@@ -97,6 +99,7 @@ class AttentionBackwardKernel final : public CpuKernel {
     HeadOperands operands, gradients;
     HeadRows dy, y;
     const float* lse = nullptr;
+    const std::int32_t* spans = nullptr;
     const float* table = nullptr;
     PhiloxStream philox;
   };
@@ -109,6 +112,7 @@ class AttentionBackwardKernel final : public CpuKernel {
 
   void compute_head(const Tensors& tensors, std::int64_t sample, std::int64_t kv_head,
                     const BackwardScratch& scratch) const {
+    const Visibility visibility(shape_, attributes_, tensors.spans, sample);
     const std::int64_t sums = shape_.keys * padded_columns(shape_.width);
     std::fill_n(scratch.key_gradients.data, sums, 0.0F);
     std::fill_n(scratch.value_gradients.data, sums, 0.0F);
@@ -116,14 +120,15 @@ class AttentionBackwardKernel final : public CpuKernel {
       for (std::int64_t first = 0; first < shape_.queries; first += most_block_queries) {
         const QueryBlock block{sample, head, first, std::min(most_block_queries, shape_.queries - first)};
         load_queries(tensors, block, scratch);
-        const KeyRange range = visible_keys(shape_, attributes_, first, first + block.num_queries - 1);
+        const KeyRange range = visibility.of_queries(first, first + block.num_queries - 1);
         std::fill_n(scratch.query_gradients.data, shape_.width * block.lanes(), 0.0F);
         for (std::int64_t key = range.begin; key < range.end; key += most_block_keys) {
           const KeyRange keys{key, std::min(key + most_block_keys, range.end)};
           load_keys(tensors, sample, kv_head, keys, scratch);
-          for_each_group(
-              shape_, attributes_, first, block.num_queries, group_panels_, keys,
-              [&](const QueryGroup& group, std::int64_t lane) { add_keys(tensors, block, group, lane, key, scratch); });
+          for_each_group(visibility, first, block.num_queries, group_panels_, keys,
+                         [&](const QueryGroup& group, std::int64_t lane) {
+                           add_keys(tensors, visibility, block, group, lane, key, scratch);
+                         });
         }
         store_query_gradients(tensors, block, scratch);
       }
@@ -184,8 +189,9 @@ class AttentionBackwardKernel final : public CpuKernel {
   }
 
   /// All that the group's queries and the keys that they see of those from `first_key` on give each other.
-  void add_keys(const Tensors& tensors, const QueryBlock& queries, const QueryGroup& group, std::int64_t lane,
-                std::int64_t first_key, const BackwardScratch& scratch) const {
+  void add_keys(const Tensors& tensors, const Visibility& visibility, const QueryBlock& queries,
+                const QueryGroup& group, std::int64_t lane, std::int64_t first_key,
+                const BackwardScratch& scratch) const {
     const std::int64_t width = shape_.width, columns = padded_columns(width), lanes = group.lanes();
     const std::int64_t key = group.keys.begin, num_keys = group.keys.end - key;
     const float* const keys = scratch.keys + (key - first_key) * width;
@@ -195,7 +201,7 @@ class AttentionBackwardKernel final : public CpuKernel {
     const Panels scores{scratch.scores, block.stride}, score_gradients{scratch.score_gradients, block.stride};
     const auto of_group = [&](const Panels& of) { return Panels{of.panel(lane), of.stride}; };
     multiply_panels({keys, width}, of_group(scratch.query_columns), scores, num_keys, width, lanes, false);
-    hide_keys(block, attributes_);
+    visibility.hide_keys(block);
     scores_to_weights(block, scratch.lse + lane);
     multiply_panels({values, width}, of_group(scratch.gradient_columns), score_gradients, num_keys, width, lanes,
                     false);
@@ -235,6 +241,7 @@ class AttentionBackwardKernel final : public CpuKernel {
   AttentionShape shape_;
   DType type_;
   bool packed_;
+  int spans_position_;
   DropoutRule rule_;
   RotaryTable table_;
   std::int64_t group_panels_;

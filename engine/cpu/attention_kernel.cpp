@@ -53,6 +53,7 @@ class AttentionKernel final : public CpuKernel {
         shape_(attention_shape(op)),
         type_(op.inputs[0].dtype),
         packed_(is_packed_attention(op)),
+        spans_position_(spans_position(op)),
         rule_(dropout_rule(attributes_.p)),
         table_(shape_, attributes_),
         group_panels_(attributes_.p > 0 ? most_group_queries / panel_columns : panels_at_once()),
@@ -78,18 +79,20 @@ class AttentionKernel final : public CpuKernel {
     ScratchParts counted(nullptr);
     const ForwardScratch of_thread(shape_, counted);
     const std::int64_t thread_floats = counted.num_floats(), num_blocks = num_query_blocks(shape_);
+    const std::int32_t* const spans = spans_position_ < 0 ? nullptr : input<std::int32_t>(addresses, spans_position_);
     parallel_tasks(num_threads_, num_tasks(shape_), [&](std::int64_t task) {
       ScratchParts parts(scratch + omp_get_thread_num() * thread_floats);
       const std::int64_t of_head = task / num_blocks;
       const std::int64_t first = block_in_turn(task % num_blocks, num_blocks) * most_block_queries;
-      compute_block(operands, y, lse, table, {scalars.seed, attributes_.stream, scalars.pass}, of_head, first,
+      compute_block(operands, y, lse, table, {scalars.seed, attributes_.stream, scalars.pass},
+                    {shape_, attributes_, spans, of_head / shape_.heads}, of_head, first,
                     ForwardScratch(shape_, parts));
     });
   }
 
  private:
   void compute_block(const HeadOperands& operands, const HeadRows& y, float* lse, const float* table,
-                     const PhiloxStream& philox, std::int64_t of_head, std::int64_t first,
+                     const PhiloxStream& philox, const Visibility& visibility, std::int64_t of_head, std::int64_t first,
                      const ForwardScratch& scratch) const {
     const std::int64_t sample = of_head / shape_.heads, head = of_head % shape_.heads;
     const std::int64_t kv_head = head / shape_.group(), width = shape_.width;
@@ -99,14 +102,14 @@ class AttentionKernel final : public CpuKernel {
     std::fill_n(scratch.softmax.largest, lanes, std::numeric_limits<float>::lowest());
     std::fill_n(scratch.softmax.sum, lanes, 0.0F);
     std::fill_n(scratch.outputs, width * lanes, 0.0F);
-    const KeyRange range = visible_keys(shape_, attributes_, first, first + num_queries - 1);
+    const KeyRange range = visibility.of_queries(first, first + num_queries - 1);
     for (std::int64_t key = range.begin; key < range.end; key += most_block_keys) {
       const KeyRange keys{key, std::min(key + most_block_keys, range.end)};
       load_keys(operands, table, sample, kv_head, keys, scratch);
-      for_each_group(shape_, attributes_, first, num_queries, group_panels_, keys,
-                     [&](const QueryGroup& group, std::int64_t lane) {
-                       add_keys(group, lane, key, weight_dropout_of(shape_, rule_, philox, of_head), scratch);
-                     });
+      for_each_group(
+          visibility, first, num_queries, group_panels_, keys, [&](const QueryGroup& group, std::int64_t lane) {
+            add_keys(visibility, group, lane, key, weight_dropout_of(shape_, rule_, philox, of_head), scratch);
+          });
     }
     store_outputs(y, sample, head, first, num_queries, scratch);
     for (std::int64_t i = 0; i < num_queries; ++i)
@@ -124,8 +127,8 @@ class AttentionKernel final : public CpuKernel {
   }
 
   /// What the group's queries see of the keys from `first_key` on, which are loaded.
-  void add_keys(const QueryGroup& group, std::int64_t lane, std::int64_t first_key, const WeightDropout& dropout,
-                const ForwardScratch& scratch) const {
+  void add_keys(const Visibility& visibility, const QueryGroup& group, std::int64_t lane, std::int64_t first_key,
+                const WeightDropout& dropout, const ForwardScratch& scratch) const {
     const std::int64_t width = shape_.width, num_keys = group.keys.end - group.keys.begin;
     const std::int64_t at = (group.keys.begin - first_key) * width;
     const ScoreBlock block{scratch.scores, group.first_query, group.keys.begin,
@@ -134,7 +137,7 @@ class AttentionKernel final : public CpuKernel {
     const Panels outputs{scratch.outputs + lane * width, width * panel_columns};
     const Panels scores{block.scores, block.stride};
     multiply_panels({scratch.keys + at, width}, queries, scores, num_keys, width, group.lanes(), false);
-    hide_keys(block, attributes_);
+    visibility.hide_keys(block);
     const SoftmaxLines& softmax = scratch.softmax;
     if (add_to_softmax(block, {softmax.largest + lane, softmax.sum + lane, softmax.factor}))
       for (std::int64_t p = 0; p < group.num_panels; ++p)
@@ -173,6 +176,7 @@ class AttentionKernel final : public CpuKernel {
   AttentionShape shape_;
   DType type_;
   bool packed_;
+  int spans_position_;
   DropoutRule rule_;
   RotaryTable table_;
   std::int64_t group_panels_;

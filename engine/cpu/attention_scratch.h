@@ -45,12 +45,12 @@ struct QueryGroup {
 /// Calls function(group, lane) for queries [first_query, first_query + num_queries) in groups of `group_panels`, `lane`
 /// being the group's first query in the block, unless none of the group sees a key of `block`.
 template <typename Function>
-void for_each_group(const AttentionShape& shape, const AttentionAttributes& attributes, std::int64_t first_query,
-                    std::int64_t num_queries, std::int64_t group_panels, const KeyRange& block, Function&& function) {
+void for_each_group(const Visibility& visibility, std::int64_t first_query, std::int64_t num_queries,
+                    std::int64_t group_panels, const KeyRange& block, Function&& function) {
   for (std::int64_t lane = 0; lane < num_queries; lane += group_panels * panel_columns) {
     const std::int64_t count = std::min(group_panels * panel_columns, num_queries - lane);
     const std::int64_t first = first_query + lane;
-    const KeyRange seen = visible_keys(shape, attributes, first, first + count - 1);
+    const KeyRange seen = visibility.of_queries(first, first + count - 1);
     const KeyRange keys{std::max(seen.begin, block.begin), std::min(seen.end, block.end)};
     if (keys.begin < keys.end) function(QueryGroup{first, padded_columns(count) / panel_columns, keys}, lane);
   }

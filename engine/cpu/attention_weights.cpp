@@ -103,21 +103,34 @@ TRAINER_SIMD void drop_lanes_backward(float* __restrict weights, float* __restri
 
 }  // namespace
 
-KeyRange visible_keys(const AttentionShape& shape, const AttentionAttributes& attributes, std::int64_t first_query,
-                      std::int64_t last_query) {
-  if (!attributes.causal) return {0, shape.keys};
-  const std::int64_t begin = attributes.window > 0 ? std::max<std::int64_t>(0, first_query - attributes.window + 1) : 0;
-  return {begin, last_query + 1};
+KeyRange Visibility::of_queries(std::int64_t first_query, std::int64_t last_query) const {
+  KeyRange keys{0, num_keys_};
+  if (attributes_.causal) {
+    if (attributes_.window > 0) keys.begin = std::max<std::int64_t>(0, first_query - attributes_.window + 1);
+    keys.end = last_query + 1;
+  }
+  // Spans of later queries begin and end no earlier.
+  if (spans_ != nullptr) {
+    keys.begin = std::max<std::int64_t>(keys.begin, spans_[2 * first_query]);
+    keys.end = std::min<std::int64_t>(keys.end, spans_[2 * last_query + 1]);
+  }
+  return keys;
 }
 
-void hide_keys(const ScoreBlock& block, const AttentionAttributes& attributes) {
-  if (!attributes.causal) return;
+void Visibility::hide_keys(const ScoreBlock& block) const {
+  if (!attributes_.causal && spans_ == nullptr) return;
   for (std::int64_t p = 0; p < block.num_panels; ++p) {
     const std::int64_t query = block.first_query + p * lanes;
     for (std::int64_t j = 0; j < block.num_keys; ++j) {
       const std::int64_t key = block.first_key + j;
-      const std::int64_t end = attributes.window > 0 ? key + attributes.window - query : lanes;
-      if (key > query || end < lanes) hide_lanes(block.panel(p) + j * lanes, key - query, end);
+      // Those that see a key are neighbours: of its span, and where it is causal, from the key's own place on.
+      std::int64_t first = attributes_.causal ? key : 0;
+      std::int64_t end = attributes_.window > 0 ? key + attributes_.window : query + lanes;
+      if (spans_ != nullptr) {
+        first = std::max<std::int64_t>(first, spans_[2 * key]);
+        end = std::min<std::int64_t>(end, spans_[2 * key + 1]);
+      }
+      if (first > query || end < query + lanes) hide_lanes(block.panel(p) + j * lanes, first - query, end - query);
     }
   }
 }

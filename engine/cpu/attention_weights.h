@@ -20,15 +20,30 @@ struct ScoreBlock {
   float* panel(std::int64_t p) const { return scores + p * stride; }
 };
 
-/// Keys [begin, end) of which at least one query of [first_query, last_query] sees one.
 struct KeyRange {
   std::int64_t begin = 0, end = 0;
 };
-KeyRange visible_keys(const AttentionShape& shape, const AttentionAttributes& attributes, std::int64_t first_query,
-                      std::int64_t last_query);
 
-/// Scores of keys that a query does not see become −∞.
-void hide_keys(const ScoreBlock& block, const AttentionAttributes& attributes);
+/// Which keys the queries of a sample see.
+class Visibility {
+ public:
+  /// `spans`, of the op's operand, are those of all samples; null: there are none.
+  Visibility(const AttentionShape& shape, const AttentionAttributes& attributes, const std::int32_t* spans,
+             std::int64_t sample)
+      : attributes_(attributes),
+        num_keys_(shape.keys),
+        spans_(spans == nullptr ? nullptr : spans + 2 * sample * shape.keys) {}
+
+  /// Keys of which at least one query of [first_query, last_query] sees each.
+  KeyRange of_queries(std::int64_t first_query, std::int64_t last_query) const;
+  /// Scores of keys that a query does not see become −∞.
+  void hide_keys(const ScoreBlock& block) const;
+
+ private:
+  const AttentionAttributes& attributes_;
+  std::int64_t num_keys_;
+  const std::int32_t* spans_;
+};
 
 /// Of each query: the largest score so far and the sum of exponentials below it.
 struct SoftmaxLines {

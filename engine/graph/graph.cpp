@@ -262,6 +262,15 @@ void check_inputs_are_read(const Graph& graph, const std::vector<ValueId>& input
   }
 }
 
+/// A key that changes nothing is rather a mistake; padding changes what samples are.
+void check_documents_are_read(const Graph& graph, const DataConfig& config) {
+  const auto finds_documents = [](const GraphNode& node) { return node.op.kind == OpKind::document_spans; };
+  if (!config.document_token || config.pad_token || std::ranges::any_of(graph.nodes, finds_documents)) return;
+  throw located_error(config.location,
+                      "data.document_token keeps attention within documents, and the model has no attention",
+                      "a model with attention, or no data.document_token");
+}
+
 }  // namespace
 
 Graph build_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode) {
@@ -272,9 +281,16 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   const std::vector<ValueId> inputs = add_inputs(builder, graph, data, experiment.data.location);
   builder.add_input("input", inputs.front());
   for (std::size_t i = 1; i < inputs.size(); ++i) builder.add_input(data.inputs[i].name, inputs[i]);
+  const DataConfig& config = experiment.data;
+  if (config.document_token) {
+    DocumentSpansAttributes documents{.document_token = static_cast<std::int32_t>(*config.document_token)};
+    if (config.pad_token) documents.pad_token = static_cast<std::int32_t>(*config.pad_token);
+    builder.set_documents(inputs.front(), documents);
+  }
   graph.prediction = build_layers(builder, experiment.layers, "", inputs.front());
   add_loss(builder, graph, experiment, data);
   check_inputs_are_read(graph, inputs, data, experiment.data.location);
+  check_documents_are_read(graph, config);
   builder.check_outputs_are_read();
   graph.parameter_copies.assign(graph.parameters.size(), -1);
   graph.parameter_gradients.assign(graph.parameters.size(), -1);

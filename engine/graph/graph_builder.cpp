@@ -58,6 +58,16 @@ void GraphBuilder::add_output(const std::string& path, const SourceLocation& loc
     if (path.substr(frozen_->prefix.size() + 1) == frozen_->wanted[i]) frozen_->outputs[i] = output;
 }
 
+std::optional<DocumentValues> GraphBuilder::documents() {
+  if (!documents_ || frozen_ != nullptr) return std::nullopt;
+  if (documents_->found.spans < 0) {
+    Op op = document_spans_op(type(documents_->tokens), documents_->attributes);
+    const std::vector<ValueId> outputs = apply(std::move(op), {documents_->tokens}, {"places"}, "spans");
+    documents_->found = {outputs[0], outputs[1]};
+  }
+  return documents_->found;
+}
+
 bool GraphBuilder::is_complete() const {
   return frozen_ != nullptr &&
          std::none_of(frozen_->outputs.begin(), frozen_->outputs.end(), [](ValueId output) { return output < 0; });

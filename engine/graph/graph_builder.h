@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,6 +38,11 @@ struct FrozenScope {
   std::unordered_map<std::string, ValueId> parameters;  ///< by their names in the network, once they exist
 };
 
+/// Of engine/ops/document_spans.h, for the tokens of a network.
+struct DocumentValues {
+  ValueId spans = -1, places = -1;
+};
+
 /// Grows a graph layer by layer: the vocabulary that engine/graph/layers.cpp translates layers with.
 class GraphBuilder {
  public:
@@ -65,6 +71,14 @@ class GraphBuilder {
     return known == num_indices_.end() ? 0 : known->second;
   }
   void set_num_indices(ValueId value, std::int64_t num) { num_indices_[value] = num; }
+
+  /// From here on layers that ask for documents get those of `tokens`.
+  void set_documents(ValueId tokens, const DocumentSpansAttributes& attributes) {
+    documents_ = Documents{tokens, attributes, {}};
+  }
+  /// Those, found by the layer that asks first; none where samples are not parted in documents, and in a frozen
+  /// network.
+  std::optional<DocumentValues> documents();
 
   /// Starts a layer; everything added until the next call belongs to it.
   void begin_layer(std::string path, std::string kind, const SourceLocation& location, ValueId input);
@@ -112,6 +126,11 @@ class GraphBuilder {
     std::string role;
     ValueId value = -1;
   };
+  struct Documents {
+    ValueId tokens = -1;
+    DocumentSpansAttributes attributes;
+    DocumentValues found;
+  };
   struct Sharing {
     std::string path, owner;
     SourceLocation location;
@@ -141,6 +160,7 @@ class GraphBuilder {
   std::unordered_map<std::string, LayerId> layer_at_;       ///< by path
   std::vector<Sharing> sharings_;                           ///< the inmost last
   std::unordered_map<ValueId, std::int64_t> num_indices_;
+  std::optional<Documents> documents_;
   double num_bytes_ = 0;  ///< of the values
 };
 

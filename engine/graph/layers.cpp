@@ -48,14 +48,16 @@ ValueId apply_weighted(GraphBuilder& builder, Op op, ValueId x, std::int64_t fan
   return builder.apply(std::move(op), std::move(inputs))[0];
 }
 
-/// Adds the weight of an embedding and applies the op.
-ValueId apply_rows(GraphBuilder& builder, Op op, ValueId x, std::optional<Initialization> init) {
+/// Adds the weight of an embedding and applies the op to x, the weight and `more`.
+ValueId apply_rows(GraphBuilder& builder, Op op, ValueId x, std::optional<Initialization> init,
+                   const std::vector<ValueId>& more = {}) {
   const TensorType& rows = op.inputs[1];
   checked_bytes(rows);
   Parameter weight = random_parameter(rows, Parameter::Start::random_rows, rows.shape[1], rows.shape[0],
                                       init.value_or(builder.default_init()));
-  const ValueId value = builder.add_parameter("weight", std::move(weight));
-  return builder.apply(std::move(op), {x, value})[0];
+  std::vector<ValueId> inputs = {x, builder.add_parameter("weight", std::move(weight))};
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  return builder.apply(std::move(op), std::move(inputs))[0];
 }
 
 void add_scale(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
@@ -89,7 +91,15 @@ struct LeafTranslation {
     return apply_rows(builder, embedding_op(builder.type(x), spec.num, spec.dim), x, spec.init);
   }
   ValueId operator()(const PositionEmbeddingSpec& spec) const {
-    return apply_rows(builder, position_embedding_op(builder.type(x), spec.length), x, spec.init);
+    const Op op = position_embedding_op(builder.type(x), spec.length);
+    const std::optional<DocumentValues> documents = builder.documents();
+    if (!documents) return apply_rows(builder, op, x, spec.init);
+    const Op at_places = position_embedding_at_op(op);
+    if (at_places.inputs[2] != builder.type(documents->places))
+      throw ShapeError(
+          fmt::format("positions within documents need a row for each token of the data {}; the input is {}",
+                      builder.type(documents->places).shape.to_string(), builder.type(x).shape.to_string()));
+    return apply_rows(builder, at_places, x, spec.init, {documents->places});
   }
   ValueId operator()(const TokenTypeEmbeddingSpec& spec) const {
     const TensorType type = tokens("token_type_embedding");
@@ -205,7 +215,12 @@ struct LeafTranslation {
     Op op = inputs.size() == 1
                 ? attention_op(builder.type(x), attributes)
                 : attention_op(builder.type(x), builder.type(inputs[1]), builder.type(inputs[2]), attributes);
-    return builder.apply(std::move(op), inputs, {"lse"})[0];
+    std::vector<ValueId> operands = inputs;
+    if (const std::optional<DocumentValues> documents = builder.documents()) {
+      op = attention_within_spans_op(op, builder.type(documents->spans));
+      operands.push_back(documents->spans);
+    }
+    return builder.apply(std::move(op), std::move(operands), {"lse"})[0];
   }
   ValueId operator()(const ActivationSpec& spec) const {
     return builder.apply(

@@ -38,7 +38,9 @@ void check_heads(std::int64_t width, const AttentionAttributes& attributes) {
 
 Op make_attention_op(std::vector<TensorType> inputs, const TensorType& y, const AttentionAttributes& attributes) {
   const TensorType lse{DType::f32, {y.shape[0], attributes.heads, num_positions(y.shape)}};
-  return {OpKind::attention, attributes, std::move(inputs), {y, lse}};
+  Op op{OpKind::attention, attributes, std::move(inputs), {y, lse}};
+  std::get<AttentionAttributes>(op.attributes).has_spans = false;
+  return op;
 }
 
 }  // namespace
@@ -76,14 +78,39 @@ Op attention_op(const TensorType& q, const TensorType& k, const TensorType& v, c
   return make_attention_op({q, k, v}, q, attributes);
 }
 
+Op attention_within_spans_op(const Op& attention, const TensorType& spans) {
+  const AttentionShape shape = attention_shape(attention);
+  if (shape.queries != shape.keys || spans.shape != Shape{shape.samples, shape.queries, 2})
+    throw ShapeError(
+        fmt::format("attention within documents needs the queries and keys of a network's tokens; there are {} queries "
+                    "and {} keys of {} samples, and {} tokens of {}",
+                    shape.queries, shape.keys, shape.samples, spans.shape[1], spans.shape[0]));
+  Op op = attention;
+  std::get<AttentionAttributes>(op.attributes).has_spans = true;
+  op.inputs.push_back(spans);
+  return op;
+}
+
 Op attention_backward_op(const Op& attention) {
   Op op{OpKind::attention_backward, attention.attributes, {attention.outputs[0]}, attention.inputs};
+  op.outputs.resize(static_cast<std::size_t>(num_attended_operands(attention)));
   op.inputs.insert(op.inputs.end(), attention.inputs.begin(), attention.inputs.end());
   op.inputs.insert(op.inputs.end(), attention.outputs.begin(), attention.outputs.end());
   return op;
 }
 
-bool is_packed_attention(const Op& op) { return op.inputs.size() == (op.kind == OpKind::attention ? 1 : 4); }
+int num_attended_operands(const Op& op) {
+  const int others =
+      (op.kind == OpKind::attention ? 0 : 3) + (attributes_of<AttentionAttributes>(op).has_spans ? 1 : 0);
+  return static_cast<int>(op.inputs.size()) - others;
+}
+
+int spans_position(const Op& op) {
+  if (!attributes_of<AttentionAttributes>(op).has_spans) return -1;
+  return num_attended_operands(op) + (op.kind == OpKind::attention ? 0 : 1);
+}
+
+bool is_packed_attention(const Op& op) { return num_attended_operands(op) == 1; }
 
 AttentionShape attention_shape(const Op& op) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
@@ -122,11 +149,12 @@ namespace {
 void differentiate_attention(GradientScope& scope) {
   std::vector<Operand> inputs = {scope.output_gradient()};
   const auto num_inputs = static_cast<int>(scope.op().inputs.size());
+  const int num_attended = num_attended_operands(scope.op());
   for (int i = 0; i < num_inputs; ++i) inputs.push_back(scope.input(i));
   inputs.push_back(scope.output(0));
   inputs.push_back(scope.output(1));
   const auto outputs = scope.emit(attention_backward_op(scope.op()), std::move(inputs));
-  for (int i = 0; i < num_inputs; ++i)
+  for (int i = 0; i < num_attended; ++i)
     if (scope.needs_gradient(i)) scope.set_gradient(i, outputs[static_cast<std::size_t>(i)]);
 }
 

@@ -23,6 +23,7 @@ struct AttentionAttributes {
   std::int64_t heads = 1;     ///< of queries
   std::int64_t kv_heads = 1;  ///< of keys and values; divides `heads`: query head h reads head h / (heads / kv_heads)
   bool causal = false;        ///< query i sees keys 0 … i
+  bool has_spans = false;     ///< and no others than the keys of its span, an operand
   std::int64_t window = 0;    ///< causal only: of those the last so many; 0: all
   /// Above 0: q and k are rotated by their positions first (Su et al., "RoFormer", 2021), feature i of a head with
   /// feature i + width / 2 by the angle position · base^(−2i / width), as Llama does.
@@ -50,20 +51,28 @@ struct AttentionShape {
 // (samples, queries, heads · width), (samples, keys, kv_heads · width) and the same. Pixels of images are positions.
 
 /// inputs: q, k, v; outputs: y (samples, queries, heads · width), lse (samples, heads, queries), the logarithms.
-/// Throws ShapeError.
+/// Throws ShapeError. Without spans, whatever the attributes say.
 Op attention_op(const TensorType& packed, const AttentionAttributes& attributes);
 Op attention_op(const TensorType& q, const TensorType& k, const TensorType& v, const AttentionAttributes& attributes);
-/// inputs: dy, q, k, v, y, lse; outputs: dq, dk, dv, in one tensor where they are packed.
+/// The same with an input behind v: the first key that a query sees and the one behind the last, `spans` i32 (samples,
+/// positions, 2). Spans divide the positions: all positions of a span have it. Throws ShapeError where there are not as
+/// many queries as keys as spans.
+Op attention_within_spans_op(const Op& attention, const TensorType& spans);
+/// inputs: dy, q, k, v, spans where there are some, y, lse; outputs: dq, dk, dv, in one tensor where they are packed.
 Op attention_backward_op(const Op& attention);
 
 /// Of either op.
 AttentionShape attention_shape(const Op& op);
 bool is_packed_attention(const Op& op);
+/// How many operands q, k and v are: 1 or 3.
+int num_attended_operands(const Op& op);
+/// Which input the spans are; -1: there are none.
+int spans_position(const Op& op);
 /// 1 / √width, which scores are multiplied by.
 float score_scale(std::int64_t width);
 /// Of the pairs of features of a head: base^(−2i / width), stretched, rounded to f32.
 std::vector<float> rotary_frequencies(const AttentionAttributes& attributes, std::int64_t width);
-/// Pairs of a query and a key that it sees, of one head.
+/// Pairs of a query and a key that it sees, of one head; spans, which only data tell, may hide some of them.
 std::int64_t visible_pairs(const AttentionShape& shape, const AttentionAttributes& attributes);
 
 }  // namespace trainer

@@ -13,7 +13,8 @@ TensorType attention_cache_type(const Op& attention, std::int64_t length) {
 
 Op cached_attention_op(const Op& attention, std::int64_t length) {
   const auto& attributes = attributes_of<AttentionAttributes>(attention);
-  require_internal(attributes.causal && attributes.p == 0, "keys are kept for what sees those before it, all of them");
+  require_internal(attributes.causal && attributes.p == 0 && !attributes.has_spans,
+                   "keys are kept for what sees those before it, all of them");
   const AttentionShape shape = attention_shape(attention);
   const TensorType cache = attention_cache_type(attention, length);
   Op op{OpKind::cached_attention, attributes, attention.inputs, {attention.outputs[0]}};

@@ -18,6 +18,7 @@
 #include "engine/ops/conv_transpose2d.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dice.h"
+#include "engine/ops/document_spans.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/error_statistics.h"
@@ -94,6 +95,7 @@
   X(flatten_backward, std::monostate)                                 \
   X(dropout, DropoutAttributes)                                       \
   X(dropout_backward, DropoutAttributes)                              \
+  X(document_spans, DocumentSpansAttributes)                          \
   X(embedding, EmbeddingAttributes)                                   \
   X(embedding_backward, EmbeddingAttributes)                          \
   X(position_embedding, std::monostate)                               \
@@ -137,10 +139,10 @@ namespace trainer {
 using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
                  LayerNormAttributes, GroupNormAttributes, AttentionAttributes, ActivationAttributes, GluAttributes,
-                 Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes, EmbeddingAttributes,
-                 AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm, CrossEntropyAttributes,
-                 LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes,
-                 GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
-                 OffloadAttributes>;
+                 Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes, DocumentSpansAttributes,
+                 EmbeddingAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm,
+                 CrossEntropyAttributes, LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes,
+                 ConfusionMatrixAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
+                 LossScaleAttributes, OffloadAttributes>;
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/ops/elementwise.h"
+#include "engine/ops/embedding.h"
 
 namespace trainer {
 
@@ -35,7 +36,16 @@ namespace {
 
 void differentiate_position_embedding(GradientScope& scope) {
   const Operand dy = scope.output_gradient();
-  if (scope.needs_gradient(1)) scope.set_gradient(1, scope.emit(position_embedding_backward_op(scope.op()), {dy})[0]);
+  const Op& op = scope.op();
+  if (scope.needs_gradient(1)) {
+    if (op.inputs.size() == 3) {
+      Op lookup = embedding_op(op.inputs[2], op.inputs[1].shape[0], op.inputs[1].shape[1]);
+      lookup.outputs[0].dtype = op.outputs[0].dtype;
+      scope.set_gradient(1, scope.emit(embedding_backward_op(lookup), {dy, scope.input(2)})[0]);
+    } else {
+      scope.set_gradient(1, scope.emit(position_embedding_backward_op(op), {dy})[0]);
+    }
+  }
   if (scope.needs_gradient(0)) scope.set_gradient(0, dy);
 }
 

@@ -74,7 +74,7 @@ class Twin:
                 noise.of_tensors(model)
             model.zero_grad(set_to_none=True)
             batches = [self.batch("train", begin, end) for begin, end in update]
-            whole = sum(targets.numel() for _, targets in batches)
+            whole = sum(self.num_counted(batch) for batch in batches)
             loss = sum(self.loss(model, batch) for batch in batches) / whole
             loss.backward()
             found[f"step {step} loss"] = np.array(loss.item())
@@ -82,11 +82,15 @@ class Twin:
                 found[f"step {step} gradient of {name}"] = parameter.grad.double().numpy().copy()
         with torch.no_grad():
             batch = self.batch("validation", 0, None)
-            found["evaluation loss"] = np.array((self.loss(model, batch) / batch[1].numel()).item())
+            found["evaluation loss"] = np.array((self.loss(model, batch) / self.num_counted(batch)).item())
         return found
 
     def batch(self, part, begin, end):
         return [torch.from_numpy(array[begin:end].astype(np.int64)) for array in self.sets[part]]
+
+    @staticmethod
+    def num_counted(batch):
+        return (batch[1] != -100).sum().item()
 
     @staticmethod
     def loss(model, batch):

@@ -1,6 +1,7 @@
 """The transformers that ship as model files, beside the code their names come from: GPT-2, Llama, Qwen3 and BERT of Hugging Face's
 transformers, torchvision's VisionTransformer. Each starts from weights as those write them, by `weights.map`: the loss and all
 gradients of every step, the evaluation; and back: what trainer saves, named and turned by hand, is loaded by load_state_dict.
+Of documents in one sample, or filled up, the networks get a mask and positions that are made here.
 What is not installed is left out.
 
 The hub's Llama computes norms and angles in f32 whatever its type, so that here the exact numbers are so to some roundings.
@@ -188,6 +189,17 @@ TOKEN_VARIANTS = [
     (lambda: Qwen3(2, 20, 36, 4, 2, 6, True, 31), "saved", 13, {}, {}),
     (lambda: Qwen3(3, 16, 24, 3, 1, 8, False, 47), "state_dict", 37, {"update": "in_backward"}, {"checkpointing": "sqrt"}),
 ]
+# A network, tokens of a sample, whether documents are filled up, settings that promise the same numbers.
+DOCUMENT_VARIANTS = [
+    (lambda: Gpt2(2, 12, 2, 19, 9), 9, False, {}),
+    (lambda: Gpt2(2, 24, 3, 11, 150), 133, False, {"checkpointing": "sqrt"}),
+    (lambda: Gpt2(2, 12, 3, 13, 12), 12, True, {}),
+    (lambda: Llama(2, 24, 40, 6, 2, True, 17, 500000), 40, False, {}),
+    (lambda: Llama(2, 16, 24, 2, 1, False, 15, 10000), 10, True, {"accumulation_steps": 2}),
+    (lambda: Bert(2, 24, 3, 16, 20), 20, False, {}),
+    (lambda: Bert(2, 12, 2, 14, 11), 11, True, {}),
+]
+DOCUMENT, PAD = 3, 5
 IMAGE_VARIANTS = [lambda: VisionTransformer(2, 24, 2, 8), lambda: VisionTransformer(3, 12, 3, 16)]
 
 
@@ -286,6 +298,76 @@ def compare_language(case, variant):
     load_back(case, kind, run_, len(updates), state, kind.tied_names if is_tied else [])
 
 
+def documents_network(kind, pads):
+    """The same with the attention mask and the positions of documents, found in the tokens."""
+    network = kind.network()
+    forward = network.forward
+    options = {} if kind.file == "bert" else {"use_cache": False}
+
+    def of_documents(tokens):
+        begins = tokens == DOCUMENT
+        if pads:
+            is_pad = tokens == PAD
+            begins[:, 1:] |= is_pad[:, 1:] != is_pad[:, :-1]
+        begins[:, 0] = True
+        document = begins.cumsum(1)
+        places = torch.arange(tokens.shape[1])
+        first = torch.cummax(torch.where(begins, places, 0), 1).values
+        sees = document[:, :, None] == document[:, None, :]
+        if kind.file != "bert":
+            sees &= places[None, :, None] >= places[None, None, :]
+        dtype = next(network.parameters()).dtype
+        mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)[:, None]
+        return forward(input_ids=tokens, attention_mask=mask, position_ids=places - first, **options).logits
+    network.forward = of_documents
+    return network
+
+
+def document_samples(tokens, length):
+    """(tokens, targets) of documents, cut and filled up."""
+    samples, begin = [], 0
+    while begin + 1 < len(tokens):
+        end = begin + 1
+        while end < len(tokens) and end < begin + length and tokens[end] != DOCUMENT:
+            end += 1
+        targets = tokens[begin + 1:end + 1]
+        samples.append((np.pad(tokens[begin:end], (0, length - end + begin), constant_values=PAD),
+                        np.pad(targets, (0, length - len(targets)), constant_values=-100)))
+        begin = end
+    return tuple(np.stack(column) for column in zip(*samples))
+
+
+def compare_documents(case, variant):
+    make, length, pads, train = variant
+    kind = make()
+    case.title = f"documents: {kind.file} {kind.values}, {'padded' if pads else 'packed'}, {train}"
+    generator = np.random.default_rng(case.number)
+    tokens = {part: generator.integers(0, kind.vocabulary, count)
+              for part, count in (("train", (WINDOWS + 1) * length + 1), ("validation", VALIDATION_WINDOWS * length + 1))}
+    for values in tokens.values():
+        values[:2] = [kind.vocabulary - 1, DOCUMENT]
+        values[values == (PAD if pads else -1)] = 0
+        values.astype("<u2").tofile(case.folder / f"{'train' if values is tokens['train'] else 'validation'}.bin")
+    if pads:
+        sets = {part: document_samples(values, length) for part, values in tokens.items()}
+    else:
+        sets = {"train": windows(tokens["train"], drawn_offset(case.number, length), WINDOWS, length),
+                "validation": windows(tokens["validation"], 0, VALIDATION_WINDOWS, length)}
+    updates = training.updates_of(len(sets["train"][0]), BATCH, train.get("accumulation_steps", 1))
+    state = random_state(kind, case.number)
+    config = gradient_probe({
+        "seed": case.number,
+        "data": {"type": "tokens", "train": str(case.folder / "train.bin"), "sequence_length": length, "shuffle": False,
+                 "validation": str(case.folder / "validation.bin"), "classes": kind.vocabulary, "document_token": DOCUMENT,
+                 **({"pad_token": PAD} if pads else {})},
+        "model": {"file": f"models/{kind.file}.yaml", "with": kind.values},
+        "weights": weights_section(case, kind, "state_dict", state),
+        "train": {"batch_size": BATCH, "epochs": 1, **train}})
+    run_ = case.trainer.run(case.folder, config, name="documents")
+    twin = part_tokens.Twin(lambda: documents_network(kind, pads), state, sets, updates)
+    rounding.Reference(twin.compute, case.number).compare(case.findings, measured(kind, run_, len(updates)))
+
+
 def compare_vision(case, make):
     kind = make()
     case.title = f"{kind.file} {kind.values}"
@@ -309,6 +391,7 @@ def compare_vision(case, make):
 
 def cases():
     return [*([(compare_language, variant) for variant in TOKEN_VARIANTS] if HAS_TRANSFORMERS else []),
+            *([(compare_documents, variant) for variant in DOCUMENT_VARIANTS] if HAS_TRANSFORMERS else []),
             *([(compare_vision, variant) for variant in IMAGE_VARIANTS] if HAS_TORCHVISION else [])]
 
 

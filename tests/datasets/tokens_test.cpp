@@ -1,3 +1,4 @@
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -69,6 +70,8 @@ std::vector<std::int32_t> places(const Dataset& data, std::int64_t epoch) {
   }
   return result;
 }
+
+std::int64_t held_bytes_of(const Dataset& part) { return dynamic_cast<const TokenWindows&>(part).held_bytes(); }
 
 }  // namespace
 
@@ -171,7 +174,7 @@ TEST_CASE("of masked windows some tokens count, most of which became the mask, o
     for (std::int64_t i = 0; i < data.train->size(); ++i) {
       const Window window = window_of(*reader, *data.train, epoch, i);
       CHECK(std::any_of(window.targets.begin(), window.targets.end(), [](std::int32_t t) { return t >= 0; }));
-      const auto begin = static_cast<const TokenWindows&>(*data.train).begin_of(epoch, i);
+      const auto begin = static_cast<const TokenWindows&>(*data.train).range_of(epoch, i).begin;
       for (std::size_t t = 0; t < window.tokens.size(); ++t) {
         const auto written = static_cast<std::int32_t>((begin + static_cast<std::int64_t>(t)) % (vocabulary - 1));
         ++num_tokens;
@@ -301,4 +304,101 @@ TEST_CASE("a change of any token of a small file changes what a resumed run know
   CHECK(TokenFile(folder.write("b.bin", token_bytes(tokens))).checksum() != sum);
   tokens[3456] ^= 1;
   CHECK(TokenFile(folder.write("c.bin", token_bytes(tokens))).checksum() == sum);
+}
+
+TEST_CASE("padded samples are documents, cut where they are longer, and what fills them up does not count") {
+  const DataFolder folder;
+  constexpr std::uint16_t first = 9, pad = 8;
+  // A text in front of the first document, one of two samples, one without text, one that fits, and the last.
+  const std::vector<std::uint16_t> tokens = {1, 2, first, 3, 4, 5, 6, 7, first, first, 1, 2, 3, first, 4};
+  DataConfig config = token_config(folder.write("a.bin", token_bytes(tokens)), 4);
+  config.document_token = first;
+  config.pad_token = pad;
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description == describe_data(config, 1));
+  CHECK(data.description.has_negative_targets);
+  CHECK(data.description.held_bytes == 7 * 8);
+  CHECK(held_bytes_of(*data.train) == 7 * 8);
+  const std::vector<Window> expected = {
+      {{1, 2, 8, 8}, {2, 9, -100, -100}},    {{9, 3, 4, 5}, {3, 4, 5, 6}}, {{6, 7, 8, 8}, {7, 9, -100, -100}},
+      {{9, 8, 8, 8}, {9, -100, -100, -100}}, {{9, 1, 2, 3}, {1, 2, 3, 9}}, {{9, 4, 8, 8}, {4, -100, -100, -100}},
+  };
+  REQUIRE(data.train->size() == static_cast<std::int64_t>(expected.size()));
+  const std::unique_ptr<SampleReader> reader = data.train->make_reader();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO(i);
+    for (const std::int64_t epoch : {0, 1}) {
+      const Window window = window_of(*reader, *data.train, epoch, static_cast<std::int64_t>(i));
+      CHECK(window.tokens == expected[i].tokens);
+      CHECK(window.targets == expected[i].targets);
+    }
+  }
+  config.ignored_target = 5;
+  const LoadedData ignoring = load_data(config, 1);
+  CHECK(window_of(*ignoring.train->make_reader(), *ignoring.train, 0, 0).targets ==
+        std::vector<std::int32_t>{2, 9, 5, 5});
+
+  // Masked, the last document of one token is a sample as well, and only text is guessed.
+  config.ignored_target = -100;
+  config.train = folder.write("b.bin", token_bytes(std::vector<std::uint16_t>{first, 3, 4, first}));
+  config.mask_token = 7;
+  const LoadedData masked = load_data(config, 1);
+  REQUIRE(masked.train->size() == 2);
+  const std::unique_ptr<SampleReader> masked_reader = masked.train->make_reader();
+  for (std::int64_t epoch = 0; epoch < 50; ++epoch) {
+    const Window text = window_of(*masked_reader, *masked.train, epoch, 0);
+    CHECK((text.tokens[0] == first && text.tokens[3] == pad && text.targets[0] == -100 && text.targets[3] == -100));
+    CHECK((text.targets[1] == 3 || text.targets[2] == 4));
+    const Window none = window_of(*masked_reader, *masked.train, epoch, 1);
+    CHECK(none.tokens == std::vector<std::int32_t>{first, pad, pad, pad});
+    CHECK(none.targets == std::vector<std::int32_t>(4, -100));
+  }
+}
+
+TEST_CASE("documents of many samples are cut as a slow reader cuts them, also into two parts") {
+  const DataFolder folder;
+  std::vector<std::uint16_t> tokens(20011);
+  std::uint32_t state = 7;
+  for (std::uint16_t& token : tokens) token = static_cast<std::uint16_t>((state = state * 1664525 + 1013904223) >> 24);
+  DataConfig config = token_config(folder.write("a.bin", token_bytes(tokens)), 50);
+  config.classes = 256;
+  config.document_token = 17;
+  config.pad_token = 18;
+  config.split = 0.25;
+  const LoadedData data = load_data(config, 1);
+  CHECK(data.description == describe_data(config, 1));
+  CHECK(held_bytes_of(*data.train) + held_bytes_of(*data.validation) == data.description.held_bytes);
+  const std::size_t cut = tokens.size() - static_cast<std::size_t>(std::llround(0.25 * 20011));
+  const auto check = [&](const Dataset& part, std::size_t begin, std::size_t end) {
+    const std::unique_ptr<SampleReader> reader = part.make_reader();
+    std::int64_t sample = 0;
+    while (begin + 1 < end) {
+      std::size_t behind = begin + 1;
+      while (behind < end && behind < begin + 50 && tokens[behind] != 17) ++behind;
+      REQUIRE(sample < part.size());
+      const Window window = window_of(*reader, part, 0, sample++);
+      for (std::size_t i = 0; i < 50; ++i) {
+        REQUIRE(window.tokens[i] == (begin + i < behind ? tokens[begin + i] : 18));
+        REQUIRE(window.targets[i] == (begin + i < behind && begin + i + 1 < end ? tokens[begin + i + 1] : -100));
+      }
+      begin = behind;
+    }
+    CHECK(sample == part.size());
+  };
+  check(*data.train, 0, cut);
+  check(*data.validation, cut, tokens.size());
+}
+
+TEST_CASE("tokens that keys name are of the vocabulary, and documents need a token to learn") {
+  const DataFolder folder;
+  DataConfig config = token_config(folder.write("a.bin", token_bytes(counting(30))), 4);
+  config.document_token = 30;
+  CHECK_THAT(load_error(config), Contains("data.document_token 30 is no token of a vocabulary of 30"));
+  config.document_token = 3;
+  CHECK(load_data(config, 1).train->size() == 6);
+  config.pad_token = 30;
+  CHECK_THAT(load_error(config), Contains("data.pad_token 30 is no token of a vocabulary of 30"));
+  config.pad_token = 4;
+  config.train = folder.write("b.bin", token_bytes(std::vector<std::uint16_t>{5}));
+  CHECK_THAT(load_error(config), Contains("b.bin: 1 token; a document needs two"));
 }

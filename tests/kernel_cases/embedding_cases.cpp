@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda/kernels/document_spans.h"
 #include "cuda/kernels/embedding.h"
 #include "tests/kernel_cases/kernel_case.h"
 
@@ -86,6 +87,32 @@ void add_positions(KernelCases& cases, DType type) {
                     });
 }
 
+void add_documents(KernelCases& cases) {
+  cases.push_back({.name = case_name("document_spans", DType::i32, ""),
+                   .kernels = {"document_spans_kernel"},
+                   .units = 16384,
+                   .least_units = 3,
+                   .sized = [](std::int64_t samples, Library&) {
+                     SizedCase sized{.shape = fmt::format("{} x {}", samples, sequence_places),
+                                     .bytes = 16 * samples * sequence_places};
+                     const auto tokens = sized.input(DType::i32, samples * sequence_places, 0, 9);
+                     const auto spans = sized.output(DType::i32, 2 * samples * sequence_places);
+                     const auto found = sized.output(DType::i32, samples * sequence_places);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       document_spans({.tokens = at.as<const std::int32_t>(tokens),
+                                       .spans = at.as<std::int32_t>(spans),
+                                       .places = at.as<std::int32_t>(found),
+                                       .samples = samples,
+                                       .length = sequence_places,
+                                       .document_token = 1,
+                                       .pad_token = 2,
+                                       .has_padding = true},
+                                      stream);
+                     };
+                     return sized;
+                   }});
+}
+
 }  // namespace
 
 void add_embedding_cases(KernelCases& cases) {
@@ -93,6 +120,7 @@ void add_embedding_cases(KernelCases& cases) {
     add_lookups(cases, type);
     add_positions(cases, type);
   }
+  add_documents(cases);
 }
 
 }  // namespace trainer::cuda

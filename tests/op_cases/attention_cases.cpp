@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -13,7 +14,26 @@ struct AttentionCase {
   std::int64_t samples, queries, keys, width;  ///< of a head
   AttentionAttributes attributes;
   bool packed = false;
+  /// Lengths of documents, which every second sample has in the other order; none: there are no spans.
+  std::vector<std::int64_t> documents{};
 };
+
+struct DocumentSpan {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Of a position; all of them where there are no documents.
+DocumentSpan span_of(const AttentionCase& c, std::int64_t sample, std::int64_t position) {
+  if (c.documents.empty()) return {0, c.keys};
+  std::vector<std::int64_t> lengths = c.documents;
+  if (sample % 2 == 1) std::reverse(lengths.begin(), lengths.end());
+  DocumentSpan span;
+  for (const std::int64_t length : lengths) {
+    span = {span.end, span.end + length};
+    if (position < span.end) break;
+  }
+  return span;
+}
 
 std::vector<AttentionCase> attention_shapes() {
   const std::vector<AttentionCase> apart = {
@@ -27,6 +47,8 @@ std::vector<AttentionCase> attention_shapes() {
       {"dropout", 2, 6, 7, 3, {.heads = 2, .kv_heads = 2, .p = 0.3, .stream = 5}},
       // More than a block of queries and of keys, and no number of whole ones.
       {"blocks", 1, 67, 99, 17, {}},
+      {"documents", 2, 9, 9, 3, {.heads = 2, .kv_heads = 1}, false, {4, 1, 4}},
+      {"causal documents", 2, 7, 7, 2, {.heads = 2, .kv_heads = 2, .causal = true}, false, {3, 4}},
   };
   const std::vector<AttentionCase> packed = {
       {"one position", 2, 1, 1, 2, {.heads = 2, .kv_heads = 2, .causal = true, .rotary_base = 10000}},
@@ -57,6 +79,17 @@ std::vector<AttentionCase> attention_shapes() {
       {"wide heads", 1, 19, 19, 65, {.heads = 2, .kv_heads = 1, .causal = true}},
       {"heads of more than 128", 1, 11, 11, 130, {.causal = true, .rotary_base = 10000}},
       {"heads of the most", 1, 5, 5, 256, {.rotary_base = 10000}},
+      {"one document", 1, 6, 6, 2, {.causal = true}, false, {6}},
+      {"documents of one token", 1, 3, 3, 2, {.heads = 2, .kv_heads = 2}, false, {1, 1, 1}},
+      {"blocks of documents", 2, 147, 147, 8, {.heads = 2, .kv_heads = 1}, false, {17, 50, 1, 66, 13}},
+      {"documents, everything",
+       2,
+       141,
+       141,
+       6,
+       {.heads = 2, .kv_heads = 1, .causal = true, .window = 40, .rotary_base = 500, .p = 0.25, .stream = 9},
+       false,
+       {90, 7, 44}},
   };
   std::vector<AttentionCase> all = apart;
   for (AttentionCase c : packed) {
@@ -69,9 +102,10 @@ std::vector<AttentionCase> attention_shapes() {
 
 Op op_of(const AttentionCase& c) {
   const std::int64_t q = c.attributes.heads * c.width, k = c.attributes.kv_heads * c.width;
-  if (c.packed) return attention_op({DType::f32, {c.samples, c.queries, q + 2 * k}}, c.attributes);
   const TensorType keys{DType::f32, {c.samples, c.keys, k}};
-  return attention_op({DType::f32, {c.samples, c.queries, q}}, keys, keys, c.attributes);
+  const Op op = c.packed ? attention_op({DType::f32, {c.samples, c.queries, q + 2 * k}}, c.attributes)
+                         : attention_op({DType::f32, {c.samples, c.queries, q}}, keys, keys, c.attributes);
+  return c.documents.empty() ? op : attention_within_spans_op(op, {DType::i32, {c.samples, c.queries, 2}});
 }
 
 StepScalars attention_scalars() { return {.seed = 0x123456789ABCDEFULL, .pass = 5}; }
@@ -139,6 +173,8 @@ AttentionResult attend(const AttentionCase& c, const std::vector<Values>& inputs
         Values y(static_cast<std::size_t>(c.width));
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (a.causal && (j > i || (a.window > 0 && j <= i - a.window))) continue;
+          const DocumentSpan span = span_of(c, n, i);
+          if (j < span.begin || j >= span.end) continue;
           double score = 0;
           for (std::size_t f = 0; f < q.size(); ++f) score += q[f] * keys[static_cast<std::size_t>(j)][f];
           const double weight = std::exp(score / std::sqrt(static_cast<double>(c.width)));
@@ -162,6 +198,14 @@ std::vector<Values> inputs_of(const AttentionCase& c) {
   std::vector<Values> inputs;
   for (const TensorType& type : op_of(c).inputs)
     inputs.push_back(random_values(type, static_cast<int>(inputs.size()) + 1, -2, 2));
+  if (c.documents.empty()) return inputs;
+  inputs.back().clear();
+  for (std::int64_t n = 0; n < c.samples; ++n)
+    for (std::int64_t i = 0; i < c.queries; ++i) {
+      const DocumentSpan span = span_of(c, n, i);
+      inputs.back().push_back(static_cast<double>(span.begin));
+      inputs.back().push_back(static_cast<double>(span.end));
+    }
   return inputs;
 }
 
@@ -225,7 +269,8 @@ std::vector<OpCase> attention_backward_cases() {
     backward.push_back(in_f32(result.y));
     backward.push_back(in_f32(result.lse));
     Expected expected;
-    for (std::size_t i = 0; i < inputs.size(); ++i) expected.outputs.push_back(finite_difference(f, inputs, i, dy));
+    for (std::size_t i = 0; i < attention_backward_op(op).outputs.size(); ++i)
+      expected.outputs.push_back(finite_difference(f, inputs, i, dy));
     cases.push_back({c.name, attention_backward_op(op), backward, expected, attention_scalars()});
     cases.back().tolerance = 1e-4;
   }

@@ -84,6 +84,7 @@ Narrowed narrowed_operands(OpKind kind) {
     // Of f32 alone, or with cases of their own for 16 bit.
     case OpKind::cached_attention:
     case OpKind::cast:
+    case OpKind::document_spans:
     case OpKind::embedding:
     case OpKind::embedding_backward:
     case OpKind::start_loss_statistics:

@@ -287,14 +287,34 @@ void append_embeddings(std::vector<OpCase>& cases) {
     cases.push_back(drawn(embedding));
     cases.push_back(drawn(position_embedding_at_op(embedding), {{2, integers(x[0] * x[1], 70)}}));
     cases.push_back(drawn(position_embedding_backward_op(embedding)));
+    const Op documents = document_spans_op({DType::i32, {x[0], x[1]}}, {.document_token = 3, .pad_token = 5});
+    cases.push_back(drawn(documents, {{0, integers(x[0] * x[1], 9)}}));
   }
 }
 
+/// Of three documents, the first the shortest.
+Values spans_of_thirds(const Shape& spans) {
+  const std::int64_t length = spans[1];
+  Values values;
+  for (std::int64_t at = 0; at < spans[0] * length; ++at) {
+    const std::int64_t i = at % length, ends[] = {0, length / 5, length / 2, length};
+    const int document = i < ends[1] ? 0 : i < ends[2] ? 1 : 2;
+    values.push_back(static_cast<double>(ends[document]));
+    values.push_back(static_cast<double>(ends[document + 1]));
+  }
+  return values;
+}
+
 void append_attention(std::vector<OpCase>& cases, const Op& op) {
-  cases.push_back(drawn(op));
+  std::map<int, Values> given;
+  const int spans = spans_position(op);
+  if (spans >= 0) given[spans] = spans_of_thirds(op.inputs.back().shape);
+  cases.push_back(drawn(op, given));
   const std::int64_t logarithms = op.outputs[1].num_elements();
   const auto last = static_cast<int>(op.inputs.size()) + 2;
-  cases.push_back(drawn(attention_backward_op(op), {{last, random_values(logarithms, 8, 3, 5)}}));
+  std::map<int, Values> given_backward = {{last, random_values(logarithms, 8, 3, 5)}};
+  if (spans >= 0) given_backward[spans + 1] = given[spans];
+  cases.push_back(drawn(attention_backward_op(op), given_backward));
 }
 
 /// New tokens of two texts: the second one's are the last that have room.
@@ -320,6 +340,11 @@ void append_attentions(std::vector<OpCase>& cases) {
   append_attention(
       cases, attention_op(packed(45, 4 * 17), packed(131, 2 * 17), packed(131, 2 * 17), {.heads = 4, .kv_heads = 2}));
   append_attention(cases, attention_op(packed(100, 32), packed(3, 32), packed(3, 32), {.rotary_base = 50}));
+  const auto with_documents = [](const Op& op) {
+    return attention_within_spans_op(op, {DType::i32, {op.outputs[0].shape[0], op.outputs[0].shape[1], 2}});
+  };
+  append_attention(cases, with_documents(attention_op(packed(150, 3 * 40), {.causal = true, .window = 70})));
+  append_attention(cases, with_documents(attention_op(packed(97, 4 * 20), {.heads = 2, .p = 0.2, .stream = 3})));
   append_cached_attention(cases, attention_op(packed(1, 3 * 64), {.causal = true}), 1000);
   append_cached_attention(
       cases, attention_op(packed(33, 6 * 36), {.heads = 4, .causal = true, .window = 90, .rotary_base = 500}), 129);

@@ -25,6 +25,11 @@ PRETENDER = textwrap.dedent("""\
         print("'memory.moments' is not known", file=sys.stderr)
         sys.exit(2)
     sqrt = "train.checkpointing=sqrt" in words
+    if words[0] == "fit":
+        # The smallest GPU trains nothing, the others twice as much with sqrt as without.
+        value = 0 if "rtx4090" in words else 2000 if sqrt else 1000
+        print(json.dumps(dict(event="fit", maximum=dict(key=words[-2], value=value or None))))
+        sys.exit(0 if value else 4)
     if words[0] == "plan":
         activation = (20 if sqrt else 40) * MIB
         held = dict(parameter=4 * MIB, gradient=4 * MIB, optimizer_state=8 * MIB, activation=activation, input=MIB,
@@ -99,6 +104,25 @@ class PretendedTrainer(unittest.TestCase):
             self.assertEqual(page.read_text(encoding="utf-8"), first)
             self.assertEqual(outside_blocks(first), outside_blocks(guide.GUIDE.read_text(encoding="utf-8")))
             self.assertIn("40.0", first)
+
+    def test_limits_are_those_that_fit_finds_on_each_gpu(self):
+        lines = guide.limits_table(self.make()).splitlines()
+        self.assertEqual(len(lines), 2 + len(guide.LIMITED) * len(guide.LIMITED_BY))
+        self.assertIn("| GPT-2, 124M | `train.amp=bf16` | — | — | 1,000 | 1,000 | 1,000 | 1,000 |", lines)
+        self.assertIn("| ViT-B, 224×224 | **together** |  | — |  | 2,000 |  | 2,000 |", lines)
+
+    def test_limits_are_renewed_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "MEMORY.md"
+            before = guide.GUIDE.read_text(encoding="utf-8")
+            page.write_text(before, encoding="utf-8")
+            words = ["make_memory_guide.py", "--limits", "--trainer", str(self.make().binary)]
+            with mock.patch.object(guide, "GUIDE", page), mock.patch.object(sys, "argv", words):
+                guide.main()
+            after = page.read_text(encoding="utf-8")
+        limits = re.compile(r"<!-- limits: begin -->.*<!-- limits: end -->", re.DOTALL)
+        self.assertEqual(limits.sub("", after), limits.sub("", before))
+        self.assertIn("| Llama, 1B | **together** | — | — | 2,000 |", after)
 
     def test_a_page_without_the_block_is_refused(self):
         with self.assertRaises(TrainerFailed):

@@ -319,7 +319,8 @@ inline std::string generated_token_network(NetworkDraw& draw) {
   const std::string length = draw.number(1, 9), vocabulary = draw.number(2, 40);
   std::string text = "name: generated\nseed: " + draw.number(0, 1000) +
                      "\ndata: {type: synthetic, samples: 22, sequence_length: " + length + ", classes: " + vocabulary +
-                     ", validation_samples: " + draw.number(1, 9) + "}\n";
+                     ", validation_samples: " + draw.number(1, 9) + draw.one_of({"", "", ", document_token: 1"}) +
+                     "}\n";
   text += draw.one_of({"", "", "loss: {type: cross_entropy, label_smoothing: 0.1}\n",
                        "loss: {type: cross_entropy, ignore_index: 1}\n"});
   text += "model: {layers: [" + draw.token_layers(vocabulary, static_cast<unsigned>(std::stoi(length))) + "]}\n";

@@ -132,6 +132,7 @@ void check_shipped_models(Device& device) {
   const char* const images = "shape: [32, 32, 3], classes: 5";
   const char* const pixels = "shape: [32, 32, 3], target_shape: [32, 32], classes: 5";
   const char* const tokens = "sequence_length: 12, classes: 23";
+  const char* const documents = "sequence_length: 12, classes: 5, document_token: 3";
   const std::vector<Model> models = {
       {"mlp", "width: 9, depth: 2, classes: 5", "shape: [7], classes: 5"},
       {"resnet", "depth: 18, width: 4, classes: 5, stem: cifar", images},
@@ -147,6 +148,8 @@ void check_shipped_models(Device& device) {
       {"qwen3", "depth: 2, width: 20, hidden: 24, heads: 4, kv_heads: 2, head_width: 6, vocabulary: 23, tied: true",
        tokens},
       {"bert", "depth: 2, width: 24, heads: 3, vocabulary: 23, length: 16, dropout: 0.1", tokens},
+      {"gpt2", "depth: 2, width: 24, heads: 3, vocabulary: 5, length: 12, dropout: 0.1", documents},
+      {"bert", "depth: 1, width: 24, heads: 2, vocabulary: 5, length: 12, dropout: 0", documents},
       {"vit", "depth: 2, width: 24, heads: 3, patch: 8, image: 32, classes: 5, dropout: 0.1", images},
   };
   const OutputFolder folder;

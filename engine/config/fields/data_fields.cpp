@@ -394,6 +394,20 @@ void add_data_fields(Fields& fields) {
           .also_called({"tokeniser", "encoding", "vocab_file"}));
   fields.add(changes_numbers, sequence_length_field());
   fields.add(changes_numbers,
+             of(data, &DataConfig::document_token, "data.document_token", integer(0),
+                "Documents stand behind one another in a sample, and each of these tokens begins one: attention stays "
+                "within a document, and learned positions begin anew in each")
+                 .only({"tokens", "text", "synthetic"})
+                 .defaults_to("none: a sample is one text")
+                 .also_called({"eos_token_id", "eot_token", "end_of_text", "bos_token_id"}));
+  fields.add(changes_numbers,
+             of(data, &DataConfig::pad_token, "data.pad_token", integer(0),
+                "document_token: a sample is one document, filled up with this token, whose targets are -100, or "
+                "`loss.ignore_index`; one that is longer is cut into several samples")
+                 .only({"tokens", "text"})
+                 .defaults_to("none: samples are windows of the text")
+                 .also_called({"pad_token_id", "padding_token", "pad"}));
+  fields.add(changes_numbers,
              of(data, &DataConfig::mask_token, "data.mask_token", integer(0),
                 "As BERT learns: the target is the sample itself, of which some tokens count, each replaced by this "
                 "one (8 of 10), by any (1) or left as it is (1); the others are -100, or `loss.ignore_index`")

@@ -149,6 +149,7 @@ TEST_CASE(
                                          OpKind::cross_entropy_backward,
                                          OpKind::linear_cross_entropy,
                                          OpKind::confusion_matrix,
+                                         OpKind::document_spans,
                                          OpKind::embedding,
                                          OpKind::embedding_backward,
                                          OpKind::error_statistics};
