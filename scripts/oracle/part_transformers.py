@@ -361,7 +361,7 @@ def compare_documents(case, variant):
                  "validation": str(case.folder / "validation.bin"), "classes": kind.vocabulary, "document_token": DOCUMENT,
                  **({"pad_token": PAD} if pads else {})},
         "model": {"file": f"models/{kind.file}.yaml", "with": kind.values},
-        "weights": weights_section(case, kind, "state_dict", state),
+        "weights": weights_section(case, kind, "saved", state),
         "train": {"batch_size": BATCH, "epochs": 1, **train}})
     run_ = case.trainer.run(case.folder, config, name="documents")
     twin = part_tokens.Twin(lambda: documents_network(kind, pads), state, sets, updates)

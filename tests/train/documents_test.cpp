@@ -44,7 +44,6 @@ model:
           - attention: {heads: 2, kv_heads: 1, rotary_base: 100, from: [q, k, v])" +
          attention + R"(}
     - linear: {out: 11}
-init: normal
 optimizer: {type: sgd, lr: 0.5}
 train: {batch_size: 3, steps: 4, eval_batch_size: 1}
 )";
@@ -99,7 +98,6 @@ TEST_CASE("documents need a model that attends, over the tokens of the data") {
       message("embedding: {num: 5, dim: 4}, class_token, linear: {out: 12}, attention: {heads: 2}"),
       Contains("attention within documents needs the queries and keys of a network's tokens; there are 7 queries "
                "and 7 keys of 4 samples, and 6 tokens of 4"));
-  CHECK_THAT(
-      message("embedding: {num: 5, dim: 4}, class_token, position_embedding: {length: 7}"),
-      Contains("positions within documents need a row for each token of the data [4, 6]; the input is [4, 7, 4]"));
+  CHECK_THAT(message("embedding: {num: 5, dim: 4}, class_token, position_embedding: {length: 7}"),
+             Contains("positions within documents need a row for each token of the data 4×6; the input is 4×7×4"));
 }
