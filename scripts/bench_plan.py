@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Measures how long trainer takes to plan: ResNet-18, ResNet-50 on all GPUs, a program of 10,000 ops, the largest batch
-and the largest depth of 100 layers, and the fixes of a run that does not fit. Nothing runs, and no GPU is needed.
+"""Measures how long trainer takes to plan: ResNet-18, ResNet-50 on all GPUs, transformers at the ends of batches and
+lengths, a program of 10,000 ops, the largest batch and the largest depth of 100 layers, and the fixes of a run that does
+not fit. Nothing runs, and no GPU is needed.
 
 The figure is the user CPU time of the whole command, start-up included: the median of some runs, so that a busy machine
 matters little. What cuDNN answers is kept in a folder that goes with the script, so each command's first run, which is
@@ -19,6 +20,17 @@ from trainer_events import EXIT_DOES_NOT_FIT, ROOT, Trainer
 
 RESNET = "configs/cifar10_resnet18.yaml"
 RESNET50 = "configs/bench/resnet50.yaml"
+GPT2, LLAMA, VIT = (f"configs/memory/{name}.yaml" for name in ("gpt2", "llama", "vit_b"))
+# Names, and words behind `plan --gpu b200`: no fixes are looked for there.
+TRANSFORMERS = {
+    "GPT-2 124M, 64 of 1,024 tokens": [GPT2, "train.batch_size=64"],
+    "GPT-2 1558M, 64 of 1,024 tokens, 8-bit moments": [GPT2, "model.with.size=1558M", "train.batch_size=64",
+                                                       "memory.moments=8bit", "train.checkpointing=sqrt"],
+    "GPT-2 1558M, 32,768 tokens": [GPT2, "model.with={size: 1558M, length: 32768}", "data.sequence_length=32768",
+                                   "train.batch_size=1", "train.checkpointing=sqrt"],
+    "Llama 1B, 32,768 tokens": [LLAMA, "data.sequence_length=32768", "train.batch_size=1", "train.checkpointing=sqrt"],
+    "ViT-B, 64 images": [VIT, "train.batch_size=64"],
+}
 
 MLP = """name: mlp
 data: {{type: synthetic, shape: [784], classes: 10, samples: 60000, validation_samples: 10000}}
@@ -43,6 +55,8 @@ def measurements(folder):
     yield "plan, ResNet-18, described GPU", ["plan", RESNET, *gpu], (0, EXIT_DOES_NOT_FIT), None
     yield "plan, ResNet-50, all described GPUs", ["plan", RESNET50, "--gpu", "all"], (0, EXIT_DOES_NOT_FIT), 1.0
     yield "plan, ResNet-50, all described GPUs, cold", ["plan", RESNET50, "--gpu", "all"], (0, EXIT_DOES_NOT_FIT), 1.0
+    for name, words in TRANSFORMERS.items():
+        yield f"plan, {name}", ["plan", *words, "train.amp=bf16", "--gpu", "b200"], (0, EXIT_DOES_NOT_FIT), 0.3
     yield "plan, more than 10,000 ops", ["plan", long], (0, EXIT_DOES_NOT_FIT), 1.0
     yield "largest batch, 100 layers", ["fit", deep, "--max", "train.batch_size", "--capacity", "4GiB"], (0,), 1.0
     yield "largest batch, 100 layers, described GPU", ["fit", deep, "--max", "train.batch_size", *gpu], (0,), 1.0

@@ -275,6 +275,53 @@ ShippedModelUse use_of_shipped_model(const std::string& model) {
 
 }  // namespace
 
+TEST_CASE("transformers of their full size are planned for every GPU, at the ends of batches and lengths") {
+  struct Network {
+    std::string config;
+    std::vector<std::string> words;
+    std::string length;  ///< the key of a sample's tokens; empty: images
+  };
+  const std::string gpt2 = "configs/memory/gpt2.yaml";
+  const std::vector<Network> networks = {
+      {gpt2, {"data.sequence_length=${model.with.length}"}, "model.with.length"},
+      {gpt2, {"model.with.size=1558M", "data.sequence_length=${model.with.length}"}, "model.with.length"},
+      {"configs/memory/llama.yaml", {}, "data.sequence_length"},
+      {"configs/memory/vit_b.yaml", {}, ""},
+  };
+  for (const Network& network : networks) {
+    INFO(network.config);
+    const auto peaks = [&](std::vector<std::string> words) {
+      words.insert(words.begin(), {"plan", network.config});
+      words.insert(words.end(), network.words.begin(), network.words.end());
+      words.insert(words.end(), {"--gpu", "all", "--json"});
+      const ProcessResult result = run_trainer(words);
+      INFO(result.err);
+      REQUIRE((result.exit_code == 0 || result.exit_code == 4));
+      std::vector<std::int64_t> reserved;
+      for (const json& target : events_of(result.out).front()["targets"]) reserved.push_back(target["peak_reserved"]);
+      REQUIRE(reserved.size() == files_below("configs/gpus").size());
+      return reserved;
+    };
+    const std::vector<std::string> lean = {"train.amp=bf16", "memory.moments=8bit", "train.checkpointing=sqrt"};
+    const auto with = [&](std::vector<std::string> words) {
+      words.insert(words.end(), lean.begin(), lean.end());
+      return words;
+    };
+    const std::string length = network.length;
+    const auto of_length = [&](const std::string& number) {
+      return length.empty() ? std::vector<std::string>{} : std::vector<std::string>{length + "=" + number};
+    };
+    std::vector<std::string> many = of_length("1024"), all = of_length("32768");
+    many.emplace_back("train.batch_size=64");
+    all.emplace_back("train.batch_size=1");
+    const std::vector<std::int64_t> of_many = peaks(many), of_many_lean = peaks(with(many)), of_all = peaks(with(all));
+    for (std::size_t i = 0; i < of_many.size(); ++i) {
+      CHECK(of_many_lean[i] < of_many[i]);
+      CHECK(of_all[i] > 0);
+    }
+  }
+}
+
 TEST_CASE("every model that is shipped is planned for every GPU that is described") {
   const ScratchFolder folder;
   for (const std::string& file : files_below("configs/models")) {
