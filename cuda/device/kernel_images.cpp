@@ -2,12 +2,14 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "cuda/device/cuda_call.h"
 #include "cuda/launch/early_start.h"
+#include "cuda/launch/tensor_core_architecture.h"
 
 // Note [Every kernel]
 // ~~~~~~~~~~~~~~~~~~~
@@ -45,27 +47,30 @@ namespace trainer::cuda {
 
 namespace {
 
-enum class Start : std::uint8_t { unknown, early, in_turn };
-std::atomic<Start> start_of_kernels = Start::unknown;
+constexpr int every_architecture = 1000000;
+std::atomic<int> least_architecture = every_architecture;
+
+/// Whether every kernel runs as it was written for `architecture`.
+bool runs_from(int architecture) {
+  const int least = least_architecture.load(std::memory_order_relaxed);
+  return least >= architecture && least < every_architecture;
+}
 
 }  // namespace
 
 void load_kernels() {
-  bool all_wait = true;
+  int least = least_architecture;
   for (const void* kernel : kernels()) {
     cudaFuncAttributes attributes{};
     require_cuda(cudaFuncGetAttributes(&attributes, kernel), "load the kernels");
     // What the source was compiled as, whatever the driver made of it; and what it runs as.
-    all_wait = all_wait && attributes.ptxVersion >= first_early_architecture &&
-               attributes.binaryVersion >= first_early_architecture;
+    least = std::min({least, attributes.ptxVersion, attributes.binaryVersion});
   }
-  if (!all_wait || start_of_kernels == Start::in_turn)
-    start_of_kernels = Start::in_turn;
-  else
-    start_of_kernels = Start::early;
+  least_architecture = least;
 }
 
-bool kernels_start_early() { return start_of_kernels.load(std::memory_order_relaxed) == Start::early; }
+bool kernels_start_early() { return runs_from(first_early_architecture); }
+bool has_tensor_cores() { return runs_from(first_tensor_core_architecture); }
 
 int num_kernels() { return static_cast<int>(kernels().size()); }
 

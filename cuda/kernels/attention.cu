@@ -1,5 +1,6 @@
 #include "cuda/kernels/attention.h"
 
+#include "cuda/kernels/attention_mma.h"
 #include "cuda/kernels/attention_tiles.cuh"
 #include "cuda/kernels/elementwise.cuh"
 #include "engine/rotation.h"
@@ -123,6 +124,8 @@ const float* make_rotations(const AttentionSizes& sizes, void* workspace, Stream
 void attention_forward(DType type, const AttentionOperands& operands, void* y, float* lse, const AttentionSizes& sizes,
                        Stream stream) {
   const float* const rotations = make_rotations(sizes, operands.workspace, stream);
+  if (takes_fragments(type, operands, {y}, sizes))
+    return attention_forward_in_fragments(type, operands, rotations, y, lse, sizes, stream);
   with_element_type(type, [&](auto element) {
     using T = typename decltype(element)::type;
     with_attention_tile(sizes.width, [&](auto tile) {

@@ -19,10 +19,8 @@ namespace trainer::cuda {
 // FlashAttention's backward are seven. Tiles are 32 × 32 for heads of up to 64 features, 16 × 16 up to 128 and 8 × 8 up
 // to 256, which is what 48 KiB hold of four tiles.
 //
-// All products are f32 multiply-adds. With tensor cores, tiles would stay in 16 bit as they lie in memory, twice as
-// large and swizzled instead of padded, the products of a warp would be mma.m16n8k16 fragments with sums in registers,
-// the weights would go from one product to the next without shared memory, and tiles of keys would be copied ahead by
-// cp.async. The division into kernels and the formulas would stay; f32 would keep this file.
+// All products are f32 multiply-adds. Operands of 16 bits go to tensor cores where Note [Attention in fragments] in
+// attention_mma.h has kernels for them: this is for f32, for wider heads and for GPUs before 8.0.
 
 struct AttentionSizes {
   std::int64_t samples = 0, queries = 0, keys = 0;
@@ -56,7 +54,8 @@ struct AttentionOperands {
 
 /// y (samples, queries, heads · width) and the logarithms lse (samples, heads, queries) of engine/ops/attention.h. One
 /// launch, and one before it where it rotates. Bytes: q, y and lse once, k and v once for each tile of queries that
-/// sees them. FLOPs: 4 · width for each pair of a tile that is computed.
+/// sees them. FLOPs: 4 · width for each pair of a tile that is computed, on tensor cores where takes_fragments() of
+/// attention_mma.h, which has tiles of 128 queries, else as f32.
 void attention_forward(DType type, const AttentionOperands& operands, void* y, float* lse, const AttentionSizes& sizes,
                        Stream stream);
 
@@ -66,7 +65,8 @@ struct AttentionGradients {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;  ///< laid out as q, k and v
 };
 
-/// dq, dk and dv. Three launches, and one before them where it rotates. FLOPs: 14 · width for each pair of a tile.
+/// dq, dk and dv, always the same bits. Three launches, and one before them where it rotates. FLOPs: 14 · width for
+/// each pair of a tile, on tensor cores or not as above.
 void attention_backward(DType type, const AttentionOperands& operands, const AttentionGradients& gradients,
                         const AttentionSizes& sizes, Stream stream);
 

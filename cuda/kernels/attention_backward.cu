@@ -1,4 +1,5 @@
 #include "cuda/kernels/attention.h"
+#include "cuda/kernels/attention_mma.h"
 #include "cuda/kernels/attention_tiles.cuh"
 #include "cuda/kernels/reduce.cuh"
 
@@ -192,6 +193,8 @@ void attention_backward(DType type, const AttentionOperands& operands, const Att
                                    operands.spans};
     launch(attention_dots_kernel<T>, grid_of(num_blocks(sizes.samples * sizes.queries * sizes.heads, dots_at_once)),
            {warp_size * dots_at_once}, stream, sizes, inputs.dy, static_cast<const T*>(gradients.y), d);
+    if (takes_fragments(type, operands, {gradients.dy, gradients.dq, gradients.dk, gradients.dv}, sizes))
+      return attention_backward_in_fragments(type, operands, gradients, rotations, d, sizes, stream);
     with_attention_tile(sizes.width, [&](auto tile) {
       using Tile = typename decltype(tile)::type;
       launch(attention_query_gradient_kernel<T, Tile>, attention_grid<Tile>(sizes.samples, sizes.heads, sizes.queries),

@@ -10,6 +10,7 @@
 #include "cuda/launch/launch_failure.h"
 
 #define TRAINER_SHARED(T, name, count) __shared__ T name[count]
+#define TRAINER_UNROLL _Pragma("unroll")
 
 namespace trainer::cuda {
 
@@ -90,6 +91,14 @@ __device__ __forceinline__ void store_pack(T* to, const Pack<T, n>& pack) {
   const Words raw = __builtin_bit_cast(Words, pack);
 #pragma unroll
   for (int i = 0; i < Words::num_words; ++i) __stwb(reinterpret_cast<typename Words::Word*>(to) + i, raw.words[i]);
+}
+
+template <int n, typename T>
+__device__ __forceinline__ void store_shared_pack(T* to, const Pack<T, n>& pack) {
+  using Words = PackWords<T, n>;
+  const Words raw = __builtin_bit_cast(Words, pack);
+#pragma unroll
+  for (int i = 0; i < Words::num_words; ++i) reinterpret_cast<typename Words::Word*>(to)[i] = raw.words[i];
 }
 
 /// Throws DeviceError where the kernel cannot be started, or where an earlier one has failed.

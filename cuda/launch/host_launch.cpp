@@ -9,6 +9,7 @@
 #include "cuda/launch/counted_launches.h"
 #include "cuda/launch/fiber.h"
 #include "cuda/launch/launch.h"
+#include "cuda/launch/tensor_cores.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
@@ -24,6 +25,13 @@ struct Cancelled {};
 
 enum class Waits { no, at_barrier, at_shuffle };
 
+constexpr std::size_t ahead_bytes = 16;
+struct CopyAhead {
+  void* to;
+  const void* from;  // null: zeros
+  int group;
+};
+
 struct ThreadState {
   Fiber* fiber = nullptr;  // while it waits
   Waits waits = Waits::no;
@@ -36,6 +44,10 @@ struct ThreadState {
   const void* value = nullptr;
   void* result = nullptr;
   std::size_t num_bytes = 0;
+  WarpOperation operation = nullptr;  // instead of a shuffle, of `result`
+  // ahead
+  std::vector<CopyAhead> copies = {};
+  int num_groups = 0;
 };
 
 struct SharedArray {
@@ -63,7 +75,11 @@ class Grid {
   void note_wait_for_earlier() { threads_[current_].has_waited = true; }
   void wait_at_barrier(const Place& where);
   void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes, const Place& where);
+  void together(WarpOperation operation, void* of_lane, const Place& where);
   void* shared_array(const void* declaration, std::size_t num_bytes, std::size_t alignment);
+  void copy_ahead(void* to, const void* from);
+  void end_copies() { ++threads_[current_].num_groups; }
+  void wait_for_copies(int num_groups_left);
 
  private:
   void run_block();
@@ -73,6 +89,7 @@ class Grid {
   Context& next_context();
   void complete_waits();
   void complete_shuffle(std::size_t first, std::size_t end);
+  void run_together(WarpOperation operation, std::size_t first, std::size_t end);
   void release(std::size_t index);
   void fail(std::exception_ptr failure);
   [[noreturn]] void refuse_waits();
@@ -224,7 +241,37 @@ void Grid::exchange(Shuffle kind, int operand, const void* value, void* result, 
   state.value = value;
   state.result = result;
   state.num_bytes = num_bytes;
+  state.operation = nullptr;
   wait();
+}
+
+void Grid::together(WarpOperation operation, void* of_lane, const Place& where) {
+  ThreadState& state = threads_[current_];
+  state.waits = Waits::at_shuffle;
+  state.where = where;
+  state.operation = operation;
+  state.result = of_lane;
+  wait();
+}
+
+void Grid::copy_ahead(void* to, const void* from) {
+  for (const void* const address : {static_cast<const void*>(to), from})
+    require_internal(reinterpret_cast<std::uintptr_t>(address) % ahead_bytes == 0, "what is copied ahead is aligned");
+  std::memset(to, poison, ahead_bytes);
+  ThreadState& state = threads_[current_];
+  state.copies.push_back({to, from, state.num_groups});
+}
+
+void Grid::wait_for_copies(int num_groups_left) {
+  ThreadState& state = threads_[current_];
+  std::erase_if(state.copies, [&](const CopyAhead& copy) {
+    if (copy.group >= state.num_groups - num_groups_left) return false;
+    if (copy.from == nullptr)
+      std::memset(copy.to, 0, ahead_bytes);
+    else
+      std::memcpy(copy.to, copy.from, ahead_bytes);
+    return true;
+  });
 }
 
 void Grid::release(std::size_t index) {
@@ -258,10 +305,12 @@ void Grid::complete_shuffle(std::size_t first, std::size_t end) {
     const ThreadState& thread = threads_[index];
     if (thread.ended) continue;
     if (thread.waits != Waits::at_shuffle) return;
-    if (one != nullptr && (one->kind != thread.kind || !same_place(*one, thread))) return;
+    if (one != nullptr && (one->kind != thread.kind || one->operation != thread.operation || !same_place(*one, thread)))
+      return;
     if (one == nullptr) one = &thread;
   }
   if (one == nullptr) return;
+  if (one->operation != nullptr) return run_together(one->operation, first, end);
   for (std::size_t index = first; index < end; ++index) {
     const ThreadState& thread = threads_[index];
     if (thread.ended) continue;
@@ -289,6 +338,16 @@ void Grid::complete_shuffle(std::size_t first, std::size_t end) {
   for (std::size_t index = first; index < end; ++index) {
     if (!threads_[index].ended) release(index);
   }
+}
+
+void Grid::run_together(WarpOperation operation, std::size_t first, std::size_t end) {
+  void* lanes[warp_size] = {};
+  for (std::size_t index = first; index < end; ++index)
+    if (!threads_[index].ended) lanes[index - first] = threads_[index].result;
+  for (const void* const lane : lanes)
+    require_internal(lane != nullptr, "all 32 threads of a warp take part in what a warp does");
+  operation(lanes);
+  for (std::size_t index = first; index < end; ++index) release(index);
 }
 
 void Grid::refuse_waits() {
@@ -346,6 +405,32 @@ void exchange(Shuffle kind, int operand, const void* value, void* result, std::s
   running_grid().exchange(kind, operand, value, result, num_bytes, where);
 }
 
+void together(WarpOperation operation, void* of_lane, const Place& where) {
+  running_grid().together(operation, of_lane, where);
+}
+
+void load_fragments(void* const* lanes) {
+  const auto of = [&](int lane) -> const LoadedFragments& { return *static_cast<const LoadedFragments*>(lanes[lane]); };
+  for (int i = 0; i < of(0).count; ++i)
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      std::uint16_t numbers[8][8];
+      for (int row = 0; row < 8; ++row) {
+        const void* const from = of(matrix * 8 + row).rows[i];
+        require_internal(reinterpret_cast<std::uintptr_t>(from) % sizeof(numbers[row]) == 0,
+                         "rows of matrices are aligned");
+        std::memcpy(numbers[row], from, sizeof(numbers[row]));
+      }
+      for (int lane = 0; lane < warp_size; ++lane) {
+        const int row = lane / 4, column = lane % 4 * 2;
+        const std::uint32_t low = of(lane).transposed ? numbers[column][row] : numbers[row][column];
+        const std::uint32_t high = of(lane).transposed ? numbers[column + 1][row] : numbers[row][column + 1];
+        of(lane).to[i].words[matrix] = low | high << 16;
+      }
+    }
+}
+
+void wait_for_copies(int num_groups_left) { running_grid().wait_for_copies(num_groups_left); }
+
 CountedLaunches::CountedLaunches() {
   require_internal(counting == nullptr, "one place at a time counts launches");
   counting = this;
@@ -383,6 +468,11 @@ void run_grid(Dim3 grid, Dim3 block, Thread& thread) {
 }
 
 }  // namespace host
+
+void copy_ahead(void* to, const void* from, bool is_there) {
+  host::running_grid().copy_ahead(to, is_there ? from : nullptr);
+}
+void end_copies() { host::running_grid().end_copies(); }
 
 void wait_for_earlier_kernels() { host::running_grid().note_wait_for_earlier(); }
 

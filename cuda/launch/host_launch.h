@@ -29,6 +29,8 @@
   T* const name = static_cast<T*>(::trainer::cuda::host::shared_array( \
       &name##_declaration, sizeof(T) * static_cast<std::size_t>(count), alignof(T)))
 
+#define TRAINER_UNROLL
+
 namespace trainer::cuda {
 
 // Of the thread that runs now. NOLINTBEGIN(readability-identifier-naming): CUDA's names
@@ -49,6 +51,10 @@ void* shared_array(const void* declaration, std::size_t num_bytes, std::size_t a
 enum class Shuffle { by_xor, down, from_lane };
 /// Puts into `result` the `value` of the lane that `kind` and `operand` name.
 void exchange(Shuffle kind, int operand, const void* value, void* result, std::size_t num_bytes, const Place& where);
+
+/// What the 32 lanes of a warp do at once: given what each of them passed, when all have come to it.
+using WarpOperation = void (*)(void* const* lanes);
+void together(WarpOperation operation, void* of_lane, const Place& where);
 
 /// Calls `thread` once for each thread of the grid.
 class Thread {
@@ -103,6 +109,10 @@ Pack<T, n> load_pack(const T* from) {
 }
 template <int n, typename T>
 void store_pack(T* to, const Pack<T, n>& pack) {
+  *reinterpret_cast<Pack<T, n>*>(to) = pack;
+}
+template <int n, typename T>
+void store_shared_pack(T* to, const Pack<T, n>& pack) {
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 

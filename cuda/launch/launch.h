@@ -12,18 +12,21 @@
 //   wait_for_earlier_kernels()                       the first line of every kernel: Note [Early start]
 //   __syncthreads()                                  every thread of the block must reach the same one
 //   TRAINER_SHARED(T, name, count)                   an array of the block; on the host poisoned and bounds-checked
+//   TRAINER_UNROLL                                   in front of a loop whose arrays must be registers
 //   shuffle_xor(v, mask) shuffle_down(v, delta) shuffle(v, lane)   within the warp, all its threads taking part
 //   atomic_add(p, v)                                 integers only: sums of floats would depend on the order
 //   thread_fence()
 //   sqrtf expf logf tanhf erff fabsf fmaxf fminf … and their double forms (the C library's names)
-//   Pack<T, n>                                       n elements that load_pack(p) and store_pack(p, pack) move at once
+//   Pack<T, n>                                       n elements that load_pack(p) and store_pack(p, pack) move at once;
+//                                                    store_shared_pack(p, pack) to an array of the block
 //
 // and is started by
 //
 //   launch(kernel<T>, grid, block, stream, arguments…)
 //
 // with Dim3 grid and block. A launch of no blocks does nothing. Blocks of the host run one after the other, in order.
-// Kernels index with 64 bits, check every bound, and give the same bits on every run: no float atomics.
+// Kernels index with 64 bits, check every bound, and give the same bits on every run: no float atomics. What tensor
+// cores do stands in Note [Products of a warp] in cuda/launch/tensor_cores.h.
 
 // Note [Early start]
 // ~~~~~~~~~~~~~~~~~~

@@ -17,7 +17,7 @@ constexpr DType short_types[] = {DType::f16, DType::bf16};
 TEST_CASE("every CUDA op on 16-bit operands computes what a reference in double does, rounded once") {
   for (const DType type : short_types) {
     INFO(name_of(type));
-    check_against_references(*make_emulated_device(), half_cases(type));
+    check_against_references(*make_emulated_device(), with_rounded_weights(half_cases(type), type));
   }
 }
 
@@ -37,7 +37,8 @@ TEST_CASE("workspace of 16-bit CUDA ops is the same for equal ops, on every call
 TEST_CASE("every CUDA op on 16-bit operands computes what the CPU's does, at sizes around its blocks and packs") {
   for (const DType type : short_types) {
     INFO(name_of(type));
-    check_against_device(*make_emulated_device(), *make_cpu_device(2), larger_half_cases(type));
+    check_against_device(*make_emulated_device(), *make_cpu_device(2),
+                         with_rounded_weights(larger_half_cases(type), type));
   }
 }
 

@@ -52,7 +52,8 @@ TEST_CASE("Every op on the GPU that may write over an input computes the same bi
 
 TEST_CASE("Every op on 16-bit operands on the GPU computes what a reference in double does", "[ops][sanitizer]") {
   if (const auto device = gpu())
-    for (const DType type : {DType::f16, DType::bf16}) check_against_references(*device, half_cases(type));
+    for (const DType type : {DType::f16, DType::bf16})
+      check_against_references(*device, with_rounded_weights(half_cases(type), type));
 }
 
 TEST_CASE("Every op on 16-bit operands on the GPU gives the same bits again, also over an input", "[ops]") {
@@ -71,7 +72,7 @@ TEST_CASE("Every op on the GPU computes what the CPU's does, at sizes around blo
 TEST_CASE("Every op on 16-bit operands on the GPU computes what the CPU's does, at such sizes", "[ops][sanitizer]") {
   if (const auto device = gpu())
     for (const DType type : {DType::f16, DType::bf16})
-      check_against_device(*device, *make_cpu_device(0), larger_half_cases(type));
+      check_against_device(*device, *make_cpu_device(0), with_rounded_weights(larger_half_cases(type), type));
 }
 
 TEST_CASE("A convolution with statistics on the GPU gives the sums of what it computes", "[ops]") {

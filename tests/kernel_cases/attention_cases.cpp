@@ -135,8 +135,12 @@ SizedCase cached_attention_of(DType type, const AttentionSizes& of_all) {
   return sized;
 }
 
-std::vector<std::string> attention_kernels(std::vector<std::string> kernels, bool rotates) {
-  if (rotates) kernels.emplace_back("attention_rotations_kernel");
+/// With tensor cores or not: Note [Attention in fragments] in cuda/kernels/attention_mma.h.
+std::vector<std::string> attention_kernels(DType type, const AttentionVariant& variant, bool backward) {
+  const std::string by = type != DType::f32 && variant.width <= 128 ? "_mma_kernel" : "_kernel";
+  std::vector<std::string> kernels = {"attention_forward" + by};
+  if (backward) kernels = {"attention_dots_kernel", "attention_query_gradient" + by, "attention_key_gradient" + by};
+  if (variant.rotates) kernels.emplace_back("attention_rotations_kernel");
   return kernels;
 }
 
@@ -146,7 +150,7 @@ void add_attention_cases(KernelCases& cases) {
   for (const DType type : case_types) {
     for (const AttentionVariant& variant : attention_variants) {
       cases.push_back({.name = case_name("attention_forward", type, variant.name),
-                       .kernels = attention_kernels({"attention_forward_kernel"}, variant.rotates),
+                       .kernels = attention_kernels(type, variant, false),
                        .units = variant.samples,
                        .least_units = 1,
                        .moves_memory = false,
@@ -154,9 +158,7 @@ void add_attention_cases(KernelCases& cases) {
                          return attention_forward_of(type, sizes_of(variant, samples));
                        }});
       cases.push_back({.name = case_name("attention_backward", type, variant.name),
-                       .kernels = attention_kernels({"attention_dots_kernel", "attention_query_gradient_kernel",
-                                                     "attention_key_gradient_kernel"},
-                                                    variant.rotates),
+                       .kernels = attention_kernels(type, variant, true),
                        .units = variant.samples,
                        .least_units = 1,
                        .moves_memory = false,

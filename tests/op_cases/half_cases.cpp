@@ -202,6 +202,20 @@ std::vector<NamedCases> make_half_cases(DType type) {
   return all;
 }
 
+/// What attention by tensor cores may be off by beside the rounding of its results (Note [Attention in fragments] in
+/// cuda/kernels/attention_mma.h). It rounds weights and scores' gradients to 16 bits for the products that take them,
+/// and so are q and k where they are rotated: each is off by `rounding` of itself at most, and a result by `rounding`
+/// of the sum of its products' magnitudes, which is about 1 as the operands are, and not of their sum, which may be 0.
+/// Rotated features, two for each product, change the scores and all that is computed from them. In f16 that is 0.0005
+/// for each, and a wrong pair, weight or sign changes a result by far more.
+double rounding_of_weights(const OpCase& c, DType type) {
+  if (c.op.kind != OpKind::attention && c.op.kind != OpKind::attention_backward) return 0;
+  const bool rotates = attributes_of<AttentionAttributes>(c.op).rotary_base > 0;
+  const std::int64_t width = attention_shape(c.op).width;
+  if (width > 128 || width % (rotates ? 16 : 8) != 0) return 0;  // f32 kernels
+  return (rotates ? 6 : 2) * rounding_of(type);
+}
+
 }  // namespace
 
 const std::vector<NamedCases>& half_cases(DType type) {
@@ -221,6 +235,16 @@ std::vector<OpCase> larger_half_cases(DType type) {
         for (double& value : all.back().inputs[i]) value = nearest(type, value);
   }
   return selected_cases(std::move(all));
+}
+
+std::vector<OpCase> with_rounded_weights(std::vector<OpCase> cases, DType type) {
+  for (OpCase& c : cases) c.tolerance += rounding_of_weights(c, type);
+  return cases;
+}
+
+std::vector<NamedCases> with_rounded_weights(std::vector<NamedCases> all, DType type) {
+  for (NamedCases& named : all) named.cases = with_rounded_weights(std::move(named.cases), type);
+  return all;
 }
 
 }  // namespace trainer

@@ -345,6 +345,15 @@ void append_attentions(std::vector<OpCase>& cases) {
   };
   append_attention(cases, with_documents(attention_op(packed(150, 3 * 40), {.causal = true, .window = 70})));
   append_attention(cases, with_documents(attention_op(packed(97, 4 * 20), {.heads = 2, .p = 0.2, .stream = 3})));
+  // Several tiles of the kernels for tensor cores, in each of their widths.
+  append_attention(cases, attention_op(packed(150, 4 * 64), {.heads = 2, .causal = true, .rotary_base = 10000}));
+  append_attention(cases, attention_op(packed(133, 5 * 40), {.heads = 3, .causal = true, .window = 37}));
+  append_attention(cases, attention_op(packed(67, 2 * 128), packed(99, 128), packed(99, 128), {.heads = 2}));
+  append_attention(cases,
+                   attention_op(packed(75, 4 * 96), {.heads = 2, .causal = true, .window = 40, .rotary_base = 1000}));
+  append_attention(cases, attention_op(packed(70, 4 * 24), {.heads = 2, .causal = true, .p = 0.2, .stream = 5}));
+  append_attention(cases, with_documents(attention_op(packed(203, 3 * 64), {.causal = true})));
+  append_attention(cases, with_documents(attention_op(packed(141, 4 * 32), {.heads = 2, .p = 0.2, .stream = 6})));
   append_cached_attention(cases, attention_op(packed(1, 3 * 64), {.causal = true}), 1000);
   append_cached_attention(
       cases, attention_op(packed(33, 6 * 36), {.heads = 4, .causal = true, .window = 90, .rotary_base = 500}), 129);

@@ -15,7 +15,8 @@ COMPRESSED = 0x2000 | 0x8000
 ACCESSES = {0x381: "LDG", 0x981: "LDG", 0x386: "STG", 0x986: "STG", 0x984: "LDS", 0x388: "STS", 0x988: "STS",
             0x983: "LDL", 0x387: "STL", 0x987: "STL"}
 # DIV64: a conversion that only the subroutine for divisions of 64-bit integers makes.
-OTHERS = {0x943: "CALL", 0x944: "CALL", 0x311: "DIV64"}
+# HMMA: a product of 16-bit matrices by tensor cores; LDSM: matrices of these from shared memory.
+OTHERS = {0x943: "CALL", 0x944: "CALL", 0x311: "DIV64", 0x23c: "HMMA", 0x83b: "LDSM"}
 WIDTHS = {0: 8, 1: 8, 2: 16, 3: 16, 4: 32, 5: 64, 6: 128}
 REGISTERS = 0x2f  # EIATTR_REGCOUNT
 # griddepcontrol.wait; and what must not stand before it: accesses in any form to memory that is not the block's own, and

@@ -10,6 +10,7 @@ import unittest
 import kernel_code
 
 MODULE, PTXAS = sys.argv[1:3]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 PROBE = """
 .version 8.0
@@ -43,6 +44,14 @@ PROBE = """
   ld.param.u64 %rd1, [p];
   ld.global.u32 %r2, [%rd1]; ld.global.u32 %r3, [%rd1+4];
   div.u32 %r4, %r2, %r3; st.global.u32 [%rd1], %r4; ret;
+}
+.visible .entry multiplies(.param .u64 p) {
+  .reg .b64 %rd<5>; .reg .b32 %r<9>; .reg .f32 %f<5>; .shared .align 16 .b8 matrices[512];
+  ld.param.u64 %rd1, [p]; ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd1]; mov.u32 %r1, matrices;
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r2,%r3,%r4,%r5}, [%r1];
+  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r2,%r3,%r4,%r5}, {%r2,%r4},
+    {%f1,%f2,%f3,%f4};
+  st.global.v4.f32 [%rd1], {%f1,%f2,%f3,%f4}; ret;
 }
 .visible .entry waits(.param .u64 p) {
   .reg .b64 %rd<5>; .reg .b32 %r<9>;
@@ -131,6 +140,9 @@ class Decoder(unittest.TestCase):
         self.assertGreater(kernels["frame"].count("STL"), 0)
         self.assertGreater(kernels["divide64"].count("DIV64"), 0)
         self.assertEqual(kernels["divide32"].count("DIV64"), 0)
+        self.assertEqual(kernels["multiplies"].count("HMMA"), 1)
+        self.assertEqual(kernels["multiplies"].count("LDSM"), 1)
+        self.assertEqual(accesses.count("HMMA", "LDSM"), 0)
         for name, too_early in (("waits", ""), ("waits_late", "LDG"), ("leaves", "EXIT"), ("accesses", "LDG")):
             self.assertEqual(kernels[name].too_early, too_early, name)
 
@@ -206,6 +218,18 @@ class Kernels(unittest.TestCase):
         for kernel in self.matching(r"(maxpool2d|avgpool2d|global_avgpool|upsample|pad)_"):
             with self.subTest(kernel.name):
                 self.assertEqual(kernel.count("DIV64"), 0)
+
+    def test_attention_in_16_bits_multiplies_by_tensor_cores(self):
+        for pattern, products in ((r"attention_forward_mma_kernel", 2), (r"attention_query_gradient_mma_kernel", 3),
+                                  (r"attention_key_gradient_mma_kernel", 4)):
+            for kernel in self.matching(pattern):
+                width = int(re.search(r"(\d+)>$", kernel.name)[1])
+                with self.subTest(kernel.name):
+                    # Of 16 rows of a warp by 32 others at least, in steps of 16 by 8 by 16; each warp's product once.
+                    self.assertGreaterEqual(kernel.count("HMMA"), products * width // 16 * 4)
+                    self.assertGreater(kernel.count("LDSM"), 0)
+                    self.assertLessEqual(kernel.count("HMMA") / kernel.count("LDSM"), 8)
+                    self.assertLessEqual(kernel.shared, (48 + 1) * 1024)  # of which 1 KiB is the system's
 
     def test_no_kernel_that_memory_bounds_keeps_anything_in_local_memory(self):
         for kernel in self.kernels:
