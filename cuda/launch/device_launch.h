@@ -40,7 +40,8 @@ __device__ __forceinline__ T atomic_add(T* address, std::type_identity_t<T> valu
 __device__ __forceinline__ void thread_fence() { __threadfence(); }
 
 __device__ __forceinline__ void wait_for_earlier_kernels() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= first_early_architecture * 10
+  static_assert(first_early_architecture == 90);  // which the preprocessor does not know
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif

@@ -146,6 +146,26 @@ class Decoder(unittest.TestCase):
         for name, too_early in (("waits", ""), ("waits_late", "LDG"), ("leaves", "EXIT"), ("accesses", "LDG")):
             self.assertEqual(kernels[name].too_early, too_early, name)
 
+    def test_what_newer_architectures_do_is_left_out_for_the_oldest(self):
+        source = """
+            #include "cuda/launch/tensor_cores.h"
+            using namespace trainer::cuda;
+            __global__ void oldest_kernel(float* c) {
+              wait_for_earlier_kernels();
+              FragmentSums sums[1][2] = {};
+              const Fragment a[1] = {}, b[1] = {};
+              if (c[0] > 0) multiply_add<__half>(sums, a, b);
+              c[threadIdx.x] = sums[0][0].values[0];
+            }"""
+        with tempfile.TemporaryDirectory() as folder:
+            path, cubin = os.path.join(folder, "oldest.cu"), os.path.join(folder, "oldest.cubin")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(source)
+            nvcc = os.path.join(os.path.dirname(PTXAS), "nvcc")
+            subprocess.run([nvcc, "-std=c++20", "-arch=sm_75", "-cubin", "-I", ROOT, path, "-o", cubin], check=True)
+            kernel, = kernel_code.kernels_of(cubin, 75)
+        self.assertEqual(kernel.count("HMMA"), 0)
+
 
 class Kernels(unittest.TestCase):
     @classmethod
