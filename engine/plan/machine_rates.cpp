@@ -1,6 +1,7 @@
 #include "engine/plan/machine_rates.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/errors.h"
 #include "engine/ops/op_definition.h"
@@ -92,6 +93,7 @@ MachineRates assumed_cpu_rates(int num_threads) {
 MachineRates assumed_gpu_rates(bool tf32) {
   GpuProfile typical;
   typical.path = "a GPU of 10 TFLOP/s and 400 GB/s";
+  typical.compute_capability = 80;
   typical.bandwidth = 400'000'000'000;
   typical.fp32 = 10;
   typical.tf32 = 20;
@@ -110,11 +112,16 @@ MachineRates profile_rates(const GpuProfile& profile, bool tf32) {
   const auto bandwidth = static_cast<double>(profile.bandwidth);
   fill(rates.f32, 1e12 * f32_peak, bandwidth, 2e-6);
   fill(rates.half, 1e12 * half_peak, bandwidth, 2e-6);
-  // Attention's kernels use no tensor cores (cuda/kernels/attention_tiles.cuh): half of the peak in f32 is a guess.
-  for (RateTable* const table : {&rates.f32, &rates.half})
-    for (auto& kinds : *table)
-      for (const OpKind kind : {OpKind::attention, OpKind::attention_backward})
-        kinds[static_cast<std::size_t>(kind)].flops_per_second = 0.5e12 * profile.fp32;
+  // Attention in f32 uses no tensor cores, in 16 bits it does from 8.0 on (Note [Attention in fragments] in
+  // cuda/kernels/attention_mma.h); what it reaches of the peaks is a guess. Seven products backward count as five.
+  const bool has_tensor_cores = profile.compute_capability >= 80 && profile.fp16 > 0;
+  const double f32_rate = 0.5e12 * profile.fp32;
+  for (const auto& [kind, share] : {std::pair{OpKind::attention, 0.3}, {OpKind::attention_backward, 0.2}}) {
+    for (auto& kinds : rates.f32) kinds[static_cast<std::size_t>(kind)].flops_per_second = f32_rate;
+    for (auto& kinds : rates.half)
+      kinds[static_cast<std::size_t>(kind)].flops_per_second =
+          has_tensor_cores ? share * 1e12 * profile.fp16 : f32_rate;
+  }
   rates.step_seconds = 10e-6;
   return rates;
 }

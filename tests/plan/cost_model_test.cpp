@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/config/load_experiment.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/op_definition.h"
 #include "engine/plan/fit_rates.h"
 #include "engine/plan/step_flops.h"
@@ -185,6 +186,26 @@ TEST_CASE("A profile's rates are below its peaks, by precision, and fp32's where
   const MachineRates plain = profile_rates(profile, true);
   CHECK(flops_of(plain, f32_op) == flops_of(exact, f32_op));
   CHECK(flops_of(plain, half_op) == flops_of(plain, f32_op));
+}
+
+TEST_CASE("A profile's rate of attention is below its products', and in 16 bits higher where tensor cores take it") {
+  GpuProfile profile;
+  profile.bandwidth = 1'000'000'000'000;
+  profile.compute_capability = 80;
+  profile.fp32 = 10;
+  profile.fp16 = 80;
+  const auto rate_of = [&](DType type, bool backward) {
+    const Op op = attention_op({type, {2, 5, 24}}, {.heads = 1});
+    return profile_rates(profile, false).of(backward ? attention_backward_op(op) : op, 0).flops_per_second;
+  };
+  for (const bool backward : {false, true}) {
+    CHECK(rate_of(DType::f32, backward) < 10e12);
+    CHECK(rate_of(DType::bf16, backward) > 2 * rate_of(DType::f32, backward));
+    CHECK(rate_of(DType::bf16, backward) < 80e12);
+  }
+  CHECK(rate_of(DType::f16, true) < rate_of(DType::f16, false));
+  profile.compute_capability = 75;
+  CHECK(rate_of(DType::f16, false) == rate_of(DType::f32, false));
 }
 
 TEST_CASE("An odd last micro-batch takes less time and fewer FLOPs than a whole one, and more than none") {
