@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/output_file.h"
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/input_file.h"
@@ -63,21 +64,6 @@ std::string read_text(const std::string& path) {
     text.resize(size + got);
     if (got < wanted || !file.compressed()) return text;
   }
-}
-
-/// Said before the work, not after it.
-void refuse_existing(const std::string& path, bool overwrite) {
-  std::error_code ignored;
-  if (!overwrite && !path.empty() && std::filesystem::exists(path, ignored))
-    throw DataError(fmt::format("'{}' exists; name another file, or replace it with --overwrite", path));
-}
-
-/// What is read is not written over, whatever it is called there.
-void refuse_own_input(const std::string& output, const std::vector<std::string>& inputs) {
-  std::error_code ignored;
-  for (const std::string& input : inputs)
-    if (!output.empty() && std::filesystem::equivalent(output, input, ignored))
-      throw DataError(fmt::format("'{}' is read by this command; name another file to write", output));
 }
 
 ExitCode train_on_files(const TokenizerTrainArguments& arguments) {

@@ -80,12 +80,13 @@ constexpr std::array other_commands = {
     OtherCommand{"devices", "doctor"},
     OtherCommand{"new", "init TEMPLATE"},
     OtherCommand{"create", "init TEMPLATE"},
+    OtherCommand{"convert", "export RUN -o FILE"},
+    OtherCommand{"save", "export RUN -o FILE"},
     OtherCommand{"explain", "config explain KEY"},
     OtherCommand{"schema", "config schema"},
 };
 constexpr std::array absent_commands = {std::string_view("predict"), std::string_view("infer"),
-                                        std::string_view("export"), std::string_view("serve"),
-                                        std::string_view("generate")};
+                                        std::string_view("serve")};
 
 std::string unknown_command(const std::string& word, const std::vector<std::string>& names) {
   const std::string message = fmt::format("unknown command '{}'; ", word);

@@ -90,6 +90,8 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return rule.choices.back().name;
     case ValueKind::columns:
       return "{Pclass: category, Age: {missing: median}}";
+    case ValueKind::name_maps:
+      return "{theirs: {rename: [['^module\\\\.', '']]}}";
     case ValueKind::rewrites:
       return "[['^module\\.', '']]";
     case ValueKind::form:

@@ -187,6 +187,16 @@ struct WeightsConfig {
   SourceLocation rename_location, transpose_location, ignore_location, fresh_location = {};
 };
 
+/// An entry of model.maps: Note [Maps of names] in engine/config/model/model_expansion.h.
+struct NameMap {
+  std::string name;
+  std::vector<TextPair> rename;                ///< as weights.rename
+  std::vector<std::string> transpose, ignore;  ///< as those of weights
+  std::optional<std::vector<TextPair>> save;   ///< Rewrites of the model's names; nothing: `rename` backwards
+  std::vector<std::string> three_axes;         ///< the model's, which the files have with axes of length 1 in front
+  SourceLocation location = {};
+};
+
 enum class LossType : std::uint8_t { cross_entropy, mse, l1, smooth_l1, bce_with_logits, dice, feature };
 constexpr bool takes_classes(LossType type) { return type == LossType::cross_entropy || type == LossType::dice; }
 constexpr bool takes_numbers(LossType type) { return type != LossType::cross_entropy; }
@@ -324,6 +334,7 @@ struct Experiment {
   DataConfig data;
   std::vector<LayerSpec> layers;                  ///< model.layers
   Initialization init = Initialization::pytorch;  ///< model.init
+  std::vector<NameMap> maps;                      ///< model.maps
   WeightsConfig weights;
   std::vector<LossConfig> losses = {LossConfig{}};  ///< loss: one, or the terms of a sum
   SourceLocation loss_location = {};

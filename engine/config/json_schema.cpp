@@ -10,6 +10,7 @@
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/fields/loss_fields.h"
+#include "engine/config/fields/name_map_fields.h"
 #include "engine/config/fields/transform_fields.h"
 #include "engine/config/loss_terms.h"
 #include "engine/config/text/json_output.h"
@@ -104,6 +105,8 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {words(rule.choice_names()), list_of(words(rule.choice_names()), 0)};
     case ValueKind::columns:
       return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/column"}}}}};
+    case ValueKind::name_maps:
+      return {{{"type", "object"}, {"additionalProperties", {{"$ref", "#/$defs/map_of_names"}}}}};
     case ValueKind::rewrites:
       return {list_of(list_of({{"type", {"string", "number", "boolean"}}}, 2), 0)};
     case ValueKind::form: {
@@ -248,6 +251,13 @@ Json column_schema() {
             {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}}}}};
 }
 
+/// What model.maps says of names.
+Json map_of_names_schema() {
+  Json properties = Json::object();
+  for (const Field<NameMap>& field : name_map_fields()) properties[field.key] = schema_of(field, NameMap{});
+  return {{"type", {"object", "null"}}, {"properties", properties}, {"additionalProperties", false}};
+}
+
 /// A term of a loss that is a sum.
 Json loss_schema() {
   Json properties = Json::object();
@@ -374,6 +384,7 @@ std::string config_json_schema() {
       {"transform", transform_forms()}};
   for (const LayerKind& kind : layer_kinds()) definitions[kind.name] = layer_schema(kind);
   definitions["column"] = column_schema();
+  definitions["map_of_names"] = map_of_names_schema();
   add_block_definitions(definitions);
   schema["$defs"] = definitions;
   return json_text(schema, 2) + "\n";

@@ -4,11 +4,13 @@
 #include "engine/config/experiment_rules.h"
 #include "engine/config/feature_rules.h"
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/name_map_fields.h"
 #include "engine/config/layer_reader.h"
 #include "engine/config/loss_reader.h"
 #include "engine/config/yaml/compose.h"
 #include "engine/config/yaml/node_text.h"
 #include "engine/config/yaml/source_set.h"
+#include "engine/config/yaml/yaml_tree.h"
 
 namespace trainer {
 namespace {
@@ -105,6 +107,18 @@ Experiment read_again(const Experiment& experiment, const std::string& override_
   std::vector<std::string> overrides = source.overrides;
   overrides.push_back(override_text);
   return parse_experiment(source.text, source.file_name, overrides);
+}
+
+std::vector<NameMap> maps_of_resolved(const std::string& json) {
+  SourceSet sources;
+  const std::optional<Node> root = parse_yaml(sources, sources.add_argument(json), json);
+  const Node* const model = root ? root->find("model") : nullptr;
+  const Node* const maps = model != nullptr && model->kind == NodeKind::map ? model->find("maps") : nullptr;
+  if (maps == nullptr) return {};
+  Experiment experiment;
+  maps_field().read(experiment, *maps, sources);
+  for (NameMap& map : experiment.maps) map.location = {};
+  return std::move(experiment.maps);
 }
 
 std::string resolved_yaml(const Experiment& experiment) { return yaml_text(resolved_tree(experiment)); }

@@ -23,6 +23,9 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
 /// The same configuration with one more override. Throws ConfigError as above; `experiment` was read.
 Experiment read_again(const Experiment& experiment, const std::string& override_text);
 
+/// model.maps of what resolved_json() wrote, without their places, whatever else of it holds no more.
+std::vector<NameMap> maps_of_resolved(const std::string& json);
+
 /// Every key that applies, with its value, as YAML; parsing it again gives the same experiment. Written from the
 /// struct's fields, so it also holds for an experiment that was changed after it was loaded.
 std::string resolved_yaml(const Experiment& experiment);

@@ -1,6 +1,7 @@
 """The transformers that ship as model files, beside the code their names come from: GPT-2, Llama, Qwen3 and BERT of Hugging Face's
 transformers, torchvision's VisionTransformer. Each starts from weights as those write them, by `weights.map`: the loss and all
-gradients of every step, the evaluation; and back: what trainer saves, named and turned by hand, is loaded by load_state_dict.
+gradients of every step, the evaluation; and back: what trainer saves, named and turned by hand, is loaded by load_state_dict,
+and what `export --names` writes by from_pretrained, or by torchvision's load_state_dict, as it is.
 Of documents in one sample, or filled up, the networks get a mask and positions that are made here.
 What is not installed is left out.
 
@@ -19,7 +20,7 @@ import rounding
 import safetensors_file
 import training
 from part_tokens import drawn_offset, windows
-from trainer_runs import gradient_probe
+from trainer_runs import RunFailed, gradient_probe
 
 HAS_TRANSFORMERS = all(importlib.util.find_spec(name) for name in ("transformers", "safetensors"))
 HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
@@ -255,8 +256,38 @@ def load_back(case, kind, run_, step, state, tied=()):
                                      strict=False)
     case.findings.equal("names that nobody knows", list(answer.unexpected_keys), [])
     case.findings.equal("names that are missing", list(answer.missing_keys), list(tied))
-    case.findings.equal("weights that have changed", [
-        name for name, tensor in network.state_dict().items() if not np.array_equal(tensor.numpy(), state[name])], [])
+    case.findings.equal("weights that have changed", changed_tensors(network, state), [])
+
+
+def exported(case, run_, names):
+    """The folder with model.safetensors as `export` writes it."""
+    folder = case.folder / "exported"
+    folder.mkdir()
+    code, out, error = case.trainer.ask(case.folder, "export", run_.output, "--names", names, "-o", folder / "model.safetensors",
+                                        "--json")
+    if code != 0 or error:
+        raise RunFailed(f"trainer export of {run_.output} ended with {code}:\n{error or out}")
+    return folder
+
+
+def changed_tensors(network, state):
+    return [name for name, tensor in network.state_dict().items() if not np.array_equal(tensor.numpy(), state[name])]
+
+
+def load_exported(case, kind, run_, state, sets):
+    """Hugging Face's network from what trainer exported: all of it found, the weights it began with, and the loss of trainer's
+    own evaluation."""
+    folder = exported(case, run_, "hub")
+    known = kind.network()
+    known.config.save_pretrained(folder)
+    network, told = type(known).from_pretrained(folder, output_loading_info=True)
+    case.findings.equal("what from_pretrained tells", {key: list(value) for key, value in told.items() if value}, {})
+    case.findings.equal("exported weights that have changed", changed_tensors(network, state), [])
+    tokens, targets = (torch.from_numpy(np.asarray(values)).long() for values in sets["validation"])
+    with torch.no_grad():
+        logits = network.eval().double()(input_ids=tokens).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+    case.findings.close("loss of the exported model", run_.evaluations[-1]["loss"], loss, 1e-4 * loss)
 
 
 def language_network(kind):
@@ -296,6 +327,7 @@ def compare_language(case, variant):
     case.findings.close("perplexity", evaluation["perplexity"], math.exp(evaluation["loss"]), 1e-9 * evaluation["perplexity"])
     is_tied = kind.values.get("tied", True)
     load_back(case, kind, run_, len(updates), state, kind.tied_names if is_tied else [])
+    load_exported(case, kind, run_, state, sets)
 
 
 def documents_network(kind, pads):
@@ -387,6 +419,10 @@ def compare_vision(case, make):
 
     rounding.Reference(compute, case.number).compare(case.findings, measured(kind, run_, 1))
     load_back(case, kind, run_, 1, state)
+    network = kind.network()
+    tensors = safetensors_file.read(exported(case, run_, "torchvision") / "model.safetensors")
+    network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in tensors.items()}, strict=True)
+    case.findings.equal("exported weights that have changed", changed_tensors(network, state), [])
 
 
 def cases():

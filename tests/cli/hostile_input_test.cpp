@@ -43,6 +43,8 @@ TEST_CASE("an empty value is refused wherever it stands, and not taken for none"
            {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
            {"data", "configs/quickstart.yaml", "--sheet", ""},
            {"data", "configs/quickstart.yaml", "--npz", ""},
+           {"export", "configs/quickstart.yaml", "--output="},
+           {"export", "configs/quickstart.yaml", "--names", "", "-o", "none.safetensors"},
            {"tokenizer", "train", "README.md", "--vocab", "300", "--special", "", "-o", "none.json"},
            {"tokenizer", "encode", "bytes", "README.md", "--output="},
        }) {

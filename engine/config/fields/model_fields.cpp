@@ -1,5 +1,6 @@
 #include "engine/config/fields/field_groups.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/fields/name_map_fields.h"
 #include "engine/config/fields/written_out_field.h"
 
 namespace trainer {
@@ -20,6 +21,8 @@ void add_model_fields(Fields& fields) {
   fields.add(changes_numbers, of(&Experiment::init, "model.init", initialization_choices(),
                                  "How weights start, where a layer does not say")
                                   .also_called({"initialization", "initializer"}));
+
+  fields.add(harmless, maps_field());
 
   add_loss_fields(fields);
 }

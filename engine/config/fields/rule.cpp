@@ -162,6 +162,7 @@ Rule named_values() { return rule_of(ValueKind::named_values); }
 Rule named_blocks() { return rule_of(ValueKind::blocks); }
 Rule loss_list() { return rule_of(ValueKind::losses); }
 Rule named_columns() { return rule_of(ValueKind::columns); }
+Rule maps_of_names() { return rule_of(ValueKind::name_maps); }
 Rule transform_list() { return rule_of(ValueKind::transforms); }
 Rule classes_of_masks() { return rule_of(ValueKind::mask_classes); }
 
@@ -228,6 +229,8 @@ std::string whole_expectation_of(const Rule& rule) {
       return "a list of losses with weights, such as [cross_entropy, {type: dice, weight: 0.5}]";
     case ValueKind::columns:
       return "columns by name, such as {Pclass: category, Age: {missing: median}}";
+    case ValueKind::name_maps:
+      return "maps by name, such as {theirs: {rename: [['^module\\\\.', '']]}}";
     case ValueKind::transforms:
       return "a list of transforms, such as [random_crop: {size: 32, padding: 4}, flip]";
     case ValueKind::mask_classes:
@@ -286,6 +289,8 @@ std::string type_name(const Rule& rule) {
       return "list of losses";
     case ValueKind::columns:
       return "columns by name";
+    case ValueKind::name_maps:
+      return "maps by name";
     case ValueKind::transforms:
       return "list of transforms";
     case ValueKind::mask_classes:

@@ -33,6 +33,7 @@ enum class ValueKind : std::uint8_t {
   blocks,        ///< a map of blocks; likewise
   losses,        ///< a list of losses; not a Value
   columns,       ///< a map of columns; not a Value
+  name_maps,     ///< a map of maps of names; not a Value
   transforms,    ///< a list of transforms; not a Value
   mask_classes,  ///< a map of values of masks; not a Value
 };
@@ -139,6 +140,7 @@ Rule named_values();
 Rule named_blocks();
 Rule loss_list();
 Rule named_columns();
+Rule maps_of_names();
 Rule transform_list();
 Rule classes_of_masks();
 template <class Enum>

@@ -28,7 +28,7 @@ void add_weights_fields(Fields& fields) {
                                          "pretrained_weights", "load_weights"}));
   fields.add(harmless,
              written_out<Experiment>("weights.map", text(),
-                                     "A map in `model.file`: `rename`, `transpose` and `ignore` for files of others, "
+                                     "One of `model.maps`: `rename`, `transpose` and `ignore` for files of others, "
                                      "where they are not written here")
                  .also_called({"names", "format"}));
   fields.add(harmless, of(weights, &WeightsConfig::rename, "weights.rename", rewrites(),

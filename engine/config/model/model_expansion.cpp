@@ -241,8 +241,23 @@ void ModelExpansion::read_file(const Node& file, Node with, std::vector<Override
     }
     resolver_.keep(path_ + ".with", std::move(values));
   }
+  if (path_ == "model") put_maps();
   if (layers != nullptr) set_in_uses(*layers, overrides);
   put_layers(binds && layers != nullptr ? *layers : Node{});
+}
+
+void ModelExpansion::put_maps() {
+  Node* const maps = file_.find("maps");
+  if (maps == nullptr || maps->kind == NodeKind::null) return;
+  Node& model = *root_.find("model");
+  Node* const given = model.find("maps");
+  if (!is_given(given)) {
+    take_entry(model, "maps");
+    model.entries.push_back({"maps", maps->mark, std::move(*maps)});
+  } else if (given->kind == NodeKind::map && maps->kind == NodeKind::map) {
+    for (MapEntry& entry : maps->entries)
+      if (given->find(entry.key) == nullptr) given->entries.push_back(std::move(entry));
+  }
 }
 
 void ModelExpansion::apply_map() {
@@ -250,41 +265,34 @@ void ModelExpansion::apply_map() {
   if (weights == nullptr || weights->kind != NodeKind::map) return;
   const Node name = take_entry(*weights, "map");
   if (!is_given(&name)) return;
-  const Node* const maps = file_.find("maps");
+  const Node* const model = root_.find("model");
+  const Node* const maps = model == nullptr || model->kind != NodeKind::map ? nullptr : model->find("maps");
   if (maps == nullptr || maps->kind != NodeKind::map) {
-    sources_.report(
-        name.mark, "'weights.map' names a map of the model's file, and there is none",
-        "model.file with maps: {hub: {rename: …, transpose: …, ignore: …}}, or weights.rename and its like");
+    sources_.report(name.mark, "'weights.map' names a map of the model, and there is none",
+                    "model.file with maps, or model.maps: {hub: {rename: …, transpose: …, ignore: …}}");
     return;
   }
   std::vector<std::string> names;
   for (const MapEntry& entry : maps->entries) names.push_back(entry.key);
   const Node* const map = name.kind == NodeKind::scalar ? maps->find(name.text) : nullptr;
   if (map == nullptr) {
-    sources_.report(name.mark, fmt::format("the model's file has no map '{}'", shortened(name.text)),
+    sources_.report(name.mark, fmt::format("the model has no map '{}'", shortened(name.text)),
                     fmt::format("one of {}", fmt::join(names, ", ")), std::string(nearest(name.text, names)));
     return;
   }
   const std::vector<std::string> keys{"rename", "transpose", "ignore"};
-  if (map->kind != NodeKind::map)
-    sources_.report(map->mark, fmt::format("the map '{}' is no map of keys", shortened(name.text)),
-                    fmt::format("some of {}", fmt::join(keys, ", ")));
   Node optional;
   optional.kind = NodeKind::sequence;
   optional.mark = name.mark;
   for (const MapEntry& entry : map->entries) {
-    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end()) {
-      sources_.report(entry.key_mark, fmt::format("unknown key '{}' in a map of names", shortened(entry.key)),
-                      fmt::format("one of {}", fmt::join(keys, ", ")), std::string(nearest(entry.key, keys)));
-    } else if (weights->find(entry.key) == nullptr) {
-      weights->entries.push_back(entry);
-      if (entry.key == "transpose") continue;
-      Node key;
-      key.kind = NodeKind::scalar;
-      key.mark = name.mark;
-      key.text = entry.key;
-      optional.items.push_back(std::move(key));
-    }
+    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end() || weights->find(entry.key) != nullptr) continue;
+    weights->entries.push_back(entry);
+    if (entry.key == "transpose") continue;
+    Node key;
+    key.kind = NodeKind::scalar;
+    key.mark = name.mark;
+    key.text = entry.key;
+    optional.items.push_back(std::move(key));
   }
   if (!optional.items.empty() && weights->find("optional") == nullptr)
     weights->entries.push_back({"optional", name.mark, std::move(optional)});

@@ -29,10 +29,14 @@ namespace trainer {
 
 // Note [Maps of names]
 // ~~~~~~~~~~~~~~~~~~~~
-// A model's file may say how its tensors are called, and lie, in files of others: `maps: {hub: {rename: …, transpose:
-// …, ignore: …}}`, keys of `weights` under a name. `weights.map: hub` takes them. They are not taken unasked, since a
-// file that trainer wrote has the model's own names and order. One map is for files that differ in what they hold
-// besides, so what it renames and ignores need not be there: it also gives `weights.optional`.
+// A model, or its file, may say how its tensors are called, and lie, in files of others: `maps: {hub: {rename: …,
+// transpose: …, ignore: …}}`, keys of `weights` under a name. `weights.map: hub` takes them. They are not taken
+// unasked, since a file that trainer wrote has the model's own names and order. One map is for files that differ in
+// what they hold besides, so what it renames and ignores need not be there: it also gives `weights.optional`.
+//
+// A model that was trained is written under those names again (engine/train/files/exported_weights.h), so maps stay in
+// the resolved configuration, as `model.maps`. What many names are made of, as by `^(?:model\.)?`, does not tell which
+// of them to write: then the map says it, by `save`, over the model's names.
 
 /// Whether `model` says something that is to be written out. Else the tree is left as it is.
 bool needs_expansion(const Node& root);
@@ -78,6 +82,8 @@ class ModelExpansion {
   void set_in_uses(Node& layers, std::vector<Override*>& overrides);
   std::string path_of(const Node& file);
   void put_layers(const Node& layers);
+  /// Moves the file's maps to `model.maps`; one that is there already goes before its namesake.
+  void put_maps();
 
   void expand_list(const Node& list, const Place& place, std::vector<Node>& out);
   void expand_item(const Node& item, const Place& place, std::vector<Node>& out);

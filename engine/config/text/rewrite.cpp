@@ -25,7 +25,47 @@ bool has_dollar_group(std::string_view text) {
   return false;
 }
 
+/// The one text that an expression without anchors matches.
+std::optional<std::string> literal_text(std::string_view expression) {
+  constexpr std::string_view special = ".+*?()|[]{}^$";
+  std::string text;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    char letter = expression[i];
+    if (special.find(letter) != std::string_view::npos) return std::nullopt;
+    if (letter == '\\') {
+      if (++i == expression.size() || std::ispunct(static_cast<unsigned char>(expression[i])) == 0) return std::nullopt;
+      letter = expression[i];
+    }
+    text += letter;
+  }
+  return text;
+}
+
+/// What a replacement without groups puts in; "\\\\" is a backslash.
+std::optional<std::string> replacing_text(std::string_view replacement) {
+  std::string text;
+  for (std::size_t i = 0; i < replacement.size(); ++i) {
+    if (replacement[i] == '\\' && replacement.substr(i, 2) != "\\\\") return std::nullopt;
+    if (replacement[i] == '\\') ++i;
+    text += replacement[i];
+  }
+  return text;
+}
+
 }  // namespace
+
+std::optional<TextPair> backwards(const TextPair& texts) {
+  std::string_view expression = texts[0];
+  const bool at_begin = expression.starts_with('^');
+  if (at_begin) expression.remove_prefix(1);
+  const bool at_end = expression.ends_with('$') && !expression.ends_with("\\$");
+  if (at_end) expression.remove_suffix(1);
+  const std::optional<std::string> found = literal_text(expression), put = replacing_text(texts[1]);
+  if (!found || !put || (put->empty() && at_begin == at_end)) return std::nullopt;
+  std::string replacement;
+  for (const char letter : *found) replacement += letter == '\\' ? "\\\\" : std::string(1, letter);
+  return TextPair{(at_begin ? "^" : "") + re2::RE2::QuoteMeta(*put) + (at_end ? "$" : ""), replacement};
+}
 
 RewriteMistake mistake_in_rewrite(const TextPair& texts) {
   const auto& [pattern, replacement] = texts;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,5 +43,10 @@ class Rewrite {
   std::unique_ptr<re2::RE2> expression_;
   std::string replacement_;
 };
+
+/// What undoes a rewrite of one text by another, such as ['^module\.', ''], at the same end of a name where it says
+/// one; nothing where the expression stands for several texts, or where it says nothing that tells where to put it
+/// back.
+std::optional<TextPair> backwards(const TextPair& texts);
 
 }  // namespace trainer

@@ -31,7 +31,8 @@ bool is_replaced_whole(const std::string& path) {
   const ExperimentField* field = find_field(path);
   if (field == nullptr) return section_of(path) == "model.blocks";
   const ValueKind kind = field->rule.kind;
-  return kind != ValueKind::named_values && kind != ValueKind::blocks && kind != ValueKind::columns;
+  return kind != ValueKind::named_values && kind != ValueKind::blocks && kind != ValueKind::columns &&
+         kind != ValueKind::name_maps;
 }
 
 /// What the child says goes before what the base says; maps are merged key by key, everything else is replaced, also a

@@ -41,10 +41,8 @@ std::optional<DType> dtype_of(std::string_view name) {
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, std::span<const NamedTensor> tensors,
-                                     const std::map<std::string, std::string>& metadata)
-    : path_(path), file_(std::fopen(path.c_str(), "wb")) {
-  if (!file_) throw write_error(path_);
+std::string safetensors_beginning(std::span<const NamedTensor> tensors,
+                                  const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::int64_t offset = 0;
@@ -55,14 +53,21 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::span<const Na
                            {"data_offsets", {offset, end}}};
     offset = end;
   }
-  bytes_to_come_ = offset;
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   const std::uint64_t length = text.size();
-  unsigned char prefix[8];
-  for (int i = 0; i < 8; ++i) prefix[i] = static_cast<unsigned char>(length >> (8 * i));
-  write(prefix, sizeof(prefix));
-  write(text.data(), length);
+  std::string beginning;
+  for (int i = 0; i < 8; ++i) beginning.push_back(static_cast<char>(static_cast<unsigned char>(length >> (8 * i))));
+  return beginning + text;
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::span<const NamedTensor> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+  if (!file_) throw write_error(path_);
+  for (const NamedTensor& tensor : tensors) bytes_to_come_ += tensor.type.num_bytes();
+  const std::string beginning = safetensors_beginning(tensors, metadata);
+  write(beginning.data(), beginning.size());
 }
 
 void SafetensorsWriter::append(const void* bytes, std::int64_t num_bytes) {

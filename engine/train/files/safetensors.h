@@ -27,9 +27,13 @@ struct ForeignTensor {
   Shape shape;
 };
 
-/// Writes a safetensors file tensor by tensor, and each in pieces, so that little of it is ever in host memory.
-/// Layout: u64 header length, JSON header padded with spaces to 8 bytes, then the tensors in the order given, without
-/// gaps (github.com/huggingface/safetensors). Throws DataError, with the path, where the file cannot be written.
+/// What a safetensors file has in front of its tensors, which follow in the order given, without gaps: u64 header
+/// length, JSON header padded with spaces to 8 bytes (github.com/huggingface/safetensors). Names are unique.
+std::string safetensors_beginning(std::span<const NamedTensor> tensors,
+                                  const std::map<std::string, std::string>& metadata);
+
+/// Writes a safetensors file tensor by tensor, and each in pieces, so that little of it is ever in host memory. Throws
+/// DataError, with the path, where the file cannot be written.
 class SafetensorsWriter {
  public:
   /// Creates (or empties) the file and writes the header. Names are unique.

@@ -14,6 +14,18 @@ SavedTensor saved_in_order(const std::string& name, const TensorType& kept, File
       .tensor = {name, {kept.dtype, file_shape(order, kept.shape)}}, .kept = kept, .order = order, .buffer = buffer};
 }
 
+std::vector<SavedTensor> tensors_of_model(const std::vector<Parameter>& parameters,
+                                          const std::vector<BufferId>& buffers) {
+  std::vector<SavedTensor> tensors;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    if (parameter.is_frozen()) continue;
+    tensors.push_back(saved_in_order(parameter.name, parameter.type, parameter.file_order, buffers[i]));
+    if (parameter.trainable) tensors.back().trainable_parameter = static_cast<std::int32_t>(i);
+  }
+  return tensors;
+}
+
 /// What the optimizer keeps for a parameter.
 SavedTensor saved_state(const Program& program, const Parameter& parameter, BufferId buffer, bool is_second) {
   const std::string& name = program.buffers[buffer].name;
@@ -41,15 +53,11 @@ void to_device_order(const FormerMoment& moment, std::byte* bytes) {
 }
 
 std::vector<SavedTensor> model_tensors(const Program& program) {
-  std::vector<SavedTensor> tensors;
-  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
-    const Parameter& parameter = program.parameters[i];
-    if (parameter.is_frozen()) continue;
-    tensors.push_back(
-        saved_in_order(parameter.name, parameter.type, parameter.file_order, program.parameter_buffers[i]));
-    if (parameter.trainable) tensors.back().trainable_parameter = static_cast<std::int32_t>(i);
-  }
-  return tensors;
+  return tensors_of_model(program.parameters, program.parameter_buffers);
+}
+
+std::vector<SavedTensor> model_tensors(const Graph& graph) {
+  return tensors_of_model(graph.parameters, std::vector<BufferId>(graph.parameters.size(), -1));
 }
 
 std::vector<SavedTensor> frozen_tensors(const Program& program, std::int32_t network) {

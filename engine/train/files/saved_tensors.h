@@ -47,6 +47,8 @@ struct SavedTensor {
 
 /// Parameters and running statistics of the model.
 std::vector<SavedTensor> model_tensors(const Program& program);
+/// The same of a model that is no program yet: there are no buffers of them.
+std::vector<SavedTensor> model_tensors(const Graph& graph);
 /// Those of a frozen network that its file has, by their names there.
 std::vector<SavedTensor> frozen_tensors(const Program& program, std::int32_t network);
 /// The optimizer's state and the loss scale.

@@ -8,49 +8,14 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/half.h"
 #include "engine/train/files/float_tensor.h"
+#include "engine/train/files/number_reader.h"
 #include "engine/train/files/saved_tensors.h"
 
 namespace trainer {
 namespace {
 
 std::int64_t bytes_of(DType type) { return static_cast<std::int64_t>(size_of(type)); }
-
-/// Reads numbers of a file's tensors as another type.
-class NumberReader {
- public:
-  explicit NumberReader(const WeightFiles& files) : files_(files) {}
-
-  /// Elements from `first` on, as `wanted`: f32 or 16 bit.
-  void read(const WeightTensor& tensor, std::int64_t first, std::int64_t count, DType wanted, std::byte* to) {
-    const DType found = tensor.type.dtype;
-    if (found == wanted) return files_.read(tensor, first * bytes_of(found), count * bytes_of(found), to);
-    raw_.resize(static_cast<std::size_t>(most_converted * bytes_of(DType::f64)));
-    wide_.resize(static_cast<std::size_t>(most_converted));
-    for (std::int64_t done = 0; done < count; done += most_converted) {
-      const std::int64_t part = std::min(most_converted, count - done);
-      files_.read(tensor, (first + done) * bytes_of(found), part * bytes_of(found), raw_.data());
-      if (found == DType::f64) {
-        for (std::int64_t i = 0; i < part; ++i) {
-          double value = 0;
-          std::memcpy(&value, raw_.data() + i * bytes_of(DType::f64), sizeof(value));
-          wide_[static_cast<std::size_t>(i)] = static_cast<float>(value);
-        }
-      } else {
-        widen(found, raw_.data(), wide_.data(), part);
-      }
-      narrow(wanted, wide_.data(), to + done * bytes_of(wanted), part);
-    }
-  }
-
- private:
-  static constexpr std::int64_t most_converted = std::int64_t{32} << 10;
-
-  const WeightFiles& files_;
-  std::vector<std::byte> raw_;
-  std::vector<float> wide_;
-};
 
 /// Rows of a matrix, as the device keeps it, that are put together at a time: of each of the file's a part.
 std::int64_t swapped_rows(const Shape& kept, DType type) {

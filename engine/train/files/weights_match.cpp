@@ -410,6 +410,10 @@ WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files
   return WeightsMatcher(config, files, model_tensors(program), program.layers, "").match();
 }
 
+WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files, const Graph& graph) {
+  return WeightsMatcher(config, files, model_tensors(graph), graph.layers, "").match();
+}
+
 WeightsMatch match_frozen_weights(const WeightsConfig& config, const WeightFiles& files,
                                   std::vector<SavedTensor> tensors, const std::string& network) {
   return WeightsMatcher(config, files, std::move(tensors), {}, network).match();

@@ -7,6 +7,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/errors.h"
+#include "engine/graph/graph.h"
 #include "engine/program/program.h"
 #include "engine/train/files/saved_tensors.h"
 #include "engine/train/files/weight_files.h"
@@ -75,6 +76,9 @@ class WeightsMismatch : public DataError {
 /// place, for what is wrong with the keys whatever the shapes: patterns and renames that name nothing, renames that
 /// make two tensors one, a transposed tensor that is no matrix.
 WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files, const Program& program);
+
+/// The same for a model that is no program yet.
+WeightsMatch match_weights(const WeightsConfig& config, const WeightFiles& files, const Graph& graph);
 
 /// The same for the tensors of a frozen network, called `network`: all of them are loaded or mismatched, and what the
 /// file alone has is ignored unless `strict`.

@@ -316,13 +316,48 @@ TEST_CASE("A map of the model's file says how weights of others are called, wher
     return std::string("no error");
   };
   CHECK_THAT(mistake(model + "weights: {file: a, map: hubb}\n"),
-             Contains("the model's file has no map 'hubb'") && Contains("did you mean 'hub'"));
-  CHECK_THAT(mistake(model + "weights: {file: a, map: wrong}\n"),
-             Contains("unknown key 'renames' in a map of names") && Contains("did you mean 'rename'"));
-  CHECK_THAT(mistake(model + "weights: {file: a, map: list}\n"), Contains("is no map of keys"));
-  CHECK_THAT(mistake(model + "weights: {file: a, map: [hub]}\n"), Contains("the model's file has no map"));
+             Contains("the model has no map 'hubb'") && Contains("did you mean 'hub'"));
+  CHECK_THAT(mistake(model + "weights: {file: a, map: [hub]}\n"), Contains("the model has no map"));
+  const auto with_maps = [](const std::string& maps) {
+    return "model: {layers: [flatten, linear: {out: 10}], maps: " + maps + "}\n";
+  };
+  CHECK_THAT(mistake(with_maps("{wrong: {renames: [[a, b]], transpose: 7}}")),
+             Contains("unknown key 'renames'") && Contains("did you mean 'rename'") && Contains("names of tensors"));
+  CHECK_THAT(mistake(with_maps("{list: [a]}")), Contains("'list' is no map of names"));
+  CHECK_THAT(mistake(with_maps("[a]")), Contains("'model.maps' is not a map"));
   CHECK_THAT(mistake("model: {file: chain.yaml, with: {width: 3}}\nweights: {file: a, map: hub}\n"),
-             Contains("'weights.map' names a map of the model's file, and there is none"));
+             Contains("'weights.map' names a map of the model, and there is none"));
   CHECK_THAT(mistake("model: {layers: [flatten, linear: {out: 10}]}\nweights: {file: a, map: hub}\n"),
              Contains("and there is none"));
+}
+
+TEST_CASE("Maps of a model stay in what is resolved, those of the configuration before those of the file") {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/tests/config/model_files/test.yaml";
+  const Experiment experiment =
+      parse_experiment("model: {file: maps.yaml, maps: {other: {rename: [[c, d]], save: [[e, f]]}, own: }}\n", path);
+  const auto names_of = [](const std::vector<NameMap>& maps) {
+    std::vector<std::string> names;
+    for (const NameMap& map : maps) names.push_back(map.name);
+    return names;
+  };
+  CHECK(names_of(experiment.maps) == std::vector<std::string>{"other", "own", "hub"});
+  CHECK(experiment.maps[0].rename == std::vector<TextPair>{{"c", "d"}});
+  CHECK(experiment.maps[0].save == std::vector<TextPair>{{"e", "f"}});
+  CHECK_FALSE(experiment.maps[2].save.has_value());
+  CHECK(experiment.maps[2].three_axes == std::vector<std::string>{"head.bias"});
+  const std::string shown = resolved_yaml(experiment);
+  CHECK(resolved_yaml(parse_experiment(shown, "shown.yaml")) == shown);
+
+  const std::vector<NameMap> again = maps_of_resolved(experiment.resolved_json);
+  CHECK(names_of(again) == names_of(experiment.maps));
+  CHECK(again[0].save == experiment.maps[0].save);
+  CHECK(again[2].transpose == experiment.maps[2].transpose);
+  CHECK(again[2].location.file.empty());
+  CHECK(maps_of_resolved("{}").empty());
+  CHECK(maps_of_resolved("[]").empty());
+  // One of the configuration's own is one that weights may be named by.
+  CHECK(parse_experiment("model: {layers: [flatten, linear: {out: 2}], maps: {a: {rename: [[c, d]]}}}\n"
+                         "weights: {file: x, map: a}\n",
+                         path)
+            .weights.rename == std::vector<TextPair>{{"c", "d"}});
 }

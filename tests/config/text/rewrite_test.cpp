@@ -45,3 +45,26 @@ TEST_CASE("expressions that other engines take for ever with are applied at once
     CHECK(rewritten({pattern, "x"}, name) == name);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
 }
+
+TEST_CASE("a rewrite of one text by another is undone, and no other") {
+  const auto there_and_back = [](const TextPair& texts, const std::string& name) {
+    const std::optional<TextPair> undone = backwards(texts);
+    REQUIRE(undone.has_value());
+    return rewritten(texts, rewritten(*undone, name));
+  };
+  CHECK(rewritten(*backwards({R"(^module\.)", ""}), "fc.weight") == "module.fc.weight");
+  CHECK(rewritten(*backwards({"^", "net."}), "net.fc.weight") == "fc.weight");
+  CHECK(rewritten(*backwards({R"(\.kernel$)", ".weight"}), "a.weight.weight") == "a.weight.kernel");
+  CHECK(rewritten(*backwards({R"(\.w$)", ""}), "a") == "a.w");
+  CHECK(rewritten(*backwards({R"(a\\b)", R"(c\\d)"}), R"(c\d)") == R"(a\b)");
+  for (const TextPair& texts : {TextPair{R"(^module\.)", ""}, {"gamma", "weight"}, {R"(\[0\]$)", ".0"}})
+    CHECK(there_and_back(texts, "x.weight.0") == "x.weight.0");
+  for (const TextPair& texts : {TextPair{R"(^(?:model\.)?)", ""},
+                                {"a.b", "c"},
+                                {R"(layer(\d))", R"(l\1)"},
+                                {"gone", ""},
+                                {R"(\d)", "x"},
+                                {"a|b", "c"},
+                                {"^all$", ""}})
+    CHECK_FALSE(backwards(texts).has_value());
+}
