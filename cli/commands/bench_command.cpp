@@ -31,6 +31,7 @@
 #include "engine/train/measure/data_timing_file.h"
 #include "engine/train/measure/kept_file.h"
 #include "engine/train/measure/rates_file.h"
+#include "engine/train/token_count.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
@@ -93,6 +94,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   findings.device_name = device->name();
   findings.batch_size = schedule.batch_size();
   findings.num_micro_batches = schedule.step(1).num_micro_batches;
+  findings.tokens_per_sample = tokens_of_sample(experiment.data, description);
   findings.program = &program;
   KnownRates known = rates_of(*device, experiment.device, usable_threads());
   RatesWarnings().tell(known.problem);

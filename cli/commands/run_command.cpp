@@ -97,6 +97,7 @@ ExitCode run(const RunArguments& arguments) {
   options.trainer_version = TRAINER_VERSION;
   KnownRates known = rates_of(*device, experiment.device, usable_threads());
   RatesWarnings().tell(known.problem);
+  options.peak_flops_per_second = peak_flops_of(*device, experiment.device, experiment.train.amp, known.rates);
   options.rates = std::move(known.rates);
   options.resume = !arguments.resume.empty();
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;

@@ -104,7 +104,7 @@ void ProgressSink::show(const StartEvent& event) {
 void ProgressSink::show(const StepEvent& event) {
   last_step_ = event;
   losses_.add(event.step, event.loss);
-  samples_ += event.samples;
+  counted_ += event.tokens ? event.tokens->trained : event.samples;
   seconds_ += event.seconds;
   data_seconds_ += event.data_seconds;
   run_seconds_ += event.seconds;
@@ -150,16 +150,17 @@ void ProgressSink::show(const EndEvent& event) {
 std::string ProgressSink::step_line(const StepEvent& event) const {
   const StepMemory& memory = event.memory.step;
   const std::string share = waiting_share(data_seconds_, seconds_, 0.1);
-  return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}{}",
+  return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}{}{}",
                      fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, format_loss(event.loss),
-                     event.learning_rate, format_rate(samples_, seconds_), format_bytes(memory.allocated),
+                     event.learning_rate, format_rate(counted_, seconds_), format_bytes(memory.allocated),
                      format_bytes(peak_allocated_), format_bytes(memory.reserved),
                      format_bytes(event.memory.device_used),
+                     event.tokens ? fmt::format(" {:>14}", format_count(event.tokens->seen)) : "",
                      share.empty() ? "" : fmt::format("  waited for samples {}", share));
 }
 
 void ProgressSink::begin_interval() {
-  samples_ = peak_allocated_ = 0;
+  counted_ = peak_allocated_ = 0;
   seconds_ = data_seconds_ = 0;
 }
 
@@ -167,8 +168,9 @@ void ProgressSink::print_line(const std::string& line) {
   erase_panel();
   if (!titled_) {
     write(paint(options_.style, Ink::bold,
-                fmt::format("{:>13} {:>5} {:>10} {:>9} {:>10} {:>11} {:>11} {:>11} {:>11}", "step", "epoch", "loss",
-                            "lr", "samples/s", "allocated", "(peak)", "reserved", "used")) +
+                fmt::format("{:>13} {:>5} {:>10} {:>9} {:>10} {:>11} {:>11} {:>11} {:>11}{}", "step", "epoch", "loss",
+                            "lr", fmt::format("{}/s", counted_name()), "allocated", "(peak)", "reserved", "used",
+                            start_.tokens_per_sample > 0 ? fmt::format(" {:>14}", "tokens seen") : "")) +
           '\n');
     titled_ = true;
   }
@@ -185,8 +187,8 @@ std::string ProgressSink::panel(const StepEvent& event) const {
                            static_cast<double>(total - event.step);
   const std::string before = fmt::format(" step {}/{} ", event.step, start_.total_steps);
   const std::string after =
-      fmt::format(" {:3.0f} % eta {}  loss {}  lr {:.3g}  {} samples/s", 100 * share, format_clock(remaining),
-                  format_loss(event.loss), event.learning_rate, shown_rate_);
+      fmt::format(" {:3.0f} % eta {}  loss {}  lr {:.3g}  {} {}/s", 100 * share, format_clock(remaining),
+                  format_loss(event.loss), event.learning_rate, shown_rate_, counted_name());
   const std::size_t used = display_width(before) + display_width(after);
   const std::size_t bar_columns = width > used + 4 ? std::min<std::size_t>(width - used, 40) : 0;
   const std::string first = cut_to_width(before + bar(share, bar_columns) + after, width);
@@ -205,7 +207,7 @@ std::string ProgressSink::panel(const StepEvent& event) const {
 void ProgressSink::draw(const StepEvent& event) {
   erase_panel();
   if (seconds_ > 0) {
-    shown_rate_ = format_rate(samples_, seconds_);
+    shown_rate_ = format_rate(counted_, seconds_);
     shown_peak_ = peak_allocated_;
   }
   const std::string text = panel(event);

@@ -43,6 +43,7 @@ class ProgressSink final : public EventSink {
   void show(const WarningEvent&) { leave_panel(); }
   void show(const DivergedEvent&) { leave_panel(); }
   void show(const EndEvent& event);
+  const char* counted_name() const { return start_.tokens_per_sample > 0 ? "tokens" : "samples"; }
   std::string step_line(const StepEvent& event) const;
   std::string panel(const StepEvent& event) const;
   void print_line(const std::string& line);
@@ -65,7 +66,8 @@ class ProgressSink final : public EventSink {
   StepEvent last_step_;
   LossCurve losses_;
   // Since the last line or drawing.
-  std::int64_t samples_ = 0, peak_allocated_ = 0;
+  std::int64_t counted_ = 0;  ///< samples; of a run on tokens these
+  std::int64_t peak_allocated_ = 0;
   double seconds_ = 0, data_seconds_ = 0;
   // Since the run began.
   double run_seconds_ = 0, run_data_seconds_ = 0;

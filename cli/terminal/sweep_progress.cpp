@@ -58,6 +58,7 @@ SweepProgress::SweepProgress(Form form, const std::vector<SweptKey>& keys, bool 
 
 void SweepProgress::begin(const SweepHeader& header, std::size_t num_points, const std::string& folder) {
   num_points_ = num_points;
+  if (is_of_tokens(header)) table_.count_tokens();
   if (form_ == Form::json) write(sweep_header_json(header) + '\n');
   if (form_ != Form::table) return;
   const std::string what = fmt::format("{}, {}; allocated{} reserved{} are peaks. In {}:",

@@ -38,4 +38,21 @@ KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable
   return known;
 }
 
+std::optional<double> peak_flops_of(const Device& device, const DeviceConfig& config, Amp amp,
+                                    const MachineRates& rates) {
+  if (device.kind() != "cuda") {
+    if (rates.origin != MachineRates::Origin::measured) return std::nullopt;
+    const RateTable& table = amp == Amp::off ? rates.f32 : rates.half;
+    return table[static_cast<std::size_t>(RateClass::usual)][static_cast<std::size_t>(OpKind::linear)].flops_per_second;
+  }
+  for (const GpuProfile& profile : shipped_gpu_profiles()) {
+    if (profile.name != device.name()) continue;
+    const double tflops = amp != Amp::off                   ? profile.fp16
+                          : config.tf32 && profile.tf32 > 0 ? profile.tf32
+                                                            : profile.fp32;
+    return tflops > 0 ? std::optional(1e12 * tflops) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace trainer

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "engine/config/experiment.h"
@@ -20,6 +21,12 @@ struct KnownRates {
 /// name; else assumed rates of its kind. `config` is what the device was made from: its threads, else `usable_threads`,
 /// or whether it uses TF32.
 KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable_threads);
+
+/// The FLOPs a second that products reach at most in the precision of `amp`: of a GPU as the shipped profile of its
+/// name has it, of a CPU what `trainer bench` measured of large ones; nothing where that is not known. `rates` are
+/// rates_of the device.
+std::optional<double> peak_flops_of(const Device& device, const DeviceConfig& config, Amp amp,
+                                    const MachineRates& rates);
 
 /// Takes KnownRates::problem, also where it is empty.
 using RatesProblemSink = std::function<void(const std::string& problem)>;

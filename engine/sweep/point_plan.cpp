@@ -9,6 +9,7 @@
 #include "engine/plan/cost_model.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "engine/train/token_count.h"
 
 namespace trainer {
 namespace {
@@ -37,6 +38,8 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
   if (compiled.schedule.total_steps() == 0) return;
   row.step_seconds = predict_step_time(compiled.program, compiled.schedule, target.rates).seconds;
   row.samples_per_second = static_cast<double>(compiled.schedule.step(1).num_samples) / *row.step_seconds;
+  if (const std::int64_t tokens = tokens_of_sample(asked.data, data); tokens > 0)
+    row.tokens_per_second = static_cast<double>(tokens) * *row.samples_per_second;
 }
 
 }  // namespace

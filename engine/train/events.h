@@ -27,6 +27,14 @@ struct Resumption {
   bool trains = true;     ///< false where the run does not fit: nothing follows
 };
 
+/// Of a run on tokens: how many it trained on, and what they cost.
+struct TokenCount {
+  std::int64_t trained = 0;  ///< in the step, or by the run
+  std::int64_t seen = 0;     ///< since step 0, also of the runs that this one resumed
+  /// Model FLOPs utilization: engine/plan/model_flops.h; nothing where the peak of the device is not known.
+  std::optional<double> mfu{};
+};
+
 struct StartEvent {
   const Experiment* experiment = nullptr;
   std::string device_kind, device_name;
@@ -49,6 +57,9 @@ struct StartEvent {
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)
+  std::int64_t tokens_per_sample = 0;             ///< 0: samples are no tokens
+  double flops_per_sample = 0;                    ///< of tokens: model_flops_of_sample
+  std::optional<double> peak_flops_per_second{};  ///< of the device's products; nothing where it is not known
 };
 
 struct DeviceMemory {
@@ -73,6 +84,7 @@ struct StepEvent {
   std::optional<double> loss_scale = {};  ///< behind the step; nothing where the loss is not scaled
   bool skipped = false;                   ///< a gradient was not finite: weights are as before, and the scale is lower
   LossTerms terms = {};
+  std::optional<TokenCount> tokens = {};  ///< nothing where samples are no tokens
 };
 
 struct EvalEvent {
@@ -136,6 +148,7 @@ struct EndEvent {
   double seconds = 0, training_seconds = 0;
   double data_seconds = 0;  ///< sum of StepEvent::data_seconds
   std::int64_t samples = 0;
+  std::optional<TokenCount> tokens = {};       ///< nothing where samples are no tokens
   std::optional<double> loss, accuracy, top5;  ///< of the last evaluation
   LossTerms terms = {};                        ///< likewise
   CountedMetrics counted = {};                 ///< likewise

@@ -128,6 +128,7 @@ bool TrainingLoop::finish_step() {
   last_finish_ = now;
   seconds_of_steps_ += (event.seconds - seconds_of_steps_) / Executor::steps_at_once;
   progress_.training_seconds += event.seconds;
+  event.tokens = progress_.token_rates.count(event.samples, state_.samples, event.seconds);
   event.data_seconds = queued.data_seconds;
   progress_.data_seconds += event.data_seconds;
   events_.take(event);

@@ -26,6 +26,14 @@ std::optional<double> LossSummary::value_of(Metric metric) const {
   return std::nullopt;
 }
 
+std::optional<TokenCount> TokenRates::count(std::int64_t samples, std::int64_t seen, double seconds) const {
+  if (tokens_per_sample == 0) return std::nullopt;
+  TokenCount count{.trained = samples * tokens_per_sample, .seen = seen * tokens_per_sample};
+  if (peak_flops_per_second && seconds > 0)
+    count.mfu = flops_per_sample * static_cast<double>(samples) / (seconds * *peak_flops_per_second);
+  return count;
+}
+
 void RunProgress::resume(const TrainingState& loaded) {
   state = loaded;
   saved_step = loaded.step;
@@ -37,6 +45,7 @@ void RunProgress::fill(EndEvent& event) const {
   event.training_seconds = training_seconds;
   event.data_seconds = data_seconds;
   event.samples = trained_samples;
+  event.tokens = token_rates.count(trained_samples, state.samples, training_seconds);
   if (last_evaluation) {
     event.loss = last_evaluation->loss;
     event.accuracy = last_evaluation->accuracy;

@@ -21,6 +21,16 @@ struct LossSummary {
   std::optional<double> value_of(Metric metric) const;
 };
 
+/// What makes token counts of samples.
+struct TokenRates {
+  std::int64_t tokens_per_sample = 0;  ///< 0: samples are no tokens
+  double flops_per_sample = 0;
+  std::optional<double> peak_flops_per_second{};
+
+  /// Of samples that took that long, `seen` of them since step 0; nothing where they are no tokens.
+  std::optional<TokenCount> count(std::int64_t samples, std::int64_t seen, double seconds) const;
+};
+
 /// What a run has reached. Outlives the training loops that move it on.
 struct RunProgress {
   TrainingState state;
@@ -38,6 +48,7 @@ struct RunProgress {
   std::int64_t num_skipped = 0;  ///< updates
   std::int64_t num_warnings = 0;
   std::optional<LossSummary> last_evaluation;
+  TokenRates token_rates{};
   double last_loss = 0;
 
   /// Goes on from what was loaded.

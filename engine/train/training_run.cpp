@@ -13,6 +13,7 @@
 #include "engine/config/override_text.h"
 #include "engine/memory/machine_memory.h"
 #include "engine/plan/capacity.h"
+#include "engine/plan/model_flops.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/fixes.h"
@@ -28,6 +29,7 @@
 #include "engine/train/heap_reserve.h"
 #include "engine/train/resumed_state.h"
 #include "engine/train/run_start.h"
+#include "engine/train/token_count.h"
 #include "engine/train/training_loop.h"
 
 namespace trainer {
@@ -83,6 +85,7 @@ class TrainingRun {
     progress_.config_yaml = resolved_yaml(given_);
     progress_.state.num_samples = data.train->size();
     progress_.state.preprocessing = data.preprocessing;
+    set_token_rates();
     progress_.state.adapted = adapted_;
     progress_.state.given_config = adapted_.empty() ? "" : resolved_json(given_);
   }
@@ -107,6 +110,15 @@ class TrainingRun {
   }
 
  private:
+  void set_token_rates() {
+    TokenRates& rates = progress_.token_rates;
+    rates.tokens_per_sample = tokens_of_sample(given_.data, data_.description);
+    if (rates.tokens_per_sample == 0) return;
+    rates.flops_per_sample =
+        model_flops_of_sample(compiled_->experiment, data_.description, compiled_->schedule.batch_size());
+    rates.peak_flops_per_second = options_.peak_flops_per_second;
+  }
+
   /// From the start event to the end event. `failure` is what the plan shows, `change` what it can do without.
   RunStatus run_in_folder(const std::optional<OutOfMemoryContext>& failure, const std::optional<Change>& change) {
     const bool can_train = !failure || change;
@@ -176,6 +188,9 @@ class TrainingRun {
     start.process = process_of_program();
     places_are_told_ = start.first_placed_step >= 0;
     start.planned_touched = planned_touched_;
+    start.tokens_per_sample = progress_.token_rates.tokens_per_sample;
+    start.flops_per_sample = progress_.token_rates.flops_per_sample;
+    start.peak_flops_per_second = progress_.token_rates.peak_flops_per_second;
     events_.take(std::move(start));
   }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "datasets/dataset.h"
@@ -27,6 +28,8 @@ struct TrainingOptions {
   std::string trainer_version;                ///< recorded in checkpoints
   double short_step_seconds = 5e-3;           ///< steps of less may be started several at once (Note [Running ahead])
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
+  /// Of the device's products, as TokenCount::mfu compares with; nothing where it is not known.
+  std::optional<double> peak_flops_per_second{};
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence

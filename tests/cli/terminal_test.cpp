@@ -38,6 +38,53 @@ TEST_CASE("without a terminal a run prints plain lines and a summary") {
                              Contains("held by") && Contains(folder / "run/events.jsonl"));
 }
 
+TEST_CASE("a run on tokens tells them, and one that is resumed goes on with the count") {
+  ScratchFolder folder;
+  std::ofstream ids(folder / "ids.bin", std::ios::binary);
+  for (int i = 0; i < 2 * 4001; ++i) ids.put(static_cast<char>(i % 2 == 0 ? i / 2 % 7 : 0));
+  ids.close();
+  std::ofstream(folder / "tokens.yaml") << "device: {type: cpu, threads: 1}\ndata: {type: tokens, train: "
+                                        << folder / "ids.bin"
+                                        << ", sequence_length: 8, classes: 7}\n"
+                                           "model: {layers: [embedding: {num: 7, dim: 4}, linear: {out: 7}]}\n"
+                                           "train: {batch_size: 5, accumulation_steps: 2}\noutput: "
+                                        << folder / "run"
+                                        << "\n";
+  // Nothing was measured of this machine, so its peak is not known.
+  const ProcessOptions unmeasured{.environment = {{"XDG_CACHE_HOME", folder / "cache"}}};
+  const ProcessResult first = run_trainer({"run", folder / "tokens.yaml", "train.steps=3"}, unmeasured);
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  // 10 samples of 8 tokens a step.
+  CHECK_THAT(first.out,
+             Contains("tokens/s") && Contains("tokens seen") && Contains(", 240 tokens\n") && !Contains("MFU"));
+  const ProcessResult second =
+      run_trainer({"run", folder / "tokens.yaml", "train.steps=5", "--resume", "--json"}, unmeasured);
+  INFO(second.err);
+  REQUIRE(second.exit_code == 0);
+  std::vector<std::int64_t> seen;
+  for (const nlohmann::json& event : events_of(second.out)) {
+    if (event["event"] == "start") CHECK(event["tokens_per_sample"] == 8);
+    if (event["event"] == "start") CHECK(event["peak_flops_per_second"].is_null());
+    if (event["event"] != "step") continue;
+    seen.push_back(event["tokens_seen"]);
+    CHECK(event["tokens"] == 80);
+    CHECK(event["tokens_per_second"].get<double>() ==
+          Approx(8 * event["samples_per_second"].get<double>()).epsilon(1e-9));
+    CHECK_FALSE(event.contains("mfu"));
+  }
+  CHECK(seen == std::vector<std::int64_t>{320, 400});
+  const nlohmann::json end = events_of(second.out).back();
+  CHECK(end["tokens"] == 160);
+  CHECK(end["tokens_seen"] == 400);
+
+  // On a terminal.
+  const ProcessResult shown =
+      run_trainer({"run", folder / "tokens.yaml", "train.steps=5", "--overwrite"},
+                  {.environment = {{"XDG_CACHE_HOME", folder / "cache"}}, .terminal_columns = 120});
+  CHECK_THAT(shown.out, Contains(" tokens/s"));
+}
+
 TEST_CASE("--log-every says which steps have a line") {
   ScratchFolder folder;
   const ProcessResult result = run_trainer(short_run(folder, {"--log-every", "10"}));

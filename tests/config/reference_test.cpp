@@ -120,7 +120,8 @@ output: "runs/no"
     layers +
         "data: {type: synthetic, shape: [4], classes: 2, samples: 10}\nloss: bce_with_logits\nschedule: {type: "
         "cosine, final_factor: 0.1}\noptimizer: adam\n",
-    "model: {layers: [flatten, linear: {out: 10}], maps: {a: {rename: [['^b\\.', c]], save: [[g, h]], transpose: [d.*], "
+    "model: {layers: [flatten, linear: {out: 10}], maps: {a: {rename: [['^b\\.', c]], save: [[g, h]], transpose: "
+    "[d.*], "
     "ignore: [e], three_axes: [f]}, b: {save: [[\"x\", \"\\\\0\"]]}}}\n",
     layers,
 };

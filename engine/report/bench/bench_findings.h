@@ -15,6 +15,7 @@ struct BenchFindings {
   std::string experiment_name, config_path;
   std::string device_kind, device_name;
   std::int64_t batch_size = 0, num_micro_batches = 1;
+  std::int64_t tokens_per_sample = 0;  ///< 0: samples are no tokens
   const Program* program = nullptr;
   StepTiming timing;
   StepTime predicted;

@@ -41,12 +41,16 @@ std::string difference(double predicted, double measured) {
 
 std::string step_text(const BenchFindings& f, const Style& style) {
   const StepTiming& timing = f.timing;
-  const std::string samples = samples_per_second_text(static_cast<double>(f.samples_per_step()) / timing.step_seconds);
+  const double samples_per_second = static_cast<double>(f.samples_per_step()) / timing.step_seconds;
+  std::string rate = samples_per_second_text(samples_per_second) + " samples";
+  if (f.tokens_per_sample > 0)
+    rate = fmt::format("{} tokens ({})",
+                       samples_per_second_text(static_cast<double>(f.tokens_per_sample) * samples_per_second), rate);
   const std::string batch =
       f.num_micro_batches == 1 ? format_count(f.batch_size) : fmt::format("{} × {}", f.num_micro_batches, f.batch_size);
   std::string text = heading(style, "Step");
-  text += fmt::format("  measured   {}, {} samples a second, batch {} (lower quartile of {})\n",
-                      step_time_text(timing.step_seconds), samples, batch, format_number_of(timing.num_steps, "step"));
+  text += fmt::format("  measured   {}, {} a second, batch {} (lower quartile of {})\n",
+                      step_time_text(timing.step_seconds), rate, batch, format_number_of(timing.num_steps, "step"));
   text += fmt::format("  predicted  {} ({})\n", step_time_text(f.predicted.seconds),
                       difference(f.predicted.seconds, timing.step_seconds));
   text += paragraph(rates_sentence(f.rates.origin, f.rates.source), 13, style);

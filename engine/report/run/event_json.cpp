@@ -110,17 +110,27 @@ Json json_of(const StartEvent& event) {
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},
                {"process", process_memory_json(event.process, event.planned_touched)}};
   if (!event.frozen.empty()) json["frozen"] = frozen_json(event.frozen);
+  if (event.tokens_per_sample > 0) {
+    json["tokens_per_sample"] = event.tokens_per_sample;
+    json["flops_per_sample"] = event.flops_per_sample;
+    json["peak_flops_per_second"] = optional_number(event.peak_flops_per_second);
+  }
   return json;
 }
 
 void append_line(const StepEvent& event, std::string& line) {
-  // Room for 15 integers of 20 digits, 6 numbers of 24 letters, those of the terms, and their names.
-  std::array<char, 1024 + std::size_t{most_loss_terms} * 32> text{};
+  // Room for 17 integers of 20 digits, 8 numbers of 24 letters, those of the terms, and their names.
+  std::array<char, 1280 + std::size_t{most_loss_terms} * 32> text{};
   char* end = text.data();
   const auto add = [&end](auto... parts) { ((end = append(end, parts)), ...); };
   add(R"(,"loss":)", JsonNumber{event.loss}, R"(,"lr":)", JsonNumber{event.learning_rate}, R"(,"samples":)",
       event.samples, R"(,"samples_per_second":)", JsonNumber{rate(event.samples, event.seconds)}, R"(,"step_seconds":)",
       JsonNumber{event.seconds}, R"(,"data_seconds":)", JsonNumber{event.data_seconds});
+  if (event.tokens) {
+    add(R"(,"tokens":)", event.tokens->trained, R"(,"tokens_per_second":)",
+        JsonNumber{rate(event.tokens->trained, event.seconds)}, R"(,"tokens_seen":)", event.tokens->seen);
+    if (event.tokens->mfu) add(R"(,"mfu":)", JsonNumber{*event.tokens->mfu});
+  }
   const StepMemory& memory = event.memory.step;
   add(R"(,"memory":{"requested":)", memory.requested, R"(,"peak_requested":)", memory.peak_requested,
       R"(,"allocated":)", memory.allocated, R"(,"peak_allocated":)", memory.peak_allocated, R"(,"reserved":)",
@@ -259,6 +269,12 @@ Json json_of(const EndEvent& event) {
   if (!event.target_unit.empty()) json["target_unit"] = event.target_unit;
   if (!event.counted.confusion.empty() && event.counted.class_iou.size() <= most_told_classes)
     json["confusion_matrix"] = confusion_of(event.counted);
+  if (event.tokens) {
+    json["tokens"] = event.tokens->trained;
+    json["tokens_per_second"] = rate(event.tokens->trained, event.training_seconds);
+    json["tokens_seen"] = event.tokens->seen;
+    json["mfu"] = optional_number(event.tokens->mfu);
+  }
   json["device_notes"] = event.device_notes;
   json["warnings"] = event.num_warnings;
   if (!event.error.empty()) json["error"] = event.error;

@@ -55,6 +55,24 @@ std::string replay_text(const PassCounts& passes) {
   return text;
 }
 
+/// Tokens before samples, where there are any.
+std::string speed_text(const EndEvent& event) {
+  const auto rate = [&](std::int64_t count) {
+    return format_count(static_cast<std::int64_t>(static_cast<double>(count) / event.training_seconds));
+  };
+  const std::string samples =
+      fmt::format("{} samples/s: {} in {} of training", rate(event.samples), format_number_of(event.samples, "sample"),
+                  format_duration(event.training_seconds));
+  if (!event.tokens) return samples;
+  std::string text = fmt::format("{} tokens/s, {}", rate(event.tokens->trained), samples);
+  text += fmt::format(", {}", format_number_of(event.tokens->trained, "token"));
+  if (event.tokens->seen > event.tokens->trained)
+    text += fmt::format(" ({} since step 0)", format_count(event.tokens->seen));
+  if (event.tokens->mfu)
+    text += fmt::format("; {:.1f} % of the peak in FLOPs of the model (MFU)", 100 * *event.tokens->mfu);
+  return text;
+}
+
 }  // namespace
 
 std::string run_summary(const EndEvent& event, Metric best, const std::string& event_file, const Style& style) {
@@ -68,14 +86,7 @@ std::string run_summary(const EndEvent& event, Metric best, const std::string& e
     text +=
         line("best", fmt::format("{} at step {}", metric_text(best, *event.best_value), format_count(event.best_step)),
              style);
-  if (event.training_seconds > 0)
-    text +=
-        line("speed",
-             fmt::format(
-                 "{} samples/s: {} in {} of training",
-                 format_count(static_cast<std::int64_t>(static_cast<double>(event.samples) / event.training_seconds)),
-                 format_number_of(event.samples, "sample"), format_duration(event.training_seconds)),
-             style);
+  if (event.training_seconds > 0) text += line("speed", speed_text(event), style);
   if (const std::string share = waiting_share(event.data_seconds, event.training_seconds, 1); !share.empty())
     text += line("data",
                  fmt::format("training waited for samples {} of that time ({}): data.workers is how many threads read "

@@ -135,6 +135,7 @@ SweepRow sweep_row_of(const JsonInput<SweepJson>& json, const std::vector<std::s
   row.peak_used = number_at<std::int64_t>(numbers, "peak_used");
   row.by_category = categories_at(numbers, "by_category");
   row.samples_per_second = number_at<double>(numbers, "samples_per_second");
+  row.tokens_per_second = number_at<double>(numbers, "tokens_per_second");
   row.step_seconds = number_at<double>(numbers, "step_seconds");
   row.loss = number_at<double>(numbers, "loss");
   row.accuracy = number_at<double>(numbers, "accuracy");
@@ -171,6 +172,15 @@ void add_differences(const SweepJson& former, const SweepJson& now, const std::s
 }
 
 }  // namespace
+
+bool is_of_tokens(const SweepHeader& header) {
+  const std::optional<SweepJson> config = parse_json<SweepJson>(header.config_json);
+  if (!config || !config->is_object()) return false;
+  const auto data = config->find("data");
+  if (data == config->end() || !data->is_object()) return false;
+  const SweepJson type = data->value("type", SweepJson(nullptr));
+  return type == "tokens" || type == "text";
+}
 
 std::string sweep_header_json(const SweepHeader& header) {
   return json_text({{"event", "sweep"},
@@ -209,6 +219,7 @@ std::string sweep_row_json(const std::vector<std::string>& keys, const SweepRow&
                     {"evaluations", evaluations_json(row.evaluations)},
                     {"steps", row.steps},
                     {"seconds", row.seconds}};
+  if (row.tokens_per_second) json["tokens_per_second"] = *row.tokens_per_second;
   if (!row.error.empty()) json["error"] = row.error;
   if (kept) json["kept"] = true;
   return json_text(json);
@@ -278,6 +289,7 @@ void RunEventReader::read(std::string_view line) {
   if (event == "start") {
     started_ = true;
     total_steps_ = json.value("total_steps", std::int64_t{0});
+    tokens_per_sample_ = json.value("tokens_per_sample", std::int64_t{0});
     row_.batch_size = number_at<std::int64_t>(json, "batch_size");
     row_.asked_batch_size = number_at<std::int64_t>(json, "asked_batch_size");
     if (const auto device = json.find("device"); device != json.end())
@@ -339,6 +351,8 @@ bool RunEventReader::fill(SweepRow& row) const {
   const Timing& timing = later_.steps > 0 ? later_ : first_;
   if (timing.steps > 0 && timing.seconds > 0) {
     filled.samples_per_second = static_cast<double>(timing.samples) / timing.seconds;
+    if (tokens_per_sample_ > 0)
+      filled.tokens_per_second = static_cast<double>(tokens_per_sample_) * *filled.samples_per_second;
     filled.step_seconds = timing.seconds / static_cast<double>(timing.steps);
   }
   row = std::move(filled);

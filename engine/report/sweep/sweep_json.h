@@ -32,6 +32,9 @@ struct SweepHeader {
   std::string config_json;          ///< resolved, with the output of that point
 };
 
+/// Whether the samples of its configuration are tokens.
+bool is_of_tokens(const SweepHeader& header);
+
 /// One line of JSON without a newline.
 std::string sweep_header_json(const SweepHeader& header);
 /// `keys` names the row's values. `kept`: the row is from before this sweep.
@@ -83,7 +86,7 @@ class RunEventReader {
   SweepRow row_;
   LossCurve train_losses_;
   std::int64_t evaluations_seen_ = 0, evaluations_apart_ = 1;  ///< every so many of them are kept
-  std::int64_t total_steps_ = 0;
+  std::int64_t total_steps_ = 0, tokens_per_sample_ = 0;
   // Of the first step, and of all behind it.
   struct Timing {
     std::int64_t steps = 0, samples = 0;

@@ -58,6 +58,7 @@ struct SweepRow {
   std::optional<std::int64_t> peak_used;     ///< the device's own count; never of a plan
   std::optional<CategoryBytes> by_category;  ///< of peak_allocated
   std::optional<double> samples_per_second;  ///< without the first step, where there are more; predicted by a plan
+  std::optional<double> tokens_per_second;   ///< the same; nothing where samples are no tokens
   std::optional<double> step_seconds;        ///< the same of one step
   std::optional<double> loss, accuracy;      ///< of the last evaluation
   std::optional<double> train_loss;          ///< of the last step

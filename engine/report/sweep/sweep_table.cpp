@@ -83,7 +83,13 @@ SweepTable::SweepTable(const std::vector<SweptKey>& keys, bool plan_only, const 
   }
 }
 
-std::string SweepTable::cell(const Column& column, const SweepRow& row, bool kept) {
+void SweepTable::count_tokens() {
+  for (Column& column : columns_)
+    if (column.what == What::speed) column.title = "tokens/s";
+  counts_tokens_ = true;
+}
+
+std::string SweepTable::cell(const Column& column, const SweepRow& row, bool kept) const {
   switch (column.what) {
     case What::value:
       return cut_to_width(row.values[column.key], column.width);
@@ -99,7 +105,9 @@ std::string SweepTable::cell(const Column& column, const SweepRow& row, bool kep
     case What::used:
       return bytes_or_dash(row.peak_used);
     case What::speed:
-      return row.samples_per_second ? fmt::format("{:.1f}", *row.samples_per_second) : "-";
+      if (const auto& rate = counts_tokens_ ? row.tokens_per_second : row.samples_per_second; rate)
+        return fmt::format("{:.1f}", *rate);
+      return "-";
     case What::step:
       if (!row.step_seconds) return "-";
       return *row.step_seconds < 1 ? fmt::format("{:.4g} ms", 1000 * *row.step_seconds)
@@ -153,7 +161,7 @@ std::string sweep_csv(const std::vector<std::string>& keys, const std::vector<Sw
       ",status,exit_code,signal,capacity,peak_requested,peak_allocated,peak_reserved,peak_used,samples_per_second,"
       "step_seconds,loss,accuracy,train_loss,steps,seconds,error";
   for (const std::string_view category : category_names) text += fmt::format(",{}", category);
-  text += ",batch_size\n";
+  text += ",batch_size,tokens_per_second\n";
   for (const SweepRow& row : rows) {
     text += csv_field(row.point);
     for (const std::string& value : row.values) text += ',' + csv_field(value);
@@ -165,7 +173,7 @@ std::string sweep_csv(const std::vector<std::string>& keys, const std::vector<Sw
                     csv_number(row.train_loss), row.steps, row.seconds, csv_field(row.error));
     for (std::size_t i = 0; i < category_names.size(); ++i)
       text += ',' + csv_number(row.by_category ? std::optional((*row.by_category)[i]) : std::nullopt);
-    text += ',' + csv_number(row.batch_size) + '\n';
+    text += ',' + csv_number(row.batch_size) + ',' + csv_number(row.tokens_per_second) + '\n';
   }
   return text;
 }

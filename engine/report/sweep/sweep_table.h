@@ -16,6 +16,8 @@ class SweepTable {
  public:
   SweepTable(const std::vector<SweptKey>& keys, bool plan_only, const Style& style);
 
+  /// From here on speeds are told in tokens.
+  void count_tokens();
   /// Without a newline.
   std::string titles() const;
   /// Titles of the columns for which the style leaves no room; empty: there are all.
@@ -45,11 +47,12 @@ class SweepTable {
     std::size_t key = 0;  ///< of a value
     Category category = Category::parameter;
   };
-  static std::string cell(const Column& column, const SweepRow& row, bool kept);
+  std::string cell(const Column& column, const SweepRow& row, bool kept) const;
 
   std::vector<Column> columns_;
   std::string left_out_;
   Style style_;
+  bool counts_tokens_ = false;
 };
 
 /// All rows as CSV (RFC 4180, lines end with \n), a column for each key and figure; the field is empty where a figure

@@ -20,7 +20,7 @@ constexpr std::array<ReportWord, 9> counter_words = {{
 }};
 
 // Categories, phases and what else a report names.
-constexpr std::array<ReportWord, 25> other_words = {{
+constexpr std::array<ReportWord, 28> other_words = {{
     {"parameter", "the category of weights, biases and running statistics"},
     {"gradient", "the category of the gradients of parameters; those of activations are temporary"},
     {"optimizer state", "the category of what the optimizer keeps a parameter: momentum, moments"},
@@ -37,6 +37,11 @@ constexpr std::array<ReportWord, 25> other_words = {{
     {"retries", "how often the cache was given back because the device had no more, and the device asked again"},
     {"resident peak", "the most memory that the operating system counted for the whole process"},
     {"samples/s", "training samples a second, in the steps since the line before"},
+    {"tokens/s", "the same in tokens: a sample has data.sequence_length of them"},
+    {"tokens seen", "all that the model was trained on since step 0, some of them again in each epoch"},
+    {"MFU",
+     "model FLOPs utilization (PaLM, appendix B): the FLOPs of forward and backward for what a step trains on, by what "
+     "the device could do in its time at most; what is computed again to save memory counts for nothing"},
     {"epoch", "once through the training samples; the last batch of one may be smaller (data.drop_last leaves it out)"},
     {"step", "one batch through the network, forward and backward"},
     {"top-5", "the share of samples whose class is among the five that the model finds most likely"},

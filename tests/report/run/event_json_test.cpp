@@ -100,6 +100,56 @@ TEST_CASE("a step event has every field of the machine interface, bytes as integ
   CHECK(event["memory"]["peak_reserved"].is_number_integer());
 }
 
+TEST_CASE("tokens are told of a run on tokens alone, and MFU where it is known") {
+  StepEvent step;
+  step.samples = 4;
+  step.seconds = 0.5;
+  CHECK_FALSE(json::parse(event_json(step)).contains("tokens"));
+  step.tokens = TokenCount{.trained = 256, .seen = 1024};
+  json event = json::parse(event_json(step));
+  CHECK(event["tokens"] == 256);
+  CHECK(event["tokens_per_second"] == 512.0);
+  CHECK(event["tokens_seen"] == 1024);
+  CHECK_FALSE(event.contains("mfu"));
+  step.tokens->mfu = 0.4375;
+  CHECK(json::parse(event_json(step))["mfu"] == 0.4375);
+
+  StartEvent start;
+  CHECK_FALSE(json::parse(event_json(start)).contains("tokens_per_sample"));
+  start.tokens_per_sample = 64;
+  start.flops_per_sample = 1e9;
+  event = json::parse(event_json(start));
+  CHECK(event["tokens_per_sample"] == 64);
+  CHECK(event["flops_per_sample"] == 1e9);
+  CHECK(event["peak_flops_per_second"].is_null());
+
+  EndEvent end;
+  end.training_seconds = 2;
+  CHECK_FALSE(json::parse(event_json(end)).contains("tokens"));
+  end.tokens = TokenCount{.trained = 256, .seen = 1024};
+  event = json::parse(event_json(end));
+  CHECK(event["tokens"] == 256);
+  CHECK(event["tokens_per_second"] == 128.0);
+  CHECK(event["tokens_seen"] == 1024);
+  CHECK(event["mfu"].is_null());
+}
+
+TEST_CASE("the longest step event has room for its numbers") {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::min();
+  constexpr double longest = -1.2345678901234567e-300;
+  StepEvent step;
+  step.step = step.epoch = step.samples = most;
+  step.loss = step.learning_rate = step.seconds = step.data_seconds = longest;
+  step.memory = {{most, most, most, most, most, most}, most, most, most};
+  step.loss_scale = longest;
+  step.terms.count = most_loss_terms;
+  step.terms.values.fill(longest);
+  step.tokens = TokenCount{.trained = most, .seen = most, .mfu = longest};
+  const json event = json::parse(event_json(step));
+  CHECK(event["tokens_seen"] == most);
+  CHECK(event["loss_scale"] == longest);
+}
+
 TEST_CASE("numbers that are not finite become null, and rates of no time are zero") {
   StepEvent step;
   step.loss = std::numeric_limits<double>::quiet_NaN();

@@ -35,6 +35,20 @@ TEST_CASE("the summary of a run tells accuracy, time, throughput, peaks and file
         "  events      runs/digits/events.jsonl\n");
 }
 
+TEST_CASE("the summary of a run on tokens tells their rate, all that were seen, and MFU where it is known") {
+  EndEvent end;
+  end.status = "done";
+  end.training_seconds = 10;
+  end.samples = 640;
+  end.tokens = TokenCount{.trained = 40'960, .seen = 40'960};
+  CHECK_THAT(run_summary(end, Metric::loss, "", {false, 200}),
+             Catch::Contains("\n  speed       4,096 tokens/s, 64 samples/s: 640 samples in 10.00 s of training, 40,960 "
+                             "tokens\n"));
+  end.tokens = TokenCount{.trained = 40'960, .seen = 81'920, .mfu = 0.3125};
+  CHECK_THAT(run_summary(end, Metric::loss, "", {false, 200}),
+             Catch::Contains("40,960 tokens (81,920 since step 0); 31.2 % of the peak in FLOPs of the model (MFU)\n"));
+}
+
 TEST_CASE("the summary tells how long training waited for samples, where that matters") {
   EndEvent end;
   end.status = "done";

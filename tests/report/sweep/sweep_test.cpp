@@ -275,9 +275,9 @@ TEST_CASE("a sweep as CSV has a field for each figure and quotes what CSV needs 
   CHECK(csv ==
         "point,optimizer.lr,status,exit_code,signal,capacity,peak_requested,peak_allocated,peak_reserved,peak_used,"
         "samples_per_second,step_seconds,loss,accuracy,train_loss,steps,seconds,error,parameter,gradient,"
-        "optimizer_state,activation,input,workspace,temporary,communication,frozen,batch_size\n"
-        "0.1,0.1,done,0,0,67108864,900,1000,2098152,2000,4,0.25,0.25,,0.5,7,1.5,,1,2,3,4,5,6,7,8,0,\n"
-        "\"a,\"\"b\"\"\",\"a,\"\"b\"\"\",oom,3,0,67108864,,,,,,,,,,0,0,\"two\nlines\",,,,,,,,,,\n");
+        "optimizer_state,activation,input,workspace,temporary,communication,frozen,batch_size,tokens_per_second\n"
+        "0.1,0.1,done,0,0,67108864,900,1000,2098152,2000,4,0.25,0.25,,0.5,7,1.5,,1,2,3,4,5,6,7,8,0,,\n"
+        "\"a,\"\"b\"\"\",\"a,\"\"b\"\"\",oom,3,0,67108864,,,,,,,,,,0,0,\"two\nlines\",,,,,,,,,,,\n");
 }
 
 TEST_CASE("a sweep's table keeps its columns and its width") {
@@ -294,6 +294,43 @@ TEST_CASE("a sweep's table keeps its columns and its width") {
       CHECK_THAT(titles, Contains("samples/s"));
     }
   }
+}
+
+TEST_CASE("a sweep over tokens tells speed in tokens") {
+  SweepTable table(SweepGrid({"train.batch_size=8,16"}).keys(), false, {false, 200});
+  SweepRow row = measured({"8"}, 1000, 4);
+  CHECK_THAT(table.line(row, false), Contains(" 4.0 "));
+  row.tokens_per_second = 256;
+  table.count_tokens();
+  CHECK_THAT(table.titles(), Contains("tokens/s") && !Contains("samples/s"));
+  CHECK_THAT(table.line(row, false), Contains(" 256.0 "));
+  row.tokens_per_second = std::nullopt;
+  CHECK_THAT(table.line(row, false), Contains(" - "));
+
+  SweepHeader header;
+  for (const auto& [config, expected] : {std::pair{R"({"data":{"type":"tokens"}})", true},
+                                         {R"({"data":{"type":"text"}})", true},
+                                         {R"({"data":{"type":"csv"}})", false},
+                                         {R"({"data":7})", false},
+                                         {"[]", false}}) {
+    header.config_json = config;
+    CHECK(is_of_tokens(header) == expected);
+  }
+  RunEventReader reader;
+  reader.read(R"({"event":"start","total_steps":2,"tokens_per_sample":64})");
+  reader.read(R"({"event":"step","step":1,"loss":1,"samples":4,"step_seconds":2})");
+  SweepRow filled;
+  reader.fill(filled);
+  CHECK(filled.samples_per_second == 2.0);
+  CHECK(filled.tokens_per_second == 128.0);
+  row.tokens_per_second = 256;
+  header.keys = {"train.batch_size"};
+  header.values = {"8"};
+  header.config_json = "{}";
+  const std::optional<SweepLog> log =
+      read_sweep_log(sweep_header_json(header) + '\n' + sweep_row_json(header.keys, row) + '\n', "sweep.jsonl");
+  REQUIRE(log);
+  CHECK(log->rows.at(0).tokens_per_second == 256.0);
 }
 
 TEST_CASE("rows are ordered by number, then text, and say what is the largest that fits") {
