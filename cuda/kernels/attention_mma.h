@@ -16,7 +16,7 @@ namespace trainer::cuda {
 // neighbours are the left operand of the next one. No two warps add to one number, and sums have one order.
 //
 // Forward (Dao, "FlashAttention-2", 2023): 128 queries, 32 of each warp, stay in shared memory; keys and values pass
-// through one tile each, of 64, or of 32 where heads are wider than 64 features. The values are copied ahead under the
+// through one tile each, of 32. The values are copied ahead under the
 // product of the scores, and the next keys under that of the values. Backward: each kernel keeps 64 rows of its own, 16
 // of each warp, in shared memory (q and dy, or k and v), and the others pass through it in the same way. The key
 // gradient's products have keys as rows, so no weights are transposed. Each holds 48 KiB at most, all that is static.

@@ -159,7 +159,9 @@ void TokenWindows::mask(std::int64_t epoch, std::int64_t index, std::int32_t* to
     } else if (tokens != nullptr) {
       const double kind = uniform(words[1]);
       if (kind < 0.8) tokens[i] = masking.token;
-      if (kind >= 0.8 && kind < 0.9) tokens[i] = static_cast<std::int32_t>(words[2] % options_.vocabulary);
+      if (kind < 0.8 || kind >= 0.9) continue;
+      const auto drawn = static_cast<std::int32_t>(words[2] % options_.vocabulary);
+      if (is_text(drawn)) tokens[i] = drawn;
     }
   }
 }

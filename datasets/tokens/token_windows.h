@@ -27,8 +27,8 @@ namespace trainer {
 //
 // Masked windows (Devlin et al., "BERT", 2019) are their own targets, of which a share counts: each token with that
 // probability, and one of each window whatever is drawn. Of those that count 8 of 10 become the mask, 1 any token, and
-// 1 stays. Tokens that begin documents or fill them up are left alone. The numbers are Philox's of (seed, epoch,
-// window), of validation those of epoch 0 at all times.
+// 1 stays. Tokens that begin documents or fill them up are left alone, and none becomes one. The numbers are Philox's
+// of (seed, epoch, window), of validation those of epoch 0 at all times.
 
 /// Tokens [begin, end) of a file.
 struct TokenRange {

@@ -34,18 +34,18 @@ TokenParts parts_of(const DataConfig& config, std::int64_t num_tokens) {
 std::int64_t samples_in(const DataConfig& config, const std::string& name, const TokenFile& file,
                         const TokenRange& range, bool shifts) {
   const std::int64_t length = config.sequence_length;
+  const char* const part = range.size() != file.num_tokens() ? "a part of it has " : "";
   if (config.pad_token) {
     const auto first = static_cast<std::int32_t>(*config.document_token);
     const std::int64_t documents = num_documents(file, range, first, length, !config.mask_token);
     if (documents > 0) return documents;
-    throw DataError(
-        fmt::format("{}: {} token{}; a document needs two", name, range.size(), range.size() == 1 ? "" : "s"));
+    throw DataError(fmt::format("{}: {}{} token{}; a document needs {}", name, part, range.size(),
+                                range.size() == 1 ? "" : "s", config.mask_token ? "one" : "two"));
   }
   const std::int64_t windows = num_windows(range.size(), length, shifts);
   if (windows > 0) return windows;
-  const bool is_part = range.size() != file.num_tokens();
-  throw DataError(fmt::format("{}: {}{} tokens; a sample of data.sequence_length {} needs {}", name,
-                              is_part ? "a part of it has " : "", range.size(), length, length + 1));
+  throw DataError(fmt::format("{}: {}{} tokens; a sample of data.sequence_length {} needs {}", name, part, range.size(),
+                              length, length + 1));
 }
 
 std::vector<std::string> token_files(const DataConfig& config) {

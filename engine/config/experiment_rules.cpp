@@ -120,6 +120,8 @@ class Rules {
       refuse({"data.pad_token"}, "'data.pad_token' fills up documents", "'data.document_token', which begins each");
     if (data.document_token && data.type == DataType::synthetic && !given_.has("data.sequence_length"))
       refuse({"data.document_token"}, "'data.document_token' is of samples of tokens", "data.sequence_length");
+    if (data.mask_token && (data.mask_token == data.document_token || data.mask_token == data.pad_token))
+      refuse({"data.mask_token"}, "'data.mask_token' begins documents or fills them up", "a token that does neither");
     if (given_.has("data.mask_share") && !data.mask_token)
       refuse({"data.mask_share"}, "'data.mask_share' is of 'data.mask_token'", "a token that stands for those guessed");
     if (data.type == DataType::image_list && data.train.empty())

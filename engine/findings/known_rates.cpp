@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/errors.h"
 #include "engine/findings/gpu_profiles.h"
@@ -45,7 +46,13 @@ std::optional<double> peak_flops_of(const Device& device, const DeviceConfig& co
     const RateTable& table = amp == Amp::off ? rates.f32 : rates.half;
     return table[static_cast<std::size_t>(RateClass::usual)][static_cast<std::size_t>(OpKind::linear)].flops_per_second;
   }
-  for (const GpuProfile& profile : shipped_gpu_profiles()) {
+  std::vector<GpuProfile> profiles;
+  try {
+    profiles = shipped_gpu_profiles();
+  } catch (const Error&) {
+    return std::nullopt;  // a damaged profile is told to those who name it
+  }
+  for (const GpuProfile& profile : profiles) {
     if (profile.name != device.name()) continue;
     const double tflops = amp != Amp::off                   ? profile.fp16
                           : config.tf32 && profile.tf32 > 0 ? profile.tf32

@@ -23,8 +23,8 @@ struct KnownRates {
 KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable_threads);
 
 /// The FLOPs a second that products reach at most in the precision of `amp`: of a GPU as the shipped profile of its
-/// name has it, of a CPU what `trainer bench` measured of large ones; nothing where that is not known. `rates` are
-/// rates_of the device.
+/// name has it, of a CPU the rate of large ones by what `trainer bench` measured; nothing where that is not known.
+/// `rates` are rates_of the device.
 std::optional<double> peak_flops_of(const Device& device, const DeviceConfig& config, Amp amp,
                                     const MachineRates& rates);
 

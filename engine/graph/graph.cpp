@@ -284,7 +284,9 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   const DataConfig& config = experiment.data;
   if (config.document_token) {
     DocumentSpansAttributes documents{.document_token = static_cast<std::int32_t>(*config.document_token)};
-    if (config.pad_token) documents.pad_token = static_cast<std::int32_t>(*config.pad_token);
+    // Where it is what begins documents, each of it is one.
+    if (config.pad_token && config.pad_token != config.document_token)
+      documents.pad_token = static_cast<std::int32_t>(*config.pad_token);
     builder.set_documents(inputs.front(), documents);
   }
   graph.prediction = build_layers(builder, experiment.layers, "", inputs.front());

@@ -10,7 +10,7 @@ namespace trainer {
 struct Op;
 
 /// Documents that stand behind one another in a sequence of tokens. One begins at the first token, at each
-/// `document_token`, and where padding begins or ends: a run of `pad_token` is a document of its own.
+/// `document_token`, and where padding begins or ends: a run of `pad_token`, another one, is a document of its own.
 struct DocumentSpansAttributes {
   std::int32_t document_token = 0;
   std::optional<std::int32_t> pad_token{};

@@ -113,7 +113,8 @@ MachineRates profile_rates(const GpuProfile& profile, bool tf32) {
   fill(rates.f32, 1e12 * f32_peak, bandwidth, 2e-6);
   fill(rates.half, 1e12 * half_peak, bandwidth, 2e-6);
   // Attention in f32 uses no tensor cores, in 16 bits it does from 8.0 on (Note [Attention in fragments] in
-  // cuda/kernels/attention_mma.h); what it reaches of the peaks is a guess. Seven products backward count as five.
+  // cuda/kernels/attention_mma.h); what it reaches of the peaks is a guess, and heads that those kernels do not take
+  // are slower. Seven products backward count as five.
   const bool has_tensor_cores = profile.compute_capability >= 80 && profile.fp16 > 0;
   const double f32_rate = 0.5e12 * profile.fp32;
   for (const auto& [kind, share] : {std::pair{OpKind::attention, 0.3}, {OpKind::attention_backward, 0.2}}) {

@@ -345,8 +345,9 @@ TEST_CASE("padded samples are documents, cut where they are longer, and what fil
   const LoadedData masked = load_data(config, 1);
   REQUIRE(masked.train->size() == 2);
   const std::unique_ptr<SampleReader> masked_reader = masked.train->make_reader();
-  for (std::int64_t epoch = 0; epoch < 50; ++epoch) {
+  for (std::int64_t epoch = 0; epoch < 300; ++epoch) {
     const Window text = window_of(*masked_reader, *masked.train, epoch, 0);
+    CHECK((text.tokens[1] < pad && text.tokens[2] < pad));
     CHECK((text.tokens[0] == first && text.tokens[3] == pad && text.targets[0] == -100 && text.targets[3] == -100));
     CHECK((text.targets[1] == 3 || text.targets[2] == 4));
     const Window none = window_of(*masked_reader, *masked.train, epoch, 1);

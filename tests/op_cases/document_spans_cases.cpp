@@ -31,7 +31,6 @@ std::vector<DocumentsCase> documents_cases() {
       {"padding behind", {7, 2, 3, 0, 0, 0, 7, 0, 0, 0, 0, 0}, 2, {7, 0}},
       {"padding in front and between", {0, 0, 3, 0, 7, 4, 0, 7}, 1, {7, 0}},
       {"padding alone", {0, 0, 0}, 1, {7, 0}},
-      {"padding that begins documents", {7, 1, 7, 7, 2}, 1, {7, 7}},
   };
   for (const std::int64_t length : {255, 256, 257, 1031, 4097}) cases.push_back(drawn_documents(3, length));
   return cases;

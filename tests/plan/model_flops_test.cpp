@@ -15,7 +15,9 @@ constexpr std::int64_t length = 64, vocabulary = 500, width = 128, depth = 3;
 
 DataDescription windows_of_tokens() {
   DataDescription data;
-  data.inputs = {{.type = {DType::i32, {length}}, .num_indices = vocabulary}};
+  InputDescription& tokens = data.inputs.emplace_back();
+  tokens.type = {DType::i32, {length}};
+  tokens.num_indices = vocabulary;
   data.target = {DType::i32, {length}};
   data.num_outputs = vocabulary;
   data.num_train = 64;

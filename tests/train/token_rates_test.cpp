@@ -24,7 +24,7 @@ TEST_CASE("tokens are counted where samples are tokens, and MFU where the peak i
 
 TEST_CASE("a sample has as many tokens as its input, of a text and of a file of tokens alone") {
   DataDescription data;
-  data.inputs = {{.type = {DType::i32, {64}}, .num_indices = 9}};
+  data.inputs.emplace_back().type = {DType::i32, {64}};
   DataConfig config;
   config.type = DataType::tokens;
   CHECK(tokens_of_sample(config, data) == 64);

@@ -129,7 +129,8 @@ struct TestRun {
     const bool has_smaller_evaluation = experiment.train.eval_batch_size > data.description.num_validation;
     if (has_smaller_evaluation && RunSchedule(experiment, data.description).evaluates()) ++num_told;
     const auto learns_nothing = [](const StepEvent& step) { return step.loss == 0; };
-    if (experiment.data.ignored_target >= 0 && std::ranges::any_of(events.steps, learns_nothing)) ++num_told;
+    if (experiment.data.ignored_target >= 0 && std::ranges::any_of(events.steps, learns_nothing))
+      ++num_told;                                                                     // all its targets are ignored
     CHECK(events.warnings.size() == num_warnings + num_told * events.starts.size());  // no run leaks
     return status;
   }

@@ -38,7 +38,8 @@ constexpr std::array<ReportWord, 28> other_words = {{
     {"resident peak", "the most memory that the operating system counted for the whole process"},
     {"samples/s", "training samples a second, in the steps since the line before"},
     {"tokens/s", "the same in tokens: a sample has data.sequence_length of them"},
-    {"tokens seen", "all that the model was trained on since step 0, some of them again in each epoch"},
+    {"tokens seen",
+     "all that the model was trained on since step 0, again in each epoch, and what fills samples up (data.pad_token)"},
     {"MFU",
      "model FLOPs utilization (PaLM, appendix B): the FLOPs of forward and backward for what a step trains on, by what "
      "the device could do in its time at most; what is computed again to save memory counts for nothing"},

@@ -31,11 +31,8 @@ class NamesOfMap {
     }
     for (auto texts = map.rename.rbegin(); texts != map.rename.rend(); ++texts) {
       const std::optional<TextPair> undone = backwards(*texts);
-      if (!undone) {
-        save_.clear();
-        return;
-      }
-      save_.emplace_back(*undone);
+      can_undo_ = can_undo_ && undone;
+      if (can_undo_) save_.emplace_back(*undone);
     }
   }
 
@@ -49,6 +46,9 @@ class NamesOfMap {
                "in `save`, what `rename` undoes");
       return rewritten;
     }
+    if (!can_undo_)
+      refuse("`rename` has an expression of several texts, so it does not tell which one to write",
+             "`save`, which says how names are written");
     const bool fits = rewrite(rename_, rewritten) == name, own_fits = rewrite(rename_, name) == name;
     if (fits && own_fits && rewritten != name)
       refuse(fmt::format("`rename` makes '{0}' of '{1}' as well as of '{0}', so it does not tell which to write",
@@ -85,6 +85,7 @@ class NamesOfMap {
 
   const NameMap& map_;
   std::vector<Rewrite> rename_, save_;
+  bool can_undo_ = true;  ///< `rename`, by `save_`
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ class WeightsExport {
 
   void write(const std::vector<Exported>& all) {
     std::vector<NamedTensor> tensors;
+    tensors.reserve(all.size());
     for (const Exported& one : all) tensors.push_back(one.tensor);
     write(safetensors_beginning(tensors, {{"format", "pt"}}));
     for (const Exported& one : all) {
@@ -147,6 +148,9 @@ ExportedWeights export_weights(const WeightsMatch& match, const WeightFiles& fil
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const WeightTensor& source = files.tensors()[static_cast<std::size_t>(rows[i]->tensor)];
     Shape shape = *rows[i]->shape;
+    if (exported[i].is_transposed && shape.rank() > 2)
+      throw ConfigError(fmt::format("`transpose` of the map '{}' names '{}', which is {}, no matrix", map->name,
+                                    names[i], shape.to_string()));
     const bool transposes = exported[i].is_transposed && shape.rank() == 2;
     if (transposes) shape = Shape{shape[1], shape[0]};
     if (exported[i].has_three_axes) shape = with_three_axes(shape);

@@ -60,7 +60,10 @@ TEST_CASE("names that would not be read back are refused, with the names") {
   CHECK_THAT(names_mistake(map_of({{R"(^module\.)", ""}}), {"fc"}),
              Contains("`rename` makes 'fc' of 'module.fc' as well as of 'fc'") && Contains("expected `save`"));
   CHECK_THAT(names_mistake(map_of({{R"(layer(\d+))", R"(stage\1)"}}), {"fc.layer1"}),
-             Contains("nothing is known of which `rename` makes 'fc.layer1'"));
+             Contains("`rename` has an expression of several texts") && Contains("expected `save`"));
+  CHECK_THAT(names_mistake(map_of({{R"(^(?:net\.)?)", ""}}), {"fc"}), Contains("an expression of several texts"));
+  CHECK_THAT(names_mistake(map_of({{R"(\.gamma$)", ".weight"}}), {"a.bias.gamma"}),
+             Contains("nothing is known of which `rename` makes 'a.bias.gamma'"));
   // Both would be 'a', so one of them is not read back.
   CHECK_THAT(names_mistake(map_of({}, {{{R"(\d)", ""}}}), {"a", "a1"}),
              Contains("'a1' would be written as 'a', which `rename` makes 'a' of"));
