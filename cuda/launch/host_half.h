@@ -8,6 +8,7 @@
 namespace trainer::cuda {
 
 /// IEEE binary16: 1 sign bit, 5 of exponent, 10 of fraction.
+// NOLINTNEXTLINE(readability-identifier-naming): CUDA's name
 class half {
  public:
   half() = default;
@@ -43,6 +44,7 @@ class half {
 };
 
 /// The upper half of a float: 1 sign bit, 8 of exponent, 7 of fraction.
+// NOLINTNEXTLINE(readability-identifier-naming): as half
 class bfloat16 {
  public:
   bfloat16() = default;

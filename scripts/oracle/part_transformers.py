@@ -327,7 +327,8 @@ def compare_language(case, variant):
     case.findings.close("perplexity", evaluation["perplexity"], math.exp(evaluation["loss"]), 1e-9 * evaluation["perplexity"])
     is_tied = kind.values.get("tied", True)
     load_back(case, kind, run_, len(updates), state, kind.tied_names if is_tied else [])
-    load_exported(case, kind, run_, state, sets)
+    if not case.findings.failed():  # else it is told already, and a checkpoint that was changed is refused
+        load_exported(case, kind, run_, state, sets)
 
 
 def documents_network(kind, pads):

@@ -27,6 +27,7 @@ EVENTS = {name.removeprefix("event_") for name in SCHEMA["$defs"] if name.starts
 UNSEEN = {
     ("oom", "other_processes", "[]"), ("oom", "other_processes", "[]", "pid"),
     ("oom", "other_processes", "[]", "name"), ("oom", "other_processes", "[]", "bytes"),
+    ("step", "mfu"),  # where the device's peak is known: of a GPU, or of a CPU that `trainer bench` has measured
 }
 
 

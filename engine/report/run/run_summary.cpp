@@ -60,9 +60,8 @@ std::string speed_text(const EndEvent& event) {
   const auto rate = [&](std::int64_t count) {
     return format_count(static_cast<std::int64_t>(static_cast<double>(count) / event.training_seconds));
   };
-  const std::string samples =
-      fmt::format("{} samples/s: {} in {} of training", rate(event.samples), format_number_of(event.samples, "sample"),
-                  format_duration(event.training_seconds));
+  std::string samples = fmt::format("{} samples/s: {} in {} of training", rate(event.samples),
+                                    format_number_of(event.samples, "sample"), format_duration(event.training_seconds));
   if (!event.tokens) return samples;
   std::string text = fmt::format("{} tokens/s, {}", rate(event.tokens->trained), samples);
   text += fmt::format(", {}", format_number_of(event.tokens->trained, "token"));

@@ -29,15 +29,18 @@ class NamesOfMap {
       for (const TextPair& texts : *map.save) save_.emplace_back(texts);
       return;
     }
-    for (auto texts = map.rename.rbegin(); texts != map.rename.rend(); ++texts) {
-      const std::optional<TextPair> undone = backwards(*texts);
-      can_undo_ = can_undo_ && undone;
-      if (can_undo_) save_.emplace_back(*undone);
+    const std::vector<TextPair> last_first(map.rename.rbegin(), map.rename.rend());
+    for (const TextPair& texts : last_first) {
+      const std::optional<TextPair> undone = backwards(texts);
+      if (!undone)
+        can_undo_ = false;
+      else if (can_undo_)
+        save_.emplace_back(*undone);
     }
   }
 
   std::string written(const std::string& name) const {
-    const std::string rewritten = rewrite(save_, name);
+    std::string rewritten = rewrite(save_, name);
     if (map_.save) {
       const std::string again = rewrite(rename_, rewritten);
       if (again != name)
