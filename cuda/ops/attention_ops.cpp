@@ -27,9 +27,16 @@ OperandPlaces places_of(const Op& op, std::span<void* const> operands) {
   return {attention_shape(op), op.inputs[0].dtype, is_packed_attention(op), operands};
 }
 
-const std::int32_t* spans_at(const Op& op, const OperandAddresses& addresses) {
-  const int position = spans_position(op);
-  return position < 0 ? nullptr : input<std::int32_t>(addresses, position);
+/// Of attention or its backward op, whose queries, keys and values lie at `from`.
+AttentionOperands operands_of(const Op& op, const OperandPlaces& from, const StepScalars* scalars,
+                              const OperandAddresses& addresses) {
+  const int spans = spans_position(op);
+  return {.q = from.q,
+          .k = from.k,
+          .v = from.v,
+          .scalars = scalars,
+          .spans = spans < 0 ? nullptr : input<std::int32_t>(addresses, spans),
+          .workspace = addresses.workspace};
 }
 
 }  // namespace
@@ -38,14 +45,8 @@ std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context
   return make_kernel([op, sizes = attention_sizes(op), scalars = context.scalars,
                       &stream = context.stream](const OperandAddresses& addresses) {
     const OperandPlaces from = places_of(op, addresses.inputs);
-    attention_forward(op.inputs[0].dtype,
-                      {.q = from.q,
-                       .k = from.k,
-                       .v = from.v,
-                       .scalars = scalars,
-                       .spans = spans_at(op, addresses),
-                       .workspace = addresses.workspace},
-                      output(addresses, 0), output<float>(addresses, 1), sizes, stream);
+    attention_forward(op.inputs[0].dtype, operands_of(op, from, scalars, addresses), output(addresses, 0),
+                      output<float>(addresses, 1), sizes, stream);
   });
 }
 
@@ -54,13 +55,7 @@ std::unique_ptr<Kernel> make_attention_backward_kernel(const Op& op, CudaContext
                       &stream = context.stream](const OperandAddresses& addresses) {
     const OperandPlaces from = places_of(op, addresses.inputs.subspan(1)), to = places_of(op, addresses.outputs);
     const int lse = static_cast<int>(op.inputs.size()) - 1;
-    attention_backward(op.inputs[0].dtype,
-                       {.q = from.q,
-                        .k = from.k,
-                        .v = from.v,
-                        .scalars = scalars,
-                        .spans = spans_at(op, addresses),
-                        .workspace = addresses.workspace},
+    attention_backward(op.inputs[0].dtype, operands_of(op, from, scalars, addresses),
                        {.dy = input(addresses, 0),
                         .y = input(addresses, lse - 1),
                         .lse = input<float>(addresses, lse),

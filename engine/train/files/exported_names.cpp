@@ -40,6 +40,9 @@ class NamesOfMap {
   }
 
   std::string written(const std::string& name) const {
+    if (!map_.save && !can_undo_)
+      refuse("`rename` has an expression of several texts, so it does not tell which one to write",
+             "`save`, which says how names are written");
     std::string rewritten = rewrite(save_, name);
     if (map_.save) {
       const std::string again = rewrite(rename_, rewritten);
@@ -49,9 +52,6 @@ class NamesOfMap {
                "in `save`, what `rename` undoes");
       return rewritten;
     }
-    if (!can_undo_)
-      refuse("`rename` has an expression of several texts, so it does not tell which one to write",
-             "`save`, which says how names are written");
     const bool fits = rewrite(rename_, rewritten) == name, own_fits = rewrite(rename_, name) == name;
     if (fits && own_fits && rewritten != name)
       refuse(fmt::format("`rename` makes '{0}' of '{1}' as well as of '{0}', so it does not tell which to write",

@@ -19,8 +19,7 @@ struct ExportedName {
 /// one that is written, and ignores none of them. Without NameMap::save, the written name is the one that `rename`
 /// backwards gives, or the model's own, whichever of them the map reads as the model's. So no two are the same.
 /// Throws ConfigError, with the map's place, where that is both or none, where `rename` has expressions of more than
-/// one text, and where what is written would be read as
-/// another or not at all.
+/// one text, and where what is written would be read as another or not at all.
 std::vector<ExportedName> exported_names(const NameMap& map, std::span<const std::string> names);
 
 /// The map of that name. Throws ConfigError that lists those there are.
