@@ -37,6 +37,9 @@ json plan_of(std::vector<std::string> words) {
   return json::parse(result.out);
 }
 
+/// Needs 16 bytes for each of its 1.2 billion parameters: techniques are what it is there to show.
+const std::string larger_than_an_rtx3060 = "configs/memory/llama.yaml";
+
 /// An MLP on made-up data, which no GPU holds at once with a large batch.
 const std::vector<std::string> mlp = {"configs/mnist_mlp.yaml",
                                       "data={type: synthetic, shape: [28, 28, 1], classes: 10, samples: 8000000}"};
@@ -48,13 +51,13 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 
 }  // namespace
 
-TEST_CASE("every configuration that is shipped is planned for a GPU that is not here, and fits an RTX 3060") {
+TEST_CASE("every configuration that is shipped is planned for a GPU that is not here, and all but one fit an RTX 3060") {
   const std::vector<std::string> configs = files_below("configs", {"configs/gpus/", "configs/models/"});
   REQUIRE(configs.size() >= 5);
   for (const std::string& config : configs) {
     const json plan = plan_of({config, "--gpu", "rtx3060-12gb"});
     INFO(config);
-    CHECK(plan["fits"] == true);
+    CHECK(plan["fits"] == (config != larger_than_an_rtx3060));
     CHECK(plan["device"] == json({{"kind", "cuda"}, {"name", "NVIDIA GeForce RTX 3060"}}));
     CHECK(plan["profile"] == "configs/gpus/rtx3060-12gb.yaml");
     CHECK(plan["peak_reserved"] >= plan["peak_allocated"]);
