@@ -23,6 +23,7 @@ namespace {
 cuda::CudaOptions cuda_options_of(const Experiment& experiment) {
   return {.tf32 = experiment.device.tf32,
           .autotune = experiment.device.autotune,
+          .deterministic = experiment.device.deterministic,
           .expandable_segments = experiment.memory.expandable_segments};
 }
 

@@ -73,6 +73,7 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   context_.library = &library_;
   context_.slots = &slots_;
   context_.tf32 = options.tf32;
+  context_.deterministic = options.deterministic;
 }
 
 CudaDevice::~CudaDevice() {
@@ -103,12 +104,18 @@ void CudaDevice::settle_outside_bytes(std::int64_t free_at_first) {
   if (!usage_.knows_this_process()) outside_.push_back({"other processes and the driver", rest - context_bytes});
 }
 
+WorkspaceModel CudaDevice::workspace_model() const {
+  return {.convolutions = &library_.convolution_planner(),
+          .tf32 = context_.tf32,
+          .matmuls = library_.matmul_planner(),
+          .attentions = library_.attention_planner(),
+          .deterministic = context_.deterministic};
+}
+
 std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
   const auto known = workspace_bytes_.find(op);
   if (known != workspace_bytes_.end()) return known->second;
-  const WorkspaceModel model{
-      .convolutions = &library_.convolution_planner(), .tf32 = context_.tf32, .matmuls = library_.matmul_planner()};
-  const std::int64_t num_bytes = compute_workspace_bytes(op, model);
+  const std::int64_t num_bytes = compute_workspace_bytes(op, workspace_model());
   workspace_bytes_.emplace(op, num_bytes);
   return num_bytes;
 }
@@ -116,12 +123,11 @@ std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
 std::int64_t CudaDevice::most_workspace_bytes(const Op& op) const {
   // As of a described device.
   if (library_.matmul_planner() != nullptr) return unknown_workspace_bytes;
-  BoundedConvolutionPlanner bounded;
-  return compute_workspace_bytes(op, {.convolutions = &bounded, .tf32 = context_.tf32});
+  return compute_most_workspace_bytes(op, workspace_model());
 }
 
 bool CudaDevice::convolution_statistics(const Op& conv2d) const {
-  return conv2d_statistics_pay(conv2d, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
+  return conv2d_statistics_pay(conv2d, workspace_model());
 }
 
 Kernel& CudaDevice::prepare(const Op& op) {

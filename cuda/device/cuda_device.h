@@ -83,6 +83,7 @@ class CudaDevice final : public Device {
   template <typename Function>
   void measure(const char* name, Function make);
   void settle_outside_bytes(std::int64_t free_at_first);
+  WorkspaceModel workspace_model() const;
 
   int index_;
   std::string name_;

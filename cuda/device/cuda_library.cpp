@@ -12,6 +12,7 @@ CudaLibrary::~CudaLibrary() = default;
 void CudaLibrary::start_matmuls() { matmuls_ = std::make_unique<CublasLtHandle>(); }
 void CudaLibrary::start_convolutions(const CudaOptions& options) {
   convolutions_.emplace(options, changes_);
+  attentions_.emplace(cudnn_properties(), convolutions_->handle());
   if (!options.autotune) return;
   tuned_matmuls_ = std::make_unique<TunedMatmuls>(
       tuned_matmuls_path(cudnn_properties(), static_cast<std::int64_t>(cublasLtGetVersion())),
@@ -37,6 +38,12 @@ std::unique_ptr<Convolution> CudaLibrary::prepare(const ConvolutionCall& call) {
 
 ConvolutionPlanner& CudaLibrary::convolution_planner() { return convolutions_.value().planner(); }
 
+AttentionPlanner* CudaLibrary::attention_planner() { return &attentions_.value().planner(); }
+
+std::shared_ptr<FusedAttention> CudaLibrary::prepare_attention(const AttentionCall& call) {
+  return attentions_.value().prepare(call);
+}
+
 std::vector<std::string> CudaLibrary::notes() const {
   std::vector<std::string> notes;
   if (!matmuls_->keeps_nan())
@@ -44,6 +51,7 @@ std::vector<std::string> CudaLibrary::notes() const {
         "cuBLASLt's ReLU makes 0 of NaN on this GPU: behind products ReLU is a kernel of its own, so that a run that "
         "diverges shows where");
   for (std::string& note : convolutions_.value().notes()) notes.push_back(std::move(note));
+  if (!attentions_.value().note().empty()) notes.push_back(attentions_.value().note());
   if (tuned_matmuls_ != nullptr && !tuned_matmuls_->note().empty()) notes.push_back(tuned_matmuls_->note());
   return notes;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/device/memory_changes.h"
+#include "cuda/library/cudnn_attention.h"
 #include "cuda/library/cudnn_convolution.h"
 #include "cuda/library/library.h"
 #include "cuda/model/cuda_options.h"
@@ -30,6 +31,8 @@ class CudaLibrary final : public Library {
   MatmulPlanner* matmul_planner() override;
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override;
   ConvolutionPlanner& convolution_planner() override;
+  AttentionPlanner* attention_planner() override;
+  std::shared_ptr<FusedAttention> prepare_attention(const AttentionCall& call) override;
   /// Device::notes.
   std::vector<std::string> notes() const;
   /// What a profile must carry to plan for this device elsewhere.
@@ -39,6 +42,7 @@ class CudaLibrary final : public Library {
   std::shared_ptr<MemoryChanges> changes_;
   std::unique_ptr<CublasLtHandle> matmuls_;
   std::optional<CudnnConvolutions> convolutions_;
+  std::optional<CudnnAttentions> attentions_;
   std::unique_ptr<TunedMatmuls> tuned_matmuls_;  ///< with device.autotune
 };
 

@@ -3,6 +3,7 @@
 #include "cuda/device/cuda_device.h"
 #include "cuda/device/cuda_facts.h"
 #include "cuda/library/cublaslt_matmul.h"
+#include "cuda/library/cudnn_attention.h"
 #include "cuda/library/cudnn_convolution.h"
 
 namespace trainer::cuda {
@@ -14,6 +15,7 @@ std::unique_ptr<Device> make_device(int index, const CudaOptions& options) { ret
 constexpr Module module = {.facts = gather_facts,
                            .make_device = make_device,
                            .make_planner = make_cudnn_planner,
+                           .make_attention_planner = make_cudnn_attention_planner,
                            .make_matmul_planner = make_matmul_planner};
 
 }  // namespace

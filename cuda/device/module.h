@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/library/attention.h"
 #include "cuda/library/convolution.h"
 #include "cuda/library/matmul.h"
 #include "cuda/model/cuda_options.h"
@@ -49,6 +50,8 @@ struct Module {
   std::unique_ptr<Device> (*make_device)(int index, const CudaOptions& options);
   /// For a device that is only described: `properties_json` is what cuDNN's device-properties descriptor takes.
   std::unique_ptr<ConvolutionPlanner> (*make_planner)(const std::string& properties_json, const CudaOptions& options);
+  /// The same for attention.
+  std::unique_ptr<AttentionPlanner> (*make_attention_planner)(const std::string& properties_json);
   /// The same for products; null where they need what matmul_workspace_bytes says.
   std::unique_ptr<MatmulPlanner> (*make_matmul_planner)(const std::string& properties_json, const CudaOptions& options);
 };

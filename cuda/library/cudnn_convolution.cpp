@@ -138,6 +138,8 @@ std::vector<std::string> CudnnConvolutions::notes() const {
   return notes;
 }
 
+cudnnHandle_t CudnnConvolutions::handle() const { return parts_->handle.get(); }
+
 const std::string& CudnnConvolutions::properties_json() const { return parts_->properties_json; }
 
 }  // namespace trainer::cuda

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cudnn.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +34,8 @@ class CudnnConvolutions {
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call);
   /// ConvolutionLoader::note and EngineChoices::note, where there are such.
   std::vector<std::string> notes() const;
+  /// Of the device: as long as this object.
+  cudnnHandle_t handle() const;
   /// What make_cudnn_planner would need to plan for this device elsewhere.
   const std::string& properties_json() const;
 

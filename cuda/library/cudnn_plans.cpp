@@ -1,9 +1,5 @@
-// The one source that includes cuDNN's frontend: it takes most of a minute to compile.
 #include "cuda/library/cudnn_plans.h"
 
-#include <cuda_runtime_api.h>
-#include <cudnn_frontend.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,25 +9,15 @@
 #include <utility>
 
 #include "cuda/device/cuda_call.h"
+#include "cuda/library/cudnn_frontend.h"
 #include "cuda/library/engine_choices.h"
+#include "cuda/library/held_library.h"
 #include "engine/errors.h"
 #include "engine/trainer_command.h"
-
-// The frontend has an RMS-norm engine of its own, compiled at run time, which nothing here asks for: these may stay
-// undefined, so that libnvrtc (100 MB) is not loaded for them.
-#pragma weak nvrtcCompileProgram
-#pragma weak nvrtcCreateProgram
-#pragma weak nvrtcDestroyProgram
-#pragma weak nvrtcGetCUBIN
-#pragma weak nvrtcGetCUBINSize
-#pragma weak nvrtcGetProgramLog
-#pragma weak nvrtcGetProgramLogSize
 
 namespace trainer::cuda {
 
 namespace {
-
-namespace fe = cudnn_frontend;
 
 enum OperandId : std::int64_t { x_id = 1, weights_id, y_id, bias_id, sums_id, square_sums_id };
 
@@ -44,32 +30,12 @@ Dimensions strides_of(const std::array<std::int64_t, 4>& nhwc) {
   return {nhwc[1] * nhwc[2] * nhwc[3], 1, nhwc[2] * nhwc[3], nhwc[3]};
 }
 
-fe::DataType_t type_of(DType type) {
-  switch (type) {
-    case DType::f32:
-      return fe::DataType_t::FLOAT;
-    case DType::f16:
-      return fe::DataType_t::HALF;
-    case DType::bf16:
-      return fe::DataType_t::BFLOAT16;
-    default:
-      throw InternalError("internal error: a convolution of elements that are no floating-point numbers");
-  }
-}
-
 std::string text_of(const ConvolutionCall& call) {
   const char* const names[] = {"convolution", "convolution's input gradient", "convolution's weight gradient"};
   return fmt::format("a {}{} of {}×{}×{}×{} to {}×{}×{}×{} (NHWC) with kernel {}×{} and groups {} in {}",
                      names[static_cast<int>(call.direction)], call.statistics ? " with statistics" : "", call.x[0],
                      call.x[1], call.x[2], call.x[3], call.y[0], call.y[1], call.y[2], call.y[3], call.kernel[0],
                      call.kernel[1], call.groups, name_of(call.type));
-}
-
-/// cuDNN's messages are long and end with lines of JSON.
-std::string first_line_of(const fe::error_t& error) { return error.err_msg.substr(0, error.err_msg.find('\n')); }
-
-void require_cudnn(const fe::error_t& error, const char* doing) {
-  if (error.is_bad()) throw DeviceError(fmt::format("cuDNN could not {}: {}", doing, first_line_of(error)));
 }
 
 std::shared_ptr<fe::graph::Tensor_attributes> add_image(fe::graph::Graph& graph, OperandId id,
@@ -98,7 +64,7 @@ void add_forward(fe::graph::Graph& graph, const ConvolutionCall& call) {
   set_result(*y, y_id, call.y);
   if (!call.statistics) return;
   // Of y in its own type, whatever lies between two operations otherwise.
-  y->set_data_type(type_of(call.type));
+  y->set_data_type(frontend_type_of(call.type));
   const auto statistics = graph.genstats(y, fe::graph::Genstats_attributes());
   statistics[0]->set_output(true).set_uid(sums_id).set_data_type(fe::DataType_t::FLOAT);
   statistics[1]->set_output(true).set_uid(square_sums_id).set_data_type(fe::DataType_t::FLOAT);
@@ -209,7 +175,7 @@ class CudnnConvolution final : public Convolution {
 /// its own device.
 void describe(fe::graph::Graph& graph, const ConvolutionCall& call,
               const std::shared_ptr<const fe::DeviceProperties>& properties, cudnnHandle_t handle) {
-  graph.set_io_data_type(type_of(call.type))
+  graph.set_io_data_type(frontend_type_of(call.type))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   if (handle == nullptr) graph.set_device_properties(properties);
@@ -285,28 +251,11 @@ class ProposedEngines final : public fe::graph::Graph {
 
 }  // namespace
 
-/// Keeps cuDNN from loading libnvrtc up to nine times for each call with statistics, to ask it something, and closing
-/// it again (50 to 160 ms; 2 to 10 ms where it stays). Without it cuDNN does as it would.
-class HeldNvrtc {
- public:
-  HeldNvrtc()
-      : library_(dlopen(fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000).c_str(), RTLD_LAZY | RTLD_LOCAL)) {}
-  ~HeldNvrtc() {
-    if (library_ != nullptr) dlclose(library_);
-  }
-  HeldNvrtc(const HeldNvrtc&) = delete;
-  HeldNvrtc& operator=(const HeldNvrtc&) = delete;
-  bool is_held() const { return library_ != nullptr; }
-
- private:
-  void* library_;
-};
-
 struct CudnnPlans::Device {
   std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
   std::string name;
   bool holds_nvrtc = false;
-  std::optional<HeldNvrtc> nvrtc;
+  std::optional<HeldLibrary> nvrtc;
 };
 
 CudnnPlans::CudnnPlans(const std::string& properties_json, bool holds_nvrtc) : device_(std::make_unique<Device>()) {
@@ -333,12 +282,12 @@ std::string CudnnPlans::identity(const std::string& properties_json) {
 }
 
 bool CudnnPlans::has_nvrtc() {
-  static const bool is_found = HeldNvrtc().is_held();
+  static const bool is_found = HeldLibrary(nvrtc_name()).is_held();
   return is_found;
 }
 
 std::vector<CudnnPlan> CudnnPlans::find(const ConvolutionCall& call, std::size_t max_plans) const {
-  if ((call.statistics || device_->holds_nvrtc) && !device_->nvrtc) device_->nvrtc.emplace();
+  if ((call.statistics || device_->holds_nvrtc) && !device_->nvrtc) device_->nvrtc.emplace(nvrtc_name());
   ProposedEngines graph(call, device_->properties);
   std::vector<CudnnPlan> plans, too_large;
   std::int64_t next = 0;

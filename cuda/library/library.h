@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cuda/library/attention.h"
 #include "cuda/library/convolution.h"
 #include "cuda/library/matmul.h"
 
@@ -18,6 +19,10 @@ class Library {
   virtual std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) = 0;
   /// The engine that prepare() would choose, and its scratch.
   virtual ConvolutionPlanner& convolution_planner() = 0;
+  /// Null: own kernels serve all attention.
+  virtual AttentionPlanner* attention_planner() { return nullptr; }
+  /// Of a call that attention_planner() has scratch for; null where it cannot run on the device after all.
+  virtual std::shared_ptr<FusedAttention> prepare_attention(const AttentionCall&) { return nullptr; }
 };
 
 }  // namespace trainer::cuda

@@ -6,6 +6,7 @@ namespace trainer::cuda {
 struct CudaOptions {
   bool tf32 = false;
   bool autotune = false;
+  bool deterministic = true;
   bool expandable_segments = false;
 };
 

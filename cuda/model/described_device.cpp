@@ -8,6 +8,7 @@
 
 #include "cuda/model/bounded_planner.h"
 #include "cuda/model/load_module.h"
+#include "cuda/ops/attention_call.h"
 #include "cuda/ops/kernels.h"
 #include "engine/bytes.h"
 #include "engine/config/text/json_input.h"
@@ -46,39 +47,37 @@ std::string properties_of(const GpuProfile& profile) {
   return text;
 }
 
-/// Null where cuDNN cannot be asked; `reason` then says why. `matmuls` is the planner of products, where there is one.
-std::unique_ptr<ConvolutionPlanner> ask_cudnn(const GpuProfile& profile, const CudaOptions& options,
-                                              std::unique_ptr<MatmulPlanner>& matmuls, std::string& reason) {
+/// cuDNN's planners; none where it cannot be asked, and `reason` says why.
+DescribedDevice::Planners ask_cudnn(const GpuProfile& profile, const CudaOptions& options, std::string& reason) {
   const std::string properties = properties_of(profile);
   if (properties.empty()) {
     reason = "the profile names no file with properties for cuDNN";
-    return nullptr;
+    return {};
   }
   std::string problem;
   const Module* module = load_module(problem);
   if (module == nullptr) {
     reason = fmt::format("cuDNN is not at hand to choose kernels; '{}' tells why", trainer_command("doctor"));
-    return nullptr;
+    return {};
   }
   try {
-    std::unique_ptr<ConvolutionPlanner> planner = module->make_planner(properties, options);
-    matmuls = module->make_matmul_planner(properties, options);
-    return planner;
+    return {.convolutions = module->make_planner(properties, options),
+            .matmuls = module->make_matmul_planner(properties, options),
+            .attentions = module->make_attention_planner(properties)};
   } catch (const DeviceError& error) {
     reason = error.what();
-    return nullptr;
+    return {};
   }
 }
 
 }  // namespace
 
-DescribedDevice::DescribedDevice(const GpuProfile& profile, bool tf32, std::unique_ptr<ConvolutionPlanner> convolutions,
-                                 Bounds bounds, std::unique_ptr<MatmulPlanner> matmuls)
+DescribedDevice::DescribedDevice(const GpuProfile& profile, const CudaOptions& options, Planners planners,
+                                 Bounds bounds)
     : name_(profile.name),
-      tf32_(tf32),
+      options_(options),
       has_bf16_(profile.compute_capability >= 80),
-      convolutions_(std::move(convolutions)),
-      matmuls_(std::move(matmuls)),
+      planners_(std::move(planners)),
       bounds_(std::move(bounds)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
                          {"estimated library handles and kernels", profile.library_bytes}} {}
@@ -92,24 +91,34 @@ void DescribedDevice::require_precision_of(const Op& op) const {
   }
 }
 
+WorkspaceModel DescribedDevice::workspace_model() const {
+  return {.convolutions = planners_.convolutions.get(),
+          .tf32 = options_.tf32,
+          .matmuls = planners_.matmuls.get(),
+          .attentions = planners_.attentions.get(),
+          .deterministic = options_.deterministic};
+}
+
 std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {
   require_precision_of(op);
   has_convolution_ = has_convolution_ || std::holds_alternative<Conv2dAttributes>(op.attributes);
   has_product_ = has_product_ || std::holds_alternative<LinearAttributes>(op.attributes) ||
                  std::holds_alternative<LinearCrossEntropyAttributes>(op.attributes);
-  return compute_workspace_bytes(op, {convolutions_.get(), tf32_, matmuls_.get()});
+  if (op.kind == OpKind::attention || op.kind == OpKind::attention_backward)
+    if (const auto call = attention_call(op, options_.deterministic))
+      largest_attention_limit_ = std::max(largest_attention_limit_, call->workspace_limit);
+  return compute_workspace_bytes(op, workspace_model());
 }
 
 std::int64_t DescribedDevice::most_workspace_bytes(const Op& op) const {
   require_precision_of(op);
   // A timed product may take more than what is planned without.
-  if (matmuls_ != nullptr) return unknown_workspace_bytes;
-  BoundedConvolutionPlanner bounded;
-  return compute_workspace_bytes(op, {&bounded, tf32_, nullptr});
+  if (planners_.matmuls != nullptr) return unknown_workspace_bytes;
+  return compute_most_workspace_bytes(op, workspace_model());
 }
 
 bool DescribedDevice::convolution_statistics(const Op& conv2d) const {
-  return conv2d_statistics_pay(conv2d, {convolutions_.get(), tf32_, matmuls_.get()});
+  return conv2d_statistics_pay(conv2d, workspace_model());
 }
 
 std::string DescribedDevice::workspace_bound() const {
@@ -119,42 +128,48 @@ std::string DescribedDevice::workspace_bound() const {
   std::vector<std::string> sentences;
   if (has_convolution_ && !bounds_.convolutions.empty()) {
     sentences.push_back(bounds_.convolutions);
-  } else if (const std::int64_t num_untuned = convolutions_->num_untuned(); num_untuned > 0) {
+  } else if (const std::int64_t num_untuned = planners_.convolutions->num_untuned(); num_untuned > 0) {
     sentences.push_back(fmt::format(
         "device.autotune: {} not been timed on this GPU by this user. The scratch is cuDNN's first choice's; a timed "
         "one never needs more.",
         have(num_untuned, "convolution")));
   }
   if (has_product_ && !bounds_.products.empty()) sentences.push_back(bounds_.products);
-  if (const std::int64_t num_untuned = matmuls_ == nullptr ? 0 : matmuls_->num_untuned(); num_untuned > 0) {
+  if (const std::int64_t num_untuned = planners_.matmuls == nullptr ? 0 : planners_.matmuls->num_untuned();
+      num_untuned > 0) {
     sentences.push_back(fmt::format(
         "device.autotune: {} not been timed on this GPU by this user. The scratch is that of cuBLASLt's first choice; "
         "the first run keeps to it, and those behind it may take up to 32 MiB.",
         have(num_untuned, "product")));
   }
+  if (const std::string reason = planners_.attentions == nullptr ? "" : planners_.attentions->bound_reason();
+      largest_attention_limit_ > 0 && !reason.empty())
+    sentences.push_back(
+        fmt::format("The scratch of attention is counted with its bound, {} a call at most, and may be less: {}.",
+                    format_bytes(largest_attention_limit_), reason));
   return fmt::format("{}", fmt::join(sentences, " "));
 }
 
 std::unique_ptr<DescribedDevice> make_described_device(const GpuProfile& profile, const CudaOptions& options,
                                                        std::int64_t workspace_limit) {
   std::string reason;
-  std::unique_ptr<MatmulPlanner> matmuls;
-  std::unique_ptr<ConvolutionPlanner> planner = ask_cudnn(profile, options, matmuls, reason);
-  if (planner != nullptr)
-    return std::make_unique<DescribedDevice>(profile, options.tf32, std::move(planner), DescribedDevice::Bounds(),
-                                             std::move(matmuls));
+  DescribedDevice::Planners planners = ask_cudnn(profile, options, reason);
   DescribedDevice::Bounds bounds;
-  bounds.convolutions = fmt::format(
-      "The scratch of convolutions is counted with its bound, "
-      "memory.workspace_limit, {} a call, and may be less: {}.",
-      format_bytes(workspace_limit), reason);
-  if (options.autotune)
-    bounds.products = fmt::format(
-        "device.autotune: the scratch of products is that of cuBLASLt's first choice, and a timed one may take up to "
-        "32 MiB; what has been timed cannot be looked up here: {}.",
-        reason);
-  return std::make_unique<DescribedDevice>(profile, options.tf32, std::make_unique<BoundedConvolutionPlanner>(),
-                                           std::move(bounds));
+  if (planners.convolutions == nullptr) {
+    planners.convolutions = std::make_unique<BoundedConvolutionPlanner>();
+    planners.attentions = std::make_unique<BoundedAttentionPlanner>(reason);
+    bounds.convolutions = fmt::format(
+        "The scratch of convolutions is counted with its bound, "
+        "memory.workspace_limit, {} a call, and may be less: {}.",
+        format_bytes(workspace_limit), reason);
+    if (options.autotune)
+      bounds.products = fmt::format(
+          "device.autotune: the scratch of products is that of cuBLASLt's first choice, and a timed one may take up to "
+          "32 MiB; what has been timed cannot be looked up here: {}.",
+          reason);
+  }
+  if (profile.compute_capability < least_attention_capability) planners.attentions = nullptr;
+  return std::make_unique<DescribedDevice>(profile, options, std::move(planners), std::move(bounds));
 }
 
 }  // namespace trainer::cuda

@@ -1,4 +1,5 @@
 #include "cuda/kernels/cached_attention.h"
+#include "cuda/ops/attention_call.h"
 #include "cuda/ops/attention_sizes.h"
 #include "cuda/ops/kernels.h"
 
@@ -39,9 +40,30 @@ AttentionOperands operands_of(const Op& op, const OperandPlaces& from, const Ste
           .workspace = addresses.workspace};
 }
 
+/// cuDNN's attention for `op`; null: own kernels serve.
+std::shared_ptr<FusedAttention> fused_attention(const Op& op, CudaContext& context) {
+  AttentionPlanner* const planner = context.library == nullptr ? nullptr : context.library->attention_planner();
+  if (planner == nullptr) return nullptr;
+  const std::optional<AttentionCall> call = attention_call(op, context.deterministic);
+  if (!call || !planner->workspace_bytes(*call)) return nullptr;
+  return context.library->prepare_attention(*call);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context) {
+  if (const auto fused = fused_attention(op, context)) {
+    return make_kernel([op, fused, &stream = context.stream](const OperandAddresses& addresses) {
+      const OperandPlaces from = places_of(op, addresses.inputs);
+      fused->run({.q = from.q,
+                  .k = from.k,
+                  .v = from.v,
+                  .y = output(addresses, 0),
+                  .lse = output<float>(addresses, 1),
+                  .workspace = addresses.workspace},
+                 stream);
+    });
+  }
   return make_kernel([op, sizes = attention_sizes(op), scalars = context.scalars,
                       &stream = context.stream](const OperandAddresses& addresses) {
     const OperandPlaces from = places_of(op, addresses.inputs);
@@ -51,10 +73,26 @@ std::unique_ptr<Kernel> make_attention_kernel(const Op& op, CudaContext& context
 }
 
 std::unique_ptr<Kernel> make_attention_backward_kernel(const Op& op, CudaContext& context) {
-  return make_kernel([op, sizes = attention_sizes(op), scalars = context.scalars,
+  const int lse = static_cast<int>(op.inputs.size()) - 1;
+  if (const auto fused = fused_attention(op, context)) {
+    return make_kernel([op, lse, fused, &stream = context.stream](const OperandAddresses& addresses) {
+      const OperandPlaces from = places_of(op, addresses.inputs.subspan(1)), to = places_of(op, addresses.outputs);
+      fused->run({.q = from.q,
+                  .k = from.k,
+                  .v = from.v,
+                  .y = modified_input(addresses, lse - 1),
+                  .lse = modified_input<float>(addresses, lse),
+                  .dy = input(addresses, 0),
+                  .dq = to.q,
+                  .dk = to.k,
+                  .dv = to.v,
+                  .workspace = addresses.workspace},
+                 stream);
+    });
+  }
+  return make_kernel([op, lse, sizes = attention_sizes(op), scalars = context.scalars,
                       &stream = context.stream](const OperandAddresses& addresses) {
     const OperandPlaces from = places_of(op, addresses.inputs.subspan(1)), to = places_of(op, addresses.outputs);
-    const int lse = static_cast<int>(op.inputs.size()) - 1;
     attention_backward(op.inputs[0].dtype, operands_of(op, from, scalars, addresses),
                        {.dy = input(addresses, 0),
                         .y = input(addresses, lse - 1),

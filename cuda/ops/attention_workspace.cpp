@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/ops/attention_call.h"
 #include "cuda/ops/attention_sizes.h"
 #include "cuda/ops/kernels.h"
 
@@ -37,9 +38,14 @@ AttentionSizes sizes_of_attention(const AttentionAttributes& attributes, const A
 
 constexpr std::array attention_kinds = {OpKind::attention, OpKind::attention_backward};
 
-std::int64_t attention_workspace_bytes(const Op& op, const WorkspaceModel&) {
+/// What cuDNN needs where it serves the op, but no less than the own kernels, which run in it where cuDNN cannot.
+std::int64_t attention_workspace_bytes(const Op& op, const WorkspaceModel& model) {
   const AttentionSizes sizes = attention_sizes(op);
-  return op.kind == OpKind::attention ? attention_rotation_bytes(sizes) : attention_backward_workspace_bytes(sizes);
+  const std::int64_t own =
+      op.kind == OpKind::attention ? attention_rotation_bytes(sizes) : attention_backward_workspace_bytes(sizes);
+  if (model.attentions == nullptr) return own;
+  const std::optional<AttentionCall> call = attention_call(op, model.deterministic);
+  return std::max(own, call ? model.attentions->workspace_bytes(*call).value_or(0) : 0);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct CudaContext {
   Library* library = nullptr;
   SlotCopies* slots = nullptr;
   bool tf32 = false;
+  bool deterministic = true;
   std::int64_t matrix_alignment = 16;  ///< of the operands of linear ops, which may begin within a tensor
 };
 
@@ -36,8 +37,10 @@ std::unique_ptr<Kernel> make_kernel_of(const Op& op, CudaContext& context);
 struct WorkspaceModel {
   ConvolutionPlanner* convolutions = nullptr;
   bool tf32 = false;
-  MatmulPlanner* matmuls = nullptr;    ///< null: matmul_workspace_bytes
-  std::int64_t matrix_alignment = 16;  ///< as in CudaContext
+  MatmulPlanner* matmuls = nullptr;        ///< null: matmul_workspace_bytes
+  std::int64_t matrix_alignment = 16;      ///< as in CudaContext
+  AttentionPlanner* attentions = nullptr;  ///< null: own kernels serve
+  bool deterministic = true;
 };
 
 /// The scratch of some kinds of ops: of those that OpDefinition::takes_scratch, and no others. Stands beside its

@@ -23,10 +23,11 @@ struct DeviceConfig {
   int index = 0;
   int threads = 0;  ///< device.threads; 0: as many as the process may use
   SourceLocation threads_location = {};
-  bool tf32 = false;       ///< device.tf32: products of f32 operands may round them to 10 bits of mantissa (CUDA)
-  bool autotune = false;   ///< device.autotune: time the kernels of a convolution and keep the fastest (CUDA)
-  bool cuda_graph = true;  ///< device.cuda_graph: replay steps that repeat themselves as one launch (CUDA)
-  bool branches = true;    ///< device.branches: in such a launch, weights' gradients beside what follows them (CUDA)
+  bool tf32 = false;          ///< device.tf32: products of f32 operands may round them to 10 bits of mantissa (CUDA)
+  bool autotune = false;      ///< device.autotune: time the kernels of a convolution and keep the fastest (CUDA)
+  bool deterministic = true;  ///< device.deterministic: the same bits in every run (CUDA; the CPU's always are)
+  bool cuda_graph = true;     ///< device.cuda_graph: replay steps that repeat themselves as one launch (CUDA)
+  bool branches = true;       ///< device.branches: in such a launch, weights' gradients beside what follows them (CUDA)
 };
 
 /// memory.allocator. What `automatic` (`auto`) stands for settle_experiment (engine/plan) decides: caching where the

@@ -14,6 +14,7 @@
 #include "engine/program/offload.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/measure/measured_steps.h"
+#include "engine/train/token_count.h"
 
 namespace trainer {
 namespace {
@@ -139,6 +140,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.time = predict_step_time(compiled.program, schedule, target.rates);
   findings.ops = step_ops(compiled.program, schedule, target.rates);
   findings.samples_per_step = schedule.step(1).num_samples;
+  findings.tokens_per_sample = tokens_of_sample(asked.data, data);
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
   if (findings.time.seconds > 0) {

@@ -66,6 +66,7 @@ struct PlanFindings {
   StepTime time;                              ///< of such a step, predicted; 0: not known
   std::vector<StepOp> ops;                    ///< of such a step
   std::int64_t samples_per_step = 0;
+  std::int64_t tokens_per_sample = 0;  ///< 0: samples are no tokens
   MachineRates::Origin rates = MachineRates::Origin::assumed;
   std::string rates_source;               ///< MachineRates::source
   std::optional<DataSupply> data_supply;  ///< where it was measured and the time of a step is known
@@ -82,6 +83,7 @@ struct PlanFindings {
   double samples_per_second() const {
     return time.seconds > 0 ? static_cast<double>(samples_per_step) / time.seconds : 0;
   }
+  double tokens_per_second() const { return samples_per_second() * static_cast<double>(tokens_per_sample); }
 };
 
 }  // namespace trainer

@@ -211,7 +211,8 @@ struct LeafTranslation {
                                          .rotary_base = spec.rotary_base.value_or(0),
                                          .rotary_stretch = spec.rotary_stretch(),
                                          .p = drops ? spec.dropout : 0,
-                                         .stream = drops ? stream : 0};
+                                         .stream = drops ? stream : 0,
+                                         .workspace_limit = builder.workspace_limit()};
     Op op = inputs.size() == 1
                 ? attention_op(builder.type(x), attributes)
                 : attention_op(builder.type(x), builder.type(inputs[1]), builder.type(inputs[2]), attributes);

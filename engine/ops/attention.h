@@ -32,7 +32,8 @@ struct AttentionAttributes {
   /// Dropout of weights: that of query i and key j, in head h of sample n, is kept where
   /// PhiloxStream{seed, stream, pass}.uniform(((n · heads + h) · keys + j) · (queries rounded up to 4) + i) ≥ p.
   double p = 0;
-  std::uint32_t stream = 0;  ///< as DropoutAttributes'
+  std::uint32_t stream = 0;          ///< as DropoutAttributes'
+  std::int64_t workspace_limit = 0;  ///< a kernel that needs more scratch is not chosen: another serves
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
 

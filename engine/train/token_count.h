@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "datasets/dataset_description.h"
 #include "engine/config/experiment.h"
 #include "engine/graph/data_description.h"
 
@@ -9,8 +10,7 @@ namespace trainer {
 
 /// Tokens of a sample, which are those of its input; 0 where samples are no tokens.
 inline std::int64_t tokens_of_sample(const DataConfig& config, const DataDescription& data) {
-  const bool has_tokens = config.type == DataType::tokens || config.type == DataType::text;
-  return has_tokens ? data.inputs.front().type.num_elements() : 0;
+  return holds_tokens(config) ? data.inputs.front().type.num_elements() : 0;
 }
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 
 #include "cuda/model/bounded_planner.h"
 #include "engine/config/load_experiment.h"
+#include "engine/ops/attention.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
 #include "tests/device/described_device.h"
@@ -59,7 +60,7 @@ std::int64_t largest_workspace(const Program& program) {
 
 TEST_CASE("a described device has statistics of f16 convolutions where they are planned and a batch norm gains") {
   std::vector<ConvolutionCall> calls;
-  const DescribedDevice device(small_gpu(), false, std::make_unique<CountingPlanner>(100, calls), {});
+  const DescribedDevice device(small_gpu(), {}, {.convolutions = std::make_unique<CountingPlanner>(100, calls)}, {});
   const auto has_statistics = [&](DType type, std::int64_t images, std::int64_t limit, std::int64_t channels = 8) {
     const Op op = conv2d_op({type, {images, 16, 16, channels}},
                             {.out = 8, .bias = false, .statistics = true, .workspace_limit = limit});
@@ -94,7 +95,8 @@ TEST_CASE("the scratch that the planner tells is what a described device's progr
   const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
   std::vector<ConvolutionCall> calls;
   constexpr std::int64_t num_bytes = 3'000'000;
-  const DescribedDevice exact(small_gpu(), true, std::make_unique<CountingPlanner>(num_bytes, calls), {});
+  const DescribedDevice exact(small_gpu(), {.tf32 = true},
+                              {.convolutions = std::make_unique<CountingPlanner>(num_bytes, calls)}, {});
   CHECK(exact.workspace_bound().empty());
   const Program program = compile(experiment, data, exact);
   const std::int64_t held = largest_workspace(program);
@@ -149,8 +151,10 @@ TEST_CASE("products are planned with the scratch that their choices need, and th
    private:
     std::int64_t num_untuned_ = 0;
   };
-  const DescribedDevice device(small_gpu(), false, std::make_unique<BoundedConvolutionPlanner>(), {},
-                               std::make_unique<ChosenMatmuls>());
+  const DescribedDevice device(
+      small_gpu(), {},
+      {.convolutions = std::make_unique<BoundedConvolutionPlanner>(), .matmuls = std::make_unique<ChosenMatmuls>()},
+      {});
   const TensorType features{DType::f32, {8, 16}};
   CHECK(device.workspace_bytes(linear_op(features, {.out = 64})) == std::int64_t{32} << 20);
   CHECK(device.workspace_bound().empty());
@@ -175,8 +179,10 @@ TEST_CASE("products that read chunks of a tensor are planned as aligned as the c
   for (const std::int64_t features : {3, 8}) {
     const TensorType x{DType::f32, {8, features}}, weight{DType::f32, {10, features}}, targets{DType::i32, {8}};
     std::int64_t least = 16;
-    const DescribedDevice device(small_gpu(), false, std::make_unique<BoundedConvolutionPlanner>(), {},
-                                 std::make_unique<AlignedMatmuls>(least));
+    const DescribedDevice device(small_gpu(), {},
+                                 {.convolutions = std::make_unique<BoundedConvolutionPlanner>(),
+                                  .matmuls = std::make_unique<AlignedMatmuls>(least)},
+                                 {});
     device.workspace_bytes(linear_cross_entropy_op(x, weight, targets, {.loss = {}, .bias = false, .chunk_rows = 1}));
     CHECK(least == (features == 3 ? 4 : 16));
   }
@@ -194,7 +200,7 @@ TEST_CASE("convolutions that have not been timed yet are told once the device wa
   };
   const Experiment experiment = convolution_network();
   const DataDescription data = described_data(Shape{8, 8, 4}, 10, 64);
-  const DescribedDevice device(small_gpu(), false, std::make_unique<UntunedPlanner>(), {});
+  const DescribedDevice device(small_gpu(), {}, {.convolutions = std::make_unique<UntunedPlanner>()}, {});
   CHECK(device.workspace_bound().empty());
   const Program program = compile(experiment, data, device);
   const auto is_convolution = [](const OpCall& call) {
@@ -204,10 +210,35 @@ TEST_CASE("convolutions that have not been timed yet are told once the device wa
   CHECK_THAT(device.workspace_bound(), Catch::Contains("not been timed on this GPU"));
   CHECK_THAT(device.workspace_bound(), Catch::Contains("cuDNN's first choice"));
 
-  const DescribedDevice bounded(small_gpu(), false, std::make_unique<UntunedPlanner>(),
+  const DescribedDevice bounded(small_gpu(), {}, {.convolutions = std::make_unique<UntunedPlanner>()},
                                 {.convolutions = "A bound.", .products = ""});
   compile(experiment, data, bounded);
   CHECK(bounded.workspace_bound() == "A bound.");
+}
+
+TEST_CASE("where cuDNN cannot be asked the scratch of its attention is a bound, and said to be one") {
+  const auto scratch_and_bound = [](int compute_capability, bool deterministic, DType type, bool backward) {
+    GpuProfile profile = small_gpu();
+    profile.compute_capability = compute_capability;
+    const auto device = make_described_device(profile, {.deterministic = deterministic}, std::int64_t{5} << 20);
+    const Op forward =
+        attention_op(TensorType{type, {2, 32, 96}},
+                     {.heads = 4, .kv_heads = 4, .causal = true, .workspace_limit = std::int64_t{5} << 20});
+    const std::int64_t scratch = device->workspace_bytes(backward ? attention_backward_op(forward) : forward);
+    return std::pair(scratch, device->workspace_bound());
+  };
+  using Known = std::pair<std::int64_t, std::string>;
+  const std::int64_t own_backward = 4 * 2 * 4 * 32;
+  CHECK(scratch_and_bound(80, true, DType::f32, false) == Known{0, ""});
+  CHECK(scratch_and_bound(75, false, DType::f16, false) == Known{0, ""});
+  CHECK(scratch_and_bound(75, false, DType::f16, true) == Known{own_backward, ""});
+  CHECK(scratch_and_bound(80, true, DType::f16, true) == Known{own_backward, ""});
+  const auto [forward, bound] = scratch_and_bound(80, true, DType::f16, false);
+  CHECK(forward == 1024);
+  CHECK_THAT(bound, Catch::Contains("The scratch of attention is counted with its bound, 1.00 KiB a call at most"));
+  const auto [backward, larger_bound] = scratch_and_bound(80, false, DType::f16, true);
+  CHECK(backward == std::int64_t{5} << 20);
+  CHECK_THAT(larger_bound, Catch::Contains("5.00 MiB a call at most") && Catch::Contains("names no file"));
 }
 
 TEST_CASE("a described device plans staging for the next batch beside the step") {

@@ -17,6 +17,7 @@
 #include "engine/memory/machine_memory.h"
 #include "tests/cuda/capture_rules.h"
 #include "tests/cuda/deferred_queues.h"
+#include "tests/cuda/host_attention.h"
 #include "tests/cuda/host_convolution.h"
 #include "tests/cuda/host_matmul.h"
 
@@ -26,14 +27,21 @@ namespace {
 
 class HostLibrary final : public Library {
  public:
-  explicit HostLibrary(bool relu_hides_nan) : relu_hides_nan_(relu_hides_nan) {}
+  HostLibrary(bool relu_hides_nan, std::optional<LibraryAttention> attention)
+      : relu_hides_nan_(relu_hides_nan), attention_(attention) {}
   std::unique_ptr<Matmul> prepare(const MatmulCall& call) override { return make_host_matmul(call, relu_hides_nan_); }
   std::unique_ptr<Convolution> prepare(const ConvolutionCall& call) override { return make_host_convolution(call); }
   ConvolutionPlanner& convolution_planner() override { return planner_; }
+  AttentionPlanner* attention_planner() override { return attention_ ? &attention_planner_ : nullptr; }
+  std::shared_ptr<FusedAttention> prepare_attention(const AttentionCall& call) override {
+    return attention_ == LibraryAttention::built ? make_host_attention(call) : nullptr;
+  }
 
  private:
   bool relu_hides_nan_;
+  std::optional<LibraryAttention> attention_;
   HostConvolutionPlanner planner_;
+  HostAttentionPlanner attention_planner_;
 };
 
 void copy(void* destination, const void* source, std::int64_t num_bytes) {
@@ -140,7 +148,10 @@ class QueuedRecording final : public Recording {
 
 class EmulatedDevice final : public Device {
  public:
-  EmulatedDevice(bool tf32, CopyTiming timing, bool relu_hides_nan) : library_(relu_hides_nan), queues_(timing) {
+  EmulatedDevice(bool tf32, CopyTiming timing, bool relu_hides_nan, std::optional<LibraryAttention> attention,
+                 bool deterministic)
+      : library_(relu_hides_nan, attention), queues_(timing) {
+    context_.deterministic = deterministic;
     context_.scalars = &scalars_;
     context_.library = &library_;
     context_.slots = &slots_;
@@ -150,16 +161,13 @@ class EmulatedDevice final : public Device {
   std::string kind() const override { return "cuda"; }
   std::string name() const override { return "emulated GPU"; }
   std::int64_t most_workspace_bytes(const Op& op) const override {
-    BoundedConvolutionPlanner bounded;
-    return compute_workspace_bytes(op, {.convolutions = &bounded, .tf32 = context_.tf32});
+    return compute_most_workspace_bytes(op, workspace_model());
   }
-  std::int64_t workspace_bytes(const Op& op) const override {
-    return compute_workspace_bytes(op, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
-  }
+  std::int64_t workspace_bytes(const Op& op) const override { return compute_workspace_bytes(op, workspace_model()); }
   bool copies_ahead() const override { return true; }
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(context_.tf32); }
   bool convolution_statistics(const Op& conv2d) const override {
-    return conv2d_statistics_pay(conv2d, {.convolutions = &library_.convolution_planner(), .tf32 = context_.tf32});
+    return conv2d_statistics_pay(conv2d, workspace_model());
   }
   std::vector<NamedBytes> outside_allocator() const override { return {{"this process", resident_bytes()}}; }
 
@@ -239,6 +247,13 @@ class EmulatedDevice final : public Device {
   }
 
  private:
+  WorkspaceModel workspace_model() const {
+    return {.convolutions = &library_.convolution_planner(),
+            .tf32 = context_.tf32,
+            .attentions = library_.attention_planner(),
+            .deterministic = context_.deterministic};
+  }
+
   mutable HostLibrary library_;
   StepScalars scalars_;  // the device's own
   std::int64_t num_fed_steps_ = 0;
@@ -254,7 +269,11 @@ class EmulatedDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> make_emulated_device(bool tf32, CopyTiming timing, bool relu_hides_nan) {
-  return std::make_unique<EmulatedDevice>(tf32, timing, relu_hides_nan);
+  return std::make_unique<EmulatedDevice>(tf32, timing, relu_hides_nan, std::nullopt, true);
+}
+
+std::unique_ptr<Device> make_emulated_device(LibraryAttention attention, bool deterministic) {
+  return std::make_unique<EmulatedDevice>(false, CopyTiming::late, false, attention, deterministic);
 }
 
 }  // namespace trainer::cuda

@@ -16,4 +16,11 @@ namespace trainer::cuda {
 std::unique_ptr<Device> make_emulated_device(bool tf32 = false, CopyTiming timing = CopyTiming::late,
                                              bool relu_hides_nan = false);
 
+/// What the library of an emulated device has of attention.
+enum class LibraryAttention : std::uint8_t {
+  planned,  ///< plans for tests/cuda/host_attention.h, which then cannot be built: own kernels run
+  built,    ///< and can
+};
+std::unique_ptr<Device> make_emulated_device(LibraryAttention attention, bool deterministic);
+
 }  // namespace trainer::cuda

@@ -12,6 +12,7 @@
 
 #include "cuda/library/cudnn_convolution.h"
 #include "engine/errors.h"
+#include "tests/cudnn/cache_home.h"
 
 namespace trainer::cuda {
 
@@ -20,35 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t usual_limit = std::int64_t{96} << 20;
-
-/// A place for caches that goes with the test, and holds for the process meanwhile.
-class CacheHome {
- public:
-  CacheHome() {
-    fs::remove_all(path_);
-    REQUIRE(setenv("XDG_CACHE_HOME", path_.c_str(), 1) == 0);
-    REQUIRE(unsetenv("TRAINER_SCRATCH_CACHE") == 0);
-  }
-  ~CacheHome() {
-    setenv("TRAINER_SCRATCH_CACHE", "off", 1);
-    unsetenv("XDG_CACHE_HOME");
-    fs::remove_all(path_);
-  }
-  CacheHome(const CacheHome&) = delete;
-  CacheHome& operator=(const CacheHome&) = delete;
-
-  std::string file() const { return path_ / "trainer" / "scratch.txt"; }
-  std::vector<fs::path> files() const {
-    if (!fs::exists(path_)) return {};
-    std::vector<fs::path> files;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path_))
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    return files;
-  }
-
- private:
-  fs::path path_ = fs::temp_directory_path() / ("known_scratch_test." + std::to_string(getpid()));
-};
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/library/cudnn_attention.h"
 #include "cuda/library/cudnn_convolution.h"
 #include "cuda/model/described_device.h"
 #include "datasets/dataset.h"
@@ -37,7 +38,10 @@ DescribedDevice device_of(const std::string& gpu) {
   std::ifstream file(profile.cudnn_path());
   REQUIRE(file);
   const std::string properties{std::istreambuf_iterator<char>(file), {}};
-  return {profile, false, make_cudnn_planner(properties, {}), {}};
+  return {profile,
+          {},
+          {.convolutions = make_cudnn_planner(properties, {}), .attentions = make_cudnn_attention_planner(properties)},
+          {}};
 }
 
 }  // namespace

@@ -354,6 +354,8 @@ void append_attentions(std::vector<OpCase>& cases) {
   append_attention(cases, attention_op(packed(70, 4 * 24), {.heads = 2, .causal = true, .p = 0.2, .stream = 5}));
   append_attention(cases, with_documents(attention_op(packed(203, 3 * 64), {.causal = true})));
   append_attention(cases, with_documents(attention_op(packed(141, 4 * 32), {.heads = 2, .p = 0.2, .stream = 6})));
+  append_attention(cases, attention_op(packed(47, 6 * 16), {.heads = 4}));
+  append_attention(cases, attention_op(packed(66, 3 * 8), {.causal = true}));
   append_cached_attention(cases, attention_op(packed(1, 3 * 64), {.causal = true}), 1000);
   append_cached_attention(
       cases, attention_op(packed(33, 6 * 36), {.heads = 4, .causal = true, .window = 90, .rotary_base = 500}), 129);

@@ -51,7 +51,7 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 
 }  // namespace
 
-TEST_CASE("every configuration that is shipped is planned for a GPU that is not here, and all but one fit an RTX 3060") {
+TEST_CASE("every shipped configuration is planned for a GPU that is not here, and all but one fit an RTX 3060") {
   const std::vector<std::string> configs = files_below("configs", {"configs/gpus/", "configs/models/"});
   REQUIRE(configs.size() >= 5);
   for (const std::string& config : configs) {

@@ -22,7 +22,7 @@ TEST_CASE("tokens are counted where samples are tokens, and MFU where the peak i
   CHECK_FALSE(rates.count(4, 12, 0)->mfu.has_value());
 }
 
-TEST_CASE("a sample has as many tokens as its input, of a text and of a file of tokens alone") {
+TEST_CASE("a sample has as many tokens as its input, of a text, a file of tokens or synthetic ones alone") {
   DataDescription data;
   data.inputs.emplace_back().type = {DType::i32, {64}};
   DataConfig config;
@@ -30,6 +30,10 @@ TEST_CASE("a sample has as many tokens as its input, of a text and of a file of 
   CHECK(tokens_of_sample(config, data) == 64);
   config.type = DataType::text;
   CHECK(tokens_of_sample(config, data) == 64);
+  config.type = DataType::synthetic;
+  CHECK(tokens_of_sample(config, data) == 64);
+  config.shape = {28, 28};
+  CHECK(tokens_of_sample(config, data) == 0);
   config.type = DataType::arrays;
   CHECK(tokens_of_sample(config, data) == 0);
 }

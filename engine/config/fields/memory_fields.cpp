@@ -84,6 +84,10 @@ void add_device_fields(Fields& fields) {
                           "CUDA: time the kernels that fit each convolution and product once and keep the fastest")
                            .of_device()
                            .also_called({"benchmark", "cudnn_benchmark"}));
+  fields.add(harmless, of(&Experiment::device, &DeviceConfig::deterministic, "device.deterministic", boolean(),
+                          "CUDA: compute the same bits in every run; false allows kernels that add in no fixed order "
+                          "where they are faster: cuDNN's backward pass of attention")
+                           .of_device());
   fields.add(harmless,
              of(&Experiment::device, &DeviceConfig::cuda_graph, "device.cuda_graph", boolean(),
                 "CUDA: replay a step that repeats itself as one launch; false shows each layer to a profiler"));

@@ -126,6 +126,7 @@ std::string plan_json(const PlanFindings& findings) {
       {"rates", rates_of(findings.rates, findings.rates_source)},
       {"ops", ops_of(findings.ops)},
       {"notes", findings.notes}};
+  if (findings.tokens_per_sample > 0) json["tokens_per_second"] = findings.tokens_per_second();
   if (findings.data_supply) json["data"] = data_supply_json(*findings.data_supply);
   if (const std::optional<EvaluationCut>& cut = findings.evaluation_savings.cut)
     json["smaller_evaluation"] = {{"eval_batch_size", cut->eval_batch_size}, {"peak_reserved", cut->peak_reserved}};

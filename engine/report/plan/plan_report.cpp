@@ -103,8 +103,11 @@ std::string premises(const PlanFindings& findings, const Style& style) {
 
 std::string predicted_time(const PlanFindings& findings, const Style& style) {
   if (findings.time.seconds <= 0 || findings.total_steps == 0) return "";
-  return wrap(fmt::format("A step takes about {}: {} samples/s. {}", step_time_text(findings.time.seconds),
-                          samples_per_second_text(findings.samples_per_second()),
+  const std::string tokens = findings.tokens_per_sample == 0
+                                 ? ""
+                                 : fmt::format(", {} tokens/s", samples_per_second_text(findings.tokens_per_second()));
+  return wrap(fmt::format("A step takes about {}: {} samples/s{}. {}", step_time_text(findings.time.seconds),
+                          samples_per_second_text(findings.samples_per_second()), tokens,
                           rates_sentence(findings.rates, findings.rates_source)),
               static_cast<std::size_t>(style.width)) +
          '\n';

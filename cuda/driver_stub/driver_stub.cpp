@@ -1,0 +1,55 @@
+// A library that has the name of NVIDIA's driver's, "libcuda.so.1", and cannot do anything. cuDNN lists its attention
+// only where it can load a driver, even for a GPU that is only described: on a machine without one it is given this.
+// See Note [Attention by cuDNN] in cuda/library/attention.h.
+
+/// Answers CUDA_ERROR_NO_DEVICE, whatever it is given.
+#define TRAINER_DRIVER_FUNCTION(name)                                        \
+  extern "C" __attribute__((visibility("default"))) int name(); /* NOLINT */ \
+  int name() { return 100; }
+
+// What cuDNN and the CUDA runtime look up when they load a driver.
+TRAINER_DRIVER_FUNCTION(cuCtxGetCurrent)
+TRAINER_DRIVER_FUNCTION(cuCtxGetDevice)
+TRAINER_DRIVER_FUNCTION(cuCtxGetLimit)
+TRAINER_DRIVER_FUNCTION(cuCtxPopCurrent)
+TRAINER_DRIVER_FUNCTION(cuCtxPushCurrent)
+TRAINER_DRIVER_FUNCTION(cuDeviceGet)
+TRAINER_DRIVER_FUNCTION(cuDeviceGetAttribute)
+TRAINER_DRIVER_FUNCTION(cuDeviceGetCount)
+TRAINER_DRIVER_FUNCTION(cuDevicePrimaryCtxRelease)
+TRAINER_DRIVER_FUNCTION(cuDevicePrimaryCtxReset)
+TRAINER_DRIVER_FUNCTION(cuDevicePrimaryCtxRetain)
+TRAINER_DRIVER_FUNCTION(cuDriverGetVersion)
+TRAINER_DRIVER_FUNCTION(cuFuncGetAttribute)
+TRAINER_DRIVER_FUNCTION(cuFuncSetAttribute)
+TRAINER_DRIVER_FUNCTION(cuGetErrorName)
+TRAINER_DRIVER_FUNCTION(cuGetErrorString)
+TRAINER_DRIVER_FUNCTION(cuInit)
+TRAINER_DRIVER_FUNCTION(cuKernelGetAttribute)
+TRAINER_DRIVER_FUNCTION(cuKernelSetAttribute)
+TRAINER_DRIVER_FUNCTION(cuLaunchCooperativeKernel)
+TRAINER_DRIVER_FUNCTION(cuLaunchKernel)
+TRAINER_DRIVER_FUNCTION(cuLaunchKernelEx)
+TRAINER_DRIVER_FUNCTION(cuLibraryGetKernel)
+TRAINER_DRIVER_FUNCTION(cuLibraryLoadData)
+TRAINER_DRIVER_FUNCTION(cuLibraryLoadFromFile)
+TRAINER_DRIVER_FUNCTION(cuLibraryUnload)
+TRAINER_DRIVER_FUNCTION(cuLinkAddData)
+TRAINER_DRIVER_FUNCTION(cuLinkAddData_v2)
+TRAINER_DRIVER_FUNCTION(cuLinkAddFile_v2)
+TRAINER_DRIVER_FUNCTION(cuLinkComplete)
+TRAINER_DRIVER_FUNCTION(cuLinkCreate)
+TRAINER_DRIVER_FUNCTION(cuLinkCreate_v2)
+TRAINER_DRIVER_FUNCTION(cuLinkDestroy)
+TRAINER_DRIVER_FUNCTION(cuMemcpyDtoH_v2)
+TRAINER_DRIVER_FUNCTION(cuModuleGetFunction)
+TRAINER_DRIVER_FUNCTION(cuModuleGetGlobal_v2)
+TRAINER_DRIVER_FUNCTION(cuModuleLoadData)
+TRAINER_DRIVER_FUNCTION(cuModuleLoadDataEx)
+TRAINER_DRIVER_FUNCTION(cuModuleLoadFatBinary)
+TRAINER_DRIVER_FUNCTION(cuModuleUnload)
+TRAINER_DRIVER_FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+TRAINER_DRIVER_FUNCTION(cuOccupancyMaxPotentialClusterSize)
+TRAINER_DRIVER_FUNCTION(cuStreamGetCtx)
+TRAINER_DRIVER_FUNCTION(cuStreamSynchronize)
+TRAINER_DRIVER_FUNCTION(cuTensorMapEncodeTiled)
