@@ -54,6 +54,7 @@ carry_built() {  # carry_built FILE FOLDER: where a build without CUDA, or witho
   if [[ -f $1 ]]; then carry "$@"; else echo "without ${1##*/}: it is not built" >&2; fi
 }
 carry_built "$build/libtrainer_cuda.so" "$programs"
+carry_built "$build/libtrainer_driver_stub.so" "$programs"
 for name in "${TESTS[@]}"; do carry_built "$build/tests/$name" "$programs/tests"; done
 
 cp -r "$root/configs" "$tree/"

@@ -20,6 +20,7 @@
 #include "cuda/ops/step_places.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/conv2d.h"
 
 namespace trainer::cuda {
@@ -247,6 +248,7 @@ void CudaDevice::pop_range() { pop_profiler_range(); }
 
 void CudaDevice::try_libraries() {
   prepare(conv2d_op({DType::f32, {8, 16, 16, 32}}, {.out = 32, .kernel = {3, 3}, .padding = {1, 1}}));
+  prepare(attention_op(TensorType{DType::f16, {8, 128, 3 * 64}}, {.causal = true, .workspace_limit = 1024}));
 }
 
 std::unique_ptr<CudaDevice> make_cuda_device(int index, const CudaOptions& options) {

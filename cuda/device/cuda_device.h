@@ -71,7 +71,7 @@ class CudaDevice final : public Device {
 
   std::vector<std::string> notes() const override;
 
-  /// Prepares a convolution that runs nowhere, so that notes() tells what would become of others.
+  /// Prepares a convolution and attention that run nowhere, so that notes() tells what would become of others.
   void try_libraries();
   /// What used_bytes counts, in words.
   std::string used_bytes_origin() const { return usage_.origin(); }

@@ -1,8 +1,11 @@
 #include "cuda/device/cuda_library.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "cuda/library/cublaslt_matmul.h"
+#include "engine/errors.h"
 
 namespace trainer::cuda {
 
@@ -12,7 +15,11 @@ CudaLibrary::~CudaLibrary() = default;
 void CudaLibrary::start_matmuls() { matmuls_ = std::make_unique<CublasLtHandle>(); }
 void CudaLibrary::start_convolutions(const CudaOptions& options) {
   convolutions_.emplace(options, changes_);
-  attentions_.emplace(cudnn_properties(), convolutions_->handle());
+  try {
+    attentions_.emplace(cudnn_properties(), convolutions_->handle());
+  } catch (const DeviceError& error) {  // what needs no attention runs all the same
+    attention_problem_ = fmt::format("attention of 16 bits runs in trainer's own kernels: {}", error.what());
+  }
   if (!options.autotune) return;
   tuned_matmuls_ = std::make_unique<TunedMatmuls>(
       tuned_matmuls_path(cudnn_properties(), static_cast<std::int64_t>(cublasLtGetVersion())),
@@ -38,7 +45,7 @@ std::unique_ptr<Convolution> CudaLibrary::prepare(const ConvolutionCall& call) {
 
 ConvolutionPlanner& CudaLibrary::convolution_planner() { return convolutions_.value().planner(); }
 
-AttentionPlanner* CudaLibrary::attention_planner() { return &attentions_.value().planner(); }
+AttentionPlanner* CudaLibrary::attention_planner() { return attentions_ ? attentions_->planner() : nullptr; }
 
 std::shared_ptr<FusedAttention> CudaLibrary::prepare_attention(const AttentionCall& call) {
   return attentions_.value().prepare(call);
@@ -51,7 +58,8 @@ std::vector<std::string> CudaLibrary::notes() const {
         "cuBLASLt's ReLU makes 0 of NaN on this GPU: behind products ReLU is a kernel of its own, so that a run that "
         "diverges shows where");
   for (std::string& note : convolutions_.value().notes()) notes.push_back(std::move(note));
-  if (!attentions_.value().note().empty()) notes.push_back(attentions_.value().note());
+  if (std::string note = attentions_ ? attentions_->note() : attention_problem_; !note.empty())
+    notes.push_back(std::move(note));
   if (tuned_matmuls_ != nullptr && !tuned_matmuls_->note().empty()) notes.push_back(tuned_matmuls_->note());
   return notes;
 }

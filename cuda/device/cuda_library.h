@@ -43,6 +43,7 @@ class CudaLibrary final : public Library {
   std::unique_ptr<CublasLtHandle> matmuls_;
   std::optional<CudnnConvolutions> convolutions_;
   std::optional<CudnnAttentions> attentions_;
+  std::string attention_problem_;                ///< why there are none
   std::unique_ptr<TunedMatmuls> tuned_matmuls_;  ///< with device.autotune
 };
 

@@ -22,6 +22,7 @@ std::string text_key(const AttentionCall& call) {
 const AttentionEngine* CudnnAttentionPlanner::engine(const AttentionCall& call) {
   const auto [place, is_new] = engines_.try_emplace(text_key(call));
   if (is_new) place->second = plans_.find(call);
+  has_refused_ = has_refused_ || !place->second;
   return place->second ? &*place->second : nullptr;
 }
 
@@ -50,7 +51,11 @@ class KnownAttentionPlanner final : public AttentionPlanner {
       if (const auto known = known_->find(key))
         return *known == KnownScratch::refused ? std::nullopt : std::optional(*known);
     }
-    if (!lists_engines()) return call.workspace_limit;
+    if (!lists_engines_) {
+      reason_ = planner_.plans().why_none();
+      lists_engines_ = reason_.empty();
+    }
+    if (!*lists_engines_) return call.workspace_limit;
     const std::optional<std::int64_t> answer = planner_.workspace_bytes(call);
     if (known_) known_->add(key, answer.value_or(KnownScratch::refused));
     return answer;
@@ -59,16 +64,6 @@ class KnownAttentionPlanner final : public AttentionPlanner {
   std::string bound_reason() const override { return reason_; }
 
  private:
-  bool lists_engines() {
-    if (!lists_engines_) {
-      lists_engines_ = planner_.plans().lists_engines();
-      if (!*lists_engines_)
-        reason_ = CudnnPlans::has_nvrtc() ? "cuDNN lists none of its attention here"
-                                          : "cuDNN lists none of its attention without libnvrtc, which is not found";
-    }
-    return *lists_engines_;
-  }
-
   CudnnAttentionPlanner planner_;
   std::optional<KnownScratch> known_;
   std::optional<bool> lists_engines_;
@@ -93,13 +88,16 @@ std::shared_ptr<FusedAttention> CudnnAttentions::prepare(const AttentionCall& ca
   if (!is_new) return place->second;
   const AttentionEngine* const planned = planner_.engine(call);
   require_internal(planned != nullptr, "attention is prepared where its scratch was planned");
-  try {
-    place->second = build_cudnn_attention(*planned, call, handle_);
-  } catch (const DeviceError& error) {
-    if (note_.empty())
-      note_ = fmt::format("attention runs in trainer's own kernels, in the planned scratch: {}", error.what());
-  }
+  std::string note;
+  place->second = build_cudnn_attention(*planned, call, handle_, note);
+  if (note_.empty()) note_ = std::move(note);
   return place->second;
+}
+
+std::string CudnnAttentions::note() const {
+  if (!note_.empty() || !planner_.has_refused()) return note_;
+  const std::string reason = planner_.plans().why_none();
+  return reason.empty() ? reason : "attention of 16 bits runs in trainer's own kernels: " + reason;
 }
 
 }  // namespace trainer::cuda

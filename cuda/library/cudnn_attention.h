@@ -25,9 +25,12 @@ class CudnnAttentionPlanner final : public AttentionPlanner {
   /// Null where there is none.
   const AttentionEngine* engine(const AttentionCall& call);
   const CudnnAttentionPlans& plans() const { return plans_; }
+  /// Whether there was none for a call.
+  bool has_refused() const { return has_refused_; }
 
  private:
   CudnnAttentionPlans plans_;
+  bool has_refused_ = false;
   std::unordered_map<std::string, std::optional<AttentionEngine>> engines_;  ///< by text_key
 };
 
@@ -43,11 +46,13 @@ class CudnnAttentions {
   /// `handle` is the device's and must outlive this.
   CudnnAttentions(const std::string& properties_json, cudnnHandle_t handle);
 
-  AttentionPlanner& planner() { return planner_; }
+  /// Null where the device is too old for any.
+  AttentionPlanner* planner() { return planner_.plans().may_serve() ? &planner_ : nullptr; }
   /// In the scratch that planner() tells. Null where cuDNN cannot build it: note() then says why.
   std::shared_ptr<FusedAttention> prepare(const AttentionCall& call);
-  /// A sentence that tells of the first attention that could not be built; empty where all could.
-  const std::string& note() const { return note_; }
+  /// A sentence that tells of the first attention that does not run as planned, or why cuDNN serves none; empty where
+  /// all is as it should be.
+  std::string note() const;
 
  private:
   CudnnAttentionPlanner planner_;

@@ -4,22 +4,22 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "cuda/device/cuda_call.h"
 #include "cuda/library/cudnn_frontend.h"
 #include "cuda/library/cudnn_plans.h"
+#include "cuda/library/engine_choices.h"
 #include "cuda/library/held_library.h"
-#include "engine/config/text/json_input.h"
 #include "engine/ops/attention.h"
 
 namespace trainer::cuda {
 
 namespace {
 
-enum AttentionOperandId : std::int64_t { q_id = 1, k_id, v_id, y_id, lse_id, dy_id, dq_id, dk_id, dv_id };
+enum AttentionUid : std::int64_t { q_uid = 1, k_uid, v_uid, y_uid, lse_uid, dy_uid, dq_uid, dk_uid, dv_uid };
 
 /// Whoever changes how calls are described or engines chosen raises it: answers are kept (Note [Answers that are kept]
 /// in cuda/library/known_scratch.h).
@@ -32,7 +32,7 @@ std::string text_of(const AttentionCall& call) {
 }
 
 /// The dimensions and strides of an operand, which cuDNN takes as samples, heads, positions, features of a head.
-fe::graph::Tensor_attributes attention_tensor(const AttentionCall& call, AttentionOperandId id, bool of_keys,
+fe::graph::Tensor_attributes attention_tensor(const AttentionCall& call, AttentionUid id, bool of_keys,
                                               std::int64_t features) {
   const std::int64_t positions = of_keys ? call.keys : call.queries, heads = of_keys ? call.kv_heads : call.heads;
   return fe::graph::Tensor_attributes()
@@ -43,7 +43,7 @@ fe::graph::Tensor_attributes attention_tensor(const AttentionCall& call, Attenti
 
 fe::graph::Tensor_attributes logarithms(const AttentionCall& call) {
   return fe::graph::Tensor_attributes()
-      .set_uid(lse_id)
+      .set_uid(lse_uid)
       .set_data_type(fe::DataType_t::FLOAT)
       .set_dim({call.samples, call.heads, call.queries, 1})
       .set_stride({call.heads * call.queries, call.queries, 1, 1});
@@ -67,24 +67,23 @@ Attributes attention_attributes(const AttentionCall& call) {
 
 void add_attention(fe::graph::Graph& graph, const AttentionCall& call) {
   const std::int64_t features_of_y = call.heads * call.width;
-  const auto of_q = [&](AttentionOperandId id) { return attention_tensor(call, id, false, call.query_features); };
-  const auto of_k = [&](AttentionOperandId id) { return attention_tensor(call, id, true, call.key_features); };
-  const auto of_y = [&](AttentionOperandId id) { return attention_tensor(call, id, false, features_of_y); };
-  const auto q = graph.tensor(of_q(q_id)), k = graph.tensor(of_k(k_id)), v = graph.tensor(of_k(v_id));
+  const auto of_q = [&](AttentionUid id) { return attention_tensor(call, id, false, call.query_features); };
+  const auto of_k = [&](AttentionUid id) { return attention_tensor(call, id, true, call.key_features); };
+  const auto of_y = [&](AttentionUid id) { return attention_tensor(call, id, false, features_of_y); };
+  const auto q = graph.tensor(of_q(q_uid)), k = graph.tensor(of_k(k_uid)), v = graph.tensor(of_k(v_uid));
   if (call.direction == AttentionDirection::forward) {
     auto attributes = attention_attributes<fe::graph::SDPA_attributes>(call);
     const auto [y, lse] = graph.sdpa(q, k, v, attributes.set_generate_stats(true));
-    set_attention_result(*y, of_y(y_id));
+    set_attention_result(*y, of_y(y_uid));
     set_attention_result(*lse, logarithms(call));
-    lse->set_data_type(fe::DataType_t::FLOAT);
     return;
   }
-  const auto y = graph.tensor(of_y(y_id)), dy = graph.tensor(of_y(dy_id)), lse = graph.tensor(logarithms(call));
+  const auto y = graph.tensor(of_y(y_uid)), dy = graph.tensor(of_y(dy_uid)), lse = graph.tensor(logarithms(call));
   const auto [dq, dk, dv] =
       graph.sdpa_backward(q, k, v, y, dy, lse, attention_attributes<fe::graph::SDPA_backward_attributes>(call));
-  set_attention_result(*dq, of_q(dq_id));
-  set_attention_result(*dk, of_k(dk_id));
-  set_attention_result(*dv, of_k(dv_id));
+  set_attention_result(*dq, of_q(dq_uid));
+  set_attention_result(*dk, of_k(dk_uid));
+  set_attention_result(*dv, of_k(dv_uid));
 }
 
 void set_attention_types(fe::graph::Graph& graph, const AttentionCall& call) {
@@ -93,12 +92,21 @@ void set_attention_types(fe::graph::Graph& graph, const AttentionCall& call) {
       .set_compute_data_type(fe::DataType_t::FLOAT);
 }
 
+/// Engines that are never used: forward those that give other bits when run again (cuDNN's backward pass may, see Note
+/// [Attention by cuDNN]), and those that round operands to a smaller type or add up in one.
+std::vector<fe::NumericalNote_t> refused_notes(AttentionDirection direction) {
+  std::vector<fe::NumericalNote_t> notes = {fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
+                                            fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION};
+  if (direction == AttentionDirection::forward) notes.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
+  return notes;
+}
+
 /// For a device that is only described.
 class DescribedAttention final : public fe::graph::Graph {
  public:
   DescribedAttention(const AttentionCall& call, std::shared_ptr<const fe::DeviceProperties> properties,
                      int compute_capability)
-      : properties_(std::move(properties)) {
+      : properties_(std::move(properties)), refused_(refused_notes(call.direction)) {
     set_attention_types(*this, call);
     set_device_properties(properties_);
     set_sm_version(compute_capability);
@@ -125,6 +133,8 @@ class DescribedAttention final : public fe::graph::Graph {
     plans.enqueue_engine_configs(engines);
     if (plans.query_properties().is_bad()) return std::nullopt;
     for (std::size_t i = 0; i < engines.size(); ++i) {
+      const auto& notes = plans.numeric_notes.at(static_cast<std::size_t>(begin) + i);
+      if (std::find_first_of(notes.begin(), notes.end(), refused_.begin(), refused_.end()) != notes.end()) continue;
       AttentionEngine engine;
       if (fe::detail::get_workspace_size(engines[i], engine.workspace_bytes).is_bad()) continue;
       engine.workspace_bytes += get_fe_workspace_size_subtree();
@@ -137,6 +147,7 @@ class DescribedAttention final : public fe::graph::Graph {
 
  private:
   std::shared_ptr<const fe::DeviceProperties> properties_;
+  std::vector<fe::NumericalNote_t> refused_;
   bool is_taken_ = false;
 };
 
@@ -153,16 +164,16 @@ class CudnnAttention final : public FusedAttention {
   void run(const FusedAttentionOperands& operands, Stream stream) override {
     // The graph only reads them.
     const auto read = [](const void* address) { return const_cast<void*>(address); };
-    addresses_[q_id] = read(operands.q);
-    addresses_[k_id] = read(operands.k);
-    addresses_[v_id] = read(operands.v);
-    addresses_[y_id] = operands.y;
-    addresses_[lse_id] = operands.lse;
+    addresses_[q_uid] = read(operands.q);
+    addresses_[k_uid] = read(operands.k);
+    addresses_[v_uid] = read(operands.v);
+    addresses_[y_uid] = operands.y;
+    addresses_[lse_uid] = operands.lse;
     if (!is_forward_) {
-      addresses_[dy_id] = read(operands.dy);
-      addresses_[dq_id] = operands.dq;
-      addresses_[dk_id] = operands.dk;
-      addresses_[dv_id] = operands.dv;
+      addresses_[dy_uid] = read(operands.dy);
+      addresses_[dq_uid] = operands.dq;
+      addresses_[dk_uid] = operands.dk;
+      addresses_[dv_uid] = operands.dv;
     }
     if (const cudnnStatus_t status = cudnnSetStream(handle_, stream); status != CUDNN_STATUS_SUCCESS)
       fail(stream, cudnnGetErrorString(status));
@@ -185,16 +196,6 @@ class CudnnAttention final : public FusedAttention {
   std::int64_t index_;
   std::unordered_map<std::int64_t, void*> addresses_;
 };
-
-int compute_capability_in(const std::string& properties_json) {
-  const auto properties = parse_json<nlohmann::json>(properties_json);
-  try {
-    if (properties) return static_cast<int>(JsonInput(*properties).at("deviceVer").integer() / 10);
-  } catch (const JsonMistake& mistake) {
-    throw DeviceError(fmt::format("the properties of a device for cuDNN: {}", mistake.what()));
-  }
-  throw DeviceError("the properties of a device for cuDNN are no JSON object");
-}
 
 }  // namespace
 
@@ -228,18 +229,22 @@ std::optional<AttentionEngine> CudnnAttentionPlans::find(const AttentionCall& ca
   return std::nullopt;
 }
 
-bool CudnnAttentionPlans::lists_engines() const {
-  return find({.samples = 1,
-               .queries = 128,
-               .keys = 128,
-               .heads = 1,
-               .kv_heads = 1,
-               .width = 64,
-               .query_features = 64,
-               .key_features = 64,
-               .causal = true,
-               .workspace_limit = std::int64_t{1} << 20})
-      .has_value();
+std::string CudnnAttentionPlans::why_none() const {
+  const AttentionCall usual{.samples = 1,
+                            .queries = 128,
+                            .keys = 128,
+                            .heads = 1,
+                            .kv_heads = 1,
+                            .width = 64,
+                            .query_features = 64,
+                            .key_features = 64,
+                            .causal = true,
+                            .workspace_limit = std::int64_t{1} << 20};
+  if (find(usual)) return {};
+  if (!CudnnPlans::has_nvrtc()) return "cuDNN lists none of its attention without libnvrtc, which is not found";
+  if (const std::string problem = stand_in_for_driver(); !problem.empty())
+    return "cuDNN lists none of its attention without a driver, and what stands in for one is missing: " + problem;
+  return "cuDNN lists none of its attention here";
 }
 
 std::string CudnnAttentionPlans::identity(const std::string& properties_json) {
@@ -247,30 +252,41 @@ std::string CudnnAttentionPlans::identity(const std::string& properties_json) {
 }
 
 std::unique_ptr<FusedAttention> build_cudnn_attention(const AttentionEngine& planned, const AttentionCall& call,
-                                                      cudnnHandle_t handle) {
+                                                      cudnnHandle_t handle, std::string& note) {
   fe::graph::Graph graph;
   set_attention_types(graph, call);
   add_attention(graph, call);
-  require_cudnn(graph.validate(), "take the description of attention");
-  require_cudnn(graph.build_operation_graph(handle), "take the description of attention");
-  require_cudnn(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "list its attention");
   std::string problem = "no engine serves";
-  for (const bool of_same_engine : {true, false}) {
-    for (std::int64_t index = 0; index < graph.get_execution_plan_count(); ++index) {
-      std::string engine;
-      require_cudnn(graph.get_plan_name_at_index(index, engine), "name an engine");
-      if ((engine == planned.name) != of_same_engine) continue;
-      if (const fe::error_t error = graph.build_plan_at_index(index); error.is_bad()) {
-        problem = first_line_of(error);
-        continue;
+  const auto is_good = [&](const fe::error_t& error) {
+    if (error.is_good()) return true;
+    require_no_fault(nullptr, "plan attention");
+    problem = first_line_of(error);
+    return false;
+  };
+  if (is_good(graph.validate()) && is_good(graph.build_operation_graph(handle)) &&
+      is_good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
+    graph.deselect_numeric_notes(refused_notes(call.direction));
+    for (const bool of_same_engine : {true, false}) {
+      for (std::int64_t index = 0; index < graph.get_execution_plan_count(); ++index) {
+        std::string engine;
+        if (!is_good(graph.get_plan_name_at_index(index, engine)) || (engine == planned.name) != of_same_engine ||
+            !is_good(graph.build_plan_at_index(index)))
+          continue;
+        if (const std::int64_t bytes = graph.get_workspace_size_plan_at_index(index); bytes > planned.workspace_bytes) {
+          problem = fmt::format("{} needs {} bytes of scratch", engine, bytes);
+          continue;
+        }
+        if (!of_same_engine)
+          note = fmt::format("{} runs in cuDNN's {} instead of the planned {}: {}", text_of(call), engine, planned.name,
+                             problem);
+        return std::make_unique<CudnnAttention>(std::move(graph), index, call.direction, handle);
       }
-      if (graph.get_workspace_size_plan_at_index(index) > planned.workspace_bytes) continue;
-      return std::make_unique<CudnnAttention>(std::move(graph), index, call.direction, handle);
     }
   }
-  require_no_fault(nullptr, "plan attention");
-  throw DeviceError(fmt::format("cuDNN has no engine for {} within the {} bytes of scratch that were planned: {}",
-                                text_of(call), planned.workspace_bytes, problem));
+  note =
+      fmt::format("{} runs in trainer's own kernels, in the {} bytes of scratch that were planned for cuDNN's {}: {}",
+                  text_of(call), planned.workspace_bytes, planned.name, problem);
+  return nullptr;
 }
 
 }  // namespace trainer::cuda

@@ -32,8 +32,9 @@ class CudnnAttentionPlans {
   std::optional<AttentionEngine> find(const AttentionCall& call) const;
   /// Whether the device has least_attention_capability, without which find() finds nothing.
   bool may_serve() const;
-  /// Whether it finds any for a usual call: where may_serve() it does, unless cuDNN lacks what it compiles them with.
-  bool lists_engines() const;
+  /// Empty where it finds one for a usual call, as it does where may_serve(); else why not: what cuDNN compiles its
+  /// attention with is not there.
+  std::string why_none() const;
   /// All that answers depend on, but for the call.
   static std::string identity(const std::string& properties_json);
 
@@ -43,8 +44,9 @@ class CudnnAttentionPlans {
 };
 
 /// Attention that runs on the device that `handle` was made for, which must outlive it: `planned`'s engine, or the
-/// first that needs no more scratch. Throws DeviceError where there is none.
+/// first that needs no more scratch; null where there is none. Where it is not `planned`'s, `note` is a sentence that
+/// says so. Throws DeviceError where the device itself fails.
 std::unique_ptr<FusedAttention> build_cudnn_attention(const AttentionEngine& planned, const AttentionCall& call,
-                                                      cudnnHandle_t handle);
+                                                      cudnnHandle_t handle, std::string& note);
 
 }  // namespace trainer::cuda

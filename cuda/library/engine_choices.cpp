@@ -82,15 +82,33 @@ std::string engine_choices_path(const std::string& what, const std::string& devi
   return folder / "trainer" / fmt::format("{}-{}-{}.json", what, name, version);
 }
 
-std::string device_name_in(const std::string& properties_json) {
+namespace {
+
+/// What `read` makes of the object that they are. Throws DeviceError where they are none, or `read` JsonMistake.
+template <typename Read>
+auto read_properties(const std::string& properties_json, Read read) {
   const auto properties = parse_json<nlohmann::json>(properties_json);
+  if (!properties) throw DeviceError("the properties of a device for cuDNN are no JSON object");
   try {
-    const auto name = properties ? JsonInput(*properties).find("deviceName") : std::nullopt;
-    if (properties) return name ? name->text() : "";
+    return read(JsonInput(*properties));
   } catch (const JsonMistake& mistake) {
     throw DeviceError(fmt::format("the properties of a device for cuDNN: {}", mistake.what()));
   }
-  throw DeviceError("the properties of a device for cuDNN are no JSON object");
+}
+
+}  // namespace
+
+std::string device_name_in(const std::string& properties_json) {
+  return read_properties(properties_json, [](const auto& properties) {
+    const auto name = properties.find("deviceName");
+    return name ? name->text() : std::string();
+  });
+}
+
+int compute_capability_in(const std::string& properties_json) {
+  return read_properties(properties_json, [](const auto& properties) {
+    return static_cast<int>(properties.at("deviceVer").integer() / 10);
+  });
 }
 
 EngineChoices::EngineChoices(std::string path) : path_(std::move(path)), engines_(read_choices(path_)) {}

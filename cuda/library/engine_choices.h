@@ -18,6 +18,8 @@ std::string engine_choices_path(const std::string& what, const std::string& devi
 
 /// The device's name in what cuDNN calls its properties, "" where they have none. Throws DeviceError for what are none.
 std::string device_name_in(const std::string& properties_json);
+/// 90 for 9.0. Throws DeviceError for what are none, or do not tell.
+int compute_capability_in(const std::string& properties_json);
 
 /// Which of a library's ways was the fastest for each call that was timed, kept in a JSON file: an object from the
 /// call's text_key to the way's name.

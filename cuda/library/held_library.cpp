@@ -16,19 +16,22 @@ HeldLibrary::~HeldLibrary() {
 
 std::string nvrtc_name() { return fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000); }
 
-void stand_in_for_driver() {
-  // Neither is closed: cuDNN keeps what it found in it.
-  static const bool is_there = [] {
-    if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr) return true;
+std::string stand_in_for_driver() {
+  static const std::string problem = []() -> std::string {
+    // Neither is closed: cuDNN keeps what it found in it.
+    if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr) return {};
     Dl_info here{};
-    if (dladdr(reinterpret_cast<const void*>(&stand_in_for_driver), &here) == 0) return false;
-    // Beside the module, or above the tests.
+    if (dladdr(reinterpret_cast<const void*>(&stand_in_for_driver), &here) == 0) return "this library has no place";
+    // Beside the module; tests lie a folder below it.
     const std::filesystem::path folder = std::filesystem::path(here.dli_fname).parent_path();
-    for (const std::filesystem::path& place : {folder, folder / ".."})
-      if (dlopen((place / "libtrainer_driver_stub.so").c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return true;
-    return false;
+    std::string problems;
+    for (const std::filesystem::path& place : {folder, folder / ".."}) {
+      if (dlopen((place / "libtrainer_driver_stub.so").c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return {};
+      if (problems.empty()) problems = dlerror();
+    }
+    return problems;
   }();
-  static_cast<void>(is_there);
+  return problem;
 }
 
 }  // namespace trainer::cuda

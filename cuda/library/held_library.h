@@ -23,7 +23,8 @@ class HeldLibrary {
 std::string nvrtc_name();
 
 /// Loads the library that stands for a driver's, "libcuda.so.1", where the system has none, for the rest of the
-/// process: whoever then loads that name is given it. See Note [Attention by cuDNN] in cuda/library/attention.h.
-void stand_in_for_driver();
+/// process: whoever then loads that name is given it. See Note [Attention by cuDNN] in cuda/library/attention.h. Empty
+/// where one of the two is there, else why it could not be loaded.
+std::string stand_in_for_driver();
 
 }  // namespace trainer::cuda

@@ -22,7 +22,7 @@ OpCase with_limit(OpCase op_case, std::int64_t limit) {
   return op_case;
 }
 
-/// Attention in `type` that has a reference in double, and larger, which may take scratch.
+/// Attention in `type` that has a reference in double, which may take scratch.
 std::vector<NamedCases> small_cases(DType type) {
   std::vector<NamedCases> found;
   for (const NamedCases& named : with_rounded_weights(half_cases(type), type)) {
@@ -32,13 +32,6 @@ std::vector<NamedCases> small_cases(DType type) {
     if (!cases.cases.empty()) found.push_back(std::move(cases));
   }
   REQUIRE(found.size() == 2);
-  return found;
-}
-
-std::vector<OpCase> large_cases(DType type) {
-  std::vector<OpCase> found;
-  for (const OpCase& c : with_rounded_weights(larger_half_cases(type), type))
-    if (is_attention(c.op.kind)) found.push_back(with_limit(c, wide_limit));
   return found;
 }
 
@@ -61,7 +54,7 @@ Op usual_attention(AttentionAttributes more = {}, DType type = DType::f16, std::
 
 TEST_CASE("attention by the library's description computes what references and the CPU do") {
   for (const DType type : {DType::f16, DType::bf16}) {
-    const std::vector<OpCase> cases = large_cases(type);
+    const std::vector<OpCase> cases = larger_attention_cases(type);
     CHECK(count_served(cases, OpKind::attention) >= 4);
     CHECK(count_served(cases, OpKind::attention_backward) >= 4);
     for (const bool deterministic : {true, false}) {
@@ -75,7 +68,7 @@ TEST_CASE("attention by the library's description computes what references and t
 TEST_CASE("attention that the library plans and cannot build runs in own kernels, in the planned scratch") {
   const auto device = make_emulated_device(LibraryAttention::planned, false);
   check_against_references(*device, small_cases(DType::f16));
-  check_against_device(*device, *make_cpu_device(2), large_cases(DType::f16));
+  check_against_device(*device, *make_cpu_device(2), larger_attention_cases(DType::f16));
 }
 
 TEST_CASE("the library is asked for what it serves: 16 bits, no window, rotation, dropout or documents") {

@@ -7,6 +7,7 @@
 
 #include "cuda/library/cudnn_attention.h"
 #include "cuda/library/cudnn_convolution.h"
+#include "cuda/library/known_scratch.h"
 #include "cuda/model/described_device.h"
 #include "datasets/dataset.h"
 #include "engine/config/load_experiment.h"
@@ -53,7 +54,7 @@ TEST_CASE("cuDNN plans attention forward in 256 bytes or none on every GPU from 
   for (const std::string gpu : {"h100", "h200", "a100-40gb", "a10", "l4", "rtx3060-12gb", "rtx4090", "b200"}) {
     INFO(gpu);
     const CudnnAttentionPlans plans(properties_of_gpu(gpu));
-    CHECK(plans.lists_engines());
+    CHECK(plans.why_none().empty());
     for (const DType type : {DType::f16, DType::bf16})
       for (const std::int64_t width : {8, 64, 72, 128})
         for (const std::int64_t kv_heads : {12, 4, 1})
@@ -68,7 +69,7 @@ TEST_CASE("cuDNN plans attention forward in 256 bytes or none on every GPU from 
             CHECK(engine == plans.find(call));
           }
   }
-  CHECK_FALSE(CudnnAttentionPlans(properties_of_gpu("t4")).lists_engines());
+  CHECK_FALSE(CudnnAttentionPlans(properties_of_gpu("t4")).may_serve());
 }
 
 TEST_CASE("cuDNN's backward attention needs f32 sums of dq, and of dk and dv where heads share them") {
@@ -117,6 +118,18 @@ TEST_CASE("answers about attention are kept for the next process, refusals too")
   std::ifstream file(home.files()[0]);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   CHECK_THAT(text, Catch::Contains("256 " + text_key(served)) && Catch::Contains("-1 " + text_key(refused)));
+}
+
+TEST_CASE("what is kept about attention is not asked again") {
+  const CacheHome home;
+  const std::string properties = properties_of_gpu("h200");
+  const AttentionCall call = attention_of(AttentionDirection::forward, 8, 512, 12, 12, 64);
+  make_cudnn_attention_planner(properties)->workspace_bytes(call);
+  REQUIRE(home.files().size() == 1);
+  KnownScratch known(home.files()[0].string(), CudnnAttentionPlans::identity(properties));
+  known.add(text_key(call), 12345);
+  known.save();
+  CHECK(make_cudnn_attention_planner(properties)->workspace_bytes(call) == 12345);
 }
 
 TEST_CASE("a GPT in 16 bits is planned with cuDNN's attention, backward where device.deterministic is false") {

@@ -22,12 +22,12 @@ using namespace trainer;
 namespace {
 
 /// The machine's GPU, or null, having said SKIPPED and why.
-std::unique_ptr<Device> gpu() {
+std::unique_ptr<Device> gpu(const cuda::CudaOptions& options = {}) {
   std::string problem;
   const cuda::Module* module = cuda::load_module(problem);
   if (module != nullptr) {
     try {
-      return module->make_device(0, {});
+      return module->make_device(0, options);
     } catch (const DeviceError& error) {
       problem = error.what();
     }
@@ -73,6 +73,15 @@ TEST_CASE("Every op on 16-bit operands on the GPU computes what the CPU's does, 
   if (const auto device = gpu())
     for (const DType type : {DType::f16, DType::bf16})
       check_against_device(*device, *make_cpu_device(0), with_rounded_weights(larger_half_cases(type), type));
+}
+
+TEST_CASE("Attention on the GPU that may differ from run to run is as the CPU's, whoever serves it",
+          "[ops][sanitizer]") {
+  if (const auto device = gpu({.deterministic = false}))
+    for (const DType type : {DType::f16, DType::bf16}) {
+      check_against_device(*device, *make_cpu_device(0), larger_attention_cases(type));
+      for (const std::string& note : device->notes()) FAIL_CHECK(note);
+    }
 }
 
 TEST_CASE("A convolution with statistics on the GPU gives the sums of what it computes", "[ops]") {

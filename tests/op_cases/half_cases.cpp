@@ -237,6 +237,16 @@ std::vector<OpCase> larger_half_cases(DType type) {
   return selected_cases(std::move(all));
 }
 
+std::vector<OpCase> larger_attention_cases(DType type) {
+  std::vector<OpCase> found;
+  for (const OpCase& c : with_rounded_weights(larger_half_cases(type), type)) {
+    if (c.op.kind != OpKind::attention && c.op.kind != OpKind::attention_backward) continue;
+    found.push_back(c);
+    std::get<AttentionAttributes>(found.back().op.attributes).workspace_limit = std::int64_t{1} << 30;
+  }
+  return found;
+}
+
 std::vector<OpCase> with_rounded_weights(std::vector<OpCase> cases, DType type) {
   for (OpCase& c : cases) c.tolerance += rounding_of_weights(c, type);
   return cases;

@@ -16,6 +16,9 @@ const std::vector<NamedCases>& half_cases(DType type);
 /// The same of larger_cases.
 std::vector<OpCase> larger_half_cases(DType type);
 
+/// Of these, attention and its gradient, with room for any scratch: what a library may serve.
+std::vector<OpCase> larger_attention_cases(DType type);
+
 /// The cases for a device whose tensor cores multiply the weights of attention: with that rounding allowed for.
 std::vector<OpCase> with_rounded_weights(std::vector<OpCase> cases, DType type);
 std::vector<NamedCases> with_rounded_weights(std::vector<NamedCases> all, DType type);

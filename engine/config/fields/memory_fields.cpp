@@ -85,8 +85,8 @@ void add_device_fields(Fields& fields) {
                            .of_device()
                            .also_called({"benchmark", "cudnn_benchmark"}));
   fields.add(harmless, of(&Experiment::device, &DeviceConfig::deterministic, "device.deterministic", boolean(),
-                          "CUDA: compute the same bits in every run; false allows kernels that add in no fixed order "
-                          "where they are faster: cuDNN's backward pass of attention")
+                          "CUDA: compute the same bits in every run; false allows cuDNN's backward pass of attention, "
+                          "which adds in no fixed order, where its scratch is within memory.workspace_limit")
                            .of_device());
   fields.add(harmless,
              of(&Experiment::device, &DeviceConfig::cuda_graph, "device.cuda_graph", boolean(),
@@ -115,7 +115,8 @@ void add_memory_fields(Fields& fields) {
                            .also_called({"max", "capacity", "size"}));
   fields.add(changes_numbers,
              of(&Experiment::memory, &MemoryConfig::workspace_limit, "memory.workspace_limit", size_of_memory(0),
-                "The most scratch a convolution may ask for where a kernel with less serves too")
+                "The most scratch a convolution may ask for, or attention of 16 bits on CUDA, where a kernel with less "
+                "serves too")
                  .of_device()
                  .technique(NumbersEffect::same_rounding)
                  .defaults_to("96 MiB")

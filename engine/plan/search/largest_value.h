@@ -49,8 +49,9 @@ struct LargestValue {
 //   [Neighbouring batch sizes] (batch_family.h) says of the five places where sizes decide, where what is computed
 //   again and statistics of convolutions are looked at for each b;
 // - each buffer of b is no larger than its counterpart: its size is fixed, or a multiple of the batch size;
-// - scratch has room: that of convolutions is at most their limit, which H has room for; that of all other ops is
-//   a rule, which is computed for each b, and where it is more than at H it must fit behind all other places;
+// - scratch has room: that of convolutions is at most their limit, and that of attention its limit or what own kernels
+//   need, whichever is more, which H has room for; that of all other ops is a rule, which is computed for each b, and
+//   where it is more than at H it must fit behind all other places;
 // - the odd last batch of an epoch and the batches of an evaluation, which are smaller, are covered in the same way.
 //
 // So all b in [L, H] are proven without a question to a library, and those below L from their own largest, L - 1.

@@ -3,9 +3,12 @@
 namespace trainer {
 
 std::int64_t RememberedWorkspaces::workspace_bytes(const Op& op) const {
-  if (!std::holds_alternative<Conv2dAttributes>(op.attributes)) return device_.workspace_bytes(op);
-  if (const auto answer = answers_.find(op); answer != answers_.end()) return answer->second;
-  return answers_.emplace(op, device_.workspace_bytes(op)).first->second;
+  const bool is_convolution = std::holds_alternative<Conv2dAttributes>(op.attributes);
+  if (!is_convolution && !std::holds_alternative<AttentionAttributes>(op.attributes))
+    return device_.workspace_bytes(op);
+  auto& answers = is_convolution ? answers_ : attention_answers_;
+  if (const auto answer = answers.find(op); answer != answers.end()) return answer->second;
+  return answers.emplace(op, device_.workspace_bytes(op)).first->second;
 }
 
 bool RememberedWorkspaces::convolution_statistics(const Op& conv2d) const {

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// A device that is asked only once for each convolution's scratch and statistics: a library may take milliseconds to
-/// tell.
+/// A device that is asked only once for the scratch of each convolution and attention, and for statistics: a library
+/// may take milliseconds to tell.
 class RememberedWorkspaces final : public DeviceModel {
  public:
   /// The device must outlive it.
@@ -33,7 +33,7 @@ class RememberedWorkspaces final : public DeviceModel {
 
  private:
   const DeviceModel& device_;
-  mutable std::unordered_map<Op, std::int64_t, OpHash> answers_;
+  mutable std::unordered_map<Op, std::int64_t, OpHash> answers_, attention_answers_;
   mutable std::unordered_map<Op, bool, OpHash> statistics_;
 };
 
