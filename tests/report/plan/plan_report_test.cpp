@@ -188,6 +188,7 @@ TEST_CASE("the predicted time says where it comes from, and notes are told") {
               "A step takes about 2.5 ms: 12,800 samples/s. The time is assumed for a machine like this"));
   findings.tokens_per_sample = 64;
   CHECK(tells(plan_report(findings, {}), "A step takes about 2.5 ms: 12,800 samples/s, 819,200 tokens/s. The time is"));
+  findings.tokens_per_sample = 0;
   CHECK(tells(plan_report(findings, {}), "Note: --capacity 1TiB is more than there is.\n"));
   findings.rates = MachineRates::Origin::measured;
   CHECK(tells(plan_report(findings, {}), "'trainer bench' measured"));
