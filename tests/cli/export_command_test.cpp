@@ -112,6 +112,16 @@ ProcessResult exported(std::vector<std::string> words) {
 
 }  // namespace
 
+TEST_CASE("a file of the hub without its map is refused, and a square matrix is told not to show its axes") {
+  const HubFolder folder;
+  const ProcessResult result = run_trainer({"check", folder.config(), "weights={file: " + folder.hub() + "}"});
+  CHECK(result.exit_code != 0);
+  std::string line = result.err;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  CHECK_THAT(line, Contains("weights.transpose: [h.0.attn.c_attn.weight, h.0.mlp.c_fc.weight, h.0.mlp.c_proj.weight]"));
+  CHECK_THAT(line, Contains("such as h.0.attn.c_proj.weight: weights.map names a map of the model file that knows"));
+}
+
 TEST_CASE("a file of the hub is loaded and saved back equal, but for what its map ignores") {
   const HubFolder folder;
   FileTensors expected = tensors_of(folder.hub());

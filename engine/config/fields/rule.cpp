@@ -185,7 +185,7 @@ std::string whole_expectation_of(const Rule& rule) {
     case ValueKind::text:
       return "text";
     case ValueKind::size:
-      return "a size of at least 1 byte, such as 2GiB, 1500MB or 1048576";
+      return fmt::format("a size{}, such as 2GiB, 1500MB or 1048576", rule.minimum > 0 ? " of at least 1 byte" : "");
     case ValueKind::choice:
       return rule.choices.size() == 1 ? fmt::format("'{}'", rule.choices[0].name)
                                       : fmt::format("one of {}", fmt::join(rule.choice_names(), ", "));

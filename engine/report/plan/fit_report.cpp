@@ -149,7 +149,7 @@ std::string choice_table(const FitFindings& findings, const Style& style) {
   for (std::size_t i = 0; i < findings.choices.size(); ++i) {
     const Change& choice = findings.choices[i];
     table.add_row({std::to_string(i + 1), format_bytes(choice.peak_reserved), step_time_text(choice.step_seconds),
-                   format_count(static_cast<std::int64_t>(choice.samples_per_second)),
+                   samples_per_second_text(choice.samples_per_second),
                    fmt::format("{:.2f} x", choice.relative_step_time), std::string(numbers_text(choice.numbers))});
   }
   return table.render(style);

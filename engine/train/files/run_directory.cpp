@@ -147,7 +147,7 @@ Checkpoint RunDirectory::newest(bool accept_previous) const {
   std::vector<std::int64_t> steps = checkpoint_steps();
   if (steps.empty()) {
     throw DataError(
-        fmt::format("there is no checkpoint under {} to resume from; --overwrite starts anew", checkpoints_path()));
+        fmt::format("there is no checkpoint under {} to resume from; without --resume the run starts anew", checkpoints_path()));
   }
   std::string problem;
   while (!steps.empty()) {

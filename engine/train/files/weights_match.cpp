@@ -271,6 +271,9 @@ class WeightsMatcher {
     std::vector<std::string> of_model, of_file;
     for (const WeightsRow& row : rows) {
       if (is_alone(row) && !row.shape) of_file.push_back(row.name);
+      if (square.empty() && row.status == WeightsStatus::loaded && !row.is_transposed && row.shape &&
+          is_square(*row.shape))
+        square = row.name;
       if (row.status == WeightsStatus::mismatched && !row.file_shape) of_model.push_back(row.name);
     }
     std::size_t num_sought = 0;
@@ -314,9 +317,12 @@ std::string keyed_names(std::string_view key, const std::vector<std::string>& na
   return list.empty() ? std::string(key) : fmt::format("{}: {}", key, list);
 }
 
+bool is_square(const Shape& shape) { return shape.rank() == 2 && shape[0] == shape[1]; }
+
 /// What would help, a line each.
 std::string help_for(const WeightsMatch& match) {
   std::vector<std::string> swapped, of_another_size, of_file, of_model;
+  std::string square;  ///< the first that is loaded as it is, though nothing tells whether its axes are swapped
   const std::string key = key_of(match.network);
   const bool is_frozen = !match.network.empty();
   for (const WeightsRow& row : match.rows) {
@@ -343,8 +349,14 @@ std::string help_for(const WeightsMatch& match) {
     of_file.clear();
     of_model.clear();
   }
-  if (!swapped.empty())
+  if (!swapped.empty()) {
     text += fmt::format("\n{} swaps the two axes of what is loaded", keyed_names(key + ".transpose", swapped));
+    if (!square.empty())
+      text += fmt::format(
+          "; square ones may need it too, which no size tells, such as {}: {}.map names a map of the model file that "
+          "knows, where it has one",
+          square, key);
+  }
   if (is_frozen && !of_another_size.empty())
     text += "\nits layers must be those that the file was made of, and the images must have as many channels";
   if (is_frozen) return text;
