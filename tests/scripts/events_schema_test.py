@@ -116,6 +116,7 @@ class EventsSchema(unittest.TestCase):
         for words, exit_code in [
             ("run tokens.yaml train.steps=2 output=runs/tokens", 0),
             ("run text.yaml train.steps=2 output=runs/text", 0),
+            ("plan text.yaml", 0),
             ("plan text.yaml --generate 12", 0),
             ("plan text.yaml --generate 12 --capacity 1KiB", 4),
             # Parameters of 16 bit alone are small enough.
