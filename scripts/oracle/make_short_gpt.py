@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains configs/shakespeare_gpt.yaml, smaller and shorter, in PyTorch and writes tests/golden/short_gpt/:
+"""Trains configs/shakespeare_gpt.yaml, smaller and shorter, in PyTorch and writes tests/runs/short_gpt/:
 
   input.txt            a text of made-up sentences
   initial.safetensors  the weights before the first step
@@ -24,7 +24,7 @@ import training  # noqa: E402
 from part_tokens import drawn_offset, windows  # noqa: E402
 from pytorch_gpt import GPT  # noqa: E402
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "golden" / "short_gpt"
+FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "tests" / "runs" / "short_gpt"
 SEED, LENGTH, BATCH, STEPS, WARMUP, SPLIT = 1, 32, 8, 40, 5, 0.1
 MODEL = {"depth": 2, "width": 48, "heads": 3, "vocabulary": 256, "length": LENGTH}
 LR, FINAL_FACTOR, CLIP = 0.003, 0.1, 1.0
@@ -76,8 +76,8 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     generator = np.random.default_rng(SEED)
-    GOLDEN.mkdir(parents=True, exist_ok=True)
-    text, initial = GOLDEN / "input.txt", GOLDEN / "initial.safetensors"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    text, initial = FOLDER / "input.txt", FOLDER / "initial.safetensors"
     if arguments.fresh or not text.exists():
         text.write_text(make_text(generator), encoding="ascii")
     if arguments.fresh or not initial.exists():
@@ -100,7 +100,7 @@ def main():
               f"schedule.warmup_steps={WARMUP}", f"train.clip_norm={CLIP}"]
     expected = {"set": recipe, "losses": exact, "evaluation_loss": exact_evaluation,
                 "rounding": max(abs(a - b) for a, b in zip(exact + [exact_evaluation], single + [single_evaluation]))}
-    (GOLDEN / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
     print(f"loss {exact[0]:.4f} -> {exact[-1]:.4f}, of the evaluation {exact_evaluation:.4f}, rounding "
           f"{expected['rounding']:.1e}")
 

@@ -13,8 +13,8 @@ using namespace trainer;
 // configs/shakespeare_gpt.yaml, smaller and shorter, against the losses that PyTorch has: what is in the folder
 // scripts/oracle/make_short_gpt.py has written.
 TEST_CASE("a short run of the shipped recipe for a GPT ends in PyTorch's losses") {
-  const std::string golden = TRAINER_SOURCE_DIR "/tests/golden/short_gpt";
-  std::ifstream file(golden + "/expected.json");
+  const std::string folder_of_text = TRAINER_SOURCE_DIR "/tests/runs/short_gpt";
+  std::ifstream file(folder_of_text + "/expected.json");
   REQUIRE(file);
   const nlohmann::json expected = nlohmann::json::parse(file);
   const auto losses = expected["losses"].get<std::vector<double>>();
@@ -26,14 +26,14 @@ TEST_CASE("a short run of the shipped recipe for a GPT ends in PyTorch's losses"
                                                           {"train.accumulation_steps=2", "train.batch_size=4"}};
   for (const std::vector<std::string>& variant : variants) {
     const ScratchFolder folder;
-    std::filesystem::copy(golden + "/input.txt", folder / "input.txt");
+    std::filesystem::copy(folder_of_text + "/input.txt", folder / "input.txt");
     std::vector<std::string> words = {"run",
                                       "configs/shakespeare_gpt.yaml",
                                       "device=cpu",
                                       "data.root=" + folder.path(),
                                       "output=" + (folder / "run"),
                                       "--weights",
-                                      golden + "/initial.safetensors",
+                                      folder_of_text + "/initial.safetensors",
                                       "--json"};
     for (const nlohmann::json& word : expected["set"]) words.push_back(word.get<std::string>());
     words.insert(words.end(), variant.begin(), variant.end());

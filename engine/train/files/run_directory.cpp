@@ -146,8 +146,8 @@ std::string RunDirectory::checkpoint_path(std::int64_t step) const {
 Checkpoint RunDirectory::newest(bool accept_previous) const {
   std::vector<std::int64_t> steps = checkpoint_steps();
   if (steps.empty()) {
-    throw DataError(
-        fmt::format("there is no checkpoint under {} to resume from; without --resume the run starts anew", checkpoints_path()));
+    throw DataError(fmt::format("there is no checkpoint under {} to resume from; without --resume the run starts anew",
+                                checkpoints_path()));
   }
   std::string problem;
   while (!steps.empty()) {

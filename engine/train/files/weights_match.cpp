@@ -271,9 +271,6 @@ class WeightsMatcher {
     std::vector<std::string> of_model, of_file;
     for (const WeightsRow& row : rows) {
       if (is_alone(row) && !row.shape) of_file.push_back(row.name);
-      if (square.empty() && row.status == WeightsStatus::loaded && !row.is_transposed && row.shape &&
-          is_square(*row.shape))
-        square = row.name;
       if (row.status == WeightsStatus::mismatched && !row.file_shape) of_model.push_back(row.name);
     }
     std::size_t num_sought = 0;
@@ -327,6 +324,9 @@ std::string help_for(const WeightsMatch& match) {
   const bool is_frozen = !match.network.empty();
   for (const WeightsRow& row : match.rows) {
     if (is_alone(row) && !row.shape) of_file.push_back(row.name);
+    if (square.empty() && row.status == WeightsStatus::loaded && !row.is_transposed && row.shape &&
+        is_square(*row.shape))
+      square = row.name;
     if (row.status != WeightsStatus::mismatched || !row.shape) continue;
     if (!row.file_shape) {
       of_model.push_back(row.name);
