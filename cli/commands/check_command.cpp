@@ -103,7 +103,7 @@ std::string check_text(const CheckFindings& findings, const ExperimentArguments&
   const RunSchedule& schedule = findings.compiled.schedule;
   std::string text = fmt::format("{} {}\n", arguments.config_path, paint(style, Ink::green, "is valid"));
   text += fmt::format("  model     {}, {}\n", format_number_of(num_model_layers(findings.compiled.program), "layer"),
-                      format_number_of(num_trainable_parameters(findings.compiled.program), "parameter"));
+                      format_number_of(num_parameters(findings.compiled.program), "parameter"));
   text += fmt::format(
       "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
       format_count(data.num_validation), data.sample_text(),
@@ -136,7 +136,7 @@ std::string check_json(const CheckFindings& findings) {
       {"event", "check"},
       {"valid", true},
       {"layers", num_model_layers(findings.compiled.program)},
-      {"parameters", num_trainable_parameters(findings.compiled.program)},
+      {"parameters", num_parameters(findings.compiled.program)},
       {"train_samples", data.num_train},
       {"validation_samples", data.num_validation},
       {"batch_size", schedule.batch_size()},

@@ -89,10 +89,11 @@ ExitCode run(const RunArguments& arguments) {
   log.info(fmt::format("read {}", given.config_path));
   const std::unique_ptr<Device> device = make_device(experiment);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
-  const LoadedData data = load_data(experiment.data, experiment.seed);
+  LoadedData data = load_data(experiment.data, experiment.seed);
   log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
                        data.description.num_validation, data.description.sample_text()));
 
+  const DataDescription description = data.description;
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
   KnownRates known = rates_of(*device, experiment.device, usable_threads());
@@ -107,11 +108,11 @@ ExitCode run(const RunArguments& arguments) {
   JsonLinesSink json_lines(stdout);
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
                          style_for(stdout), &interruption, event_file.path(),
-                         experiment.train.batch_size.is_automatic(), arguments.full});
+                         experiment.stages.empty() && experiment.train.batch_size.is_automatic(), arguments.full});
   FailureSink failure(
       {given.config_path, given.overrides, arguments.json, arguments.full, RunDirectory(experiment.output),
        style_for(stderr),
-       [&] { return layer_labels(compile(with_any_batch(experiment, data.description), data.description, *device)); },
+       [&] { return layer_labels(compile(with_any_batch(experiment, description), description, *device)); },
        [&](bool planned) {
          // What a run replaces is there until its plan has fitted.
          const bool is_own = arguments.resume == newest_checkpoint || !planned;
@@ -127,7 +128,7 @@ ExitCode run(const RunArguments& arguments) {
 
   std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
   const InterruptSignals signals(interruption);
-  const RunStatus status = run_training(experiment, data, *device, options, interruption, events);
+  const RunStatus status = run_training(experiment, std::move(data), *device, options, interruption, events);
   failure.leave_report();
   if (status == RunStatus::interrupted) {
     std::vector<std::string> words = given.words("run");
@@ -153,6 +154,10 @@ void add_run_command(CLI::App& app, Action& action) {
           "Start from saved weights, as weights.file says: a file, or the folder of a checkpoint or a run (its best)")
       ->type_name("PATH")
       ->excludes(resume);
+  command->add_option("--from", arguments->options.from_stage, "Begin with this stage, leaving out those before it")
+      ->type_name("STAGE");
+  command->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on with the next")
+      ->type_name("STAGE");
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: where the newest checkpoint is damaged, use the one before");
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");

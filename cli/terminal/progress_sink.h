@@ -34,6 +34,7 @@ class ProgressSink final : public EventSink {
   using Clock = std::chrono::steady_clock;
 
   void show(const StartEvent& event);
+  void show(const StageEvent& event);
   void show(const StepEvent& event);
   void show(const EvalEvent& event);
   void show(const CheckpointEvent&) {}

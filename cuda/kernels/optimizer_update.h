@@ -24,11 +24,13 @@ struct SgdRule {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
+  UpdatePace pace = {};
 };
 struct AdamRule {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;
+  UpdatePace pace = {};
 };
 
 /// The types of an update's tensors.

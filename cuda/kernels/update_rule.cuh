@@ -33,9 +33,9 @@ __device__ __forceinline__ float factor_of(const UpdateOperands& operands) {
   return operands.factor == nullptr ? 1.0f : operands.factor[gradient_multiplier];
 }
 
-/// The number of this update among those that were made.
-__device__ __forceinline__ double made_updates(const UpdateOperands& operands) {
-  const auto update = static_cast<double>(operands.scalars->update);
+/// The number of this update among those that were made since the state began.
+__device__ __forceinline__ double made_updates(const UpdateOperands& operands, const UpdatePace& pace) {
+  const auto update = static_cast<double>(operands.scalars->update - pace.updates_before);
   return operands.loss_scale == nullptr ? update : update - operands.loss_scale[loss_scale_skipped];
 }
 
@@ -48,10 +48,10 @@ struct SgdScalars {
 __device__ __forceinline__ SgdScalars scalars_of(const UpdateOperands& operands, const SgdRule& rule) {
   return {factor_of(operands),
           static_cast<float>(rule.weight_decay),
-          static_cast<float>(rule.momentum),
-          static_cast<float>(operands.scalars->learning_rate),
+          static_cast<float>(rule.pace.cycles_momentum ? operands.scalars->momentum : rule.momentum),
+          static_cast<float>(operands.scalars->learning_rate * rule.pace.rate_factor),
           rule.nesterov,
-          made_updates(operands) <= 1};
+          made_updates(operands, rule.pace) <= 1};
 }
 
 __device__ __forceinline__ void update_element(const SgdScalars& s, float& weight, float gradient) {
@@ -77,16 +77,18 @@ struct AdamScalars {
 __device__ __forceinline__ AdamScalars scalars_of(const UpdateOperands& operands, const AdamRule& rule) {
   // Powers in f64 take long: two threads compute one each.
   TRAINER_SHARED(double, powers, 2);
-  if (threadIdx.x < 2) powers[threadIdx.x] = pow(threadIdx.x == 0 ? rule.beta1 : rule.beta2, made_updates(operands));
+  const double beta1 = rule.pace.cycles_momentum ? operands.scalars->momentum : rule.beta1;
+  if (threadIdx.x < 2)
+    powers[threadIdx.x] = pow(threadIdx.x == 0 ? beta1 : rule.beta2, made_updates(operands, rule.pace));
   __syncthreads();
   TRAINER_SHARED(AdamScalars, scalars, 1);
   if (threadIdx.x == 0) {
-    const double learning_rate = operands.scalars->learning_rate;
+    const double learning_rate = operands.scalars->learning_rate * rule.pace.rate_factor;
     scalars[0] = {factor_of(operands),
                   rule.decoupled ? 0.0f : static_cast<float>(rule.weight_decay),
                   rule.decoupled ? static_cast<float>(1 - learning_rate * rule.weight_decay) : 1.0f,
                   static_cast<float>(rule.beta2),
-                  static_cast<float>(1 - rule.beta1),
+                  static_cast<float>(1 - beta1),
                   static_cast<float>(1 - rule.beta2),
                   static_cast<float>(sqrt(1 - powers[1])),
                   static_cast<float>(rule.eps),

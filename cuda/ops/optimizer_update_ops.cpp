@@ -59,7 +59,7 @@ class UpdateCall {
 
 std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<SgdUpdateAttributes>(op);
-  const SgdRule rule{attributes.momentum, attributes.nesterov, attributes.weight_decay};
+  const SgdRule rule{attributes.momentum, attributes.nesterov, attributes.weight_decay, attributes.pace};
   return make_kernel([rule,
                       call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), false, context),
                       &stream = context.stream](const OperandAddresses& addresses) mutable {
@@ -70,7 +70,7 @@ std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& contex
 std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
   const AdamRule rule{attributes.beta1, attributes.beta2, attributes.eps, attributes.weight_decay,
-                      attributes.decoupled};
+                      attributes.decoupled, attributes.pace};
   return make_kernel(
       [rule,
        call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), attributes.eight_bit, context),

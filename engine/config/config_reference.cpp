@@ -108,6 +108,14 @@ std::string example_value(const Rule& rule, const std::string& default_value) {
       return "[random_crop: {size: 32, padding: 4}, flip]";
     case ValueKind::mask_classes:
       return "{0: 0, 255: 1}";
+    case ValueKind::group_numbers:
+      return "{slice: [1e-5, 1e-3]}";
+    case ValueKind::groups:
+      return "{body: rest, head: [fc]}";
+    case ValueKind::frozen:
+      return "[encoder.*]";
+    case ValueKind::stages:
+      return "[{freeze: {to: head}}, {unfreeze: all}]";
   }
   return "";
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -231,16 +232,54 @@ struct LossConfig {
   std::size_t num_parts() const { return type == LossType::feature ? feature.layers.size() : 1; }
 };
 
+/// An entry of model.groups: parameters under a name, from the input to the output.
+struct LayerGroup {
+  std::string name;
+  std::vector<std::string> layers;  ///< as `freeze` names them; empty: `rest`, what no other group names
+  SourceLocation location = {};
+};
+
+/// freeze_norms: what norms of frozen layers do.
+enum class FrozenNorms : std::uint8_t {
+  train,       ///< they train on
+  parameters,  ///< weights stay; batch norms go by their batches and move their running statistics
+  whole,       ///< batch norms go by their running statistics, which stay as well
+};
+/// Note [Frozen parameters] in engine/graph/trained_layers.h.
+struct FreezeConfig {
+  std::vector<std::string> entries;  ///< freeze
+  FrozenNorms norms = FrozenNorms::parameters;
+  SourceLocation location = {};
+  friend bool operator==(const FreezeConfig& left, const FreezeConfig& right) {
+    return left.entries == right.entries && left.norms == right.norms;
+  }
+};
+
+/// A number of each of model.groups.
+struct GroupNumbers {
+  double number = 0;                                   ///< the highest; of all, where the other two are empty
+  std::vector<double> slice{};                         ///< of the first and the last group, or of the last alone
+  std::vector<std::pair<std::string, double>> groups{};  ///< by name, each of them
+  SourceLocation location = {};
+
+  bool is_same_for_all() const { return slice.empty() && groups.empty(); }
+  friend bool operator==(const GroupNumbers& left, const GroupNumbers& right) {
+    return left.number == right.number && left.slice == right.slice && left.groups == right.groups;
+  }
+};
+
 enum class OptimizerType : std::uint8_t { sgd, adam, adamw };
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::sgd;
-  double lr = 0.01;
+  GroupNumbers lr = {.number = 0.01};
   double momentum = 0.0;
   bool nesterov = false;
-  double weight_decay = 0.0;
+  GroupNumbers weight_decay = {};
   double beta1 = 0.9, beta2 = 0.999;  ///< optimizer.betas
   double eps = 1e-8;
   bool decay_norms_and_biases = false;  ///< weight decay also for norms and biases (PyTorch's default; ours is not)
+  /// Set by a run of several stages: by parameter, the updates that were made before its state began.
+  std::map<std::string, std::int64_t> updates_before = {};
 };
 
 enum class ScheduleType : std::uint8_t { constant, step, cosine, one_cycle };
@@ -254,6 +293,7 @@ struct ScheduleConfig {
   double final_factor = 0.0;                         ///< cosine: lr at the end / lr
   double warmup_fraction = 0.25;                     ///< one_cycle: share of the run until the highest lr
   double start_divisor = 25.0, final_divisor = 1e5;  ///< one_cycle
+  std::vector<double> momentum;  ///< one_cycle: lowest and highest momentum, or first beta; empty: the optimizer's
 };
 
 /// Mixed precision: products and stored activations in 16 bit.
@@ -325,6 +365,24 @@ struct IntegerParameter {
 struct ExperimentSource {
   std::string text, file_name;
   std::vector<std::string> overrides;
+  std::optional<std::size_t> stage = {};  ///< that it is, in `stages`
+};
+
+struct Experiment;
+/// What becomes of the optimizer's state at the beginning of a stage.
+enum class StateCarry : std::uint8_t {
+  unless_frozen_otherwise,  ///< it is kept, but by a stage that freezes or unfreezes: as fastai does
+  keep,
+  clear,
+};
+/// An entry of `stages`: Note [Stages] in engine/config/stages.h.
+struct StageConfig {
+  std::string name;
+  std::shared_ptr<const Experiment> experiment;  ///< as the stage trains; one without stages
+  StateCarry state = StateCarry::unless_frozen_otherwise;
+  std::vector<std::string> cleared_groups;  ///< of a state that is kept else
+  bool freezes_otherwise = false;           ///< it says what is frozen
+  SourceLocation location = {};
 };
 
 struct Experiment {
@@ -336,6 +394,8 @@ struct Experiment {
   std::vector<LayerSpec> layers;                  ///< model.layers
   Initialization init = Initialization::pytorch;  ///< model.init
   std::vector<NameMap> maps;                      ///< model.maps
+  std::vector<LayerGroup> groups;                 ///< model.groups
+  FreezeConfig freeze;
   WeightsConfig weights;
   std::vector<LossConfig> losses = {LossConfig{}};  ///< loss: one, or the terms of a sum
   SourceLocation loss_location = {};
@@ -344,6 +404,9 @@ struct Experiment {
   TrainConfig train;
   CheckpointConfig checkpoint;
   std::string output;  ///< output; runs/${name} by default
+  std::vector<StageConfig> stages;  ///< what is trained one after the other; empty: this alone
+  std::string stage;                ///< of what stands in `stages`: its name; else empty
+  std::string override_prefix;      ///< of what stands in `stages`: "stages.2.", before keys that override it
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.
   std::set<std::string, std::less<>> computed_from;
   /// Of the model that `layers` were written out from, with the values that they were.

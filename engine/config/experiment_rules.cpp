@@ -394,6 +394,11 @@ class Rules {
       refuse({"optimizer.nesterov", "optimizer.momentum", "optimizer.type"}, "'optimizer.nesterov' needs momentum",
              "optimizer.momentum above 0, such as 0.9");
     }
+    if (!schedule.momentum.empty() && schedule.momentum.front() > schedule.momentum.back())
+      refuse({"schedule.momentum"}, "'schedule.momentum' is the lowest and the highest", "[0.85, 0.95], say");
+    if (!schedule.momentum.empty() && optimizer.type == OptimizerType::sgd && optimizer.momentum == 0.0)
+      refuse({"schedule.momentum", "optimizer.momentum", "optimizer.type"}, "'schedule.momentum' needs momentum",
+             "optimizer.momentum above 0, such as 0.95");
     if (schedule.type == ScheduleType::step && schedule.step_size == 0) {
       refuse({"schedule.every", "schedule.type"}, "the step schedule needs 'schedule.every'",
              "steps or epochs between decays, such as 1000 or 10ep");

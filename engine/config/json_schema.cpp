@@ -129,6 +129,22 @@ std::vector<Json> forms_of(const Rule& rule) {
       return {{{"$ref", "#/$defs/losses"}}};
     case ValueKind::transforms:
       return {{{"$ref", "#/$defs/transforms"}}};
+    case ValueKind::group_numbers:
+      return {numeric(rule, "number"),
+              {{"type", "object"},
+               {"properties", {{"slice", {{"anyOf", {numeric(rule, "number"), list_of(numeric(rule, "number"), 2)}}}}}},
+               {"additionalProperties", numeric(rule, "number")}}};
+    case ValueKind::groups:
+      return {{{"type", "object"},
+               {"additionalProperties", {{"anyOf", {{{"const", "rest"}}, list_of({{"type", "string"}}, 0)}}}}}};
+    case ValueKind::frozen:
+      return {{{"type", "string"}},
+              list_of({{"type", "string"}}, 0),
+              {{"type", "object"},
+               {"properties", {{"to", {{"type", {"string", "integer"}}}}, {"group", {{"type", "string"}}}}},
+               {"additionalProperties", false}}};
+    case ValueKind::stages:
+      return {{{"$ref", "#/$defs/stages"}}};
     case ValueKind::mask_classes:
       return {{{"type", "object"}, {"additionalProperties", {{"type", {"string", "integer"}}}}}};
   }
@@ -360,6 +376,32 @@ Json transform_forms() {
   return {{"anyOf", forms}};
 }
 
+/// Stages have the keys of the whole, but for those that they have in common.
+Json stages_schema(Json properties) {
+  for (const char* const shared : {"output", "device", "seed", "weights", "extends", "stages"}) properties.erase(shared);
+  const Json frozen = forms_of(frozen_layers());
+  properties["name"] = {{"description", "What the stage is called"}, {"type", {"string", "integer"}}};
+  properties["unfreeze"] = {{"description", "Layers that are trained from this stage on, said as `freeze` is; `all`"},
+                            {"anyOf", frozen}};
+  const Json clear{{"description", "Whether the optimizer's state begins anew, or that of which layer groups does"},
+                   {"anyOf", {{{"type", "boolean"}}, {{"enum", {"all", "none"}}}, list_of({{"type", "string"}}, 0)}}};
+  Json& optimizer = properties["optimizer"];
+  optimizer["anyOf"].front()["properties"]["clear"] = clear;
+  optimizer["anyOf"].push_back({{"enum", {"keep", "clear"}}});
+  const Json stage{{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+  const Json recipe{{"type", "object"},
+                    {"properties",
+                     {{"epochs", {{"type", {"integer", "string"}}}},
+                      {"lr", {{"type", {"number", "string"}}}},
+                      {"freeze_epochs", {{"type", {"integer", "string"}}}}}},
+                    {"required", {"epochs"}},
+                    {"additionalProperties", false}};
+  return {{"anyOf",
+           {{{"type", "array"}, {"items", stage}},
+            {{"type", "object"}, {"properties", {{"fine_tune", recipe}}}, {"additionalProperties", false}},
+            {{"type", "null"}}}}};
+}
+
 }  // namespace
 
 std::string config_json_schema() {
@@ -386,6 +428,7 @@ std::string config_json_schema() {
   definitions["column"] = column_schema();
   definitions["map_of_names"] = map_of_names_schema();
   add_block_definitions(definitions);
+  definitions["stages"] = stages_schema(schema["properties"]);
   schema["$defs"] = definitions;
   return json_text(schema, 2) + "\n";
 }

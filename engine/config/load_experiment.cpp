@@ -1,5 +1,7 @@
 #include "engine/config/load_experiment.h"
 
+#include <fmt/format.h>
+
 #include "engine/config/experiment_reader.h"
 #include "engine/config/experiment_rules.h"
 #include "engine/config/feature_rules.h"
@@ -7,6 +9,7 @@
 #include "engine/config/fields/name_map_fields.h"
 #include "engine/config/layer_reader.h"
 #include "engine/config/loss_reader.h"
+#include "engine/config/stages.h"
 #include "engine/config/yaml/compose.h"
 #include "engine/config/yaml/node_text.h"
 #include "engine/config/yaml/source_set.h"
@@ -28,7 +31,8 @@ Node& find_or_add(Node& map, std::string_view key) {
   return map.entries.back().value;
 }
 
-Node resolved_tree(const Experiment& experiment) {
+/// Without `stages`.
+Node resolved_keys(const Experiment& experiment) {
   Node root;
   const bool has_terms = node_of_losses(experiment.losses).kind != NodeKind::null;
   for (const ExperimentField& field : experiment_fields()) {
@@ -50,17 +54,24 @@ Node resolved_tree(const Experiment& experiment) {
   return root;
 }
 
+Node resolved_tree(const Experiment& experiment) {
+  Node root = resolved_keys(experiment);
+  if (experiment.stages.empty()) return root;
+  std::vector<Node> trees = {root};
+  for (const StageConfig& stage : experiment.stages) trees.push_back(resolved_keys(*stage.experiment));
+  find_or_add(root, "stages") = node_of_stages(experiment.stages, trees);
+  return root;
+}
+
 }  // namespace
 
-Experiment parse_experiment(std::string_view text, const std::string& file_name,
-                            const std::vector<std::string>& overrides) {
-  SourceSet sources;
-  ComposedConfig composed = compose_config(sources, text, file_name, overrides);
+namespace {
+
+Experiment experiment_of(ComposedConfig composed, const std::string& file_name, SourceSet& sources) {
   const Node& root = composed.root;
   Experiment experiment;
   experiment.computed_from = std::move(composed.computed_from);
   experiment.model_parameters = std::move(composed.model_parameters);
-  experiment.source = std::make_shared<ExperimentSource>(ExperimentSource{std::string(text), file_name, overrides});
   experiment.config_path = file_name;
   const ExperimentKeys given = read_experiment(root, experiment, sources);
   experiment.data.location = sources.location(given.mark("data"));
@@ -92,7 +103,48 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   experiment.weights.ignore_location = sources.location(given.mark("weights.ignore"));
   experiment.weights.fresh_location = sources.location(given.mark("weights.new"));
   check_experiment(experiment, given, sources);
+  return experiment;
+}
+
+/// Reads each stage over those before it.
+void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& sources) {
+  Node root = merged.root;
+  for (std::size_t i = 0; i < merged.stages.size(); ++i) {
+    const StageNode& node = merged.stages[i];
+    apply_stage(root, node, sources);
+    auto stage = std::make_shared<Experiment>(
+        experiment_of(compose_tree(sources, merged, root), experiment.config_path, sources));
+    stage->stage = node.name;
+    stage->override_prefix = fmt::format("stages.{}.", i);
+    ExperimentSource source = *experiment.source;
+    source.stage = i;
+    stage->source = std::make_shared<ExperimentSource>(std::move(source));
+    experiment.stages.push_back({.name = node.name,
+                                 .experiment = std::move(stage),
+                                 .state = node.state,
+                                 .cleared_groups = node.cleared_groups,
+                                 .freezes_otherwise = node.freezes_otherwise(),
+                                 .location = sources.location(node.mark)});
+  }
+}
+
+}  // namespace
+
+Experiment parse_experiment(std::string_view text, const std::string& file_name,
+                            const std::vector<std::string>& overrides) {
+  SourceSet sources;
+  const MergedConfig merged = merge_config(sources, text, file_name, overrides);
+  Experiment experiment = experiment_of(compose_tree(sources, merged, merged.root), file_name, sources);
+  experiment.source =
+      std::make_shared<ExperimentSource>(ExperimentSource{std::string(text), file_name, overrides, std::nullopt});
   sources.throw_mistakes();
+  read_stages(merged, experiment, sources);
+  sources.throw_mistakes();
+  for (StageConfig& stage : experiment.stages) {
+    auto resolved = std::make_shared<Experiment>(*stage.experiment);
+    resolved->resolved_json = resolved_json(*resolved);
+    stage.experiment = std::move(resolved);
+  }
   experiment.resolved_json = resolved_json(experiment);
   return experiment;
 }
@@ -105,8 +157,11 @@ Experiment read_again(const Experiment& experiment, const std::string& override_
   require_internal(experiment.source != nullptr, "an experiment that is read again was read");
   const ExperimentSource& source = *experiment.source;
   std::vector<std::string> overrides = source.overrides;
-  overrides.push_back(override_text);
-  return parse_experiment(source.text, source.file_name, overrides);
+  overrides.push_back(experiment.override_prefix + override_text);
+  Experiment again = parse_experiment(source.text, source.file_name, overrides);
+  if (!source.stage) return again;
+  require_internal(*source.stage < again.stages.size(), "a stage that is read again is still there");
+  return *again.stages[*source.stage].experiment;
 }
 
 std::vector<NameMap> maps_of_resolved(const std::string& json) {

@@ -20,7 +20,8 @@ Experiment load_experiment(const std::string& path, const std::vector<std::strin
 Experiment parse_experiment(std::string_view text, const std::string& file_name,
                             const std::vector<std::string>& overrides = {});
 
-/// The same configuration with one more override. Throws ConfigError as above; `experiment` was read.
+/// The same configuration with one more override, of a stage where it is one. Throws ConfigError as above; `experiment`
+/// was read.
 Experiment read_again(const Experiment& experiment, const std::string& override_text);
 
 /// model.maps of what resolved_json() wrote, without their places, whatever else of it holds no more.

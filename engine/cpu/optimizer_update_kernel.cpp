@@ -134,9 +134,10 @@ class UpdateWalk {
   float factor(const OperandAddresses& addresses) const {
     return format_.factored ? input(addresses, 1)[gradient_multiplier] : 1.0F;
   }
-  /// The number of this update among those that were made.
-  double update(const OperandAddresses& addresses, const StepScalars& scalars) const {
-    return static_cast<double>(scalars.update) - (format_.scaled ? input<double>(addresses, 2)[loss_scale_skipped] : 0);
+  /// The number of this update among those that were made since the state began.
+  double update(const OperandAddresses& addresses, const StepScalars& scalars, const UpdatePace& pace) const {
+    return static_cast<double>(scalars.update - pace.updates_before) -
+           (format_.scaled ? input<double>(addresses, 2)[loss_scale_skipped] : 0);
   }
 
   /// Calls update(weight, gradient, first state, second state, count) for parts of every parameter, all in f32; state
@@ -244,15 +245,16 @@ std::unique_ptr<CpuKernel> make_sgd_update_kernel(const Op& op, CpuContext& cont
                       walk = UpdateWalk(op, attributes.format, operands_of_a_parameter(attributes), false, context)](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
     if (walk.is_refused(addresses)) return;
-    const SgdScalars s = {walk.factor(addresses), static_cast<float>(a.weight_decay), static_cast<float>(a.momentum),
-                          static_cast<float>(scalars.learning_rate)};
+    const double momentum = a.pace.cycles_momentum ? scalars.momentum : a.momentum;
+    const SgdScalars s = {walk.factor(addresses), static_cast<float>(a.weight_decay), static_cast<float>(momentum),
+                          static_cast<float>(scalars.learning_rate * a.pace.rate_factor)};
     if (!has_momentum) {
       walk.run<0>(addresses, scalars, [&](float* w, const float* g, float*, float*, std::int64_t count) {
         return sgd_plain(w, g, s, 0, count);
       });
       return;
     }
-    const bool is_first = walk.update(addresses, scalars) <= 1;
+    const bool is_first = walk.update(addresses, scalars, a.pace) <= 1;
     walk.run<1>(addresses, scalars, [&](float* w, const float* g, float* m, float*, std::int64_t count) {
       if (is_first) return sgd_first_momentum(w, g, m, s, a.nesterov, 0, count);
       return (a.nesterov ? sgd_nesterov : sgd_momentum)(w, g, m, s, 0, count);
@@ -266,18 +268,20 @@ std::unique_ptr<CpuKernel> make_adam_update_kernel(const Op& op, CpuContext& con
                                                         attributes.eight_bit, context)](
                          const OperandAddresses& addresses, const StepScalars& scalars) {
     if (walk.is_refused(addresses)) return;
-    const double update = walk.update(addresses, scalars);
-    const double bias_correction1 = 1 - std::pow(a.beta1, update);
+    const double update = walk.update(addresses, scalars, a.pace);
+    const double beta1 = a.pace.cycles_momentum ? scalars.momentum : a.beta1;
+    const double learning_rate = scalars.learning_rate * a.pace.rate_factor;
+    const double bias_correction1 = 1 - std::pow(beta1, update);
     const double bias_correction2 = 1 - std::pow(a.beta2, update);
     const AdamScalars s = {walk.factor(addresses),
                            a.decoupled ? 0.0F : static_cast<float>(a.weight_decay),
-                           a.decoupled ? static_cast<float>(1 - scalars.learning_rate * a.weight_decay) : 1.0F,
+                           a.decoupled ? static_cast<float>(1 - learning_rate * a.weight_decay) : 1.0F,
                            static_cast<float>(a.beta2),
-                           static_cast<float>(1 - a.beta1),
+                           static_cast<float>(1 - beta1),
                            static_cast<float>(1 - a.beta2),
                            static_cast<float>(std::sqrt(bias_correction2)),
                            static_cast<float>(a.eps),
-                           static_cast<float>(scalars.learning_rate / bias_correction1)};
+                           static_cast<float>(learning_rate / bias_correction1)};
     walk.run<2>(addresses, scalars, [&](float* w, const float* g, float* m, float* v, std::int64_t count) {
       return adam(w, g, m, v, s, 0, count);
     });

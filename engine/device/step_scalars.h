@@ -20,6 +20,7 @@ struct StepScalars {
     return term.index == 0 ? gradient_scale : further_gradient_scales[term.index - 1];
   }
   double learning_rate = 0;
+  double momentum = 0;  ///< where it changes from step to step: UpdatePace::cycles_momentum
   /// 1 in the first update.
   std::int64_t update = 0;
 };

@@ -72,7 +72,7 @@ TextPlanFindings find_text_plan(const TextPlanRequest& request, const DeviceMode
   findings.device_name = device.name();
   findings.capacity = capacity;
   findings.length = request.length;
-  findings.num_parameters = num_trainable_parameters(program);
+  findings.num_parameters = num_parameters(program);
   for (const BufferId parameter : program.parameter_buffers)
     findings.parameter_bytes += program.buffers[parameter].num_bytes;
   const TextRoutines& generation = *program.generation;

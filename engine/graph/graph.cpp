@@ -10,6 +10,7 @@
 #include "engine/graph/frozen_network.h"
 #include "engine/graph/graph_builder.h"
 #include "engine/graph/metrics.h"
+#include "engine/graph/trained_layers.h"
 #include "engine/ops/mixed_sample.h"
 #include "engine/ops/op_definition.h"
 
@@ -277,7 +278,9 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   Graph graph;
   graph.mode = mode;
   graph.batch_size = batch_size;
+  const TrainedLayers trained(experiment);
   GraphBuilder builder(graph, experiment.init, experiment.memory.workspace_limit);
+  builder.set_trained_layers(trained);
   const std::vector<ValueId> inputs = add_inputs(builder, graph, data, experiment.data.location);
   builder.add_input("input", inputs.front());
   for (std::size_t i = 1; i < inputs.size(); ++i) builder.add_input(data.inputs[i].name, inputs[i]);
@@ -294,6 +297,7 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   check_inputs_are_read(graph, inputs, data, experiment.data.location);
   check_documents_are_read(graph, config);
   builder.check_outputs_are_read();
+  trained.check(graph);
   graph.parameter_copies.assign(graph.parameters.size(), -1);
   graph.parameter_gradients.assign(graph.parameters.size(), -1);
   return graph;

@@ -68,6 +68,12 @@ std::optional<DocumentValues> GraphBuilder::documents() {
   return documents_->found;
 }
 
+bool GraphBuilder::normalises_by_batch() const {
+  if (!training()) return false;
+  const Layer& layer = graph_.layers[layer_];
+  return trained_ == nullptr || !trained_->keeps_statistics(layer.path, layer.kind);
+}
+
 bool GraphBuilder::is_complete() const {
   return frozen_ != nullptr &&
          std::none_of(frozen_->outputs.begin(), frozen_->outputs.end(), [](ValueId output) { return output < 0; });
@@ -161,7 +167,12 @@ ValueId GraphBuilder::add_parameter(std::string_view role, Parameter parameter) 
   }
   parameter.name = layer.path + "." + std::string(role);
   parameter.layer = layer_;
-  if (parameter.trainable) layer.num_parameters += parameter.type.num_elements();
+  parameter.is_weight = parameter.trainable;
+  if (parameter.is_weight) layer.num_parameters += parameter.type.num_elements();
+  if (trained_ != nullptr) {
+    parameter.trainable = parameter.trainable && trained_->trains(layer.path, layer.kind);
+    parameter.group = std::max(trained_->group_of(layer.path, layer.kind), 0);
+  }
   const ValueId value = add_value(parameter.type, role, Category::parameter);
   graph_.values[value].parameter = static_cast<std::int32_t>(graph_.parameters.size());
   graph_.parameters.push_back(std::move(parameter));
@@ -184,7 +195,7 @@ ValueId GraphBuilder::add_frozen_parameter(const std::string& name, Parameter pa
   parameter.network_name = name;
   parameter.name = graph_.layers[frozen_->owner].path + "." + name;
   parameter.layer = frozen_->owner;
-  parameter.trainable = parameter.decays = false;
+  parameter.trainable = parameter.is_weight = parameter.decays = false;
   const ValueId value = add_value(parameter.type, name, Category::frozen);
   graph_.values[value].layer = frozen_->owner;
   graph_.values[value].parameter = static_cast<std::int32_t>(graph_.parameters.size());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "engine/graph/trained_layers.h"
 
 namespace trainer {
 
@@ -51,10 +52,14 @@ class GraphBuilder {
 
   /// Whether layers behave as in training.
   bool training() const { return graph_.mode == GraphMode::training && frozen_ == nullptr; }
+  /// Whether the batch norm that is built goes by its batch, and moves its running statistics.
+  bool normalises_by_batch() const;
   /// Whether a backward pass goes through what is built.
   bool differentiates() const {
     return graph_.mode == GraphMode::training && (frozen_ == nullptr || frozen_->differentiates);
   }
+  /// What is not trained, and in which groups the rest is; else all is. Must outlive this.
+  void set_trained_layers(const TrainedLayers& trained) { trained_ = &trained; }
   /// What is built from here on is of a frozen network; null: of the model. `scope` must outlive that.
   void enter_frozen(FrozenScope* scope) {
     frozen_ = scope;
@@ -146,6 +151,7 @@ class GraphBuilder {
   Initialization default_init_;
   std::int64_t workspace_limit_;
   FrozenScope* frozen_ = nullptr;
+  const TrainedLayers* trained_ = nullptr;
   LayerId layer_ = no_layer;
   std::uint32_t num_random_streams_ = 0;
   struct LayerOutput {

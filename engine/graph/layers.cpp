@@ -157,14 +157,14 @@ struct LeafTranslation {
                                    type.shape.to_string(),
                                    type.shape.rank() == 4 ? ". batchnorm2d is for images" : ""));
     }
-    if (builder.training() && type.shape.num_elements() == type.shape[-1]) {
+    if (builder.normalises_by_batch() && type.shape.num_elements() == type.shape[-1]) {
       throw ShapeError(
           fmt::format("batch normalization of {} in training: one value a channel has no variance, and all of them "
                       "would become 0. A batch must hold more than one sample here, also an odd last one "
                       "(data.drop_last: true leaves it out)",
                       type.shape.to_string()));
     }
-    Op op = builder.training() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
+    Op op = builder.normalises_by_batch() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
     const TensorType channels = op.inputs[1];
     std::vector<ValueId> statistics = {
         builder.add_parameter("running_mean", constant_parameter(channels, Parameter::Start::zeros, false)),

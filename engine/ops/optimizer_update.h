@@ -31,6 +31,14 @@ struct UpdateFormat {
   friend bool operator==(const UpdateFormat&, const UpdateFormat&) = default;
 };
 
+/// How fast an update goes and from where it counts, the same for all parameters of one call.
+struct UpdatePace {
+  double rate_factor = 1;           ///< StepScalars::learning_rate is multiplied by it
+  std::int64_t updates_before = 0;  ///< that were made before the optimizer's state began
+  bool cycles_momentum = false;     ///< StepScalars::momentum is in place of momentum, or of beta1
+  friend bool operator==(const UpdatePace&, const UpdatePace&) = default;
+};
+
 /// One update of many parameters at once. The learning rate and the number of updates so far come with StepScalars.
 /// Formulas and their order are torch.optim's (SGD with dampening 0; Adam: Kingma and Ba, 2015; AdamW: Loshchilov and
 /// Hutter, 2019).
@@ -39,6 +47,7 @@ struct SgdUpdateAttributes {
   bool nesterov = false;
   double weight_decay = 0;
   UpdateFormat format = {};
+  UpdatePace pace = {};
   friend bool operator==(const SgdUpdateAttributes&, const SgdUpdateAttributes&) = default;
 };
 struct AdamUpdateAttributes {
@@ -47,6 +56,7 @@ struct AdamUpdateAttributes {
   bool decoupled = false;  ///< AdamW
   bool eight_bit = false;  ///< moments as in Note [8-bit moments]
   UpdateFormat format = {};
+  UpdatePace pace = {};  ///< bias corrections are by beta1 as it is in the update, as torch's
   friend bool operator==(const AdamUpdateAttributes&, const AdamUpdateAttributes&) = default;
 };
 

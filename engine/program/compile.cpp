@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/config/diagnostic.h"
 #include "engine/memory/rounding.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/concat_placement.h"
@@ -67,6 +68,9 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
     program.copy_buffers.push_back(copy);
     trains = trains || parameter.trainable;
   }
+  if (!trains && !experiment.freeze.entries.empty())
+    throw located_error(experiment.freeze.location, "'freeze' leaves no parameters to train",
+                        "a layer with parameters that is trained: '!fc' behind the others, such as [\"*\", \"!fc\"]");
   if (!trains) throw ConfigError("the model has no parameters to train: add a linear or conv2d layer to model.layers");
   append_optimizer_state(program, scheduler, experiment);
   program.loss_statistics = add_persistent("loss.statistics", graph.values[graph.loss_statistics]);

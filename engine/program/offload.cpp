@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/ops/offload.h"
-#include "engine/program/layer_pattern.h"
+#include "engine/graph/layer_pattern.h"
 
 namespace trainer {
 namespace {

@@ -13,7 +13,7 @@ namespace trainer {
 inline constexpr std::int64_t least_offloaded_bytes = std::int64_t{64} << 10;
 
 struct OffloadOptions {
-  std::span<const std::string> patterns;  ///< of engine/program/layer_pattern.h
+  std::span<const std::string> patterns;  ///< of engine/graph/layer_pattern.h
   SourceLocation location;                ///< where they are written
   std::int64_t least_bytes = least_offloaded_bytes;
   /// How many nodes run beside a copy before its end is waited for: as many activations are on their way at a time.

@@ -44,12 +44,12 @@ std::vector<std::string> run_warnings(const Experiment& experiment, const RunSch
   const bool warms_up = rates.type != ScheduleType::one_cycle && rates.warmup_steps > 0;
   if (warms_up && num_steps > 0 && rates.warmup_steps > num_steps) {
     const double highest =
-        experiment.optimizer.lr * static_cast<double>(num_steps) / static_cast<double>(rates.warmup_steps);
+        experiment.optimizer.lr.number * static_cast<double>(num_steps) / static_cast<double>(rates.warmup_steps);
     warnings.push_back(located_text(
         rates.warmup_location,
         fmt::format("the warm-up of {} steps is longer than the run of {}: the learning rate never gets above {:.3g} "
                     "of optimizer.lr {:.3g}",
-                    rates.warmup_steps, num_steps, highest, experiment.optimizer.lr)));
+                    rates.warmup_steps, num_steps, highest, experiment.optimizer.lr.number)));
   }
   return warnings;
 }

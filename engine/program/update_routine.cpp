@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/graph/trained_layers.h"
+
 namespace trainer {
 namespace {
 
@@ -12,25 +14,34 @@ bool is_adam(const OptimizerConfig& optimizer) { return optimizer.type != Optimi
 
 /// Parameters that one call updates.
 struct UpdateGroup {
-  bool decays = false;
+  double weight_decay = 0;
+  UpdatePace pace;
   UpdateFormat format;  ///< but for its streams
   bool rounds_weights = false;
   std::vector<std::int32_t> parameters;
 
   bool is_alike(const UpdateGroup& other) const {
-    return decays == other.decays && format == other.format && rounds_weights == other.rounds_weights;
+    return weight_decay == other.weight_decay && pace == other.pace && format == other.format && rounds_weights == other.rounds_weights;
   }
 };
 
 std::vector<UpdateGroup> group_of(const Program& program, const std::vector<BufferId>& gradients,
                                   const Experiment& experiment, BufferId factor,
                                   std::span<const std::int32_t> parameters) {
+  const GroupNumbers& lr = experiment.optimizer.lr;
+  const std::vector<double> rates = numbers_of_groups(lr, experiment.groups, "optimizer.lr");
+  const std::vector<double> decays =
+      numbers_of_groups(experiment.optimizer.weight_decay, experiment.groups, "optimizer.weight_decay");
   std::vector<UpdateGroup> groups;
   for (const std::int32_t p : parameters) {
     const Parameter& parameter = program.parameters[p];
     UpdateGroup group;
-    group.decays =
-        experiment.optimizer.weight_decay > 0 && (parameter.decays || experiment.optimizer.decay_norms_and_biases);
+    const auto layers = static_cast<std::size_t>(parameter.group);
+    if (parameter.decays || experiment.optimizer.decay_norms_and_biases) group.weight_decay = decays[layers];
+    group.pace.rate_factor = lr.number > 0 ? rates[layers] / lr.number : 1;
+    const auto begun = experiment.optimizer.updates_before.find(parameter.name);
+    if (begun != experiment.optimizer.updates_before.end()) group.pace.updates_before = begun->second;
+    group.pace.cycles_momentum = !experiment.schedule.momentum.empty();
     group.format.factored = factor >= 0;
     group.format.scaled = program.loss_scale >= 0;
     group.format.gradients = program.buffers[gradients[p]].type.dtype;
@@ -48,7 +59,6 @@ std::vector<UpdateGroup> group_of(const Program& program, const std::vector<Buff
 
 Op update_op(const Experiment& experiment, std::span<const TensorType> weights, const UpdateGroup& group) {
   const OptimizerConfig& optimizer = experiment.optimizer;
-  const double weight_decay = group.decays ? optimizer.weight_decay : 0;
   UpdateFormat format = group.format;
   if (group.rounds_weights)
     for (const std::int32_t p : group.parameters) format.random_streams.push_back(static_cast<std::uint32_t>(p));
@@ -56,15 +66,17 @@ Op update_op(const Experiment& experiment, std::span<const TensorType> weights, 
     return adam_update_op(weights, {.beta1 = optimizer.beta1,
                                     .beta2 = optimizer.beta2,
                                     .eps = optimizer.eps,
-                                    .weight_decay = weight_decay,
+                                    .weight_decay = group.weight_decay,
                                     .decoupled = optimizer.type == OptimizerType::adamw,
                                     .eight_bit = experiment.memory.moments == MomentStorage::eight_bit,
-                                    .format = std::move(format)});
+                                    .format = std::move(format),
+                                    .pace = group.pace});
   }
   return sgd_update_op(weights, {.momentum = optimizer.momentum,
                                  .nesterov = optimizer.nesterov,
-                                 .weight_decay = weight_decay,
-                                 .format = std::move(format)});
+                                 .weight_decay = group.weight_decay,
+                                 .format = std::move(format),
+                                 .pace = group.pace});
 }
 
 /// Norm, unscaling and clipping of all gradients; -1 where there is nothing of it.

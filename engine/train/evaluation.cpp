@@ -79,7 +79,8 @@ bool TrainingLoop::evaluate() {
 
   EvalEvent event;
   event.step = state_.step;
-  event.epoch = state_.step > 0 ? schedule_.step(state_.step).epoch + 1 : 1;
+  event.stage = stage_name();
+  event.epoch = state_.step > state_.stage.step ? step_of(state_.step).epoch + 1 : state_.stage.epoch + 1;
   event.loss = summary.loss;
   event.accuracy = summary.accuracy;
   event.top5 = summary.top5;

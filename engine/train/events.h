@@ -41,7 +41,7 @@ struct StartEvent {
   std::int64_t capacity = 0;
   AllocatorKind allocator = AllocatorKind::caching;  ///< also what memory.allocator: auto stands for
   std::int64_t first_placed_step = -1;  ///< as planned: Note [Placed layouts] in plan/placed_layouts.h; -1: none is
-  std::int64_t num_parameters = 0;
+  std::int64_t num_parameters = 0, num_trained = 0;  ///< of the model; those of them that are not frozen
   std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 1;  ///< first_step > 1 after a resume
   std::int64_t batch_size = 0;                                        ///< of a micro-batch, as the run begins
   std::optional<std::int64_t> asked_batch_size{};  ///< train.batch_size, where it is a number: no less than batch_size
@@ -75,7 +75,7 @@ struct LossTerms {
 
 struct StepEvent {
   std::int64_t step = 0, epoch = 0;  ///< step from 1, epoch from 1
-  std::string_view stage = "train";
+  std::string_view stage = "train";  ///< its name; "train" of a run without stages; valid while the event is taken
   double loss = 0, learning_rate = 0;
   std::int64_t samples = 0;
   double seconds = 0;
@@ -109,6 +109,7 @@ struct CheckpointEvent {
 
 struct OutOfMemoryEvent {
   OutOfMemoryContext context;
+  std::string stage{};  ///< that does not fit; empty: the run has no stages
   std::vector<Change> fixes;
   AllocatorKind allocator = AllocatorKind::caching;  ///< that the run had
   bool allocator_was_chosen = false;                 ///< memory.allocator: auto stood for it
@@ -132,6 +133,25 @@ struct AdaptEvent {
   OutOfMemoryContext context;  ///< what failed
   std::int64_t capacity = 0;   ///< that the run had
   Change change;  ///< planned for change.capacity, what there really is; changes nothing where that suffices
+};
+
+/// A stage of a run begins; memory as it is between it and the one before.
+struct StageEvent {
+  std::string name;
+  std::size_t index = 0, count = 0;  ///< from 0
+  std::int64_t first_step = 0, last_step = 0, steps_per_epoch = 0, batch_size = 0;
+  std::int64_t num_parameters = 0, num_trained = 0;
+  std::int64_t capacity = 0;
+  AllocatorKind allocator = AllocatorKind::caching;
+  std::int64_t planned_peak_reserved = 0;  ///< 0 where it was not planned (memory.preflight: off)
+  /// Parameters whose state of the optimizer goes on, and those that begin anew.
+  std::int64_t num_continued = 0, num_begun = 0;
+  /// What the device held before the first stage, before everything was purged, and behind that.
+  struct Purge {
+    std::int64_t allocated_before = 0, reserved_before = 0, allocated_after = 0, reserved_after = 0;
+    std::int64_t used_baseline = 0, used_before = 0, used_after = 0;
+  };
+  std::optional<Purge> purge{};  ///< nothing before the first stage that the process trains
 };
 
 /// What a run should not do and does; it goes on.
@@ -173,13 +193,23 @@ struct EndEvent {
     NumbersEffect numbers = NumbersEffect::same_bits;
   };
   std::vector<Adaptation> adaptations{};
+  /// A stage that the process trained, whole or in part.
+  struct Stage {
+    std::string name;
+    std::int64_t steps = 0;
+    double seconds = 0;
+    /// Of the device's memory: what a step's end holds at most, beyond what was held before the stage, and the peaks.
+    std::int64_t consumed = 0, peak_allocated = 0, peak_reserved = 0, planned_peak_reserved = 0;
+    std::optional<double> loss{}, accuracy{};  ///< of its last evaluation
+  };
+  std::vector<Stage> stages{};  ///< none of a run without stages
   std::vector<std::string> device_notes{};  ///< Device::notes
   std::int64_t num_warnings = 0;
 };
 
 /// What a run tells. A sink that says something of every event visits it with an overload for each, so that a new one
 /// without an overload does not compile; a sink of few asks for those by std::get_if.
-using Event = std::variant<StartEvent, StepEvent, EvalEvent, CheckpointEvent, OutOfMemoryEvent, AdaptEvent,
+using Event = std::variant<StartEvent, StageEvent, StepEvent, EvalEvent, CheckpointEvent, OutOfMemoryEvent, AdaptEvent,
                            WarningEvent, DivergedEvent, EndEvent>;
 
 /// Calls come from the training thread, in order; a sink must not throw for lack of a terminal.

@@ -5,15 +5,11 @@
 
 namespace trainer {
 
-void load_fresh_state(Executor& executor, const Experiment& experiment) {
+void load_cleared_state(Executor& executor, const Experiment& experiment) {
   const Program& program = executor.program();
   executor.begin_step(0);
   executor.run(program.load, {});
   executor.clear(program.loss_statistics);
-  initialize_parameters(executor, experiment.seed);
-  for (std::size_t i = 0; i < program.parameters.size(); ++i)
-    if (program.parameters[i].is_frozen()) executor.clear(program.parameter_buffers[i]);
-  write_frozen_constants(executor);
   for (const OptimizerBuffers& buffers : program.optimizer_buffers) {
     if (buffers.first >= 0) executor.clear(buffers.first);
     if (buffers.second >= 0) executor.clear(buffers.second);
@@ -23,6 +19,15 @@ void load_fresh_state(Executor& executor, const Experiment& experiment) {
     scale[loss_scale_factor] = experiment.train.loss_scale.initial;
     executor.write(program.loss_scale, scale.data());
   }
+}
+
+void load_fresh_state(Executor& executor, const Experiment& experiment) {
+  const Program& program = executor.program();
+  load_cleared_state(executor, experiment);
+  initialize_parameters(executor, experiment.seed);
+  for (std::size_t i = 0; i < program.parameters.size(); ++i)
+    if (program.parameters[i].is_frozen()) executor.clear(program.parameter_buffers[i]);
+  write_frozen_constants(executor);
   if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
   executor.device().synchronize();
 }

@@ -9,4 +9,7 @@ namespace trainer {
 /// the optimizer's state cleared, the loss scale at its first value. Throws ProgramOutOfMemory.
 void load_fresh_state(Executor& executor, const Experiment& experiment);
 
+/// The same without parameters, which are to be written.
+void load_cleared_state(Executor& executor, const Experiment& experiment);
+
 }  // namespace trainer

@@ -12,13 +12,14 @@ double cosine_between(double begin, double end, double position) {
   return end + (begin - end) / 2 * (1 + std::cos(std::numbers::pi * position));
 }
 
-/// `index` is the step's, from 0.
-double one_cycle(const ScheduleConfig& schedule, double lr, double index, double num_steps) {
+/// From `start` to `middle` until the top of the cycle, and to `end` with the last step. `index` is the step's, from 0.
+double one_cycle(const ScheduleConfig& schedule, double start, double middle, double end, double index,
+                 double num_steps) {
   const double top = schedule.warmup_fraction * num_steps - 1;
   const double last = num_steps - 1;
   // A rise that ends where it begins, with the first step, is that step at the top; PyTorch divides by zero there.
-  if (index <= top) return top > 0 ? cosine_between(lr / schedule.start_divisor, lr, index / top) : lr;
-  return cosine_between(lr, lr / schedule.final_divisor, (index - top) / (last - top));
+  if (index <= top) return top > 0 ? cosine_between(start, middle, index / top) : middle;
+  return cosine_between(middle, end, (index - top) / (last - top));
 }
 
 }  // namespace
@@ -27,7 +28,8 @@ double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t ste
                      std::int64_t steps_per_epoch) {
   step = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(total_steps, 1));
   if (schedule.type == ScheduleType::one_cycle) {
-    return one_cycle(schedule, lr, static_cast<double>(step - 1), static_cast<double>(total_steps));
+    return one_cycle(schedule, lr / schedule.start_divisor, lr, lr / schedule.final_divisor,
+                     static_cast<double>(step - 1), static_cast<double>(total_steps));
   }
   const std::int64_t warmup = std::max<std::int64_t>(schedule.warmup_steps, 0);
   if (step <= warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
@@ -47,6 +49,13 @@ double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t ste
     }
   }
   return lr;
+}
+
+std::optional<double> cycled_momentum(const ScheduleConfig& schedule, std::int64_t step, std::int64_t total_steps) {
+  if (schedule.type != ScheduleType::one_cycle || schedule.momentum.empty()) return std::nullopt;
+  step = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(total_steps, 1));
+  const double lowest = schedule.momentum.front(), highest = schedule.momentum.back();
+  return one_cycle(schedule, highest, lowest, highest, static_cast<double>(step - 1), static_cast<double>(total_steps));
 }
 
 }  // namespace trainer

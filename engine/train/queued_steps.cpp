@@ -45,7 +45,7 @@ bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
 }
 
 bool TrainingLoop::must_be_finished(std::int64_t number, const RunSchedule::Step& step) const {
-  return number >= schedule_.total_steps() || step.evaluates || checkpoint_is_due(number, step);
+  return number >= last_step() || step.evaluates || checkpoint_is_due(number);
 }
 
 std::size_t TrainingLoop::most_queued() const {
@@ -56,12 +56,12 @@ std::size_t TrainingLoop::most_queued() const {
 bool TrainingLoop::are_steps_short() const { return seconds_of_steps_ < options_.short_step_seconds; }
 
 void TrainingLoop::queue_step(std::int64_t number) {
-  const RunSchedule::Step step = schedule_.step(number);
+  const RunSchedule::Step step = step_of(number);
   driver_.lay_out(number, step);
   measure_used();
   look_for_leaks(number);
   driver_.queue(scalars_of(number, step), {.may_wait = !must_be_finished(number, step) && are_steps_short(),
-                                           .batch_follows = number < schedule_.total_steps() && !step.evaluates});
+                                           .batch_follows = number < last_step() && !step.evaluates});
 }
 
 StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Step& step) {
@@ -78,8 +78,10 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
     const float scale = loss_weight > 0 ? static_cast<float>(part.weight / loss_weight) : 0.0F;
     (i == 0 ? scalars.gradient_scale : scalars.further_gradient_scales[i - 1]) = scale;
   }
-  scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
-                                        schedule_.steps_per_epoch());
+  const std::int64_t of_stage = number - state_.stage.step;
+  scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr.number, of_stage,
+                                        schedule_.total_steps(), schedule_.steps_per_epoch());
+  scalars.momentum = cycled_momentum(experiment_.schedule, of_stage, schedule_.total_steps()).value_or(0);
   scalars.update = number;
   return scalars;
 }
@@ -117,6 +119,7 @@ bool TrainingLoop::finish_step() {
   progress_.last_loss = summary.loss;
 
   event.step = queued.number;
+  event.stage = stage_name();
   event.epoch = queued.step.epoch + 1;
   event.loss = summary.loss;
   event.terms = summary.terms;

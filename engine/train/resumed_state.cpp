@@ -38,6 +38,9 @@ Experiment adapted_experiment(const Checkpoint& checkpoint, const Experiment& gi
   try {
     Experiment adapted = parse_experiment(resolved_yaml(given), given.config_path, checkpoint.state.adapted);
     adapted.config_path = given.config_path;
+    adapted.stage = given.stage;
+    adapted.override_prefix = given.override_prefix;
+    adapted.optimizer.updates_before = given.optimizer.updates_before;
     const bool has_batch = !adapted.train.batch_size.is_automatic();
     if (!has_batch || !keeps_samples(given, adapted, data)) throw refused("has other samples in each update");
     return adapted;
@@ -48,16 +51,18 @@ Experiment adapted_experiment(const Checkpoint& checkpoint, const Experiment& gi
 
 void check_resumed_state(const Checkpoint& checkpoint, const Experiment& experiment, const RunSchedule& schedule) {
   const TrainingState& state = checkpoint.state;
+  const StageBegin& begin = state.stage;
+  const std::int64_t step = state.step - begin.step;
   const auto refuse = [&](std::string_view why) {
     throw unusable_checkpoint(checkpoint.path, fmt::format("state.json: {}", why));
   };
-  if (state.step > schedule.total_steps()) {
-    refuse(fmt::format("'step' is {}, and the run ends after step {} (train.epochs, train.steps)", state.step,
-                       schedule.total_steps()));
+  if (step > schedule.total_steps()) {
+    refuse(fmt::format("'step' is {}, and the {} ends after step {} (train.epochs, train.steps)", state.step,
+                       begin.name.empty() ? "run" : "stage", begin.step + schedule.total_steps()));
   }
-  if (const std::int64_t pass = passes_until(schedule, state.step); state.pass != pass)
+  if (const std::int64_t pass = begin.pass + passes_until(schedule, step); state.pass != pass)
     refuse(fmt::format("'pass' is {}, and {} steps of the run have {} batches", state.pass, state.step, pass));
-  if (const std::int64_t samples = samples_until(schedule, state.step); state.samples != samples)
+  if (const std::int64_t samples = begin.samples + samples_until(schedule, step); state.samples != samples)
     refuse(fmt::format("'samples' is {}, and {} steps of the run train on {}", state.samples, state.step, samples));
   const Metric metric = experiment.checkpoint.best;
   const double lowest = metric == Metric::loss ? least_loss

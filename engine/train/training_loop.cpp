@@ -38,8 +38,8 @@ TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, con
 RunStatus TrainingLoop::run() {
   leak_watch_.emplace(executor_, events_);
   prepare_kernels();
-  if (state_.step < schedule_.total_steps()) {
-    const RunSchedule::Step next = schedule_.step(state_.step + 1);
+  if (state_.step < last_step()) {
+    const RunSchedule::Step next = step_of(state_.step + 1);
     driver_.start_reading({.epoch = next.epoch, .batch = next.first_batch});
   }
   if (program_.loss_scale >= 0) {
@@ -53,8 +53,14 @@ RunStatus TrainingLoop::run() {
   return status;
 }
 
+RunSchedule::Step TrainingLoop::step_of(std::int64_t number) const {
+  RunSchedule::Step step = schedule_.step(number - state_.stage.step);
+  step.epoch += state_.stage.epoch;
+  return step;
+}
+
 void TrainingLoop::prepare_kernels() {
-  const std::int64_t next = state_.step + 1, total = schedule_.total_steps();
+  const std::int64_t next = state_.step - state_.stage.step + 1, total = schedule_.total_steps();
   const auto prepare_step = [&](std::int64_t number) {
     if (number > total) return;
     for_each_step_routine(program_, schedule_.step(number),
@@ -71,15 +77,15 @@ void TrainingLoop::prepare_kernels() {
 RunStatus TrainingLoop::run_steps() {
   const auto interrupted = [&] { return interruption_.requests.load() > 0; };
   if (!state_.evaluated && !settle_step()) return RunStatus::diverged;
-  while (state_.step < schedule_.total_steps() && !stops_early()) {
+  while (state_.step < last_step() && !stops_early()) {
     if (interrupted() && driver_.queued().empty()) break;
     if (!train_next_step()) return RunStatus::diverged;
-    state_.evaluated = !schedule_.step(state_.step).evaluates;
+    state_.evaluated = !step_of(state_.step).evaluates;
     if (!settle_step()) return RunStatus::diverged;
   }
-  progress_.stopped_early = stops_early() && state_.step < schedule_.total_steps();
+  progress_.stopped_early = stops_early() && state_.step < last_step();
   if (!progress_.is_saved() && !save()) return RunStatus::diverged;
-  const bool is_done = progress_.stopped_early || (state_.step >= schedule_.total_steps() && state_.evaluated);
+  const bool is_done = progress_.stopped_early || (state_.step >= last_step() && state_.evaluated);
   return is_done ? RunStatus::done : RunStatus::interrupted;
 }
 
@@ -87,7 +93,7 @@ bool TrainingLoop::settle_step() {
   const std::int64_t best_before = state_.best_step;
   if (!state_.evaluated && interruption_.requests.load() == 0 && !evaluate()) return false;
   const bool is_new_best = state_.best_step != best_before;
-  const bool is_due = is_new_best || checkpoint_is_due(state_.step, schedule_.step(state_.step));
+  const bool is_due = is_new_best || checkpoint_is_due(state_.step);
   return !is_due || progress_.is_saved() || save();
 }
 
@@ -96,9 +102,10 @@ bool TrainingLoop::stops_early() const {
   return patience > 0 && state_.evaluations_without_improvement >= patience;
 }
 
-bool TrainingLoop::checkpoint_is_due(std::int64_t number, const RunSchedule::Step& step) const {
+bool TrainingLoop::checkpoint_is_due(std::int64_t number) const {
   const std::int64_t every = experiment_.checkpoint.every;
-  if (every <= 0) return false;
+  if (every <= 0 || number <= state_.stage.step) return false;
+  const RunSchedule::Step step = step_of(number);
   if (experiment_.checkpoint.every_in_epochs) return step.ends_epoch && (step.epoch + 1) % every == 0;
   return number % every == 0;
 }

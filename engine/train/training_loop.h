@@ -16,7 +16,7 @@
 
 namespace trainer {
 
-/// The steps of a run, from where its progress is to the end of the schedule, with evaluations, early stopping and
+/// The steps of a run, or of a stage of one, from where its progress is to the end of the schedule, with evaluations, early stopping and
 /// checkpoints. The session's executor holds the parameters and the optimizer's state that belong to `progress.state`.
 ///
 /// Note [Running ahead]
@@ -53,7 +53,13 @@ class TrainingLoop {
   void finish_queued_steps();
 
  private:
-  /// All that the steps and evaluations of the rest of the run call.
+  /// Step `number` of the run, which counts on from stage to stage, as its epochs do.
+  RunSchedule::Step step_of(std::int64_t number) const;
+  /// As events name it.
+  std::string_view stage_name() const { return state_.stage.name.empty() ? "train" : state_.stage.name; }
+  /// The last one of the stage.
+  std::int64_t last_step() const { return state_.stage.step + schedule_.total_steps(); }
+  /// All that the steps and evaluations of the rest of the stage call.
   void prepare_kernels();
   RunStatus run_steps();
   /// What is due behind a step: evaluation and checkpoint; false where the run diverged.
@@ -77,7 +83,7 @@ class TrainingLoop {
   bool save();
   /// Returns the parameter that is not finite, or -1.
   std::int32_t write_checkpoint();
-  bool checkpoint_is_due(std::int64_t number, const RunSchedule::Step& step) const;
+  bool checkpoint_is_due(std::int64_t number) const;
   bool stops_early() const;
   bool note_evaluation(const LossSummary& summary);
 

@@ -27,8 +27,11 @@
 #include "engine/train/files/weights_loading.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
+#include "engine/train/parameter_init.h"
 #include "engine/train/resumed_state.h"
+#include "engine/train/run_stages.h"
 #include "engine/train/run_start.h"
+#include "engine/train/running_stage.h"
 #include "engine/train/token_count.h"
 #include "engine/train/training_loop.h"
 
@@ -40,60 +43,52 @@ using Clock = std::chrono::steady_clock;
 /// One run from its options to its end event.
 class TrainingRun {
  public:
-  /// `asked` is the experiment before anything it leaves open was settled.
-  TrainingRun(const RunStart& start, const WeightFiles* weights, const RunSurroundings& surroundings,
-              RunExperiment experiment, CompiledExperiment compiled, const Experiment& asked, std::int64_t capacity,
-              const LoadedData& data, Device& device, const TrainingOptions& options, const Interruption& interruption,
-              EventSink& events)
-      : start_(start),
+  TrainingRun(RunStages& stages, const RunStart& start, const WeightFiles* weights, Device& device,
+              const TrainingOptions& options, const Interruption& interruption, EventSink& events)
+      : stages_(stages),
+        start_(start),
         weights_(weights),
-        given_(std::move(experiment.given)),
-        asked_batch_size_(asked.train.batch_size),
-        asked_allocator_(asked.memory.allocator),
-        adapted_(std::move(experiment.adapted)),
-        data_(data),
         device_(device),
         options_(options),
         interruption_(interruption),
         events_(events),
-        directory_(given_.output),
-        capacity_(capacity),
-        compiled_(std::make_unique<CompiledExperiment>(std::move(compiled))),
-        frozen_(given_, compiled_->program) {
+        directory_(stages.whole().output) {
+    if (start.checkpoint) {
+      progress_.resume(start.checkpoint->state);
+      check_stage_of(*start.checkpoint, stages_);
+    }
+    StageBegin& begin = progress_.state.stage;
+    if (!start.checkpoint) begin.index = stages_.first();
+    begin.name = stages_.name_of(begin.index);
+    stage_ = prepare_stage(stages_, begin.index, start.checkpoint ? &*start.checkpoint : nullptr, begin.updates_before,
+                           device_);
     if (weights_ != nullptr) {
-      weights_match_ = match_weights(given_.weights, *weights_, compiled_->program);
+      weights_match_ = match_weights(stage_->given.weights, *weights_, stage_->compiled->program);
       require_match(*weights_match_);
     }
-    frozen_.require_matches();
-    const std::vector<FrozenChecksum> frozen_checksums = frozen_.checksums();
+    const std::vector<FrozenChecksum> frozen_checksums = stage_->frozen->checksums();
     if (start.checkpoint) {
       require_same_networks(start.checkpoint->path, start.checkpoint->state.frozen, frozen_checksums);
-      check_resumed_state(*start.checkpoint, compiled_->experiment, compiled_->schedule);
-      progress_.resume(start.checkpoint->state);
-      warnings_ = resumption_warnings(progress_.state, surroundings);
+      check_resumed_state(*start.checkpoint, stage_->compiled->experiment, stage_->compiled->schedule);
+      warnings_ = resumption_warnings(progress_.state, stage_->surroundings);
     }
-    for (std::string& warning : run_warnings(compiled_->experiment, compiled_->schedule))
+    for (std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
       warnings_.push_back(std::move(warning));
-    warnings_.insert(warnings_.end(), data.remarks.begin(), data.remarks.end());
-    if (const bool evaluates = compiled_->schedule.evaluates_initially();
+    warnings_.insert(warnings_.end(), stage_->data.remarks.begin(), stage_->data.remarks.end());
+    if (const bool evaluates = stage_->compiled->schedule.evaluates_initially();
         progress_.state.step == 0 && !(start.checkpoint && evaluates))
       progress_.state.evaluated = !evaluates;
-    progress_.state.train_crc32 = surroundings.train_crc32;
-    progress_.state.validation_crc32 = surroundings.validation_crc32;
-    progress_.state.device = surroundings.device;
+    progress_.config_yaml = resolved_yaml(stages_.has_stages() ? stages_.whole() : stage_->given);
     progress_.state.frozen = frozen_checksums;
-    progress_.config_yaml = resolved_yaml(given_);
-    progress_.state.num_samples = data.train->size();
-    progress_.state.preprocessing = data.preprocessing;
-    set_token_rates();
-    progress_.state.adapted = adapted_;
-    progress_.state.given_config = adapted_.empty() ? "" : resolved_json(given_);
+    describe_in_progress();
   }
 
   RunStatus run() {
-    const std::optional<OutOfMemoryContext> failure = planned_failure();
-    const std::optional<Change> change = failure ? find_change(capacity_) : std::nullopt;
-    const bool can_train = !failure || change;
+    std::optional<OutOfMemoryContext> failure = planned_failure(*stage_);
+    const std::optional<Change> change = failure ? find_change(*stage_, stage_->capacity) : std::nullopt;
+    if (!failure || change) check_later_stages();
+    if (later_failure_) failure = later_failure_->context;
+    const bool can_train = !later_failure_ && (!failure || change);
     if (!start_.replaces_run || !can_train) return run_in_folder(failure, change);
     replaced_.set_aside();
     try {
@@ -112,16 +107,16 @@ class TrainingRun {
  private:
   void set_token_rates() {
     TokenRates& rates = progress_.token_rates;
-    rates.tokens_per_sample = tokens_of_sample(given_.data, data_.description);
+    rates.tokens_per_sample = tokens_of_sample(stage_->given.data, stage_->data.description);
     if (rates.tokens_per_sample == 0) return;
     rates.flops_per_sample =
-        model_flops_of_sample(compiled_->experiment, data_.description, compiled_->schedule.batch_size());
+        model_flops_of_sample(stage_->compiled->experiment, stage_->data.description, stage_->compiled->schedule.batch_size());
     rates.peak_flops_per_second = options_.peak_flops_per_second;
   }
 
   /// From the start event to the end event. `failure` is what the plan shows, `change` what it can do without.
   RunStatus run_in_folder(const std::optional<OutOfMemoryContext>& failure, const std::optional<Change>& change) {
-    const bool can_train = !failure || change;
+    const bool can_train = !later_failure_ && (!failure || change);
     if (start_.continues_own && can_train) settle_checkpoints();
     emit_start(can_train);
     for (const std::string& warning : warnings_) warn(warning);
@@ -129,9 +124,9 @@ class TrainingRun {
     end_.outside_allocator = device_.outside_allocator();
     end_.steps = progress_.state.step;
     try {
-      if (change) adapt(*failure, *change);
-      if (!can_train) tell_of(*failure, capacity_);
-      const RunStatus status = can_train ? train() : RunStatus::out_of_memory;
+      if (!can_train) tell_of(later_failure_ ? *later_failure_->stage : *stage_, *failure);
+      if (can_train && change) adapt(*failure, *change);
+      const RunStatus status = can_train ? train_stages() : RunStatus::out_of_memory;
       emit_end(status);
       return status;
     } catch (const std::exception& error) {
@@ -156,38 +151,39 @@ class TrainingRun {
     const std::vector<std::int64_t> steps = directory_.checkpoint_steps();
     // One that was moved to another place in the folder is no reason to remove the others before the next is saved.
     if (!std::binary_search(steps.begin(), steps.end(), state.step)) return;
-    directory_.settle(state.step, state.best_value ? state.best_step : -1, given_.checkpoint.keep);
+    directory_.settle(state.step, state.best_value ? state.best_step : -1, stage_->given.checkpoint.keep);
   }
 
   void emit_start(bool can_train) {
     StartEvent start;
-    start.experiment = &given_;
+    start.experiment = &stage_->given;
     start.trainer_version = options_.trainer_version;
-    start.adapted = adapted_;
+    start.adapted = stage_->adapted;
     start.device_kind = device_.kind();
     start.device_name = device_.name();
-    start.capacity = capacity_;
-    start.allocator = compiled_->experiment.memory.allocator;
+    start.capacity = stage_->capacity;
+    start.allocator = stage_->compiled->experiment.memory.allocator;
     // A run that is resumed begins with segments again.
-    if (progress_.state.step == 0) start.first_placed_step = planned_first_placed_step_;
-    start.num_parameters = num_trainable_parameters(compiled_->program);
-    start.total_steps = compiled_->schedule.total_steps();
-    start.steps_per_epoch = compiled_->schedule.steps_per_epoch();
-    start.batch_size = compiled_->schedule.batch_size();
-    start.asked_batch_size = asked_batch_size_.number();
+    if (progress_.state.step == 0) start.first_placed_step = stage_->planned_first_placed_step;
+    start.num_parameters = num_parameters(stage_->compiled->program);
+    start.num_trained = num_trained_parameters(stage_->compiled->program);
+    start.total_steps = stage_->compiled->schedule.total_steps();
+    start.steps_per_epoch = stage_->compiled->schedule.steps_per_epoch();
+    start.batch_size = stage_->compiled->schedule.batch_size();
+    start.asked_batch_size = stage_->asked.train.batch_size.number();
     start.leaves_former_run = start_.replaces_run && !can_train;
     if (start_.checkpoint) {
       start.skipped_checkpoint = start_.checkpoint->skipped;
       start.resumption = {progress_.state.step, progress_.state.evaluated, can_train};
     }
     start.first_step = progress_.state.step + 1;
-    start.preprocessing = data_.preprocessing;
+    start.preprocessing = stage_->data.preprocessing;
     start.weights = weights_match_;
-    start.frozen = frozen_.matches();
+    start.frozen = stage_->frozen->matches();
     start.outside_allocator = device_.outside_allocator();
     start.process = process_of_program();
-    places_are_told_ = start.first_placed_step >= 0;
-    start.planned_touched = planned_touched_;
+    stage_->places_are_told = start.first_placed_step >= 0;
+    start.planned_touched = stage_->planned_touched;
     start.tokens_per_sample = progress_.token_rates.tokens_per_sample;
     start.flops_per_sample = progress_.token_rates.flops_per_sample;
     start.peak_flops_per_second = progress_.token_rates.peak_flops_per_second;
@@ -195,84 +191,219 @@ class TrainingRun {
   }
 
   ProcessMemory process_of_program() const {
-    return process_memory(compiled_->experiment, compiled_->program, data_.description, device_);
+    return process_memory(stage_->compiled->experiment, stage_->compiled->program, stage_->data.description, device_);
   }
 
-  /// Where the plan shows that the run does not fit.
-  std::optional<OutOfMemoryContext> planned_failure() {
-    if (!compiled_->experiment.memory.preflight) return std::nullopt;
-    MemoryPlan plan = plan_memory(*compiled_, capacity_);
+  /// Where the plan shows that a stage does not fit.
+  static std::optional<OutOfMemoryContext> planned_failure(RunningStage& stage) {
+    if (!stage.compiled->experiment.memory.preflight) return std::nullopt;
+    MemoryPlan plan = plan_memory(*stage.compiled, stage.capacity);
     require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
     if (plan.fits) {
-      planned_capacity_ = capacity_;
-      planned_touched_ = plan.peak_touched;
-      planned_first_placed_step_ = plan.first_placed_step;
+      stage.planned_capacity = stage.capacity;
+      stage.planned_touched = plan.peak_touched;
+      stage.planned_first_placed_step = plan.first_placed_step;
+      stage.planned_peak_reserved = plan.peak_reserved;
       return std::nullopt;
     }
     plan.failure->planned = true;
     return std::move(plan.failure);
   }
 
+  /// Plans the stages behind the first, up to one that does not fit, and checks that their parameters go on.
+  void check_later_stages() {
+    for (std::size_t index = progress_.state.stage.index + 1; index <= stages_.last(); ++index) {
+      std::unique_ptr<RunningStage> stage = describe_stage(stages_, index, device_);
+      check_parameters_go_on(stage_->compiled->program, stage->compiled->program, *stage->config);
+      std::optional<OutOfMemoryContext> failure = planned_failure(*stage);
+      if (!failure || find_change(*stage, stage->capacity)) continue;
+      later_failure_.emplace(LaterFailure{std::move(stage), *std::move(failure)});
+      return;
+    }
+  }
+
   /// What the run can go on with where it has `capacity`, see Note [Adapting a run].
-  std::optional<Change> find_change(std::int64_t capacity) {
-    if (given_.memory.on_oom != OnOutOfMemory::adapt || capacity >= planned_capacity_) return std::nullopt;
+  std::optional<Change> find_change(const RunningStage& stage, std::int64_t capacity) {
+    if (stage.given.memory.on_oom != OnOutOfMemory::adapt || capacity >= stage.planned_capacity) return std::nullopt;
     Planner planner(device_, options_.rates);
-    return find_adaptation(planner, compiled_->experiment, data_.description, capacity);
+    return find_adaptation(planner, stage.compiled->experiment, stage.data.description, capacity);
   }
 
   /// Puts what is compiled of the change in the place of what ran until now.
   void adapt(const OutOfMemoryContext& context, const Change& change) {
     TrainingState& state = progress_.state;
     const std::int64_t step = state.evaluated ? state.step + 1 : state.step;
-    events_.take(AdaptEvent{.step = step, .context = context, .capacity = capacity_, .change = change});
+    events_.take(AdaptEvent{.step = step, .context = context, .capacity = stage_->capacity, .change = change});
     end_.adaptations.push_back({step, change.capacity, change.set, change.numbers});
-    const std::int64_t num_steps = compiled_->schedule.total_steps();
-    compiled_ = std::make_unique<CompiledExperiment>(
-        compile_experiment(change.experiment, data_.description, device_, change.capacity));
-    require_internal(compiled_->schedule.total_steps() == num_steps, "an adapted run has the steps it had");
-    capacity_ = planned_capacity_ = change.capacity;
-    places_are_told_ = true;
-    planned_touched_ = 0;
+    const std::int64_t num_steps = stage_->compiled->schedule.total_steps();
+    stage_->compiled = std::make_unique<CompiledExperiment>(
+        compile_experiment(change.experiment, stage_->data.description, device_, change.capacity));
+    require_internal(stage_->compiled->schedule.total_steps() == num_steps, "an adapted run has the steps it had");
+    stage_->capacity = stage_->planned_capacity = change.capacity;
+    stage_->places_are_told = true;
+    stage_->planned_touched = 0;
     if (change.set.empty()) return;
-    if (state.adapted.empty()) state.given_config = resolved_json(given_);
+    if (state.adapted.empty()) state.given_config = resolved_json(stage_->given);
     state.adapted = joined_overrides(state.adapted, change.set);
-    state.pass = passes_until(compiled_->schedule, state.step);
+    state.pass = state.stage.pass + passes_until(stage_->compiled->schedule, state.step - state.stage.step);
   }
 
-  void tell_of(OutOfMemoryContext context, std::int64_t capacity) {
+  void tell_of(const RunningStage& stage, OutOfMemoryContext context) {
+    tell_of(stage, std::move(context), stage.capacity);
+  }
+
+  void tell_of(const RunningStage& stage, OutOfMemoryContext context, std::int64_t capacity) {
     OutOfMemoryEvent event{.context = std::move(context),
+                           .stage = stage.asked.stage,
                            .fixes = {},
-                           .allocator = compiled_->experiment.memory.allocator,
-                           .allocator_was_chosen = asked_allocator_ == AllocatorKind::automatic,
+                           .allocator = stage.compiled->experiment.memory.allocator,
+                           .allocator_was_chosen = stage.asked.memory.allocator == AllocatorKind::automatic,
                            .planned_does_not_fit_either = false,
                            .outside_allocator = device_.outside_allocator(),
                            .other_processes = device_.other_processes(),
                            .device_total = device_.total_bytes()};
     event.planned_does_not_fit_either =
-        event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == capacity_;
+        event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
     // Under less memory than it was chosen for, the allocator is one that another may be better than.
     const Experiment failed =
-        with_allocator(given_, capacity == capacity_ ? asked_allocator_ : compiled_->experiment.memory.allocator);
+        with_allocator(stage.given, capacity == stage.capacity ? stage.asked.memory.allocator
+                                                               : stage.compiled->experiment.memory.allocator);
+    const DataDescription& data = stage.data.description;
     Planner planner(device_, options_.rates);
-    const std::int64_t available = memory_for_allocator(device_.available_bytes(), given_, data_.description, device_,
-                                                        /*dataset_is_loaded=*/true);
-    Advice advice = find_advice(planner, failed, data_.description, capacity, available);
+    const std::int64_t available =
+        memory_for_allocator(device_.available_bytes(), stage.given, data, device_, /*dataset_is_loaded=*/true);
+    Advice advice = find_advice(planner, failed, data, capacity, available);
     std::int64_t held_by_others = 0;
     for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
-    event.diagnosis =
-        diagnose(device_, failed, data_.description, capacity, held_by_others, std::move(advice.not_enough));
+    event.diagnosis = diagnose(device_, failed, data, capacity, held_by_others, std::move(advice.not_enough));
     event.fixes = std::move(advice.fixes);
-    if (asked_batch_size_.is_automatic()) name_batch_size(event.fixes);
+    if (stage.asked.train.batch_size.is_automatic()) name_batch_size(event.fixes, stage.given);
+    for (Change& fix : event.fixes) add_prefix(fix.set, stage.asked.override_prefix);
     events_.take(std::move(event));
   }
 
+  /// Overrides of a stage say which one they are of.
+  static void add_prefix(std::vector<std::string>& overrides, const std::string& prefix) {
+    for (std::string& text : overrides) text.insert(0, prefix);
+  }
+
   /// The fixes were planned with the batch that `auto` stood for; pasted beside `auto` they would meet another.
-  void name_batch_size(std::vector<Change>& fixes) const {
+  static void name_batch_size(std::vector<Change>& fixes, const Experiment& given) {
     for (Change& fix : fixes) {
       const bool names_it = std::any_of(fix.set.begin(), fix.set.end(),
                                         [](const std::string& word) { return word.starts_with("train.batch_size="); });
-      if (!names_it) fix.set.insert(fix.set.begin(), override_of("train.batch_size", given_));
+      if (!names_it) fix.set.insert(fix.set.begin(), override_of("train.batch_size", given));
     }
+  }
+
+  /// The stages one after the other, from the one in hand.
+  RunStatus train_stages() {
+    used_baseline_ = device_.used_bytes();
+    for (;;) {
+      emit_stage();
+      const RunStatus status = train();
+      tell_stage_end();
+      if (status != RunStatus::done || progress_.state.stage.index >= stages_.last()) return status;
+      if (interruption_.requests.load() > 0) return RunStatus::interrupted;
+      begin_next_stage();
+      const std::optional<OutOfMemoryContext> failure = planned_failure(*stage_);
+      if (!failure) continue;
+      const std::optional<Change> change = find_change(*stage_, stage_->capacity);
+      if (!change) {  // there is less memory than when all of them were planned
+        tell_of(*stage_, *failure);
+        return RunStatus::out_of_memory;
+      }
+      adapt(*failure, *change);
+    }
+  }
+
+  bool has_next_stage() const { return progress_.state.stage.index < stages_.last(); }
+
+  /// The tensors of the stage before are held; everything else of it has been given back.
+  void begin_next_stage() {
+    TrainingState& state = progress_.state;
+    const std::size_t index = state.stage.index + 1;
+    const std::unique_ptr<const CompiledExperiment> trained =
+        std::make_unique<CompiledExperiment>(*stage_->compiled);
+    stage_.reset();  // its data, too
+    const std::unique_ptr<RunningStage> described = describe_stage(stages_, index, device_);
+    check_parameters_go_on(trained->program, described->compiled->program, *described->config);
+    continuation_ = continue_state(*held_, *trained, described->compiled->program, *described->config, state.stage,
+                                   state.step);
+    StageBegin begin{.index = index,
+                     .name = stages_.name_of(index),
+                     .step = state.step,
+                     .pass = state.pass,
+                     .samples = state.samples,
+                     .epoch = state.stage.epoch,
+                     .updates_before = continuation_->updates_before};
+    if (const std::int64_t steps = state.step - state.stage.step; steps > 0)
+      begin.epoch += trained->schedule.step(steps).epoch + 1;
+    stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_);
+    if (stage_->given.checkpoint.best != trained->experiment.checkpoint.best) {
+      state.best_value.reset();
+      state.best_step = 0;
+    }
+    state.stage = std::move(begin);
+    state.evaluated = !stage_->compiled->schedule.evaluates_initially();
+    state.stopping_value.reset();
+    state.evaluations_without_improvement = 0;
+    state.given_config.clear();
+    state.frozen = stage_->frozen->checksums();
+    progress_.last_evaluation.reset();
+    progress_.stopped_early = false;
+    describe_in_progress();
+    for (const std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
+      warn(warning);
+    for (const std::string& remark : stage_->data.remarks) warn(remark);
+  }
+
+  /// What checkpoints say of the stage.
+  void describe_in_progress() {
+    TrainingState& state = progress_.state;
+    state.train_crc32 = stage_->surroundings.train_crc32;
+    state.validation_crc32 = stage_->surroundings.validation_crc32;
+    state.device = stage_->surroundings.device;
+    state.num_samples = stage_->data.train->size();
+    state.preprocessing = stage_->data.preprocessing;
+    state.adapted = stage_->adapted;
+    state.given_config = stage_->adapted.empty() ? "" : resolved_json(stage_->given);
+    set_token_rates();
+  }
+
+  void emit_stage() {
+    if (!stages_.has_stages()) return;
+    const CompiledExperiment& compiled = *stage_->compiled;
+    const StageBegin& begin = progress_.state.stage;
+    in_stage_ = {.name = begin.name, .planned_peak_reserved = stage_->planned_peak_reserved};
+    stage_first_step_ = progress_.state.step;
+    stage_start_ = Clock::now();
+    events_.take(StageEvent{.name = begin.name,
+                            .index = begin.index,
+                            .count = stages_.count(),
+                            .first_step = progress_.state.step + 1,
+                            .last_step = begin.step + compiled.schedule.total_steps(),
+                            .steps_per_epoch = compiled.schedule.steps_per_epoch(),
+                            .batch_size = compiled.schedule.batch_size(),
+                            .num_parameters = num_parameters(compiled.program),
+                            .num_trained = num_trained_parameters(compiled.program),
+                            .capacity = stage_->capacity,
+                            .allocator = compiled.experiment.memory.allocator,
+                            .planned_peak_reserved = stage_->planned_peak_reserved,
+                            .num_continued = continuation_ ? continuation_->num_continued : 0,
+                            .num_begun = continuation_ ? continuation_->num_begun : 0,
+                            .purge = purge_});
+  }
+
+  void tell_stage_end() {
+    if (!stages_.has_stages()) return;
+    in_stage_.steps = progress_.state.step - stage_first_step_;
+    in_stage_.seconds = std::chrono::duration<double>(Clock::now() - stage_start_).count();
+    if (progress_.last_evaluation) {
+      in_stage_.loss = progress_.last_evaluation->loss;
+      in_stage_.accuracy = progress_.last_evaluation->accuracy;
+    }
+    end_.stages.push_back(in_stage_);
   }
 
   RunStatus train() {
@@ -292,10 +423,12 @@ class TrainingRun {
   }
 
   Outcome train_under_capacity() {
-    const Program& program = compiled_->program;
-    Session session(*compiled_, data_, device_, capacity_, options_.debug_sync);
+    const Program& program = stage_->compiled->program;
+    Session session(*stage_->compiled, stage_->data, device_, stage_->capacity, options_.debug_sync);
     Executor& executor = session.executor();
+    if (saver_stage_ != progress_.state.stage.index) saver_.reset();  // its optimizer may have larger tensors
     if (!saver_) saver_.emplace(program, directory_, options_.trainer_version);
+    saver_stage_ = progress_.state.stage.index;
     TrainingLoop loop(session, options_, interruption_, events_, progress_, &*saver_);
     Outcome outcome;
     std::optional<std::int64_t> refused_capacity;
@@ -305,11 +438,15 @@ class TrainingRun {
         load(executor);
         is_loaded = true;
         outcome.status = loop.run();
+        if (outcome.status == RunStatus::done && has_next_stage()) {
+          held_.emplace(executor);
+          hands_on_ = true;
+        }
       } catch (const ProgramOutOfMemory& error) {
         refused_capacity = real_capacity(error.failure(), executor.refused_places(), device_);
         outcome.change = prepare_change(*refused_capacity, is_loaded ? &executor : nullptr);
         if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
-        outcome.context = program.placement ? describe_refused_segment(program, compiled_->schedule, error.failure())
+        outcome.context = program.placement ? describe_refused_segment(program, stage_->compiled->schedule, error.failure())
                                             : error.context();
       } catch (const HostOutOfMemory&) {
         save_without_memory(is_loaded ? &loop : nullptr);
@@ -331,16 +468,16 @@ class TrainingRun {
     }
     tell_notes();
     tell_skipped_samples();
-    for (const auto& dataset : {data_.train, data_.validation})
+    for (const auto& dataset : {stage_->data.train, stage_->data.validation})
       if (const std::string why = dataset ? dataset->cache_failure() : ""; !why.empty())
         warn(fmt::format("images were not kept any more: {}", why));
-    if (const std::int64_t step = executor.first_placed_step(); step >= 0 && !places_are_told_)
+    if (const std::int64_t step = executor.first_placed_step(); step >= 0 && !stage_->places_are_told)
       warn(
           fmt::format("at step {} segments of the caching allocator no longer held what a step allocates, and from "
                       "there on it lay at planned places in one segment",
                       step));
     take_numbers(executor);
-    if (refused_capacity && !outcome.change) tell_of(outcome.context, *refused_capacity);
+    if (refused_capacity && !outcome.change) tell_of(*stage_, outcome.context, *refused_capacity);
     return outcome;
   }
 
@@ -348,7 +485,7 @@ class TrainingRun {
   /// has no memory for that: then all of them are on the device still.
   std::optional<Change> prepare_change(std::int64_t capacity, Executor* loaded) {
     try {
-      std::optional<Change> change = find_change(capacity);
+      std::optional<Change> change = find_change(*stage_, capacity);
       if (change && loaded != nullptr) held_.emplace(*loaded);
       return change;
     } catch (const std::bad_alloc&) {
@@ -383,7 +520,7 @@ class TrainingRun {
     try {
       if (loop != nullptr) return loop->save_after_failure();
       if (!held_ || progress_.state.step == 0 || progress_.is_saved()) return;
-      saver_->save(progress_, compiled_->experiment, held_->saved_tensors(), events_);
+      saver_->save(progress_, stage_->compiled->experiment, held_->saved_tensors(), events_);
     } catch (const DataError& disk) {
       end_.error = disk.what();  // the report matters more
     }
@@ -397,9 +534,9 @@ class TrainingRun {
 
   /// In the end, what no reading of the data has given.
   void tell_skipped_samples() {
-    std::vector<std::string> reasons = data_.train->skipped_samples();
-    if (data_.validation) {
-      for (std::string& reason : data_.validation->skipped_samples()) reasons.push_back(std::move(reason));
+    std::vector<std::string> reasons = stage_->data.train->skipped_samples();
+    if (stage_->data.validation) {
+      for (std::string& reason : stage_->data.validation->skipped_samples()) reasons.push_back(std::move(reason));
     }
     if (reasons.empty()) return;
     directory_.write_skipped_samples(reasons);
@@ -437,13 +574,39 @@ class TrainingRun {
       end_.peak_used = std::max(end_.peak_used, device_.ask_used_bytes());
     } catch (const DeviceError&) {  // a device that broke is told of by what found it
     }
+    in_stage_.peak_allocated = std::max(in_stage_.peak_allocated, peak.peak_allocated);
+    in_stage_.peak_reserved = std::max(in_stage_.peak_reserved, peak.peak_reserved);
+    StageEvent::Purge purge{.used_baseline = used_baseline_, .used_before = device_used()};
+    const StepMemory held = step_memory(executor.allocator().statistics());
+    in_stage_.consumed = held.allocated;
+    purge.allocated_before = held.allocated;
+    purge.reserved_before = held.reserved;
     executor.release_all();
+    const StepMemory after = step_memory(executor.allocator().statistics());
+    purge.allocated_after = after.allocated;
+    purge.reserved_after = after.reserved;
+    purge.used_after = device_used();
+    purge_ = purge;
   }
+
+  /// 0 where the device broke.
+  std::int64_t device_used() {
+    try {
+      return device_.ask_used_bytes();
+    } catch (const DeviceError&) {
+      return 0;
+    }
+  }
+
 
   /// Parameters and optimizer state on the device: those that were held, the checkpoint's, or fresh ones.
   void load(Executor& executor) {
     const Program& program = executor.program();
-    if (held_ || start_.checkpoint) {
+    if (hands_on_) {
+      load_cleared_state(executor, stage_->given);
+      write_frozen_constants(executor);
+      held_->hand_on(executor, [this](const std::string& parameter) { return continuation_->continues(parameter); });
+    } else if (held_ || start_.checkpoint) {
       executor.begin_step(0);
       executor.run(program.load, {});
       executor.clear(program.loss_statistics);
@@ -452,14 +615,15 @@ class TrainingRun {
       else
         restore_checkpoint(*start_.checkpoint, executor);
     } else {
-      load_fresh_state(executor, given_);
+      load_fresh_state(executor, stage_->given);
       if (weights_ != nullptr) load_weights(*weights_match_, *weights_, executor, saver_->memory());
     }
-    frozen_.load(executor, saver_->memory());
+    stage_->frozen->load(executor, saver_->memory());
     // The 16-bit copies follow parameters that were written from outside.
     if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
     device_.synchronize();
     held_.reset();  // until here, what fails is saved from there
+    hands_on_ = false;
   }
 
   void emit_end(RunStatus status) {
@@ -483,38 +647,42 @@ class TrainingRun {
   void finish_end() {
     if (replaced_.is_aside()) end_.failed_events = directory_.path() + "/" + failed_events_file;
     end_.process = process_of_program();
-    end_.target_unit = target_unit(data_.preprocessing);
-    end_.planned_touched = planned_touched_;
+    end_.target_unit = target_unit(stage_->data.preprocessing);
+    end_.planned_touched = stage_->planned_touched;
     end_.peak_resident = peak_resident_bytes();
     end_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     events_.take(end_);
   }
 
+  RunStages& stages_;
   const RunStart& start_;
   const WeightFiles* const weights_;  ///< to start from, or none
   std::optional<WeightsMatch> weights_match_;
-  const Experiment given_;
-  const BatchSize asked_batch_size_;
-  const AllocatorKind asked_allocator_;
-  const std::vector<std::string> adapted_;  ///< of the run that is resumed
-  const LoadedData& data_;
   Device& device_;
   const TrainingOptions& options_;
   const Interruption& interruption_;
   EventSink& events_;
   const RunDirectory directory_;
   const ReplacedRun replaced_{directory_.path()};
-  std::int64_t capacity_;
-  /// The least for which a plan showed that the run fits.
-  std::int64_t planned_capacity_ = std::numeric_limits<std::int64_t>::max();
-  std::int64_t planned_first_placed_step_ = -1;
-  bool places_are_told_ = false;      ///< that layouts are placed, or that the run goes on in another way
-  std::int64_t planned_touched_ = 0;  ///< by what is compiled; 0: not planned
-  std::unique_ptr<const CompiledExperiment> compiled_;
-  const FrozenWeights frozen_;
+  std::unique_ptr<RunningStage> stage_;  ///< that is trained
+  /// How the optimizer's state goes on into it; nothing of the first that this process trains.
+  std::optional<StateContinuation> continuation_;
+  std::optional<StageEvent::Purge> purge_;  ///< in front of it
+  std::int64_t used_baseline_ = 0;          ///< of the device, before the first stage
+  EndEvent::Stage in_stage_;                ///< what the stage has done so far
   std::optional<ProgressSaver> saver_;  ///< once there is something to train
   HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them
+  bool hands_on_ = false;            ///< they are those of the stage before
+  std::size_t saver_stage_ = 0;      ///< that `saver_` is for
+  std::int64_t stage_first_step_ = 0;
+  Clock::time_point stage_start_ = Clock::now();
+  /// What keeps a run of several stages from beginning.
+  struct LaterFailure {
+    std::unique_ptr<RunningStage> stage;
+    OutOfMemoryContext context;
+  };
+  std::optional<LaterFailure> later_failure_;
   RunProgress progress_;
   std::vector<std::string> warnings_;  ///< to tell behind the start
   EndEvent end_;
@@ -523,8 +691,8 @@ class TrainingRun {
 
 }  // namespace
 
-RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
-                       const TrainingOptions& options, Interruption& interruption, EventSink& events) {
+RunStatus run_training(const Experiment& experiment, LoadedData data, Device& device, const TrainingOptions& options,
+                       Interruption& interruption, EventSink& events) {
   const RunDirectory directory(experiment.output);
   const RunLock lock(directory.path());
   directory.prepare();
@@ -532,17 +700,10 @@ RunStatus run_training(const Experiment& experiment, const LoadedData& data, Dev
   // Opened before anything moves: it may be one of the run that is replaced.
   std::optional<WeightFiles> weights;
   if (!experiment.weights.file.empty() && !start.checkpoint) weights.emplace(experiment.weights.file);
-  check_data(experiment, data);
-  const RunSurroundings surroundings = surroundings_of(data, device);
-  RunExperiment chosen = start.checkpoint ? resumed_experiment(*start.checkpoint, experiment, data, surroundings)
-                                          : RunExperiment{experiment, experiment, {}};
-  const std::int64_t capacity = run_capacity(experiment, data.description, device, /*dataset_is_loaded=*/true);
-  CompiledExperiment compiled = compile_experiment(chosen.experiment, data.description, device, capacity);
-  if (chosen.adapted.empty()) chosen.given = compiled.experiment;
+  RunStages stages(experiment, std::move(data), options);
+  TrainingRun run(stages, start, weights ? &*weights : nullptr, device, options, interruption, events);
   if (!start.replaces_run) directory.remove_out_of_memory();
-  return TrainingRun(start, weights ? &*weights : nullptr, surroundings, std::move(chosen), std::move(compiled),
-                     experiment, capacity, data, device, options, interruption, events)
-      .run();
+  return run.run();
 }
 
 }  // namespace trainer

@@ -24,6 +24,7 @@ struct TrainingOptions {
   std::string resume_from;                    ///< or from this one
   bool accept_previous = false;               ///< a damaged newest checkpoint may be skipped
   bool overwrite = false;                     ///< start anew in an output directory that holds a run
+  std::string from_stage, until_stage;        ///< names of the first and the last that is trained; empty: of all
   bool debug_sync = false;                    ///< wait after each call, so that a fault names its op and layer
   std::string trainer_version;                ///< recorded in checkpoints
   double short_step_seconds = 5e-3;           ///< steps of less may be started several at once (Note [Running ahead])
@@ -32,7 +33,8 @@ struct TrainingOptions {
   std::optional<double> peak_flops_per_second{};
 };
 
-/// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence
+/// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the other,
+/// each in memory that was purged (Note [Between stages] in training_run.cpp), where all of them fit. Out-of-memory, divergence
 /// and interruption are results, not exceptions; after any of them everything allocated has been given back and the
 /// last checkpoint is readable. A step that failed for lack of memory loses nothing: what was trained before it is
 /// saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless memory.preflight is
@@ -42,7 +44,8 @@ struct TrainingOptions {
 /// same samples: see Note [Adapting a run] in engine/train/adaptation.h. The output folder is made before the start
 /// event, config.yaml in it, as given, with the first completed step. Throws ConfigError, DataError, DeviceError;
 /// DataError too where the output folder holds another run, or the experiment's own file as config.yaml.
-RunStatus run_training(const Experiment& experiment, const LoadedData& data, Device& device,
+/// `data` is what the experiment's own keys say; other data of stages is loaded in its place.
+RunStatus run_training(const Experiment& experiment, LoadedData data, Device& device,
                        const TrainingOptions& options, Interruption& interruption, EventSink& events);
 
 }  // namespace trainer

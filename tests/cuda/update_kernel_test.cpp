@@ -92,14 +92,14 @@ struct SgdVariant {
   bool nesterov = false;
   double weight_decay = 0;
   bool factored = false;
-  SgdRule rule() const { return {momentum, nesterov, weight_decay}; }
+  SgdRule rule() const { return {momentum, nesterov, weight_decay, {}}; }
 };
 struct AdamVariant {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;
   bool factored = false;
-  AdamRule rule() const { return {beta1, beta2, eps, weight_decay, decoupled}; }
+  AdamRule rule() const { return {beta1, beta2, eps, weight_decay, decoupled, {}}; }
 };
 
 /// torch.optim.SGD with dampening 0, in double.

@@ -100,6 +100,9 @@ void assign(Member& member, const Value& value, const MemberRule& rule) {
     member = rule.value_of(std::get<std::string>(value));
   } else if constexpr (std::integral<Member> && !std::is_same_v<Member, bool>) {
     member = static_cast<Member>(std::get<std::int64_t>(value));
+  } else if constexpr (std::is_same_v<Member, GroupNumbers>) {
+    const auto* const number = std::get_if<double>(&value);
+    member = number != nullptr ? GroupNumbers{.number = *number} : std::get<GroupNumbers>(value);
   } else {
     member = std::get<Member>(value);
   }
@@ -124,6 +127,8 @@ Value value_of(const Member& member, const MemberRule& rule) {
   } else if constexpr (std::is_same_v<Member, bool> || std::is_same_v<Member, double> || std::is_same_v<Member, Pair> ||
                        std::is_same_v<Member, Sides>) {
     return member;
+  } else if constexpr (std::is_same_v<Member, GroupNumbers>) {
+    return member.is_same_for_all() ? Value(member.number) : Value(member);
   } else {  // strings and lists
     return member.empty() ? Value() : Value(member);
   }

@@ -1,4 +1,5 @@
 #include "engine/config/fields/field_groups.h"
+#include "engine/config/fields/freeze_fields.h"
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/fields/name_map_fields.h"
 #include "engine/config/fields/written_out_field.h"
@@ -23,6 +24,7 @@ void add_model_fields(Fields& fields) {
                                   .also_called({"initialization", "initializer"}));
 
   fields.add(harmless, maps_field());
+  fields.add(changes_numbers, groups_field());
 
   add_loss_fields(fields);
 }

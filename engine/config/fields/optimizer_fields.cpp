@@ -16,7 +16,10 @@ void add_optimizer_fields(Fields& fields) {
                       {"AdamW", "adamw_torch", "adamw_hf"}}}),
                 "How parameters are updated")
                  .also_called({"name"}));
-  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_at_least(0.0), "Learning rate")
+  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_or_group_numbers(number_at_least(0.0)),
+                                 "Learning rate; of several layer groups `{slice: [first, last]}`, each the same "
+                                 "multiple of the one before, `{slice: last}`, a tenth of it in the others, or one for "
+                                 "each group by name")
                                   .default_for("adam", "0.001")
                                   .default_for("adamw", "0.001")
                                   .also_called({"learning_rate", "rate", "max_lr", "lr_max", "base_lr"}));
@@ -27,7 +30,8 @@ void add_optimizer_fields(Fields& fields) {
                                  "Nesterov's momentum; needs momentum above 0")
                                   .only({"sgd"}));
   fields.add(changes_numbers, of(optimizer, &OptimizerConfig::weight_decay, "optimizer.weight_decay",
-                                 number_at_least(0.0), "Strength of the pull of weights to zero")
+                                 number_or_group_numbers(number_at_least(0.0)),
+                                 "Strength of the pull of weights to zero; by group as `lr`")
                                   .default_for("adamw", "0.01")
                                   .also_called({"wd", "l2", "decay"}));
   ExperimentField betas;
@@ -103,6 +107,13 @@ void add_schedule_fields(Fields& fields) {
                                  "The last step has `optimizer.lr` divided by this")
                                   .only({"one_cycle"})
                                   .also_called({"final_div_factor", "div_final"}));
+  fields.add(changes_numbers,
+             of(schedule, &ScheduleConfig::momentum, "schedule.momentum", numbers(number_below(0.0, 1.0), 2),
+                "Lowest and highest momentum, or first beta of Adam, which goes down while the learning rate goes up, "
+                "and back: [0.85, 0.95] is usual")
+                 .only({"one_cycle"})
+                 .defaults_to("the optimizer's throughout")
+                 .also_called({"moms", "cycle_momentum", "momentums", "base_momentum", "max_momentum"}));
 }
 
 }  // namespace trainer

@@ -165,6 +165,13 @@ Rule named_columns() { return rule_of(ValueKind::columns); }
 Rule maps_of_names() { return rule_of(ValueKind::name_maps); }
 Rule transform_list() { return rule_of(ValueKind::transforms); }
 Rule classes_of_masks() { return rule_of(ValueKind::mask_classes); }
+Rule number_or_group_numbers(Rule element) {
+  element.kind = ValueKind::group_numbers;
+  return element;
+}
+Rule layer_groups() { return rule_of(ValueKind::groups); }
+Rule frozen_layers() { return rule_of(ValueKind::frozen); }
+Rule stage_list() { return rule_of(ValueKind::stages); }
 
 std::string expectation_of(const Rule& rule) {
   Rule said = rule;
@@ -235,6 +242,16 @@ std::string whole_expectation_of(const Rule& rule) {
       return "a list of transforms, such as [random_crop: {size: 32, padding: 4}, flip]";
     case ValueKind::mask_classes:
       return "classes by value, such as {0: 0, 255: 1} or {7: 0, 8: 1, others: ignore}";
+    case ValueKind::group_numbers:
+      return fmt::format("a number{}, or one for each of model.groups: {{slice: [1e-5, 1e-3]}}, {{body: 1e-5, head: "
+                         "1e-3}}",
+                         range_text(rule));
+    case ValueKind::groups:
+      return "groups by name from input to output, such as {body: rest, head: [fc]}";
+    case ValueKind::frozen:
+      return "layers by path or kind, such as [encoder.*], all, {to: GROUP} or {group: NAME}";
+    case ValueKind::stages:
+      return "a list of stages, such as [{freeze: [encoder.*], train: {epochs: 1}}, {unfreeze: all}]";
   }
   return "";
 }
@@ -295,6 +312,14 @@ std::string type_name(const Rule& rule) {
       return "list of transforms";
     case ValueKind::mask_classes:
       return "classes by value";
+    case ValueKind::group_numbers:
+      return "number, or one a group";
+    case ValueKind::groups:
+      return "groups by name";
+    case ValueKind::frozen:
+      return "layers";
+    case ValueKind::stages:
+      return "list of stages";
   }
   return "";
 }

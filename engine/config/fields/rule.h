@@ -36,6 +36,10 @@ enum class ValueKind : std::uint8_t {
   name_maps,     ///< a map of maps of names; not a Value
   transforms,    ///< a list of transforms; not a Value
   mask_classes,  ///< a map of values of masks; not a Value
+  group_numbers,  ///< GroupNumbers: a number, or one for each layer group
+  groups,         ///< a map of layer groups; not a Value
+  frozen,         ///< what is frozen: patterns, or a map of one of `to` and `group`; not a Value
+  stages,         ///< a list of stages; not a Value: Note [Stages] in engine/config/stages.h
 };
 
 struct Choice {
@@ -143,6 +147,11 @@ Rule named_columns();
 Rule maps_of_names();
 Rule transform_list();
 Rule classes_of_masks();
+/// `element`, or such a number for each layer group.
+Rule number_or_group_numbers(Rule element);
+Rule layer_groups();
+Rule frozen_layers();
+Rule stage_list();
 template <class Enum>
 EnumRule<Enum> choice(std::vector<EnumChoice<Enum>> choices) {
   return {ValueKind::choice, std::move(choices)};

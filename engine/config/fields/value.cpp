@@ -46,6 +46,8 @@ class ValueReader {
       case ValueKind::form:
         if (node.kind == NodeKind::map) return read_form(node);
         break;
+      case ValueKind::group_numbers:
+        return read_group_numbers(node);
       default:
         break;
     }
@@ -206,6 +208,47 @@ class ValueReader {
       return Value(Keyed{each.name, std::get<std::vector<std::string>>(*value)});
     }
     return unknown_form(only);
+  }
+
+  std::optional<Value> read_group_numbers(const Node& node) {
+    GroupNumbers numbers;
+    numbers.location = sources_.location(node.mark);
+    if (node.kind == NodeKind::sequence)
+      return wrong(node, "cannot be a list", "", node.items.size() == 2 ? "{slice: […]}" : "");
+    if (node.kind == NodeKind::scalar) {
+      const auto number = read_number_node(node);
+      if (!number) return std::nullopt;
+      numbers.number = *number;
+      return Value(std::move(numbers));
+    }
+    if (node.entries.empty()) return wrong(node, "is empty");
+    std::vector<double> values;
+    if (node.entries.size() == 1 && node.entries.front().key == "slice") {
+      const Node& slice = node.entries.front().value;
+      const bool is_pair = slice.kind == NodeKind::sequence;
+      if (is_pair && slice.items.size() != 2)
+        return wrong(slice, "has a slice that is no pair", "slice: [1e-5, 1e-3], or slice: 1e-3 for a tenth before it");
+      const std::vector<Node> ends = is_pair ? slice.items : std::vector<Node>{slice};
+      for (const Node& end : ends) {
+        const auto number = read_number_node(end);
+        if (!number) return std::nullopt;
+        if (*number == 0) return wrong(end, "is no end of a slice, whose numbers are multiples of one another");
+        values.push_back(*number);
+      }
+      numbers.slice = values;
+    } else {
+      bool holds = true;
+      for (const MapEntry& entry : node.entries) {
+        const auto number = read_number_node(entry.value);
+        holds = holds && number;
+        if (!number) continue;
+        values.push_back(*number);
+        numbers.groups.emplace_back(entry.key, *number);
+      }
+      if (!holds) return std::nullopt;
+    }
+    numbers.number = *std::max_element(values.begin(), values.end());
+    return Value(std::move(numbers));
   }
 
   std::nullopt_t unknown_form(const MapEntry& entry) {
@@ -468,6 +511,15 @@ struct NodeOf {
     node.kind = NodeKind::sequence;
     for (const TextPair& pair : value)
       node.items.push_back((*this)(std::vector<std::string>(pair.begin(), pair.end())));
+    return node;
+  }
+  Node operator()(const GroupNumbers& value) const {
+    if (value.is_same_for_all()) return (*this)(value.number);
+    Node node;
+    node.kind = NodeKind::map;
+    if (value.slice.size() == 1) node.entries.push_back({"slice", {}, (*this)(value.slice.front())});
+    if (value.slice.size() == 2) node.entries.push_back({"slice", {}, (*this)(value.slice)});
+    for (const auto& [group, number] : value.groups) node.entries.push_back({group, {}, (*this)(number)});
     return node;
   }
   Node operator()(const Keyed& value) const {

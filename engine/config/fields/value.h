@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/config/experiment.h"
 #include "engine/config/fields/rule.h"
 #include "engine/config/layer_spec.h"
 #include "engine/config/text_pair.h"
@@ -33,7 +34,7 @@ struct Keyed {
 /// A field's value on its way between YAML and its struct; monostate: not given, and nothing to show.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Interval, Pair, Sides,
                            std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>,
-                           std::vector<TextPair>, Keyed>;
+                           std::vector<TextPair>, Keyed, GroupNumbers>;
 
 /// Reads a node by a rule. Reports against `key` and returns nothing where it does not hold.
 std::optional<Value> read_value(const Node& node, const Rule& rule, std::string_view key, SourceSet& sources);

@@ -200,7 +200,7 @@ void ModelExpansion::read_file(const Node& file, Node with, std::vector<Override
     return put_layers({});
   }
   file_ = parse_keys(sources_, text, found, "at least layers", "layers: [flatten, linear: {out: 10}]");
-  const std::vector<std::string> keys{"parameters", "blocks", "layers", "maps"};
+  const std::vector<std::string> keys{"parameters", "blocks", "layers", "maps", "groups"};
   for (const MapEntry& entry : file_.entries)
     if (std::find(keys.begin(), keys.end(), entry.key) == keys.end())
       sources_.report(entry.key_mark, fmt::format("unknown key '{}' in a model's file", shortened(entry.key)),
@@ -241,7 +241,10 @@ void ModelExpansion::read_file(const Node& file, Node with, std::vector<Override
     }
     resolver_.keep(path_ + ".with", std::move(values));
   }
-  if (path_ == "model") put_maps();
+  if (path_ == "model") {
+    put_maps();
+    put_groups();
+  }
   if (layers != nullptr) set_in_uses(*layers, overrides);
   put_layers(binds && layers != nullptr ? *layers : Node{});
 }
@@ -258,6 +261,14 @@ void ModelExpansion::put_maps() {
     for (MapEntry& entry : maps->entries)
       if (given->find(entry.key) == nullptr) given->entries.push_back(std::move(entry));
   }
+}
+
+void ModelExpansion::put_groups() {
+  Node* const groups = file_.find("groups");
+  Node& model = *root_.find("model");
+  if (groups == nullptr || groups->kind == NodeKind::null || is_given(model.find("groups"))) return;
+  take_entry(model, "groups");
+  model.entries.push_back({"groups", groups->mark, std::move(*groups)});
 }
 
 void ModelExpansion::apply_map() {

@@ -84,6 +84,8 @@ class ModelExpansion {
   void put_layers(const Node& layers);
   /// Moves the file's maps to `model.maps`; one that is there already goes before its namesake.
   void put_maps();
+  /// Moves the file's groups to `model.groups`, where that is not given.
+  void put_groups();
 
   void expand_list(const Node& list, const Place& place, std::vector<Node>& out);
   void expand_item(const Node& item, const Place& place, std::vector<Node>& out);
@@ -109,7 +111,7 @@ class ModelExpansion {
   SourceSet& sources_;
   ReferenceResolver& resolver_;
   const std::string key_, path_;
-  Node blocks_node_, file_;  ///< what the blocks point into; `maps` are in the file
+  Node blocks_node_, file_;  ///< what the blocks point into; `maps` and `groups` are in the file
   std::map<std::string, ModelBlock> blocks_;
   WrittenLayers written_;
   Scope scope_;  ///< the parameters of the file

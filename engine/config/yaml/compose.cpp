@@ -11,6 +11,7 @@
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/model/model_expansion.h"
 #include "engine/config/text/utf8_text.h"
+#include "engine/config/yaml/merge.h"
 #include "engine/config/yaml/override.h"
 #include "engine/config/yaml/references.h"
 #include "engine/config/yaml/short_forms.h"
@@ -25,36 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t deepest_extends = 16;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-
-/// Whether a map is one value: that of a key, but for those that hold names, and a block of the model.
-bool is_replaced_whole(const std::string& path) {
-  const ExperimentField* field = find_field(path);
-  if (field == nullptr) return section_of(path) == "model.blocks";
-  const ValueKind kind = field->rule.kind;
-  return kind != ValueKind::named_values && kind != ValueKind::blocks && kind != ValueKind::columns &&
-         kind != ValueKind::name_maps;
-}
-
-/// What the child says goes before what the base says; maps are merged key by key, everything else is replaced, also a
-/// map that is the value of a key.
-void merge_into(Node& base, Node child, const std::string& path = "") {
-  if (child.kind == NodeKind::null && child.absent && base.kind == NodeKind::map) return;
-  if (base.kind != NodeKind::map || child.kind != NodeKind::map || is_replaced_whole(path)) {
-    base = std::move(child);
-    return;
-  }
-  base.mark = child.mark;
-  for (MapEntry& entry : child.entries) {
-    const auto same = std::find_if(base.entries.begin(), base.entries.end(),
-                                   [&](const MapEntry& each) { return each.key == entry.key; });
-    if (same == base.entries.end()) {
-      base.entries.push_back(std::move(entry));
-    } else {
-      same->key_mark = entry.key_mark;
-      merge_into(same->value, std::move(entry.value), join_key(path, entry.key));
-    }
-  }
-}
 
 class Composer {
  public:
@@ -172,10 +143,12 @@ void refuse_model_file(const Node& root, const std::string& file_name, SourceSet
 
 }  // namespace
 
-ComposedConfig compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
-                              const std::vector<std::string>& overrides) {
-  Node root = Composer(sources).read(text, file_name);
-  refuse_model_file(root, file_name, sources);
+MergedConfig merge_config(SourceSet& sources, std::string_view text, const std::string& file_name,
+                          const std::vector<std::string>& overrides) {
+  MergedConfig merged;
+  merged.file_name = file_name;
+  merged.root = Composer(sources).read(text, file_name);
+  refuse_model_file(merged.root, file_name, sources);
   std::vector<Override> arguments;
   arguments.reserve(overrides.size());
   for (const std::string& argument : overrides) arguments.emplace_back(argument, sources);
@@ -187,20 +160,29 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
   auto first_late = arguments.begin();
   for (auto each = arguments.begin(); each != arguments.end(); ++each)
     if (sets_all_layers(*each)) first_late = each;
-  std::vector<Override*> late;
   for (auto each = arguments.begin(); each != arguments.end(); ++each) {
     if (each >= first_late && each->key().starts_with("model.layers.")) {
-      late.push_back(&*each);
+      merged.late_overrides.push_back(overrides[static_cast<std::size_t>(each - arguments.begin())]);
       continue;
     }
-    each->apply(root);
-    expand_short_forms(root);
+    each->apply(merged.root);
+    expand_short_forms(merged.root);
   }
-  const std::string stem = fs::path(file_name).stem().string();
+  merged.stages = take_stages(merged.root, sources);
+  return merged;
+}
+
+ComposedConfig compose_tree(SourceSet& sources, const MergedConfig& merged, Node root) {
+  std::vector<Override> arguments;
+  arguments.reserve(merged.late_overrides.size());
+  for (const std::string& argument : merged.late_overrides) arguments.emplace_back(argument, sources);
+  std::vector<Override*> late;
+  for (Override& each : arguments) late.push_back(&each);
+  const std::string stem = fs::path(merged.file_name).stem().string();
   add_default(root, "name", stem.empty() ? "experiment" : escape_references(stem));
   add_default(root, "output", "runs/${name}");
   ReferenceResolver resolver(root, sources);
-  ModelExpansion expansion(root, file_name, sources, resolver);
+  ModelExpansion expansion(root, merged.file_name, sources, resolver);
   const bool expands = needs_expansion(root);
   if (expands) expansion.expand(late);
   for (Override* each : late) each->apply(root, &expansion.written());
@@ -211,7 +193,7 @@ ComposedConfig compose_config(SourceSet& sources, std::string_view text, const s
   else if (!expands && needs_expansion(root))
     expansion.expand(late);
   expansion.apply_map();
-  expand_loss_networks(root, file_name, sources, resolver);
+  expand_loss_networks(root, merged.file_name, sources, resolver);
   resolver.resolve_all();
   return {std::move(root), resolver.computed_from(), expansion.integer_parameters()};
 }

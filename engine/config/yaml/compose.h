@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
+#include "engine/config/stages.h"
 #include "engine/config/yaml/source_set.h"
 
 namespace trainer {
@@ -20,16 +21,27 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
                 const std::string& example);
 
 struct ComposedConfig {
-  Node root;
+  Node root;  ///< without `stages`
   std::set<std::string, std::less<>> computed_from;  ///< Experiment::computed_from
   std::vector<IntegerParameter> model_parameters;    ///< Experiment::model_parameters
 };
 
-/// Makes one tree of a text, the files it extends and the overrides, and resolves the references in it. The model is
-/// written out (Note [Models written out] in engine/config/model/model_expansion.h), and so is what was said in short
-/// (`device: cpu`, `loss: {mse: {}}`). `name` and `output` are filled in where absent. Throws where a text cannot be
-/// parsed; other mistakes are only reported to `sources`.
-ComposedConfig compose_config(SourceSet& sources, std::string_view text, const std::string& file_name,
-                              const std::vector<std::string>& overrides);
+/// What a configuration is made of, as far as it can be put together before what is written in short, or refers to
+/// other keys, is resolved.
+struct MergedConfig {
+  Node root;  ///< without `stages`
+  std::vector<StageNode> stages;
+  std::string file_name;
+  std::vector<std::string> late_overrides;  ///< that reach into layers
+};
+
+/// Makes one tree of a text, the files it extends and the overrides. Throws where a text cannot be parsed; other mistakes
+/// are only reported to `sources`.
+MergedConfig merge_config(SourceSet& sources, std::string_view text, const std::string& file_name,
+                          const std::vector<std::string>& overrides);
+/// Resolves the references in `root`, which is that of `merged`, perhaps with keys of stages. The model is written out
+/// (Note [Models written out] in engine/config/model/model_expansion.h), and so is what was said in short. `name` and
+/// `output` are filled in where absent. Reports mistakes.
+ComposedConfig compose_tree(SourceSet& sources, const MergedConfig& merged, Node root);
 
 }  // namespace trainer

@@ -39,7 +39,14 @@ std::int64_t num_model_layers(const Program& program) {
   return std::count_if(program.layers.begin(), program.layers.end(), [](const Layer& each) { return !each.is_frozen; });
 }
 
-std::int64_t num_trainable_parameters(const Program& program) {
+std::int64_t num_parameters(const Program& program) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : program.parameters)
+    if (parameter.is_weight) count += parameter.type.num_elements();
+  return count;
+}
+
+std::int64_t num_trained_parameters(const Program& program) {
   std::int64_t count = 0;
   for (const Parameter& parameter : program.parameters)
     if (parameter.trainable) count += parameter.type.num_elements();

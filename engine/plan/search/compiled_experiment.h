@@ -34,7 +34,8 @@ std::vector<std::string> layer_labels(const Program& program);
 
 /// Layers of the model, its input and its loss, but none of a frozen network.
 std::int64_t num_model_layers(const Program& program);
-/// Number of trainable values.
-std::int64_t num_trainable_parameters(const Program& program);
+/// Number of the model's weights, and of those that are trained.
+std::int64_t num_parameters(const Program& program);
+std::int64_t num_trained_parameters(const Program& program);
 
 }  // namespace trainer

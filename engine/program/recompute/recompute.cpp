@@ -10,7 +10,7 @@
 #include "engine/bytes.h"
 #include "engine/config/diagnostic.h"
 #include "engine/ops/op_definition.h"
-#include "engine/program/layer_pattern.h"
+#include "engine/graph/layer_pattern.h"
 
 namespace trainer {
 namespace {

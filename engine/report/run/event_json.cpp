@@ -98,6 +98,7 @@ Json json_of(const StartEvent& event) {
                {"allocator", allocator_name(event.allocator)},
                {"first_placed_step", event.first_placed_step < 0 ? Json(nullptr) : Json(event.first_placed_step)},
                {"parameters", event.num_parameters},
+               {"trained_parameters", event.num_trained},
                {"version", event.trainer_version},
                {"total_steps", event.total_steps},
                {"steps_per_epoch", event.steps_per_epoch},
@@ -169,6 +170,33 @@ Json json_of(const EvalEvent& event) {
   return json;
 }
 
+Json json_of(const StageEvent& event) {
+  Json purge = nullptr;
+  if (event.purge)
+    purge = {{"allocated_before", event.purge->allocated_before},
+             {"reserved_before", event.purge->reserved_before},
+             {"allocated_after", event.purge->allocated_after},
+             {"reserved_after", event.purge->reserved_after},
+             {"used_baseline", event.purge->used_baseline},
+             {"used_before", event.purge->used_before},
+             {"used_after", event.purge->used_after}};
+  return {{"event", "stage"},
+          {"stage", event.name},
+          {"index", event.index},
+          {"stages", event.count},
+          {"first_step", event.first_step},
+          {"last_step", event.last_step},
+          {"steps_per_epoch", event.steps_per_epoch},
+          {"batch_size", event.batch_size},
+          {"parameters", event.num_parameters},
+          {"trained_parameters", event.num_trained},
+          {"capacity", event.capacity},
+          {"allocator", allocator_name(event.allocator)},
+          {"planned_peak_reserved", event.planned_peak_reserved},
+          {"optimizer_state", {{"continued", event.num_continued}, {"begun", event.num_begun}}},
+          {"purge", std::move(purge)}};
+}
+
 Json json_of(const CheckpointEvent& event) {
   return {{"event", "checkpoint"}, {"step", event.step}, {"path", event.path}, {"seconds", event.seconds}};
 }
@@ -176,6 +204,7 @@ Json json_of(const CheckpointEvent& event) {
 Json json_of(const OutOfMemoryEvent& event) {
   Json json = {{"event", "oom"}};
   json.update(failure_of(event.context));
+  if (!event.stage.empty()) json["stage"] = event.stage;
   json["allocator"] = allocator_name(event.allocator);
   json["outside_allocator"] = outside_allocator_of(event.outside_allocator);
   json["other_processes"] = processes_of(event.other_processes);
@@ -265,6 +294,17 @@ Json json_of(const EndEvent& event) {
                                    {"capacity", adaptation.capacity},
                                    {"same_result", adaptation.numbers != NumbersEffect::other},
                                    {"numbers", numbers_name(adaptation.numbers)}});
+  if (!event.stages.empty()) json["stages"] = Json::array();
+  for (const EndEvent::Stage& stage : event.stages)
+    json["stages"].push_back({{"stage", stage.name},
+                              {"steps", stage.steps},
+                              {"seconds", stage.seconds},
+                              {"consumed", stage.consumed},
+                              {"peak_allocated", stage.peak_allocated},
+                              {"peak_reserved", stage.peak_reserved},
+                              {"planned_peak_reserved", stage.planned_peak_reserved},
+                              {"loss", optional_number(stage.loss)},
+                              {"accuracy", optional_number(stage.accuracy)}});
   add_metrics(json, event.terms, event.counted);
   if (!event.target_unit.empty()) json["target_unit"] = event.target_unit;
   if (!event.counted.confusion.empty() && event.counted.class_iou.size() <= most_told_classes)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/bytes.h"
 #include "engine/report/memory/memory_table.h"
 #include "engine/report/memory/outside_allocator.h"
@@ -10,6 +12,7 @@
 #include "engine/report/run/waiting_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
+#include "engine/report/text/text_table.h"
 
 namespace trainer {
 namespace {
@@ -72,11 +75,40 @@ std::string speed_text(const EndEvent& event) {
   return text;
 }
 
+/// A row for each stage: what it held at its end and at most, how long it took, what it reached.
+std::string stage_table(const std::vector<EndEvent::Stage>& stages, const Style& style) {
+  const auto has = [&](auto member) {
+    return std::any_of(stages.begin(), stages.end(), [&](const EndEvent::Stage& stage) { return stage.*member; });
+  };
+  const bool has_accuracy = has(&EndEvent::Stage::accuracy), has_loss = has(&EndEvent::Stage::loss);
+  std::vector<TextTable::Column> columns = {{"stage", Align::left, Narrow::gives_way},
+                                            {"steps"},
+                                            {"time"},
+                                            {"held at its end"},
+                                            {"peak allocated"},
+                                            {"peak reserved"},
+                                            {"planned", Align::right, Narrow::is_left_out}};
+  if (has_loss) columns.push_back({"loss"});
+  if (has_accuracy) columns.push_back({"accuracy"});
+  TextTable table(std::move(columns));
+  for (const EndEvent::Stage& stage : stages) {
+    std::vector<std::string> cells = {
+        stage.name, format_count(stage.steps), format_duration(stage.seconds), format_bytes(stage.consumed),
+        format_bytes(stage.peak_allocated), format_bytes(stage.peak_reserved),
+        stage.planned_peak_reserved > 0 ? format_bytes(stage.planned_peak_reserved) : "-"};
+    if (has_loss) cells.push_back(stage.loss ? fmt::format("{:.4f}", *stage.loss) : "-");
+    if (has_accuracy) cells.push_back(stage.accuracy ? fmt::format("{:.2f} %", 100 * *stage.accuracy) : "-");
+    table.add_row(std::move(cells));
+  }
+  return table.render(style);
+}
+
 }  // namespace
 
 std::string run_summary(const EndEvent& event, Metric best, const std::string& event_file, const Style& style) {
   std::string text = fmt::format("\n{} after {} in {}\n", outcome(event, style), format_number_of(event.steps, "step"),
                                  format_duration(event.seconds));
+  if (!event.stages.empty()) text += stage_table(event.stages, style);
   if (event.loss) text += evaluation_line(event, style);
   if (event.terms.count > 0) text += line("terms", terms_text(event.terms) + ", before their weights", style);
   if (const std::string table = confusion_text(event.counted, style); !table.empty())

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,18 @@ namespace trainer {
 inline constexpr int checkpoint_format_version = 1;
 inline constexpr const char* model_file = "model.safetensors";
 
+/// Where a run stood when the stage began that it is in.
+struct StageBegin {
+  std::size_t index = 0;  ///< in Experiment::stages
+  std::string name;       ///< of the stage; empty: the run has no stages
+  std::int64_t step = 0, pass = 0, samples = 0, epoch = 0;
+  /// OptimizerConfig::updates_before of the stage.
+  std::map<std::string, std::int64_t> updates_before;
+};
+
 /// A run between two steps, but for its tensors.
 struct TrainingState {
+  StageBegin stage = {};
   std::int64_t step = 0;         ///< completed; counts the optimizer's updates too
   std::int64_t pass = 0;         ///< micro-batches completed: keys dropout
   std::int64_t samples = 0;      ///< trained on

@@ -11,7 +11,7 @@
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/rewrite.h"
 #include "engine/config/text/utf8_text.h"
-#include "engine/program/layer_pattern.h"
+#include "engine/graph/layer_pattern.h"
 
 namespace trainer {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "engine/ops/loss_scale.h"
 #include "engine/ops/moment_codes.h"
 #include "engine/ops/optimizer_update.h"
 
@@ -100,6 +101,15 @@ HeldTensors::HeldTensors(Executor& executor)
       executor.read(saved.buffer, held.bytes.data());
     }
   }
+  const Program& program = executor.program();
+  if (program.loss_scale >= 0) loss_scale_ = program.buffers[program.loss_scale].name;
+}
+
+std::optional<std::int64_t> HeldTensors::num_skipped() const {
+  if (loss_scale_.empty()) return std::nullopt;
+  LossScaleState scale{};
+  std::memcpy(scale.data(), held_.at(loss_scale_).bytes.data(), sizeof(scale));
+  return static_cast<std::int64_t>(scale[loss_scale_skipped]);
 }
 
 void HeldTensors::restore(Executor& executor) const {
@@ -109,6 +119,32 @@ void HeldTensors::restore(Executor& executor) const {
                    "what a run goes on with has the tensors it had");
   for (const std::vector<SavedTensor>* tensors : {&model, &optimizer})
     for (const SavedTensor& saved : *tensors) executor.write(saved.buffer, bytes_of(saved).data());
+}
+
+bool HeldTensors::can_continue(const Program& program, std::size_t parameter) const {
+  const OptimizerBuffers& state = program.optimizer_buffers[parameter];
+  for (const auto& [buffer, is_second] : {std::pair{state.first, false}, std::pair{state.second, true}}) {
+    if (buffer < 0) continue;
+    const SavedTensor saved = saved_state(program, program.parameters[parameter], buffer, is_second);
+    const auto found = held_.find(saved.tensor.name);
+    if (found == held_.end() || !(found->second.kept == saved.kept)) return false;
+  }
+  return true;
+}
+
+void HeldTensors::hand_on(Executor& executor, const std::function<bool(const std::string& parameter)>& continues) const {
+  const Program& program = executor.program();
+  for (const SavedTensor& saved : model_tensors(program)) executor.write(saved.buffer, bytes_of(saved).data());
+  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
+    if (!continues(program.parameters[p].name) || !can_continue(program, p)) continue;
+    const OptimizerBuffers& state = program.optimizer_buffers[p];
+    for (const auto& [buffer, is_second] : {std::pair{state.first, false}, std::pair{state.second, true}})
+      if (buffer >= 0)
+        executor.write(buffer, bytes_of(saved_state(program, program.parameters[p], buffer, is_second)).data());
+  }
+  if (const BufferId scale = program.loss_scale; scale >= 0)
+    if (const auto found = held_.find(program.buffers[scale].name); found != held_.end())
+      executor.write(scale, found->second.bytes.data());
 }
 
 SavedTensors HeldTensors::saved_tensors() const {

@@ -75,6 +75,14 @@ class HeldTensors {
 
   /// Copies them to the device, for a program of the same tensors. `executor` has run its load.
   void restore(Executor& executor) const;
+  /// The same for the program of the next stage, whose model has the same tensors; of the optimizer's state what is held
+  /// in the same form and of a parameter that `continues` takes; all else of it is left as it is.
+  void hand_on(Executor& executor, const std::function<bool(const std::string& parameter)>& continues) const;
+  /// Updates that overflows have skipped so far; nothing where the loss was not scaled.
+  std::optional<std::int64_t> num_skipped() const;
+  /// Whether a state of the parameter is held that the program has in the same form, so that it can continue; or the
+  /// program has none of it.
+  bool can_continue(const Program& program, std::size_t parameter) const;
   /// To save them from here; valid as long as this is.
   SavedTensors saved_tensors() const;
 
@@ -87,6 +95,7 @@ class HeldTensors {
 
   std::vector<SavedTensor> model_, optimizer_;
   std::unordered_map<std::string, Held> held_;  ///< by name
+  std::string loss_scale_;                      ///< its name; empty: there is none
 };
 
 }  // namespace trainer

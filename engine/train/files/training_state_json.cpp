@@ -9,6 +9,7 @@ namespace trainer {
 namespace {
 
 /// A run of a step each microsecond for thirty years; sums and products of such counts are far from overflowing.
+constexpr std::int64_t most_stages = 10'000;
 constexpr std::int64_t most_counted = 1'000'000'000'000'000;
 
 nlohmann::json json_of_optional(const std::optional<double>& value) {
@@ -43,6 +44,12 @@ nlohmann::json training_state_json(const TrainingState& state) {
   for (const FrozenChecksum& frozen : state.frozen)
     json["frozen"].push_back({{"network", frozen.network}, {"crc32", frozen.crc32}});
   if (!state.device.empty()) json["device"] = state.device;
+  if (const StageBegin& stage = state.stage; !stage.name.empty()) {
+    json["stage"] = {{"index", stage.index},     {"name", stage.name},   {"step", stage.step}, {"pass", stage.pass},
+                     {"samples", stage.samples}, {"epoch", stage.epoch}};
+    for (const auto& [parameter, updates] : stage.updates_before)
+      if (updates != 0) json["stage"]["updates_before"][parameter] = updates;
+  }
   if (!state.adapted.empty())
     json["adapted"] = {{"set", state.adapted}, {"given", nlohmann::json::parse(state.given_config)}};
   return json;
@@ -71,6 +78,18 @@ TrainingState read_training_state(const JsonInput<nlohmann::json>& json) {
     for (const auto& each : frozen->items())
       state.frozen.push_back({each.at("network").text(), read_checksum(each.at("crc32")).value()});
   if (const auto device = json.find("device")) state.device = device->text();
+  if (const auto stage = json.find("stage")) {
+    StageBegin& begin = state.stage;
+    begin.index = static_cast<std::size_t>(stage->at("index").integer(0, most_stages));
+    begin.name = stage->at("name").text();
+    begin.step = stage->at("step").integer(0, state.step);
+    begin.pass = stage->at("pass").integer(0, state.pass);
+    begin.samples = stage->at("samples").integer(0, state.samples);
+    begin.epoch = stage->at("epoch").integer(0, most_counted);
+    if (const auto updates = stage->find("updates_before"))
+      for (const auto& [parameter, count] : updates->object().items())
+        begin.updates_before.emplace(parameter, updates->at(parameter).integer(0, state.step));
+  }
   if (const auto adapted = json.find("adapted")) {
     for (const auto& text : adapted->at("set").items()) state.adapted.push_back(text.text());
     state.given_config = adapted->at("given").object().dump();

@@ -14,7 +14,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/config/text/rewrite.h"
 #include "engine/config/text/utf8_text.h"
-#include "engine/program/layer_pattern.h"
+#include "engine/graph/layer_pattern.h"
 #include "engine/train/files/nearest_tensor.h"
 #include "engine/train/files/saved_tensors.h"
 

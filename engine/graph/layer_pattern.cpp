@@ -1,4 +1,4 @@
-#include "engine/program/layer_pattern.h"
+#include "engine/graph/layer_pattern.h"
 
 #include <fmt/format.h>
 

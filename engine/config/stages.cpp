@@ -1,0 +1,335 @@
+#include "engine/config/stages.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/freeze_fields.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/config/text/utf8_text.h"
+#include "engine/config/yaml/merge.h"
+#include "engine/config/yaml/short_forms.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::size_t most_stages = 10'000, longest_stage_name = 100;
+
+/// What all stages have in common, and why a stage cannot have another.
+struct SharedKey {
+  std::string_view key, reason;
+};
+constexpr std::array shared_keys = {
+    SharedKey{"output", "stages are one run, which writes one folder"},
+    SharedKey{"device", "stages run in one process, on one device"},
+    SharedKey{"seed", "stages go on with the parameters that the seed began"},
+    SharedKey{"weights", "stages go on with the parameters of the stage before"},
+    SharedKey{"extends", "a stage goes on from the stage before"},
+    SharedKey{"stages", "stages do not nest"},
+};
+
+Node scalar_node(std::string text, const Mark& mark) {
+  Node node;
+  node.kind = NodeKind::scalar;
+  node.text = std::move(text);
+  node.mark = mark;
+  return node;
+}
+
+Node list_node(const std::vector<std::string>& texts, const Mark& mark) {
+  Node list;
+  list.kind = NodeKind::sequence;
+  list.mark = mark;
+  for (const std::string& text : texts) {
+    list.items.push_back(scalar_node(text, mark));
+    list.items.back().quoted = true;
+  }
+  return list;
+}
+
+Node map_node(const Mark& mark, std::vector<std::pair<std::string, Node>> entries) {
+  Node map;
+  map.kind = NodeKind::map;
+  map.mark = mark;
+  for (auto& [key, value] : entries) map.entries.push_back({key, mark, std::move(value)});
+  return map;
+}
+
+void erase_key(Node& map, std::string_view key) {
+  std::erase_if(map.entries, [&](const MapEntry& entry) { return entry.key == key; });
+}
+
+std::optional<Node> taken(Node& map, std::string_view key) {
+  Node* const found = map.find(key);
+  if (found == nullptr) return std::nullopt;
+  Node value = std::move(*found);
+  erase_key(map, key);
+  if (value.kind == NodeKind::null) return std::nullopt;
+  return value;
+}
+
+/// Reads what only stages have, and takes it out.
+class StageReader {
+ public:
+  explicit StageReader(SourceSet& sources) : sources_(sources) {}
+
+  std::optional<StageNode> read(const Node& written, std::size_t position) {
+    if (written.kind != NodeKind::map) {
+      sources_.report(written.mark, "this is no stage", "keys that the stage changes, such as {train: {epochs: 2}}");
+      return std::nullopt;
+    }
+    StageNode stage;
+    stage.mark = written.mark;
+    stage.overrides = written;
+    read_name(stage, position);
+    read_frozen(stage);
+    read_state(stage);
+    for (const SharedKey& shared : shared_keys)
+      for (const MapEntry& entry : stage.overrides.entries)
+        if (entry.key == shared.key)
+          sources_.report(entry.key_mark, fmt::format("a stage cannot change '{}': {}", shared.key, shared.reason),
+                          fmt::format("'{}' beside 'stages'", shared.key));
+    expand_short_forms(stage.overrides);
+    return stage;
+  }
+
+ private:
+  void read_name(StageNode& stage, std::size_t position) {
+    const std::optional<Node> name = taken(stage.overrides, "name");
+    stage.name = name ? name->text : fmt::format("stage-{}", position + 1);
+    const bool is_name = !stage.name.empty() && stage.name.size() <= longest_stage_name &&
+                         std::all_of(stage.name.begin(), stage.name.end(), [](unsigned char c) {
+                           return c > 0x20 && c < 0x7f && c != '/' && c != '=' && c != ',';
+                         });
+    if (!is_name)
+      sources_.report(name->mark, fmt::format("'{}' cannot name a stage", shortened(stage.name)),
+                      "a word without '/', '=' and ',' of at most 100 letters");
+    if (!names_.insert(stage.name).second)
+      sources_.report(stage.mark, fmt::format("two stages are called '{}'", shortened(stage.name)), "a name of its own");
+  }
+
+  void read_frozen(StageNode& stage) {
+    if (const std::optional<Node> freeze = taken(stage.overrides, "freeze"))
+      stage.freeze = read_frozen_layers(*freeze, "freeze", sources_);
+    const std::optional<Node> unfreeze = taken(stage.overrides, "unfreeze");
+    if (!unfreeze) return;
+    stage.unfreezes_all = unfreeze->kind == NodeKind::scalar && unfreeze->text == "all";
+    if (!stage.unfreezes_all) stage.unfreeze = read_frozen_layers(*unfreeze, "unfreeze", sources_);
+  }
+
+  void read_state(StageNode& stage) {
+    Node* const optimizer = stage.overrides.find("optimizer");
+    if (optimizer == nullptr) return;
+    if (optimizer->kind == NodeKind::scalar && (optimizer->text == "keep" || optimizer->text == "clear")) {
+      stage.state = optimizer->text == "keep" ? StateCarry::keep : StateCarry::clear;
+      erase_key(stage.overrides, "optimizer");
+      return;
+    }
+    if (optimizer->kind != NodeKind::map) return;
+    const std::optional<Node> clear = taken(*optimizer, "clear");
+    if (!clear) return;
+    if (clear->kind == NodeKind::scalar && (clear->text == "true" || clear->text == "all")) {
+      stage.state = StateCarry::clear;
+    } else if (clear->kind == NodeKind::scalar && (clear->text == "false" || clear->text == "none")) {
+      stage.state = StateCarry::keep;
+    } else if (clear->kind == NodeKind::sequence && !clear->items.empty()) {
+      stage.state = StateCarry::keep;
+      for (const Node& group : clear->items) stage.cleared_groups.push_back(group.text);
+    } else {
+      sources_.report(clear->mark, "'optimizer.clear' says what of the optimizer's state begins anew",
+                      "true, false, or a list of layer groups, such as [head]");
+    }
+    if (optimizer->entries.empty()) erase_key(stage.overrides, "optimizer");
+  }
+
+  SourceSet& sources_;
+  std::set<std::string> names_;
+};
+
+std::optional<double> number_at(const Node& map, std::string_view key, double otherwise, double minimum,
+                                SourceSet& sources) {
+  const Node* const node = map.find(key);
+  if (node == nullptr || (node->kind == NodeKind::null && !node->absent)) return otherwise;
+  const std::optional<Value> value = read_value(*node, number_at_least(minimum), key, sources);
+  if (!value) return std::nullopt;
+  return std::get<double>(*value);
+}
+
+/// fastai's fine_tune(epochs, base_lr, freeze_epochs): one cycle of the last group up to 99 % of it, then of all groups
+/// at half the rate, from a hundredth of it up, with 30 % of rise from a fifth.
+Node fine_tune_stages(const Node& recipe, SourceSet& sources) {
+  const std::vector<std::string> keys{"epochs", "lr", "freeze_epochs"};
+  for (const MapEntry& entry : recipe.entries)
+    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end())
+      sources.report(entry.key_mark, fmt::format("unknown key '{}' in 'stages.fine_tune'", shortened(entry.key)),
+                     fmt::format("one of {}", fmt::join(keys, ", ")), std::string(nearest(entry.key, keys)));
+  const std::optional<double> lr = number_at(recipe, "lr", 2e-3, 0, sources);
+  const Node* const epochs = recipe.find("epochs");
+  if (epochs == nullptr) sources.report(recipe.mark, "'stages.fine_tune' needs 'epochs'", "fine_tune: {epochs: 3}");
+  Node list;
+  list.kind = NodeKind::sequence;
+  list.mark = recipe.mark;
+  if (epochs == nullptr || !lr) return list;
+  const Mark& mark = recipe.mark;
+  const auto text = [&](const std::string& value) { return scalar_node(value, mark); };
+  const auto number = [&](double value) { return node_of(Value(value)); };
+  const Node* const freeze_epochs = recipe.find("freeze_epochs");
+  const auto cycle = [&](const std::string& rise, const std::string& divisor) {
+    return map_node(mark, {{"type", text("one_cycle")},
+                           {"warmup_fraction", text(rise)},
+                           {"start_divisor", text(divisor)},
+                           {"final_divisor", text("100000")}});
+  };
+  list.items.push_back(
+      map_node(mark, {{"name", text("frozen")},
+                      {"freeze", map_node(mark, {{"to", text("-1")}})},
+                      {"optimizer", map_node(mark, {{"lr", map_node(mark, {{"slice", number(*lr)}})}})},
+                      {"schedule", cycle("0.99", "25")},
+                      {"train", map_node(mark, {{"epochs", freeze_epochs == nullptr ? text("1") : *freeze_epochs}})}}));
+  Node slice;
+  slice.kind = NodeKind::sequence;
+  slice.mark = mark;
+  slice.items = {number(*lr / 2 / 100), number(*lr / 2)};
+  list.items.push_back(
+      map_node(mark, {{"name", text("fine-tune")},
+                      {"unfreeze", text("all")},
+                      {"optimizer", map_node(mark, {{"lr", map_node(mark, {{"slice", std::move(slice)}})}})},
+                      {"schedule", cycle("0.3", "5")},
+                      {"train", map_node(mark, {{"epochs", *epochs}})}}));
+  return list;
+}
+
+/// Entries that are already in the tree, as a list.
+std::vector<std::string> frozen_of(const Node& root, SourceSet& sources) {
+  const Node* const freeze = root.find("freeze");
+  if (freeze == nullptr || freeze->kind == NodeKind::null) return {};
+  return read_frozen_layers(*freeze, "freeze", sources);
+}
+
+bool are_equal(const Node& left, const Node& right) {
+  if (left.kind != right.kind || left.text != right.text || left.quoted != right.quoted ||
+      left.entries.size() != right.entries.size() || left.items.size() != right.items.size())
+    return false;
+  const auto equal_entries = [](const MapEntry& a, const MapEntry& b) {
+    return a.key == b.key && are_equal(a.value, b.value);
+  };
+  return std::equal(left.entries.begin(), left.entries.end(), right.entries.begin(), equal_entries) &&
+         std::equal(left.items.begin(), left.items.end(), right.items.begin(), are_equal);
+}
+
+Node null_node() {
+  Node node;
+  node.kind = NodeKind::null;
+  return node;
+}
+
+/// What a map must be overridden with to become another; a null for what is to go.
+Node difference(const Node& before, const Node& after, const std::string& path) {
+  Node changed;
+  changed.kind = NodeKind::map;
+  for (const MapEntry& entry : after.entries) {
+    const Node* const former = before.find(entry.key);
+    if (former != nullptr && are_equal(*former, entry.value)) continue;
+    const std::string key = join_key(path, entry.key);
+    const bool merges = former != nullptr && former->kind == NodeKind::map && entry.value.kind == NodeKind::map &&
+                        !is_replaced_whole(key) && !starts_section_anew(*former, entry.value, key);
+    changed.entries.push_back({entry.key, {}, merges ? difference(*former, entry.value, key) : entry.value});
+  }
+  for (const MapEntry& entry : before.entries)
+    if (after.find(entry.key) == nullptr) changed.entries.push_back({entry.key, {}, null_node()});
+  return changed;
+}
+
+std::vector<std::string> texts_of(const Node* list) {
+  std::vector<std::string> texts;
+  if (list != nullptr)
+    for (const Node& item : list->items) texts.push_back(item.text);
+  return texts;
+}
+
+}  // namespace
+
+std::vector<StageNode> take_stages(Node& root, SourceSet& sources) {
+  std::optional<Node> list = taken(root, "stages");
+  if (!list) return {};
+  if (list->kind == NodeKind::map && list->entries.size() == 1 && list->entries.front().key == "fine_tune") {
+    const Node recipe = list->entries.front().value;
+    if (recipe.kind != NodeKind::map) {
+      sources.report(recipe.mark, "'stages.fine_tune' needs 'epochs'", "fine_tune: {epochs: 3}");
+      return {};
+    }
+    list = fine_tune_stages(recipe, sources);
+  }
+  if (list->kind != NodeKind::sequence) {
+    sources.report(list->mark, "'stages' is not a list", expectation_of(stage_list()));
+    return {};
+  }
+  if (list->items.size() > most_stages) {
+    sources.report(list->mark, fmt::format("'stages' has {} stages", list->items.size()),
+                   fmt::format("at most {}", most_stages));
+    return {};
+  }
+  std::vector<StageNode> stages;
+  StageReader reader(sources);
+  for (std::size_t i = 0; i < list->items.size(); ++i)
+    if (std::optional<StageNode> stage = reader.read(list->items[i], i)) stages.push_back(*std::move(stage));
+  return stages;
+}
+
+void apply_stage(Node& root, const StageNode& stage, SourceSet& sources) {
+  if (stage.freezes_otherwise()) {
+    std::vector<std::string> entries;
+    if (!stage.unfreezes_all) entries = frozen_of(root, sources);
+    if (stage.freeze) entries.insert(entries.end(), stage.freeze->begin(), stage.freeze->end());
+    if (stage.unfreeze)
+      for (const std::string& entry : *stage.unfreeze)
+        entries.push_back(entry.starts_with('!') ? entry.substr(1) : "!" + entry);
+    erase_key(root, "freeze");
+    if (!entries.empty()) root.entries.push_back({"freeze", stage.mark, list_node(entries, stage.mark)});
+  }
+  for (const MapEntry& entry : stage.overrides.entries) {
+    Node* const former = root.find(entry.key);
+    if (former != nullptr && starts_section_anew(*former, entry.value, entry.key)) erase_key(root, entry.key);
+  }
+  merge_into(root, stage.overrides);
+}
+
+Node node_of_stages(const std::vector<StageConfig>& stages, const std::vector<Node>& trees) {
+  Node list;
+  if (stages.empty()) return list;
+  list.kind = NodeKind::sequence;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageConfig& stage = stages[i];
+    Node before = trees[i], after = trees[i + 1];
+    const std::vector<std::string> frozen = texts_of(after.find("freeze"));
+    const bool freezes = stage.freezes_otherwise || texts_of(before.find("freeze")) != frozen;
+    erase_key(before, "freeze");
+    erase_key(after, "freeze");
+    Node node;
+    node.kind = NodeKind::map;
+    node.entries.push_back({"name", {}, node_of(Value(stage.name))});
+    if (freezes) node.entries.push_back({"unfreeze", {}, node_of(Value(std::string("all")))});
+    if (freezes && !frozen.empty()) node.entries.push_back({"freeze", {}, list_node(frozen, {})});
+    Node changed = difference(before, after, "");
+    if (stage.state != StateCarry::unless_frozen_otherwise) {
+      Node* optimizer = changed.find("optimizer");
+      if (optimizer == nullptr) {
+        changed.entries.push_back({"optimizer", {}, map_node({}, {})});
+        optimizer = &changed.entries.back().value;
+      }
+      const bool clears = stage.state == StateCarry::clear;
+      optimizer->entries.push_back(
+          {"clear", {}, stage.cleared_groups.empty() ? node_of(Value(clears)) : list_node(stage.cleared_groups, {})});
+    }
+    for (MapEntry& entry : changed.entries) node.entries.push_back(std::move(entry));
+    list.items.push_back(std::move(node));
+  }
+  return list;
+}
+
+}  // namespace trainer
