@@ -78,7 +78,7 @@ ExitCode calibrate_machine(const BenchArguments& arguments) {
 }
 
 ExitCode bench_experiment(const BenchArguments& arguments) {
-  const Experiment asked = arguments.experiment.load();
+  const Experiment asked = arguments.experiment.load_one();
   const std::unique_ptr<Device> device = make_device(asked);
   const LoadedData data = load_data(asked.data, asked.seed);
   const std::int64_t capacity = run_capacity(asked, data.description, *device, /*dataset_is_loaded=*/true);
@@ -116,7 +116,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
 }
 
 ExitCode bench_data(const BenchArguments& arguments) {
-  const Experiment experiment = arguments.experiment.load();
+  const Experiment experiment = arguments.experiment.load_one();
   const LoadedData data = load_data(experiment.data, experiment.seed);
   const std::string subject = timing_subject(experiment, data.description, usable_threads());
   const std::string path = data_timing_path(subject);
@@ -198,6 +198,7 @@ void add_bench_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Measure this machine, or where the time of a step goes");
   arguments->experiment.add_to(*command);
+  arguments->experiment.add_stage_to(*command);
   command->get_option("CONFIG")->required(false);
   command->add_option("--steps", arguments->num_steps, "Steps to time; 10 and at most a minute if not given")
       ->type_name("N")

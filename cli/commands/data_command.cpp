@@ -86,6 +86,7 @@ void add_data_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<DataArguments>();
   CLI::App* command = app.add_subcommand("data", "Show the data: shapes, classes, statistics, a sheet of pictures");
   arguments->experiment.add_to(*command);
+  arguments->experiment.add_stage_to(*command);
   CLI::Option* const sheet = command->add_option(
       "--sheet", arguments->sheet, "The PNG of prepared samples; CONFIG's name with -data.png if not given");
   sheet->type_name("FILE");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/config/load_experiment.h"
+#include "engine/config/stages.h"
 #include "engine/config/sweep/sweep_grid.h"
 #include "engine/errors.h"
 #include "engine/report/text/shell_words.h"
@@ -40,8 +41,22 @@ void ExperimentArguments::add_to(CLI::App& command) {
   command.add_option("key=value", overrides, "Replaces a value of the file: train.batch_size=64")->type_name("...");
 }
 
+void ExperimentArguments::add_stage_to(CLI::App& command) {
+  command.add_option("--stage", stage, "Of several stages this one alone")->type_name("NAME");
+}
+
+Experiment ExperimentArguments::load_one() const {
+  Experiment experiment = load();
+  if (!experiment.stages.empty())
+    throw ConfigError(
+        fmt::format("{} has several stages: --stage says which, one of {}", config_path, stage_names(experiment)));
+  return experiment;
+}
+
 Experiment ExperimentArguments::load() const try {
-  return load_experiment(config_path, overrides);
+  Experiment experiment = load_experiment(config_path, overrides);
+  if (stage.empty()) return experiment;
+  return *experiment.stages[find_stage(experiment, stage, "--stage")].experiment;
 } catch (const ConfigError& error) {
   const std::string message = error.what();
   const auto is_refused_list = [&](const std::string& word) {
@@ -59,6 +74,7 @@ Experiment ExperimentArguments::load() const try {
 std::vector<std::string> ExperimentArguments::words(const std::string& command) const {
   std::vector<std::string> words = {command, config_path};
   words.insert(words.end(), overrides.begin(), overrides.end());
+  if (!stage.empty() && command != "run") words.insert(words.end(), {"--stage", stage});
   return words;
 }
 

@@ -16,9 +16,15 @@ struct ExperimentArguments {
   std::string config_path;
   std::vector<std::string> overrides;
 
+  std::string stage;  ///< --stage; empty: not given
+
   void add_to(CLI::App& command);
-  /// Throws ConfigError with every mistake.
+  /// --stage NAME, of commands that look at one stage.
+  void add_stage_to(CLI::App& command);
+  /// The stage that --stage names, or the whole. Throws ConfigError with every mistake.
   Experiment load() const;
+  /// The same for what looks at one stage alone: ConfigError where there are several and none is named.
+  Experiment load_one() const;
   /// "COMMAND CONFIG key=value …", to paste.
   std::vector<std::string> words(const std::string& command) const;
 };

@@ -51,12 +51,13 @@ FitRequest request_of(const FitArguments& arguments, PlanningWatch& watch) {
           .gpu = arguments.gpu,
           .capacity = arguments.capacity,
           .max = arguments.max,
+          .stage = arguments.experiment.stage,
           .keeps_result = arguments.keep == "same-result",
           .watch = &watch};
 }
 
 FitFindings find(const FitArguments& arguments) {
-  arguments.experiment.load();  // tells what is wrong in it, and what several values are
+  arguments.experiment.load_one();  // tells what is wrong in it, and what several values are
   PlanningProgress progress(!arguments.quiet && !arguments.json);
   try {
     return find_fit(request_of(arguments, progress), MachineDevices(),
@@ -83,7 +84,7 @@ ExitCode fit(const FitArguments& arguments) {
   if (findings.maximum) {
     const std::vector<std::string> set = {fmt::format("{}={}", findings.maximum->key, *findings.maximum->value())};
     std::vector<std::string> overrides = arguments.experiment.overrides;
-    overrides.push_back(set.front());
+    overrides.push_back(set.front());  // of a stage, with its place
     write_chosen(arguments, findings, load_experiment(arguments.experiment.config_path, overrides), set);
   } else {
     const std::size_t picked = arguments.pick > 0 ? static_cast<std::size_t>(arguments.pick) - 1 : findings.fastest();
@@ -99,6 +100,7 @@ void add_fit_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<FitArguments>();
   CLI::App* command = app.add_subcommand("fit", "Find what fits: the largest value of a key, or the fastest settings");
   arguments->experiment.add_to(*command);
+  arguments->experiment.add_stage_to(*command);
   CLI::Option* max =
       command->add_option("--max", arguments->max, "The largest value of KEY that fits, of LOWEST..HIGHEST where given")
           ->type_name("KEY[=RANGE]");

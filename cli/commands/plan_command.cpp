@@ -15,11 +15,13 @@
 #include "engine/findings/find_plan.h"
 #include "engine/findings/find_text_plan.h"
 #include "engine/findings/gpu_profiles.h"
+#include "engine/findings/stage_plans.h"
 #include "engine/report/memory/out_of_memory_report.h"
 #include "engine/report/plan/comparison_report.h"
 #include "engine/report/plan/gpu_list.h"
 #include "engine/report/plan/plan_json.h"
 #include "engine/report/plan/plan_report.h"
+#include "engine/report/plan/stage_plans_report.h"
 #include "engine/report/plan/text_plan_report.h"
 #include "engine/report/text/glossary.h"
 #include "engine/train/executor.h"
@@ -96,6 +98,7 @@ Findings find_for(Findings (*find)(const PlanRequest&, const DeviceSource&, cons
 ExitCode compare(const PlanArguments& arguments) {
   if (arguments.verify)
     throw ConfigError("--verify runs steps on this machine's device; give it no list of GPUs or capacities");
+  arguments.experiment.load_one();  // targets are compared by one stage
   const PlanComparison comparison = find_for(compare_targets, arguments);
   if (arguments.json)
     write_exactly(stdout, comparison_json(comparison) + '\n');
@@ -105,11 +108,16 @@ ExitCode compare(const PlanArguments& arguments) {
   return comparison.fits_all() ? ExitCode::done : ExitCode::does_not_fit;
 }
 
+PlanFindings find_one_plan(const PlanRequest& request, const DeviceSource& devices,
+                           const RatesProblemSink& on_problem) {
+  return find_plan(request, devices, on_problem);
+}
+
 ExitCode plan_one(const PlanArguments& arguments) {
   if (arguments.verify) bound_spinning();
   PlanFindings findings;
   try {
-    findings = find_for(find_plan, arguments);
+    findings = find_for(find_one_plan, arguments);
   } catch (const ProgramOutOfMemory& error) {
     write_text(
         stderr,
@@ -127,6 +135,20 @@ ExitCode plan_one(const PlanArguments& arguments) {
     write_text(stdout, fmt::format("\nWords\n{}", memory_glossary(style_for(stdout))));
   if (findings.verification && !findings.verification->is_equal()) return ExitCode::unexpected;
   return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
+}
+
+ExitCode plan_stages(const PlanArguments& arguments) {
+  if (arguments.verify) bound_spinning();
+  const StagePlans plans = find_for(find_stage_plans, arguments);
+  if (arguments.json)
+    write_exactly(stdout, stage_plans_json(plans) + '\n');
+  else if (!arguments.quiet)
+    write_text(stdout, stage_plans_report(plans, style_for(stdout), arguments.full));
+  const bool is_as_planned = std::all_of(plans.stages.begin(), plans.stages.end(), [](const StagePlan& stage) {
+    return !stage.findings.verification || stage.findings.verification->is_equal();
+  });
+  if (!is_as_planned) return ExitCode::unexpected;
+  return plans.fits() ? ExitCode::done : ExitCode::does_not_fit;
 }
 
 ExitCode plan_text(const PlanArguments& arguments) {
@@ -154,7 +176,8 @@ ExitCode plan(PlanArguments arguments) {
   arguments.gpus = written_out(split("--gpu", arguments.gpu));
   arguments.capacities = split("--capacity", arguments.capacity);
   if (arguments.text_length > 0) return plan_text(arguments);
-  return arguments.compares() ? compare(arguments) : plan_one(arguments);
+  if (arguments.compares()) return compare(arguments);
+  return arguments.experiment.load().stages.empty() ? plan_one(arguments) : plan_stages(arguments);
 }
 
 }  // namespace
@@ -163,6 +186,7 @@ void add_plan_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand("plan", "Tell to the byte what a run will hold, without running it");
   arguments->experiment.add_to(*command);
+  arguments->experiment.add_stage_to(*command);
   CLI::Option* config = command->get_option("CONFIG")->required(false);
   command
       ->add_option("--gpu", arguments->gpu,

@@ -156,7 +156,8 @@ void add_run_command(CLI::App& app, Action& action) {
       ->excludes(resume);
   command->add_option("--from", arguments->options.from_stage, "Begin with this stage, leaving out those before it")
       ->type_name("STAGE");
-  command->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on with the next")
+  command
+      ->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on with the next")
       ->type_name("STAGE");
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: where the newest checkpoint is damaged, use the one before");

@@ -54,6 +54,7 @@ void add_summary_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<SummaryArguments>();
   CLI::App* command = app.add_subcommand("summary", "Show the layers: shapes, parameters, FLOPs, bytes");
   arguments->experiment.add_to(*command);
+  arguments->experiment.add_stage_to(*command);
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(examples({"summary configs/quickstart.yaml train.batch_size=32"}));
   command->callback([arguments, &action] { action = [arguments] { return summarize(*arguments); }; });

@@ -110,14 +110,13 @@ void ProgressSink::show(const StageEvent& event) {
   if (options_.log_every == 0) log_every_ = sensible_log_interval(event.last_step - event.first_step + 1);
   const auto width = static_cast<std::size_t>(options_.style.width);
   std::string text = fmt::format("stage {} of {}, {}: ", event.index + 1, event.count, event.name);
-  text += event.first_step > event.last_step ? "no steps"
-                                             : fmt::format("steps {} to {} in batches of {}",
-                                                           format_count(event.first_step), format_count(event.last_step),
-                                                           format_count(event.batch_size));
-  text += event.num_trained == event.num_parameters
-              ? ", all parameters trained"
-              : fmt::format(", {} of {} trained", format_count(event.num_trained),
-                            format_number_of(event.num_parameters, "parameter"));
+  text += event.first_step > event.last_step
+              ? "no steps"
+              : fmt::format("steps {} to {} in batches of {}", format_count(event.first_step),
+                            format_count(event.last_step), format_count(event.batch_size));
+  text += event.num_trained == event.num_parameters ? ", all parameters trained"
+                                                    : fmt::format(", {} of {} trained", format_count(event.num_trained),
+                                                                  format_number_of(event.num_parameters, "parameter"));
   if (event.planned_peak_reserved > 0)
     text += fmt::format(", planned to reserve {} of {}", format_bytes(event.planned_peak_reserved),
                         format_bytes(event.capacity));
@@ -130,10 +129,10 @@ void ProgressSink::show(const StageEvent& event) {
                width, "  ") +
           '\n');
   if (event.num_continued > 0 || event.num_begun > 0)
-    write(wrap(fmt::format("  optimizer: {}",
-                           event.num_continued == 0 ? "its state begins anew"
-                           : event.num_begun == 0   ? "its state goes on"
-                                                    : fmt::format("its state goes on for {} and begins for {}",
+    write(wrap(fmt::format("  optimizer: {}", event.num_continued == 0 ? "its state begins anew"
+                                              : event.num_begun == 0
+                                                  ? "its state goes on"
+                                                  : fmt::format("its state goes on for {} and begins for {}",
                                                                 format_number_of(event.num_continued, "tensor"),
                                                                 format_count(event.num_begun))),
                width, "  ") +

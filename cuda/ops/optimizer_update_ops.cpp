@@ -69,8 +69,8 @@ std::unique_ptr<Kernel> make_sgd_update_kernel(const Op& op, CudaContext& contex
 
 std::unique_ptr<Kernel> make_adam_update_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<AdamUpdateAttributes>(op);
-  const AdamRule rule{attributes.beta1, attributes.beta2, attributes.eps, attributes.weight_decay,
-                      attributes.decoupled, attributes.pace};
+  const AdamRule rule{attributes.beta1,        attributes.beta2,     attributes.eps,
+                      attributes.weight_decay, attributes.decoupled, attributes.pace};
   return make_kernel(
       [rule,
        call = UpdateCall(op, attributes.format, operands_of_a_parameter(attributes), attributes.eight_bit, context),

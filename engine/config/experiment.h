@@ -257,8 +257,8 @@ struct FreezeConfig {
 
 /// A number of each of model.groups.
 struct GroupNumbers {
-  double number = 0;                                   ///< the highest; of all, where the other two are empty
-  std::vector<double> slice{};                         ///< of the first and the last group, or of the last alone
+  double number = 0;                                     ///< the highest; of all, where the other two are empty
+  std::vector<double> slice{};                           ///< of the first and the last group, or of the last alone
   std::vector<std::pair<std::string, double>> groups{};  ///< by name, each of them
   SourceLocation location = {};
 
@@ -403,7 +403,7 @@ struct Experiment {
   ScheduleConfig schedule;
   TrainConfig train;
   CheckpointConfig checkpoint;
-  std::string output;  ///< output; runs/${name} by default
+  std::string output;               ///< output; runs/${name} by default
   std::vector<StageConfig> stages;  ///< what is trained one after the other; empty: this alone
   std::string stage;                ///< of what stands in `stages`: its name; else empty
   std::string override_prefix;      ///< of what stands in `stages`: "stages.2.", before keys that override it

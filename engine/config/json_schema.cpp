@@ -378,7 +378,8 @@ Json transform_forms() {
 
 /// Stages have the keys of the whole, but for those that they have in common.
 Json stages_schema(Json properties) {
-  for (const char* const shared : {"output", "device", "seed", "weights", "extends", "stages"}) properties.erase(shared);
+  for (const char* const shared : {"output", "device", "seed", "weights", "extends", "stages"})
+    properties.erase(shared);
   const Json frozen = forms_of(frozen_layers());
   properties["name"] = {{"description", "What the stage is called"}, {"type", {"string", "integer"}}};
   properties["unfreeze"] = {{"description", "Layers that are trained from this stage on, said as `freeze` is; `all`"},

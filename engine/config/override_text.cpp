@@ -28,4 +28,8 @@ std::optional<std::string> override_between(std::string_view key, const Experime
   return text;
 }
 
+void add_prefix(std::vector<std::string>& overrides, const std::string& prefix) {
+  for (std::string& text : overrides) text.insert(0, prefix);
+}
+
 }  // namespace trainer

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/config/experiment.h"
 
@@ -13,5 +14,8 @@ std::string override_of(std::string_view key, const Experiment& experiment);
 
 /// The override that gives a key the value that it has in `after`; nothing where `before` has the same.
 std::optional<std::string> override_between(std::string_view key, const Experiment& before, const Experiment& after);
+
+/// Puts Experiment::override_prefix in front of overrides, which then say of which stage they are.
+void add_prefix(std::vector<std::string>& overrides, const std::string& prefix);
 
 }  // namespace trainer

@@ -110,7 +110,8 @@ class StageReader {
       sources_.report(name->mark, fmt::format("'{}' cannot name a stage", shortened(stage.name)),
                       "a word without '/', '=' and ',' of at most 100 letters");
     if (!names_.insert(stage.name).second)
-      sources_.report(stage.mark, fmt::format("two stages are called '{}'", shortened(stage.name)), "a name of its own");
+      sources_.report(stage.mark, fmt::format("two stages are called '{}'", shortened(stage.name)),
+                      "a name of its own");
   }
 
   void read_frozen(StageNode& stage) {
@@ -253,6 +254,28 @@ std::vector<std::string> texts_of(const Node* list) {
 }
 
 }  // namespace
+
+std::string stage_names(const Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const StageConfig& stage : experiment.stages) names.push_back(stage.name);
+  constexpr std::size_t most_told = 20;
+  const std::size_t num_more = names.size() - std::min(names.size(), most_told);
+  names.resize(names.size() - num_more);
+  return fmt::format("{}{}", fmt::join(names, ", "), num_more > 0 ? fmt::format(" and {} more", num_more) : "");
+}
+
+std::size_t find_stage(const Experiment& experiment, const std::string& name, std::string_view asker) {
+  if (experiment.stages.empty())
+    throw ConfigError(fmt::format("{} {}: the configuration has no stages", asker, shortened(name)));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < experiment.stages.size(); ++i) {
+    if (experiment.stages[i].name == name) return i;
+    names.push_back(experiment.stages[i].name);
+  }
+  const std::string_view near = nearest(name, names);
+  throw ConfigError(fmt::format("{} {}: there is no such stage; expected one of {}{}", asker, shortened(name),
+                                stage_names(experiment), near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
 
 std::vector<StageNode> take_stages(Node& root, SourceSet& sources) {
   std::optional<Node> list = taken(root, "stages");

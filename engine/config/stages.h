@@ -14,15 +14,21 @@ namespace trainer {
 // `stages` is a list of overrides. A stage has the keys of the file, then those of the stages before it, then its own:
 // what it leaves out continues. Maps are merged key by key as `extends` merges them; a stage that names the `type` of a
 // section starts that section anew. References and expressions are resolved once the stage has all its keys, so what
-// follows from a key that a stage changes changes with it. Each stage is then an experiment like any other, compiled and
-// planned by itself, over parameters that the stages hand on: keys of what they are, and of the process, cannot change.
+// follows from a key that a stage changes changes with it. Each stage is then an experiment like any other, compiled
+// and planned by itself, over parameters that the stages hand on: keys of what they are, and of the process, cannot
+// change.
 //
 // `freeze` and `unfreeze` of a stage go on the list of those before it (Note [Frozen parameters] in
 // engine/graph/trained_layers.h): `unfreeze: all` empties it, then `freeze` is appended, then `unfreeze`, whose entries
 // train. `optimizer: keep` or `clear`, or `clear` beside its other keys, says what becomes of the optimizer's state.
 //
-// `stages: {fine_tune: {epochs: 3}}` is short for two of them, as fastai's fine_tune trains: all but the last layer group
-// frozen, then nothing.
+// `stages: {fine_tune: {epochs: 3}}` is short for two of them, as fastai's fine_tune trains: all but the last layer
+// group frozen, then nothing.
+
+/// The position of the stage that is called so. Throws ConfigError, which begins with `asker`, where there is none.
+std::size_t find_stage(const Experiment& experiment, const std::string& name, std::string_view asker);
+/// "head, finetune".
+std::string stage_names(const Experiment& experiment);
 
 /// A stage as it was written, without the keys that only stages have.
 struct StageNode {
@@ -43,7 +49,8 @@ std::vector<StageNode> take_stages(Node& root, SourceSet& sources);
 /// Puts the stage's keys into the tree of the stage before it.
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources);
 
-/// The node that `stages` is read from again, for stages of which `trees` are the resolved trees, that of the file first.
+/// The node that `stages` is read from again, for stages of which `trees` are the resolved trees, that of the file
+/// first.
 Node node_of_stages(const std::vector<StageConfig>& stages, const std::vector<Node>& trees);
 
 }  // namespace trainer

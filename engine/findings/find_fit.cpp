@@ -10,6 +10,8 @@
 #include "engine/config/key_effects.h"
 #include "engine/config/key_values.h"
 #include "engine/config/load_experiment.h"
+#include "engine/config/override_text.h"
+#include "engine/config/stages.h"
 #include "engine/config/text/number_text.h"
 #include "engine/errors.h"
 #include "engine/findings/plan_target.h"
@@ -56,6 +58,12 @@ bool has_other_data(const Experiment& a, const Experiment& b) {
   return std::any_of(key_effects().begin(), key_effects().end(), differs);
 }
 
+Experiment load_asked(const FitRequest& request, const std::vector<std::string>& overrides) {
+  Experiment experiment = load_experiment(request.config_path, overrides);
+  if (request.stage.empty()) return experiment;
+  return *experiment.stages[find_stage(experiment, request.stage, "--stage")].experiment;
+}
+
 Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment, const SearchedKey& searched,
                         Planner& planner, std::int64_t capacity) {
   IntegerRange allowed = integer_range_of(searched.key, experiment.layers);
@@ -71,8 +79,8 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   const std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
   const auto load_with = [&](std::int64_t value) {
     std::vector<std::string> overrides = request.overrides;
-    overrides.push_back(fmt::format("{}={}", searched.key, value));
-    return load_experiment(request.config_path, overrides);
+    overrides.push_back(fmt::format("{}{}={}", experiment.override_prefix, searched.key, value));
+    return load_asked(request, overrides);
   };
   // A place that is not in this model is a mistake, and no value of it fits. Of a parameter not every value can be.
   const Experiment first = is_parameter ? experiment : load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
@@ -98,7 +106,7 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
                                   request.max, data.num_train, fmt::format("{}=1..{}", searched.key, data.num_train)));
   if (is_batch) highest = std::min(highest.value_or(data.num_train), data.num_train);
   std::optional<std::int64_t> own;
-  if (is_batch) own = load_experiment(request.config_path, request.overrides).train.batch_size.number();
+  if (is_batch) own = load_asked(request, request.overrides).train.batch_size.number();
   Maximum maximum = find_maximum(
       planner, with_value,
       {.lowest = lowest, .highest = highest, .largest_allowed = allowed.highest, .capacity = capacity, .own = own});
@@ -123,7 +131,7 @@ std::size_t FitFindings::fastest() const {
 }
 
 FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem) {
-  const Experiment experiment = load_experiment(request.config_path, request.overrides);
+  const Experiment experiment = load_asked(request, request.overrides);
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   const PlanTarget target = find_plan_target(devices, experiment, data, request.gpu, request.capacity);
   on_rates_problem(target.rates_problem);
@@ -148,6 +156,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
     if (searched.key != "train.batch_size" && findings.asked_batch_size)
       note_batch(RunSchedule(experiment, data), findings);
     findings.maximum = find_maximum_of(request, experiment, searched, planner, findings.capacity);
+    findings.maximum->key.insert(0, experiment.override_prefix);
     return findings;
   }
   const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);
@@ -162,6 +171,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   if (request.keeps_result) options.keep = ChoiceOptions::Keep::same_result;
   findings.choices = find_choices(planner, experiment, data, findings.capacity, options);
   std::stable_sort(findings.choices.begin(), findings.choices.end(), is_advised_before);
+  for (Change& choice : findings.choices) add_prefix(choice.set, experiment.override_prefix);
   return findings;
 }
 

@@ -21,6 +21,7 @@ struct FitRequest {
   std::vector<std::string> overrides;
   std::string gpu, capacity;  ///< as --gpu and --capacity take them; empty: not given
   std::string max;            ///< KEY or KEY=LOWEST..HIGHEST: its largest value is sought; empty: the fastest settings
+  std::string stage{};        ///< of several stages that which is looked at
   bool keeps_result = false;  ///< of those only what has the same result, not just the same samples in an update
   PlanningWatch* watch = nullptr;
 };

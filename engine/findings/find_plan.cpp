@@ -4,6 +4,7 @@
 
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
+#include "engine/config/override_text.h"
 #include "engine/findings/gpu_profiles.h"
 #include "engine/findings/plan_target.h"
 #include "engine/plan/search/choice_space.h"
@@ -102,18 +103,19 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 }  // namespace
 
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
-                       const RatesProblemSink& on_rates_problem) {
+                       const RatesProblemSink& on_rates_problem, Program* program) {
   const Experiment& asked = request.experiment;
   const DataDescription data = describe_data(asked.data, asked.seed);
   const PlanTarget target = target_of(request, data, devices);
   on_rates_problem(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
-  const CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
+  CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
   const Experiment& experiment = compiled.experiment;
   const RunSchedule& schedule = compiled.schedule;
   PlanFindings findings;
   findings.experiment_name = experiment.name;
+  findings.stage = asked.stage;
   findings.config_path = request.config_path;
   findings.overrides = request.overrides;
   findings.gpu_given = only(request.gpus);
@@ -164,6 +166,8 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     findings.largest_batch = advice.largest_batch;
     findings.one_sample_is_too_many = advice.one_sample_is_too_many;
     findings.diagnosis = diagnose(device, asked, compiled.data, capacity, 0, std::move(advice.not_enough));
+    for (Change& fix : findings.fixes) add_prefix(fix.set, asked.override_prefix);
+    for (Change& change : findings.diagnosis.not_enough) add_prefix(change.set, asked.override_prefix);
   }
   if (schedule.evaluates()) {
     Experiment as_pasted = experiment;
@@ -177,6 +181,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     else
       findings.notes.emplace_back("--verify has run nothing, since it does not fit.");
   }
+  if (program != nullptr) *program = std::move(compiled.program);
   return findings;
 }
 

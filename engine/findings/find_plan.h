@@ -24,9 +24,9 @@ struct PlanRequest {
 
 /// The plan for the one device and capacity asked for; with `verify`, the first steps are run and measured where it
 /// fits. Throws ConfigError, DataError, DeviceError, PlanningInterrupted; ProgramOutOfMemory where a measured step
-/// finds too little memory.
+/// finds too little memory. What is compiled is moved to `program`, unless that is null.
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
-                       const RatesProblemSink& on_rates_problem);
+                       const RatesProblemSink& on_rates_problem, Program* program = nullptr);
 
 /// The plan for each of the GPUs under each of the capacities, by capacity. Where the watch interrupts it, those that
 /// are left have no plan, and say so.

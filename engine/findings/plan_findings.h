@@ -35,6 +35,7 @@ struct PlanVerification {
 /// What `trainer plan` found, as data.
 struct PlanFindings {
   std::string experiment_name, config_path;
+  std::string stage{};                    ///< of several stages that which this is the plan of
   std::vector<std::string> overrides;     ///< the experiment was loaded with
   std::string gpu_given, capacity_given;  ///< as --gpu and --capacity took them; empty: not given
   std::string device_kind, device_name;

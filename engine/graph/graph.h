@@ -54,9 +54,9 @@ struct Parameter {
   TensorType type;   ///< as on the device
   FileOrder file_order = FileOrder::same;
   LayerId layer = no_layer;
-  bool trainable = true;          ///< a weight that is not frozen
-  bool is_weight = true;          ///< false for running statistics
-  std::int32_t group = 0;         ///< in Experiment::groups; 0 where there are none
+  bool trainable = true;                          ///< a weight that is not frozen
+  bool is_weight = true;                          ///< false for running statistics
+  std::int32_t group = 0;                         ///< in Experiment::groups; 0 where there are none
   bool decays = true;                             ///< false for norms and biases
   Initialization init = Initialization::pytorch;  ///< of what starts at random
   enum class Start : std::uint8_t {

@@ -164,7 +164,8 @@ struct LeafTranslation {
                       "(data.drop_last: true leaves it out)",
                       type.shape.to_string()));
     }
-    Op op = builder.normalises_by_batch() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
+    Op op =
+        builder.normalises_by_batch() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
     const TensorType channels = op.inputs[1];
     std::vector<ValueId> statistics = {
         builder.add_parameter("running_mean", constant_parameter(channels, Parameter::Start::zeros, false)),

@@ -73,8 +73,7 @@ TrainedLayers::Entry TrainedLayers::read(std::string_view text) const {
     entry.pattern = text;
     return entry;
   }
-  const auto group =
-      static_cast<std::size_t>(group_named(text.substr((is_up_to ? up_to_group : of_group).size())));
+  const auto group = static_cast<std::size_t>(group_named(text.substr((is_up_to ? up_to_group : of_group).size())));
   entry.groups.assign(experiment_.groups.size(), -1);
   for (std::size_t i = 0; i < entry.groups.size(); ++i) {
     if (is_up_to && i >= group) entry.groups[i] = 0;
@@ -145,8 +144,8 @@ void TrainedLayers::check(const Graph& graph) const {
   for (const Entry& entry : entries_)
     if (!entry.pattern.empty() && means_none(entry.pattern))
       throw mistake(experiment_.freeze.location,
-                    fmt::format("'freeze': no layer with parameters matches '{}'", shortened(entry.pattern)), expectation,
-                    nearest(entry.pattern, words));
+                    fmt::format("'freeze': no layer with parameters matches '{}'", shortened(entry.pattern)),
+                    expectation, nearest(entry.pattern, words));
   for (const LayerGroup& group : experiment_.groups)
     for (const std::string& pattern : group.layers)
       if (means_none(pattern))

@@ -12,14 +12,14 @@ namespace trainer {
 
 // Note [Frozen parameters]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
-// `freeze` is a list of entries: a layer's path or kind, a pattern of those, "group:NAME" or "to:NAME", each with '!' in
-// front where it trains what it means. The last entry that means a layer decides; what none means is trained. "to:NAME"
-// freezes all groups in front of one, and trains that and those behind it (fastai's freeze_to); NAME may be a number from
-// 0, or from −1 for the last. "!to:NAME" only trains.
+// `freeze` is a list of entries: a layer's path or kind, a pattern of those, "group:NAME" or "to:NAME", each with '!'
+// in front where it trains what it means. The last entry that means a layer decides; what none means is trained.
+// "to:NAME" freezes all groups in front of one, and trains that and those behind it (fastai's freeze_to); NAME may be a
+// number from 0, or from −1 for the last. "!to:NAME" only trains.
 //
 // A frozen parameter is not trainable (Parameter::trainable), so autodiff makes no gradient of it, nothing is kept for
-// one, and no gradient flows to what lies in front of the first layer that is trained. It has no state of the optimizer.
-// It is saved and loaded like others.
+// one, and no gradient flows to what lies in front of the first layer that is trained. It has no state of the
+// optimizer. It is saved and loaded like others.
 //
 // A layer that shares parameters has those of their owner, which alone is asked.
 
@@ -57,8 +57,8 @@ class TrainedLayers {
 };
 
 /// The learning rate or weight decay of each layer group (one where there are none), as `numbers` says: of a slice of
-/// both ends each is the same multiple of the one before (fastai's even_mults), of one end the others are a tenth of the
-/// last. Throws ConfigError where groups are named that are not there, or not all.
+/// both ends each is the same multiple of the one before (fastai's even_mults), of one end the others are a tenth of
+/// the last. Throws ConfigError where groups are named that are not there, or not all.
 std::vector<double> numbers_of_groups(const GroupNumbers& numbers, const std::vector<LayerGroup>& groups,
                                       std::string_view key);
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/ops/offload.h"
 #include "engine/graph/layer_pattern.h"
+#include "engine/ops/offload.h"
 
 namespace trainer {
 namespace {

@@ -21,7 +21,8 @@ struct UpdateGroup {
   std::vector<std::int32_t> parameters;
 
   bool is_alike(const UpdateGroup& other) const {
-    return weight_decay == other.weight_decay && pace == other.pace && format == other.format && rounds_weights == other.rounds_weights;
+    return weight_decay == other.weight_decay && pace == other.pace && format == other.format &&
+           rounds_weights == other.rounds_weights;
   }
 };
 

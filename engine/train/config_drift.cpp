@@ -92,6 +92,20 @@ void compare_lengths(const nlohmann::json& saved, const nlohmann::json& current,
   }
 }
 
+/// Layer groups, where a rate follows them; what they freeze shows in the tensors that there are.
+void compare_groups(const nlohmann::json& saved, const nlohmann::json& current, std::vector<std::string>& drift) {
+  const nlohmann::json::json_pointer groups("/model/groups");
+  for (const char* const key : {"/optimizer/lr", "/optimizer/weight_decay"}) {
+    const nlohmann::json::json_pointer rate(key);
+    if (!current.contains(rate) || !current[rate].is_object()) continue;
+    const nlohmann::json* const before = saved.contains(groups) ? &saved[groups] : nullptr;
+    const nlohmann::json* const now = current.contains(groups) ? &current[groups] : nullptr;
+    if (!are_equal(before, now))
+      drift.push_back(fmt::format("model.groups (was {}, is {})", shown(before), shown(now)));
+    return;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> find_config_drift(const std::string& saved_json, const std::string& current_json) {
@@ -101,6 +115,7 @@ std::vector<std::string> find_config_drift(const std::string& saved_json, const 
   std::vector<std::string> drift;
   compare(&*saved, &*current, "", drift);
   compare_lengths(*saved, *current, drift);
+  compare_groups(*saved, *current, drift);
   return drift;
 }
 

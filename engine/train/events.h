@@ -109,7 +109,6 @@ struct CheckpointEvent {
 
 struct OutOfMemoryEvent {
   OutOfMemoryContext context;
-  std::string stage{};  ///< that does not fit; empty: the run has no stages
   std::vector<Change> fixes;
   AllocatorKind allocator = AllocatorKind::caching;  ///< that the run had
   bool allocator_was_chosen = false;                 ///< memory.allocator: auto stood for it
@@ -119,6 +118,7 @@ struct OutOfMemoryEvent {
   std::vector<DeviceProcess> other_processes{};  ///< largest first
   std::int64_t device_total = 0;
   Diagnosis diagnosis{};
+  std::string stage{};  ///< that does not fit; empty: the run has no stages
 };
 
 struct DivergedEvent {
@@ -202,7 +202,7 @@ struct EndEvent {
     std::int64_t consumed = 0, peak_allocated = 0, peak_reserved = 0, planned_peak_reserved = 0;
     std::optional<double> loss{}, accuracy{};  ///< of its last evaluation
   };
-  std::vector<Stage> stages{};  ///< none of a run without stages
+  std::vector<Stage> stages{};              ///< none of a run without stages
   std::vector<std::string> device_notes{};  ///< Device::notes
   std::int64_t num_warnings = 0;
 };

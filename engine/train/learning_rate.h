@@ -23,9 +23,9 @@ namespace trainer {
 double learning_rate(const ScheduleConfig& schedule, double lr, std::int64_t step, std::int64_t total_steps,
                      std::int64_t steps_per_epoch);
 
-/// The momentum, or first beta, of one step where schedule.momentum cycles it as torch's OneCycleLR does: from the highest
-/// with the first step down to the lowest with the step of the highest learning rate, and back with the last. Nothing
-/// where the optimizer's holds throughout.
+/// The momentum, or first beta, of one step where schedule.momentum cycles it as torch's OneCycleLR does: from the
+/// highest with the first step down to the lowest with the step of the highest learning rate, and back with the last.
+/// Nothing where the optimizer's holds throughout.
 std::optional<double> cycled_momentum(const ScheduleConfig& schedule, std::int64_t step, std::int64_t total_steps);
 
 }  // namespace trainer

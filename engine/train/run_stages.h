@@ -13,8 +13,8 @@ namespace trainer {
 /// experiment itself as the only one. Holds the data of one of them.
 class RunStages {
  public:
-  /// `whole` must outlive it; `data` is what its own keys say. Throws ConfigError where the options name a stage that is
-  /// not there.
+  /// `whole` must outlive it; `data` is what its own keys say. Throws ConfigError where the options name a stage that
+  /// is not there.
   RunStages(const Experiment& whole, LoadedData data, const TrainingOptions& options);
 
   const Experiment& whole() const { return whole_; }
@@ -40,7 +40,6 @@ class RunStages {
 
  private:
   static std::string key_of_data(const Experiment& experiment);
-  std::size_t find(const std::string& name, std::string_view option) const;
 
   const Experiment& whole_;
   std::size_t first_ = 0, last_ = 0;

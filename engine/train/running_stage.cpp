@@ -6,16 +6,15 @@
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/load_experiment.h"
-#include "engine/graph/trained_layers.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/process_memory.h"
+#include "engine/program/handed_parameters.h"
 #include "engine/train/data_checks.h"
 
 namespace trainer {
 
 std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index, const Checkpoint* checkpoint,
-                                            const std::map<std::string, std::int64_t>& updates_before,
-                                            Device& device) {
+                                            const std::map<std::string, std::int64_t>& updates_before, Device& device) {
   auto stage = std::make_unique<RunningStage>();
   stage->config = stages.config(index);
   stage->asked = stages.experiment(index);
@@ -51,35 +50,14 @@ std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_
   return stage;
 }
 
-void check_parameters_go_on(const Program& before, const Program& after, const StageConfig& stage) {
-  const auto own = [](const Program& program) {
-    std::vector<const Parameter*> parameters;
-    for (const Parameter& parameter : program.parameters)
-      if (!parameter.is_frozen()) parameters.push_back(&parameter);
-    return parameters;
-  };
-  const std::vector<const Parameter*> former = own(before), now = own(after);
-  const auto refuse = [&](const std::string& what) {
-    throw located_error(stage.location,
-                        fmt::format("stage '{}' has other parameters than the stage before it: {}", stage.name, what),
-                        "keys that leave the model's parameters as they are");
-  };
-  for (std::size_t i = 0; i < std::max(former.size(), now.size()); ++i) {
-    if (i >= now.size()) refuse(fmt::format("there is no {}", former[i]->name));
-    if (i >= former.size()) refuse(fmt::format("{} is new", now[i]->name));
-    if (former[i]->name != now[i]->name) refuse(fmt::format("{} is in the place of {}", now[i]->name, former[i]->name));
-    if (former[i]->type != now[i]->type)
-      refuse(fmt::format("{} is {}, and was {}", now[i]->name, now[i]->type.to_string(), former[i]->type.to_string()));
-  }
-}
-
 void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages) {
   const StageBegin& stage = checkpoint.state.stage;
   if (stage.name.empty() != !stages.has_stages())
-    throw DataError(fmt::format("checkpoint {} was made by a run {} stages, and the configuration has {}\n"
-                                "To train on from its weights alone: --weights {} output=FOLDER",
-                                checkpoint.path, stage.name.empty() ? "without" : "with",
-                                stage.name.empty() ? "some" : "none", checkpoint.path));
+    throw DataError(
+        fmt::format("checkpoint {} was made by a run {} stages, and the configuration has {}\n"
+                    "To train on from its weights alone: --weights {} output=FOLDER",
+                    checkpoint.path, stage.name.empty() ? "without" : "with", stage.name.empty() ? "some" : "none",
+                    checkpoint.path));
   if (!stages.has_stages()) return;
   if (stage.index >= stages.count() || stages.name_of(stage.index) != stage.name)
     throw DataError(fmt::format("checkpoint {} was made in stage {} '{}', and the configuration has {} there",
@@ -109,6 +87,14 @@ std::string state_difference(const Experiment& before, const Experiment& after) 
 
 }  // namespace
 
+void check_state_goes_on(const Experiment& before, const StageConfig& stage) {
+  const std::string difference = state_difference(before, *stage.experiment);
+  if (stage.state != StateCarry::keep || difference.empty()) return;
+  throw located_error(stage.location,
+                      fmt::format("stage '{}' keeps the optimizer's state, and {}", stage.name, difference),
+                      "optimizer: clear, or the optimizer of the stage before");
+}
+
 StateContinuation continue_state(const HeldTensors& held, const CompiledExperiment& trained, const Program& after,
                                  const StageConfig& next, const StageBegin& begin, std::int64_t step) {
   StateContinuation result;
@@ -116,11 +102,8 @@ StateContinuation continue_state(const HeldTensors& held, const CompiledExperime
   const std::int64_t skipped = held.num_skipped().value_or(0);
   const std::int64_t counted_on = after.loss_scale >= 0 ? 0 : skipped, made = step - (skipped - counted_on);
   const std::string difference = state_difference(trained.experiment, *next.experiment);
-  const bool keeps = next.state == StateCarry::keep ||
-                     (next.state == StateCarry::unless_frozen_otherwise && !next.freezes_otherwise);
-  if (next.state == StateCarry::keep && next.cleared_groups.empty() && !difference.empty())
-    throw located_error(next.location, fmt::format("stage '{}' keeps the optimizer's state, and {}", next.name, difference),
-                        "optimizer: clear, or the optimizer of the stage before");
+  const bool keeps =
+      next.state == StateCarry::keep || (next.state == StateCarry::unless_frozen_otherwise && !next.freezes_otherwise);
   std::vector<char> clears(next.experiment->groups.size(), 0);
   for (const std::string& group : next.cleared_groups) {
     const auto named = [&](const LayerGroup& each) { return each.name == group; };

@@ -21,8 +21,8 @@ namespace trainer {
 
 // Note [Between stages]
 // ~~~~~~~~~~~~~~~~~~~~~
-// Each stage has a program, an allocator and an executor of its own. Between two of them what goes on, parameters and the
-// optimizer's state that continues, waits in host memory, and everything else goes back to the device, segments and
+// Each stage has a program, an allocator and an executor of its own. Between two of them what goes on, parameters and
+// the optimizer's state that continues, waits in host memory, and everything else goes back to the device, segments and
 // fragments too: the next stage finds the memory as the first one did, so it holds what its plan says, whatever was
 // before it. On a device whose memory is the host's that is a copy more of them for a moment, when the stage before has
 // given back its activations and the next has none yet.
@@ -31,9 +31,9 @@ namespace trainer {
 // whenever layers are frozen or unfrozen, since means of gradients from before say little of what is trained now. What
 // is trained for the first time begins anew: its bias corrections count from there (UpdatePace::updates_before).
 //
-// Steps, batches, samples and epochs count on through all stages, so that no dropout and no order of samples comes again;
-// the schedule of a stage is over its own steps. A stage ends with a checkpoint, so that what ends a later one loses
-// none before it.
+// Steps, batches, samples and epochs count on through all stages, so that no dropout and no order of samples comes
+// again; the schedule of a stage is over its own steps. A stage ends with a checkpoint, so that what ends a later one
+// loses none before it.
 
 /// A stage of a run as it is trained; the run itself, where it has no stages.
 struct RunningStage {
@@ -60,8 +60,9 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
 /// The same of a stage that is only planned: no data is loaded.
 std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device);
 
-/// Throws ConfigError where the stage's model has other parameters than that of the stage before.
-void check_parameters_go_on(const Program& before, const Program& after, const StageConfig& stage);
+/// Throws ConfigError where the stage says `optimizer: keep`, and its optimizer's state is another than that of
+/// `before`.
+void check_state_goes_on(const Experiment& before, const StageConfig& stage);
 
 /// Which parameters' state of the optimizer goes on into a stage.
 struct StateContinuation {
@@ -72,8 +73,7 @@ struct StateContinuation {
 };
 
 /// Of the stage `next`, whose program is `after`, behind the stage `trained`, which began with `begin` and ended with
-/// `held` after `step` steps of the run. Throws ConfigError where the stage says `optimizer: keep` and its optimizer's
-/// state is another one.
+/// `held` after `step` steps of the run. Throws ConfigError where it clears a layer group that is not there.
 StateContinuation continue_state(const HeldTensors& held, const CompiledExperiment& trained, const Program& after,
                                  const StageConfig& next, const StageBegin& begin, std::int64_t step);
 

@@ -16,8 +16,9 @@
 
 namespace trainer {
 
-/// The steps of a run, or of a stage of one, from where its progress is to the end of the schedule, with evaluations, early stopping and
-/// checkpoints. The session's executor holds the parameters and the optimizer's state that belong to `progress.state`.
+/// The steps of a run, or of a stage of one, from where its progress is to the end of the schedule, with evaluations,
+/// early stopping and checkpoints. The session's executor holds the parameters and the optimizer's state that belong to
+/// `progress.state`.
 ///
 /// Note [Running ahead]
 /// On a device that computes beside the host, a step is queued before the loss of the step before it has been read, so

@@ -18,6 +18,7 @@
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/fixes.h"
 #include "engine/plan/search/settle_experiment.h"
+#include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/data_checks.h"
@@ -109,8 +110,8 @@ class TrainingRun {
     TokenRates& rates = progress_.token_rates;
     rates.tokens_per_sample = tokens_of_sample(stage_->given.data, stage_->data.description);
     if (rates.tokens_per_sample == 0) return;
-    rates.flops_per_sample =
-        model_flops_of_sample(stage_->compiled->experiment, stage_->data.description, stage_->compiled->schedule.batch_size());
+    rates.flops_per_sample = model_flops_of_sample(stage_->compiled->experiment, stage_->data.description,
+                                                   stage_->compiled->schedule.batch_size());
     rates.peak_flops_per_second = options_.peak_flops_per_second;
   }
 
@@ -215,6 +216,7 @@ class TrainingRun {
     for (std::size_t index = progress_.state.stage.index + 1; index <= stages_.last(); ++index) {
       std::unique_ptr<RunningStage> stage = describe_stage(stages_, index, device_);
       check_parameters_go_on(stage_->compiled->program, stage->compiled->program, *stage->config);
+      check_state_goes_on(stages_.experiment(index - 1), *stage->config);
       std::optional<OutOfMemoryContext> failure = planned_failure(*stage);
       if (!failure || find_change(*stage, stage->capacity)) continue;
       later_failure_.emplace(LaterFailure{std::move(stage), *std::move(failure)});
@@ -254,7 +256,6 @@ class TrainingRun {
 
   void tell_of(const RunningStage& stage, OutOfMemoryContext context, std::int64_t capacity) {
     OutOfMemoryEvent event{.context = std::move(context),
-                           .stage = stage.asked.stage,
                            .fixes = {},
                            .allocator = stage.compiled->experiment.memory.allocator,
                            .allocator_was_chosen = stage.asked.memory.allocator == AllocatorKind::automatic,
@@ -262,6 +263,7 @@ class TrainingRun {
                            .outside_allocator = device_.outside_allocator(),
                            .other_processes = device_.other_processes(),
                            .device_total = device_.total_bytes()};
+    event.stage = stage.asked.stage;
     event.planned_does_not_fit_either =
         event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
     // Under less memory than it was chosen for, the allocator is one that another may be better than.
@@ -279,12 +281,8 @@ class TrainingRun {
     event.fixes = std::move(advice.fixes);
     if (stage.asked.train.batch_size.is_automatic()) name_batch_size(event.fixes, stage.given);
     for (Change& fix : event.fixes) add_prefix(fix.set, stage.asked.override_prefix);
+    for (Change& change : event.diagnosis.not_enough) add_prefix(change.set, stage.asked.override_prefix);
     events_.take(std::move(event));
-  }
-
-  /// Overrides of a stage say which one they are of.
-  static void add_prefix(std::vector<std::string>& overrides, const std::string& prefix) {
-    for (std::string& text : overrides) text.insert(0, prefix);
   }
 
   /// The fixes were planned with the batch that `auto` stood for; pasted beside `auto` they would meet another.
@@ -323,13 +321,14 @@ class TrainingRun {
   void begin_next_stage() {
     TrainingState& state = progress_.state;
     const std::size_t index = state.stage.index + 1;
-    const std::unique_ptr<const CompiledExperiment> trained =
-        std::make_unique<CompiledExperiment>(*stage_->compiled);
-    stage_.reset();  // its data, too
+    // Its data goes before that of the next comes; the rest stays, for what tells of a failure.
+    stage_->data.train.reset();
+    stage_->data.validation.reset();
+    const CompiledExperiment& trained = *stage_->compiled;
     const std::unique_ptr<RunningStage> described = describe_stage(stages_, index, device_);
-    check_parameters_go_on(trained->program, described->compiled->program, *described->config);
-    continuation_ = continue_state(*held_, *trained, described->compiled->program, *described->config, state.stage,
-                                   state.step);
+    check_parameters_go_on(trained.program, described->compiled->program, *described->config);
+    continuation_ =
+        continue_state(*held_, trained, described->compiled->program, *described->config, state.stage, state.step);
     StageBegin begin{.index = index,
                      .name = stages_.name_of(index),
                      .step = state.step,
@@ -338,9 +337,10 @@ class TrainingRun {
                      .epoch = state.stage.epoch,
                      .updates_before = continuation_->updates_before};
     if (const std::int64_t steps = state.step - state.stage.step; steps > 0)
-      begin.epoch += trained->schedule.step(steps).epoch + 1;
+      begin.epoch += trained.schedule.step(steps).epoch + 1;
+    const Metric former_best = trained.experiment.checkpoint.best;
     stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_);
-    if (stage_->given.checkpoint.best != trained->experiment.checkpoint.best) {
+    if (stage_->given.checkpoint.best != former_best) {
       state.best_value.reset();
       state.best_step = 0;
     }
@@ -446,8 +446,9 @@ class TrainingRun {
         refused_capacity = real_capacity(error.failure(), executor.refused_places(), device_);
         outcome.change = prepare_change(*refused_capacity, is_loaded ? &executor : nullptr);
         if (!outcome.change) save_after_failure(is_loaded ? &loop : nullptr);
-        outcome.context = program.placement ? describe_refused_segment(program, stage_->compiled->schedule, error.failure())
-                                            : error.context();
+        outcome.context = program.placement
+                              ? describe_refused_segment(program, stage_->compiled->schedule, error.failure())
+                              : error.context();
       } catch (const HostOutOfMemory&) {
         save_without_memory(is_loaded ? &loop : nullptr);
         throw;
@@ -598,7 +599,6 @@ class TrainingRun {
     }
   }
 
-
   /// Parameters and optimizer state on the device: those that were held, the checkpoint's, or fresh ones.
   void load(Executor& executor) {
     const Program& program = executor.program();
@@ -670,7 +670,7 @@ class TrainingRun {
   std::optional<StageEvent::Purge> purge_;  ///< in front of it
   std::int64_t used_baseline_ = 0;          ///< of the device, before the first stage
   EndEvent::Stage in_stage_;                ///< what the stage has done so far
-  std::optional<ProgressSaver> saver_;  ///< once there is something to train
+  std::optional<ProgressSaver> saver_;      ///< once there is something to train
   HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them
   bool hands_on_ = false;            ///< they are those of the stage before

@@ -33,19 +33,19 @@ struct TrainingOptions {
   std::optional<double> peak_flops_per_second{};
 };
 
-/// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the other,
-/// each in memory that was purged (Note [Between stages] in training_run.cpp), where all of them fit. Out-of-memory, divergence
-/// and interruption are results, not exceptions; after any of them everything allocated has been given back and the
-/// last checkpoint is readable. A step that failed for lack of memory loses nothing: what was trained before it is
-/// saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless memory.preflight is
-/// off). A run that `overwrite` was to replace stays until this one has a checkpoint: Note [Replacing a run]. Where the
-/// host has no memory left, what was trained is saved too, unless that came in the middle of a step, the end event says
-/// "oom", and HostOutOfMemory is thrown. With memory.on_oom: adapt they come only where nothing fits that trains on the
-/// same samples: see Note [Adapting a run] in engine/train/adaptation.h. The output folder is made before the start
-/// event, config.yaml in it, as given, with the first completed step. Throws ConfigError, DataError, DeviceError;
-/// DataError too where the output folder holds another run, or the experiment's own file as config.yaml.
-/// `data` is what the experiment's own keys say; other data of stages is loaded in its place.
-RunStatus run_training(const Experiment& experiment, LoadedData data, Device& device,
-                       const TrainingOptions& options, Interruption& interruption, EventSink& events);
+/// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the
+/// other, each in memory that was purged (Note [Between stages] in training_run.cpp), where all of them fit.
+/// Out-of-memory, divergence and interruption are results, not exceptions; after any of them everything allocated has
+/// been given back and the last checkpoint is readable. A step that failed for lack of memory loses nothing: what was
+/// trained before it is saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless
+/// memory.preflight is off). A run that `overwrite` was to replace stays until this one has a checkpoint: Note
+/// [Replacing a run]. Where the host has no memory left, what was trained is saved too, unless that came in the middle
+/// of a step, the end event says "oom", and HostOutOfMemory is thrown. With memory.on_oom: adapt they come only where
+/// nothing fits that trains on the same samples: see Note [Adapting a run] in engine/train/adaptation.h. The output
+/// folder is made before the start event, config.yaml in it, as given, with the first completed step. Throws
+/// ConfigError, DataError, DeviceError; DataError too where the output folder holds another run, or the experiment's
+/// own file as config.yaml. `data` is what the experiment's own keys say; other data of stages is loaded in its place.
+RunStatus run_training(const Experiment& experiment, LoadedData data, Device& device, const TrainingOptions& options,
+                       Interruption& interruption, EventSink& events);
 
 }  // namespace trainer

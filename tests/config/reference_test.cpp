@@ -239,7 +239,7 @@ TEST_CASE("strings, large integers and small numbers survive being shown") {
   CHECK(first.name == "odd 9223372036854775807 \"name\" with: signs # and \\ ${x}");
   CHECK(first.seed == 9223372036854775807U);
   CHECK(first.data.std == std::vector<double>{0.30000000000000004});
-  CHECK(first.optimizer.lr == 1e-7);
+  CHECK(first.optimizer.lr.number == 1e-7);
   CHECK(first.layers.at(3).name == "on");
   CHECK(first.train.steps == 0);
   CHECK(parse_experiment(resolved_yaml(parse_experiment(full_configs[1], "x.yaml")), "y.yaml").data.delimiter == "\t");

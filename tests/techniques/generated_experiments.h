@@ -314,6 +314,22 @@ inline std::string mixed_sometimes(std::string text) {
   return text;
 }
 
+/// Some of them with a kind of layer frozen beside another that is trained.
+inline std::string frozen_sometimes(std::string text) {
+  if (text.size() % 3 != 0) return text;
+  const auto has = [&](const char* kind) { return text.find(kind) != std::string::npos; };
+  const bool has_linear = has("{linear:");
+  std::vector<std::string> kinds;
+  if (has_linear && has("{conv2d:")) kinds = {"conv2d", "linear"};
+  if (has_linear && has("{layernorm:")) kinds.emplace_back("layernorm");
+  if (has_linear && has("batchnorm2d")) kinds.emplace_back("conv2d, batchnorm2d");
+  if (has_linear && has("{embedding:")) kinds.emplace_back("embedding");
+  if (kinds.empty()) return text;
+  const std::size_t drawn = text.size() / 3;
+  const char* const norms[] = {"off", "parameters", "on"};
+  return text + "freeze: [" + kinds[drawn % kinds.size()] + "]\nfreeze_norms: " + norms[drawn / 4 % 3] + "\n";
+}
+
 /// As generated_network, of tokens.
 inline std::string generated_token_network(NetworkDraw& draw) {
   const std::string length = draw.number(1, 9), vocabulary = draw.number(2, 40);
@@ -329,7 +345,7 @@ inline std::string generated_token_network(NetworkDraw& draw) {
 
 /// A tiny experiment of 6 steps, as YAML, of any kind of layer, loss and technique that changes numbers. A run of it
 /// takes milliseconds.
-inline std::string generated_network(std::mt19937& random) {
+inline std::string generated_whole_network(std::mt19937& random) {
   NetworkDraw draw(random);
   if (draw.one_in(4)) return generated_token_network(draw);
   const std::string classes = draw.number(2, 6);
@@ -364,5 +380,7 @@ inline std::string generated_network(std::mt19937& random) {
   // Of one sample, also of an odd last batch, features have no variance.
   return text + draw.numbers(is_classifier, text.find("batchnorm1d") != std::string::npos);
 }
+
+inline std::string generated_network(std::mt19937& random) { return frozen_sometimes(generated_whole_network(random)); }
 
 }  // namespace trainer

@@ -74,6 +74,7 @@ struct RecordingSink : EventSink {
 
  private:
   void record(const StartEvent& event) { starts.push_back(event); }
+  void record(const StageEvent&) {}
   void record(const StepEvent& event) {
     steps.push_back(event);
     if (interruption != nullptr && event.step == interrupt_after) ++interruption->requests;

@@ -2,6 +2,7 @@
 #include "engine/config/fields/field_groups.h"
 #include "engine/config/fields/mask_fields.h"
 #include "engine/config/fields/node_field.h"
+#include "engine/config/fields/written_out_field.h"
 #include "engine/config/transform_reader.h"
 
 namespace trainer {
@@ -300,6 +301,11 @@ void add_data_fields(Fields& fields) {
                                  "Divides each channel after that")
                                   .only(images)
                                   .defaults_to("not divided"));
+  fields.add(changes_numbers,
+             written_out<Experiment>("data.size", pair(1),
+                                     "Height and width for transforms that need a size and have none; where none are "
+                                     "listed, images are resized to it")
+                 .also_called({"image_size", "img_size", "input_size", "resolution"}));
   fields.add(changes_numbers, train_transforms_field()
                                   .only_with("data.type", images)
                                   .also_called({"augment", "augmentation", "augmentations", "data_augmentation"}));

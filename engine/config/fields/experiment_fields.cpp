@@ -24,28 +24,35 @@ std::vector<ExperimentField> make_fields() {
   add_weights_fields(fields);
   ExperimentField freeze = freeze_field();
   fields.add(changes_numbers, std::move(freeze).also_called({"frozen", "freeze_layers", "requires_grad"}));
+  ExperimentField norms = field<Experiment>(
+      "freeze_norms", [](auto& experiment) -> auto& { return experiment.freeze.norms; },
+      choice<FrozenNorms>(
+          {{"off", FrozenNorms::train, "they train on, as fastai's do", {"no"}},
+           {"parameters", FrozenNorms::parameters,
+            "their weights stay, and batch norms go by their batches and move their running statistics, "
+            "as PyTorch's do without requires_grad"},
+           {"on",
+            FrozenNorms::whole,
+            "batch norms go by their running statistics, which stay as well",
+            {"true", "yes", "all"}}}),
+      "What norms of frozen layers do");
+  // Nothing to tell of where nothing is frozen.
+  norms.get = [get = norms.get](const Experiment& experiment) {
+    const bool is_usual = experiment.freeze.entries.empty() && experiment.freeze.norms == FrozenNorms::parameters;
+    return is_usual ? Value() : get(experiment);
+  };
   fields.add(changes_numbers,
-             field<Experiment>(
-                 "freeze_norms", [](auto& experiment) -> auto& { return experiment.freeze.norms; },
-                 choice<FrozenNorms>(
-                     {{"off", FrozenNorms::train, "they train on, as fastai's do", {"no"}},
-                      {"parameters",
-                       FrozenNorms::parameters,
-                       "their weights stay, and batch norms go by their batches and move their running statistics, as "
-                       "PyTorch's do without requires_grad"},
-                      {"on", FrozenNorms::whole, "batch norms go by their running statistics, which stay as well",
-                       {"true", "yes", "all"}}}),
-                 "What norms of frozen layers do")
-                 .also_called({"train_bn", "freeze_bn", "bn_freeze"}));
+             std::move(norms).defaults_to("parameters").also_called({"train_bn", "freeze_bn", "bn_freeze"}));
   add_optimizer_fields(fields);
   add_schedule_fields(fields);
   add_train_fields(fields);
   add_checkpoint_fields(fields);
-  fields.add(changes_numbers,
-             written_out<Experiment>(
-                 "stages", stage_list(),
-                 "What is trained one after the other in one run: a list of keys that each stage changes, beside `name`, "
-                 "`freeze`, `unfreeze` and `optimizer: keep` or `clear`; or `{fine_tune: {epochs: 3}}`"));
+  fields.add(
+      changes_numbers,
+      written_out<Experiment>(
+          "stages", stage_list(),
+          "What is trained one after the other in one run: a list of keys that each stage changes, beside `name`, "
+          "`freeze`, `unfreeze` and `optimizer: keep` or `clear`; or `{fine_tune: {epochs: 3}}`"));
   fields.add(harmless,
              of(&Experiment::output, "output", text(), "The folder that a run writes; never overwritten unasked")
                  .defaults_to("runs/${name}")

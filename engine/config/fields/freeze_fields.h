@@ -9,8 +9,8 @@ ExperimentField groups_field();
 /// freeze: what is not trained.
 ExperimentField freeze_field();
 
-/// The entries of `freeze`, or of a stage's `freeze` and `unfreeze`, which `key` names, as FreezeConfig has them. Reports
-/// what is none.
+/// The entries of `freeze`, or of a stage's `freeze` and `unfreeze`, which `key` names, as FreezeConfig has them.
+/// Reports what is none.
 std::vector<std::string> read_frozen_layers(const Node& node, std::string_view key, SourceSet& sources);
 
 }  // namespace trainer

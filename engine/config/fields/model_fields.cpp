@@ -24,7 +24,7 @@ void add_model_fields(Fields& fields) {
                                   .also_called({"initialization", "initializer"}));
 
   fields.add(harmless, maps_field());
-  fields.add(changes_numbers, groups_field());
+  fields.add(harmless, groups_field());
 
   add_loss_fields(fields);
 }

@@ -16,13 +16,14 @@ void add_optimizer_fields(Fields& fields) {
                       {"AdamW", "adamw_torch", "adamw_hf"}}}),
                 "How parameters are updated")
                  .also_called({"name"}));
-  fields.add(changes_numbers, of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_or_group_numbers(number_at_least(0.0)),
-                                 "Learning rate; of several layer groups `{slice: [first, last]}`, each the same "
-                                 "multiple of the one before, `{slice: last}`, a tenth of it in the others, or one for "
-                                 "each group by name")
-                                  .default_for("adam", "0.001")
-                                  .default_for("adamw", "0.001")
-                                  .also_called({"learning_rate", "rate", "max_lr", "lr_max", "base_lr"}));
+  fields.add(changes_numbers,
+             of(optimizer, &OptimizerConfig::lr, "optimizer.lr", number_or_group_numbers(number_at_least(0.0)),
+                "Learning rate; of several layer groups `{slice: [first, last]}`, each the same "
+                "multiple of the one before, `{slice: last}`, a tenth of it in the others, or one for "
+                "each group by name")
+                 .default_for("adam", "0.001")
+                 .default_for("adamw", "0.001")
+                 .also_called({"learning_rate", "rate", "max_lr", "lr_max", "base_lr"}));
   fields.add(changes_numbers, of(optimizer, &OptimizerConfig::momentum, "optimizer.momentum", number_below(0.0, 1.0),
                                  "Share of the last update kept in the next")
                                   .only({"sgd"}));

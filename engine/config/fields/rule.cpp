@@ -243,9 +243,10 @@ std::string whole_expectation_of(const Rule& rule) {
     case ValueKind::mask_classes:
       return "classes by value, such as {0: 0, 255: 1} or {7: 0, 8: 1, others: ignore}";
     case ValueKind::group_numbers:
-      return fmt::format("a number{}, or one for each of model.groups: {{slice: [1e-5, 1e-3]}}, {{body: 1e-5, head: "
-                         "1e-3}}",
-                         range_text(rule));
+      return fmt::format(
+          "a number{}, or one for each of model.groups: {{slice: [1e-5, 1e-3]}}, {{body: 1e-5, head: "
+          "1e-3}}",
+          range_text(rule));
     case ValueKind::groups:
       return "groups by name from input to output, such as {body: rest, head: [fc]}";
     case ValueKind::frozen:

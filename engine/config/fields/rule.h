@@ -29,13 +29,13 @@ enum class ValueKind : std::uint8_t {
   rewrites,  ///< vector of TextPair: regular expressions with their replacements, see text/rewrite.h
   form,      ///< string, one of Rule::choices, or Keyed: a map of one key, one of Rule::forms
   layers,    ///< a list of layers; not a Value
-  named_values,  ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
-  blocks,        ///< a map of blocks; likewise
-  losses,        ///< a list of losses; not a Value
-  columns,       ///< a map of columns; not a Value
-  name_maps,     ///< a map of maps of names; not a Value
-  transforms,    ///< a list of transforms; not a Value
-  mask_classes,  ///< a map of values of masks; not a Value
+  named_values,   ///< a map of values; not a Value: Note [Models written out] in engine/config/model/model_expansion.h
+  blocks,         ///< a map of blocks; likewise
+  losses,         ///< a list of losses; not a Value
+  columns,        ///< a map of columns; not a Value
+  name_maps,      ///< a map of maps of names; not a Value
+  transforms,     ///< a list of transforms; not a Value
+  mask_classes,   ///< a map of values of masks; not a Value
   group_numbers,  ///< GroupNumbers: a number, or one for each layer group
   groups,         ///< a map of layer groups; not a Value
   frozen,         ///< what is frozen: patterns, or a map of one of `to` and `group`; not a Value

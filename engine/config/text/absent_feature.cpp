@@ -21,7 +21,8 @@ constexpr std::array absent_features = {
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
     AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
                   "a run writes its events to events.jsonl in its folder, and with --json to stdout"},
-    AbsentFeature{" ema ema_decay swa mixup cutmix ", "trainer does not do this yet"},
+    AbsentFeature{" ema ema_decay swa ", "trainer does not do this yet"},
+    AbsentFeature{" mixup cutmix ", "both are transforms: data.transforms.train ends with them"},
     AbsentFeature{" perceptual perceptual_loss feature_loss vgg_loss ",
                   "such a loss is loss: {type: feature, network: …, layers: …}"},
     AbsentFeature{" lpips ",
@@ -31,7 +32,7 @@ constexpr std::array absent_features = {
     AbsentFeature{" focal focal_loss tversky lovasz gamma_focal ",
                   "trainer does not do this yet; cross_entropy takes class_weights, and loss: [cross_entropy, dice] is "
                   "their sum"},
-    AbsentFeature{" freeze unfreeze stages finetune ", "trainer does not do this yet; all parameters are trained"},
+    AbsentFeature{" unfreeze finetune fine_tune ", "it is of 'stages': a list of them, or {fine_tune: {epochs: 3}}"},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/model/model_expansion.h"
 #include "engine/config/text/utf8_text.h"
+#include "engine/config/yaml/image_size.h"
 #include "engine/config/yaml/merge.h"
 #include "engine/config/yaml/override.h"
 #include "engine/config/yaml/references.h"
@@ -182,6 +183,7 @@ ComposedConfig compose_tree(SourceSet& sources, const MergedConfig& merged, Node
   add_default(root, "name", stem.empty() ? "experiment" : escape_references(stem));
   add_default(root, "output", "runs/${name}");
   ReferenceResolver resolver(root, sources);
+  give_image_size(root, resolver, sources);
   ModelExpansion expansion(root, merged.file_name, sources, resolver);
   const bool expands = needs_expansion(root);
   if (expands) expansion.expand(late);

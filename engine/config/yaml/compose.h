@@ -21,7 +21,7 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
                 const std::string& example);
 
 struct ComposedConfig {
-  Node root;  ///< without `stages`
+  Node root;                                         ///< without `stages`
   std::set<std::string, std::less<>> computed_from;  ///< Experiment::computed_from
   std::vector<IntegerParameter> model_parameters;    ///< Experiment::model_parameters
 };
@@ -35,8 +35,8 @@ struct MergedConfig {
   std::vector<std::string> late_overrides;  ///< that reach into layers
 };
 
-/// Makes one tree of a text, the files it extends and the overrides. Throws where a text cannot be parsed; other mistakes
-/// are only reported to `sources`.
+/// Makes one tree of a text, the files it extends and the overrides. Throws where a text cannot be parsed; other
+/// mistakes are only reported to `sources`.
 MergedConfig merge_config(SourceSet& sources, std::string_view text, const std::string& file_name,
                           const std::vector<std::string>& overrides);
 /// Resolves the references in `root`, which is that of `merged`, perhaps with keys of stages. The model is written out

@@ -63,9 +63,10 @@ std::vector<std::string> names_of_layers(const Node& list) {
   return names;
 }
 
-/// Whether what stands at `path` is an element of a list of losses, not of layers.
-bool is_loss_term(const std::string& path) {
+/// Whether what stands at `path` is an element of a list of losses or stages, not of layers.
+bool has_plain_keys(const std::string& path) {
   const std::string list(section_of(path));
+  if (list == "stages") return true;
   return find_field(list + ".terms") != nullptr || (last_of(list) == "terms" && find_field(list) != nullptr);
 }
 
@@ -242,7 +243,7 @@ std::string Override::rest_after(const Component& component) const {
 Node* Override::descend(Node& node, const Component& component, const std::string& path) {
   const bool is_element = std::exchange(is_element_, node.kind == NodeKind::sequence);
   if (node.kind == NodeKind::sequence) return element(node, component, path);
-  if (is_element && !is_loss_term(path)) return descend_layer(node, component, path);
+  if (is_element && !has_plain_keys(path)) return descend_layer(node, component, path);
   if (node.kind == NodeKind::scalar) {
     report(component.mark, fmt::format("'{}' is '{}', which has no keys", path, shortened(node.text)));
     return nullptr;

@@ -117,7 +117,9 @@ std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp ha
           variant.memory.master_weights = master_weights;
           variant.memory.moments = moments;
           if (amp == Amp::fp16) variant.memory.update = UpdatePlace::at_end;
-          const bool is_possible = (amp != Amp::off || (!half_gradients && master_weights)) &&
+          // Stages hand their parameters on as they are.
+          const bool hands_on = experiment.stage.empty() || master_weights == experiment.memory.master_weights;
+          const bool is_possible = hands_on && (amp != Amp::off || (!half_gradients && master_weights)) &&
                                    (amp == Amp::bf16 || master_weights) &&
                                    (has_moments || moments == MomentStorage::f32);
           const bool is_own = amp == experiment.train.amp && variant.memory.gradients == experiment.memory.gradients &&

@@ -384,6 +384,7 @@ class FixSearch {
   }
 
   void try_model(const Experiment& base) {
+    if (!experiment_.stage.empty()) return;  // stages hand their parameters on
     try_parameters(base);
     if (has_enough()) return;
     const auto fits_cut = [&](const Experiment& changed) { return fits(changed); };

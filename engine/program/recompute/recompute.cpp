@@ -9,8 +9,8 @@
 
 #include "engine/bytes.h"
 #include "engine/config/diagnostic.h"
-#include "engine/ops/op_definition.h"
 #include "engine/graph/layer_pattern.h"
+#include "engine/ops/op_definition.h"
 
 namespace trainer {
 namespace {

@@ -24,8 +24,10 @@ std::string field(const Style& style, std::string_view name, const std::string& 
          wrap(value, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';
 }
 
-std::string where(const OutOfMemoryContext& context, const Style& style) {
+std::string where(const OutOfMemoryEvent& event, const Style& style) {
+  const OutOfMemoryContext& context = event.context;
   std::string text = heading(style, "Where");
+  if (!event.stage.empty()) text += field(style, "stage", event.stage);
   text += field(style, "step",
                 context.step == 0 && context.phase != Phase::eval ? "loading the model, before the first step"
                                                                   : format_count(context.step));
@@ -94,10 +96,12 @@ std::string outside(const OutOfMemoryEvent& event, const Style& style) {
   return text;
 }
 
-std::string headline(const OutOfMemoryContext& context) {
+std::string headline(const OutOfMemoryEvent& event) {
+  const OutOfMemoryContext& context = event.context;
   const bool is_loading = context.step == 0 && context.phase != Phase::eval;
-  const std::string when =
+  std::string when =
       is_loading ? "while loading" : fmt::format("in step {}, {}", format_count(context.step), name_of(context.phase));
+  if (!event.stage.empty()) when += fmt::format(", stage {}", event.stage);
   const std::string layer = context.layer.empty() ? "" : fmt::format(", layer {}", context.layer);
   if (context.refused_peak)
     return fmt::format("Out of memory for the one segment that holds every buffer; most of it is in use {}{}.", when,
@@ -143,7 +147,7 @@ std::string out_of_memory_findings(const OutOfMemoryEvent& event, const OutOfMem
   const std::string message =
       wrap(out_of_memory_message(failure, options.device), static_cast<std::size_t>(style.width));
   std::string text = paint(style, Ink::red, message) + '\n';
-  text += where(context, style);
+  text += where(event, style);
   text += counters(event, style);
 
   text += heading(style, context.refused_peak ? "Who would hold it at the peak" : "Who holds it");
@@ -172,7 +176,7 @@ std::string out_of_memory_ending(const OutOfMemoryEvent& event, const OutOfMemor
                                  const Style& style) {
   const std::vector<Change>& fixes = event.fixes;
   const auto width = static_cast<std::size_t>(style.width);
-  std::string text = '\n' + paint(style, Ink::red, wrap(headline(event.context), width)) + '\n';
+  std::string text = '\n' + paint(style, Ink::red, wrap(headline(event), width)) + '\n';
   if (const std::string missing = missing_memory_text(event.diagnosis); !missing.empty())
     text += wrap(missing, width) + '\n';
   text += heading(style, "What to change so that it fits, each planned again");

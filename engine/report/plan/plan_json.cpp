@@ -70,7 +70,9 @@ Json verification_of(const PlanVerification& verification) {
 
 }  // namespace
 
-std::string plan_json(const PlanFindings& findings) {
+namespace {
+
+Json json_of_plan(const PlanFindings& findings) {
   const MemoryPlan& plan = findings.shown();
   Json steps = Json::array();
   for (const PlannedSteps& planned : plan.steps) {
@@ -137,6 +139,27 @@ std::string plan_json(const PlanFindings& findings) {
     json["diagnosis"] = diagnosis_json(findings.diagnosis);
   }
   if (findings.verification) json["verification"] = verification_of(*findings.verification);
+  if (!findings.stage.empty()) json["stage"] = findings.stage;
+  return json;
+}
+
+}  // namespace
+
+std::string plan_json(const PlanFindings& findings) { return json_text(json_of_plan(findings)); }
+
+std::string stage_plans_json(const StagePlans& plans) {
+  Json json = json_of_plan(plans.stages[plans.largest()].findings);
+  json["fits"] = plans.fits();
+  json["stages"] = Json::array();
+  for (const StagePlan& stage : plans.stages) {
+    Json of_stage = json_of_plan(stage.findings);
+    of_stage.erase("event");
+    of_stage.erase("schema");
+    of_stage["parameters"] = stage.num_parameters;
+    of_stage["trained_parameters"] = stage.num_trained;
+    of_stage["purged"] = stage.purged;
+    json["stages"].push_back(std::move(of_stage));
+  }
   return json_text(json);
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/report/plan/comparison_report.h"
 #include "engine/report/plan/plan_report.h"
+#include "engine/report/plan/stage_plans_report.h"
 
 namespace trainer {
 
@@ -13,6 +14,9 @@ namespace trainer {
 /// says which of them the rest of the run repeats (see MemoryPlan). `timeline` is the step with the peak, a point for
 /// each allocation and release.
 std::string plan_json(const PlanFindings& findings);
+
+/// The `plan` event of an experiment with stages: that of the stage which reserves most, and in `stages` those of all.
+std::string stage_plans_json(const StagePlans& plans);
 
 /// The `plans` event: the plan of one experiment on several targets.
 std::string comparison_json(const PlanComparison& comparison);

@@ -166,7 +166,8 @@ std::string ending(const PlanFindings& findings, const Style& style, bool full) 
 
 std::string plan_report(const PlanFindings& findings, const Style& style, bool full) {
   const auto width = static_cast<std::size_t>(style.width);
-  std::string text = wrap(fmt::format("Plan of {}: {} of batch {} on {} ({})", findings.experiment_name,
+  std::string text = wrap(fmt::format("Plan of {}{}: {} of batch {} on {} ({})", findings.experiment_name,
+                                      findings.stage.empty() ? "" : ", stage " + findings.stage,
                                       format_number_of(findings.total_steps, "step"), format_count(findings.batch_size),
                                       findings.device_kind, findings.device_name),
                           width) +

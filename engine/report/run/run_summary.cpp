@@ -93,8 +93,12 @@ std::string stage_table(const std::vector<EndEvent::Stage>& stages, const Style&
   TextTable table(std::move(columns));
   for (const EndEvent::Stage& stage : stages) {
     std::vector<std::string> cells = {
-        stage.name, format_count(stage.steps), format_duration(stage.seconds), format_bytes(stage.consumed),
-        format_bytes(stage.peak_allocated), format_bytes(stage.peak_reserved),
+        stage.name,
+        format_count(stage.steps),
+        format_duration(stage.seconds),
+        format_bytes(stage.consumed),
+        format_bytes(stage.peak_allocated),
+        format_bytes(stage.peak_reserved),
         stage.planned_peak_reserved > 0 ? format_bytes(stage.planned_peak_reserved) : "-"};
     if (has_loss) cells.push_back(stage.loss ? fmt::format("{:.4f}", *stage.loss) : "-");
     if (has_accuracy) cells.push_back(stage.accuracy ? fmt::format("{:.2f} %", 100 * *stage.accuracy) : "-");

@@ -132,7 +132,8 @@ bool HeldTensors::can_continue(const Program& program, std::size_t parameter) co
   return true;
 }
 
-void HeldTensors::hand_on(Executor& executor, const std::function<bool(const std::string& parameter)>& continues) const {
+void HeldTensors::hand_on(Executor& executor,
+                          const std::function<bool(const std::string& parameter)>& continues) const {
   const Program& program = executor.program();
   for (const SavedTensor& saved : model_tensors(program)) executor.write(saved.buffer, bytes_of(saved).data());
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {

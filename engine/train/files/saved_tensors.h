@@ -75,8 +75,8 @@ class HeldTensors {
 
   /// Copies them to the device, for a program of the same tensors. `executor` has run its load.
   void restore(Executor& executor) const;
-  /// The same for the program of the next stage, whose model has the same tensors; of the optimizer's state what is held
-  /// in the same form and of a parameter that `continues` takes; all else of it is left as it is.
+  /// The same for the program of the next stage, whose model has the same tensors; of the optimizer's state what is
+  /// held in the same form and of a parameter that `continues` takes; all else of it is left as it is.
   void hand_on(Executor& executor, const std::function<bool(const std::string& parameter)>& continues) const;
   /// Updates that overflows have skipped so far; nothing where the loss was not scaled.
   std::optional<std::int64_t> num_skipped() const;

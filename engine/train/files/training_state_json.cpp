@@ -45,8 +45,8 @@ nlohmann::json training_state_json(const TrainingState& state) {
     json["frozen"].push_back({{"network", frozen.network}, {"crc32", frozen.crc32}});
   if (!state.device.empty()) json["device"] = state.device;
   if (const StageBegin& stage = state.stage; !stage.name.empty()) {
-    json["stage"] = {{"index", stage.index},     {"name", stage.name},   {"step", stage.step}, {"pass", stage.pass},
-                     {"samples", stage.samples}, {"epoch", stage.epoch}};
+    json["stage"] = {{"index", stage.index}, {"name", stage.name},       {"step", stage.step},
+                     {"pass", stage.pass},   {"samples", stage.samples}, {"epoch", stage.epoch}};
     for (const auto& [parameter, updates] : stage.updates_before)
       if (updates != 0) json["stage"]["updates_before"][parameter] = updates;
   }

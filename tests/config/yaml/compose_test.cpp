@@ -66,13 +66,13 @@ TEST_CASE("references that grow without end are refused") {
 TEST_CASE("a child's keys go before its base's; maps are merged and lists replaced") {
   const Experiment child = load_experiment(extends_folder + "deeper/child.yaml");
   CHECK(child.name == "child");
-  CHECK(child.optimizer.lr == 0.5);
+  CHECK(child.optimizer.lr.number == 0.5);
   CHECK(child.optimizer.momentum == 0.9);
   CHECK(child.train.epochs == 7);
   CHECK(child.train.batch_size == 32);
   const Experiment grandchild = load_experiment(extends_folder + "grandchild.yaml", {"train.epochs=9"});
   CHECK(std::get<LinearSpec>(grandchild.layers.at(1).spec).out == 3);
-  CHECK(grandchild.optimizer.lr == 0.5);
+  CHECK(grandchild.optimizer.lr.number == 0.5);
   CHECK(grandchild.optimizer.momentum == 0.0);
   CHECK(grandchild.train.epochs == 9);
 }
@@ -130,11 +130,11 @@ TEST_CASE("sizes, intervals, pairs and devices are read in all their forms") {
 }
 
 TEST_CASE("the defaults of learning rate and weight decay follow the optimizer") {
-  CHECK(compose("").optimizer.lr == 0.01);
-  CHECK(compose("optimizer: adam\n").optimizer.lr == 0.001);
-  CHECK(compose("optimizer: adam\n").optimizer.weight_decay == 0.0);
-  CHECK(compose("optimizer: adamw\n").optimizer.weight_decay == 0.01);
-  CHECK(compose("optimizer: {type: adamw, lr: 3, weight_decay: 0}\n").optimizer.weight_decay == 0.0);
+  CHECK(compose("").optimizer.lr.number == 0.01);
+  CHECK(compose("optimizer: adam\n").optimizer.lr.number == 0.001);
+  CHECK(compose("optimizer: adam\n").optimizer.weight_decay.number == 0.0);
+  CHECK(compose("optimizer: adamw\n").optimizer.weight_decay.number == 0.01);
+  CHECK(compose("optimizer: {type: adamw, lr: 3, weight_decay: 0}\n").optimizer.weight_decay.number == 0.0);
 }
 
 TEST_CASE("files of images may have any number of channels") {
@@ -174,7 +174,7 @@ TEST_CASE("anchors and aliases stand for values") {
   CHECK(std::get<SequentialSpec>(experiment.layers.at(1).spec).layers.size() == 2);
   const Experiment scalars =
       compose("optimizer: {lr: &rate 0.5, weight_decay: *rate}\nname: &name \"a b\"\noutput: *name\n");
-  CHECK(scalars.optimizer.weight_decay == 0.5);
+  CHECK(scalars.optimizer.weight_decay.number == 0.5);
   CHECK(scalars.output == "a b");
   CHECK(error_of_composing("seed: &seed one\n").find("test.yaml:2:13: error: 'seed': 'one' is not an integer") !=
         std::string::npos);

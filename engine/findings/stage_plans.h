@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/findings/find_plan.h"
+
+namespace trainer {
+
+/// What a stage adds to its plan in a list of them.
+struct StagePlan {
+  PlanFindings findings;  ///< its `stage` is named
+  std::int64_t num_parameters = 0, num_trained = 0;
+  /// At the peak, by category, beyond what the stage before held at its own; of the first stage all.
+  CategoryBytes beyond_before{};
+  std::int64_t purged = 0;  ///< reserved at its end, which goes back to the device
+};
+
+/// What `trainer plan` found of an experiment with stages (Note [Stages] in engine/config/stages.h).
+struct StagePlans {
+  std::string experiment_name;
+  std::vector<StagePlan> stages;
+
+  bool fits() const;
+  /// Position of the one that reserves most.
+  std::size_t largest() const;
+};
+
+/// The plan of each stage as find_plan() makes it, and that their parameters go on. Throws as that does.
+StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devices,
+                            const RatesProblemSink& on_rates_problem);
+
+}  // namespace trainer
