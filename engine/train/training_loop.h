@@ -57,7 +57,9 @@ class TrainingLoop {
   /// Step `number` of the run, which counts on from stage to stage, as its epochs do.
   RunSchedule::Step step_of(std::int64_t number) const;
   /// As events name it.
-  std::string_view stage_name() const { return state_.stage.name.empty() ? "train" : state_.stage.name; }
+  std::string_view stage_name() const {
+    return state_.stage.name.empty() ? std::string_view("train") : std::string_view(state_.stage.name);
+  }
   /// The last one of the stage.
   std::int64_t last_step() const { return state_.stage.step + schedule_.total_steps(); }
   /// All that the steps and evaluations of the rest of the stage call.

@@ -57,7 +57,8 @@ class Twin(part_networks.Twin):
     def optimizer_of(self, stage, model, former):
         """A new one, into which the state of `former` goes on for what was trained and still is."""
         options = dict(stage.optimizer)
-        kind, decays = options.pop("type"), rates_of(options.pop("weight_decay", 0.0), self.groups)
+        kind = options.pop("type")
+        decays = rates_of(options.pop("weight_decay", 0.01 if kind == "adamw" else 0.0), self.groups)
         rates = rates_of(options.pop("lr"), self.groups)
         options = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
         param_groups = [{"params": [parameter], "lr": rates[group_of(name, self.groups)],

@@ -114,6 +114,8 @@ TEST_CASE("stages are trained one after the other, their steps and epochs counte
   // 6 steps of 5 in an epoch are two epochs, so the next stage begins with the third.
   CHECK(run.events.epochs[5] == 2);
   CHECK(run.events.epochs[6] == 3);
+  for (const auto& [step_number, stage] : {std::pair{0, "head"}, {6, "all"}, {16, "norms"}, {28, "last"}})
+    CHECK(run.events.losses[static_cast<std::size_t>(step_number)].first == stage);
   CHECK(run.events.stages[0].num_trained == 6 * 6 * 6 * 4 + 4);
   CHECK(run.events.stages[3].num_trained == 12);
   REQUIRE(run.events.ends.size() == 1);
