@@ -92,6 +92,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_run_command(app, action);
   add_plan_command(app, action);
   add_fit_command(app, action);
+  add_lr_find_command(app, action);
   add_bench_command(app, action);
   add_sweep_command(app, action);
   add_summary_command(app, action);

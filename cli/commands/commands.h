@@ -18,6 +18,7 @@ using Action = std::function<ExitCode()>;
 void add_run_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
 void add_fit_command(CLI::App& app, Action& action);
+void add_lr_find_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_sweep_command(CLI::App& app, Action& action);
 void add_summary_command(CLI::App& app, Action& action);

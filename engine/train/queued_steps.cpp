@@ -80,6 +80,7 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   }
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, schedule_.total_steps(),
                                         schedule_.steps_per_epoch());
+  if (options_.learning_rate) scalars.learning_rate = options_.learning_rate(number);
   scalars.update = number;
   return scalars;
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,8 @@ struct TrainingOptions {
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
   /// Of the device's products, as TokenCount::mfu compares with; nothing where it is not known.
   std::optional<double> peak_flops_per_second{};
+  /// The learning rate of a step, in place of the schedule's; empty: the schedule's.
+  std::function<double(std::int64_t step)> learning_rate{};
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence

@@ -42,6 +42,8 @@ TEST_CASE("an empty value is refused wherever it stands, and not taken for none"
            {"fit", "configs/quickstart.yaml", "--write", ""},
            {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
            {"data", "configs/quickstart.yaml", "--sheet", ""},
+           {"lr-find", "configs/quickstart.yaml", "--svg", ""},
+           {"lr-find", "configs/quickstart.yaml", "--weights="},
            {"data", "configs/quickstart.yaml", "--npz", ""},
            {"export", "configs/quickstart.yaml", "--output="},
            {"export", "configs/quickstart.yaml", "--names", "", "-o", "none.safetensors"},

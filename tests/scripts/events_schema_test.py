@@ -122,6 +122,7 @@ class EventsSchema(unittest.TestCase):
             # Parameters of 16 bit alone are small enough.
             ("plan text.yaml --generate 12 model.with.width=512 model.with.depth=6 --capacity 60MiB", 4),
             ("plan text.yaml --generate 12 --gpu t4", 0),
+            ("lr-find text.yaml --steps 12", 0),
             ("generate runs/text --prompt The --tokens 5 --seed 3", 0),
             (f"run {quick} train.epochs=2 output=runs/done", 0),
             (f"run {quick} train.steps=0 output=runs/weights weights.file=runs/done weights.new=[11]", 0),
