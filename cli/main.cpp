@@ -100,6 +100,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_check_command(app, action);
   add_config_command(app, action);
   add_init_command(app, action);
+  add_eval_command(app, action);
   add_generate_command(app, action);
   add_export_command(app, action);
   add_tokenizer_command(app, action);

@@ -26,6 +26,7 @@ void add_data_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
 void add_config_command(CLI::App& app, Action& action);
 void add_init_command(CLI::App& app, Action& action);
+void add_eval_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
 void add_export_command(CLI::App& app, Action& action);
 void add_tokenizer_command(CLI::App& app, Action& action);
