@@ -49,9 +49,10 @@ Experiment experiment_to_export(const OnnxExportArguments& arguments) {
 
 ExitCode export_onnx(const OnnxExportArguments& arguments) {
   refuse_existing(arguments.output, arguments.overwrite);
+  refuse_existing(arguments.output + ".data", arguments.overwrite);  // of a large model
   const Experiment experiment = experiment_to_export(arguments);
   const DataDescription data = describe_data(experiment.data, experiment.seed);
-  // Of a batch of any size; what is divided by that of two is found where one is taken for no axis at all.
+  // At any size of the batch, which is a symbol in what is written.
   const Graph graph = build_graph(experiment, data, 2, GraphMode::evaluation);
   const OnnxGraph onnx = onnx_of(graph, data);
   const WeightFiles files(initial_weights_file(experiment.weights.file));

@@ -1,7 +1,6 @@
 """`trainer lr-find` beside the range test as fastai makes it, in PyTorch: losses of all steps in f64 on the same batches,
 smoothed losses, where it ends, and what is suggested, by formulas that are written out here anew from fastai's
 documentation and sources (fastai/callback/schedule.py, AvgSmoothLoss)."""
-import json
 import math
 
 import numpy as np
@@ -12,7 +11,7 @@ import part_optimizers
 import rounding
 import safetensors_file
 import training
-from trainer_runs import RunFailed, config_text
+from trainer_runs import config_text
 
 BETA = 0.98
 KINDS = part_optimizers.KINDS
@@ -101,12 +100,10 @@ def found_rates(case, config, test):
     (case.folder / "network.yaml").write_text(config_text(config), encoding="utf-8")
     before = sorted(path.name for path in case.folder.iterdir())
     start, end, steps = test
-    code, out, error = case.trainer.ask(case.folder, "lr-find", "network.yaml", "--weights", "weights.safetensors", "--from",
-                                        start, "--to", end, "--steps", steps, "--json")
-    if code != 0 or error:
-        raise RunFailed(f"trainer lr-find ended with {code}:\n{error or out}")
+    told = case.trainer.range_test(case.folder, "network.yaml", "--weights", "weights.safetensors", "--from", start, "--to",
+                                   end, "--steps", steps)
     case.findings.equal("files that it leaves", sorted(path.name for path in case.folder.iterdir()), before)
-    return json.loads(out)
+    return told
 
 
 def run(case):

@@ -72,18 +72,19 @@ LAYERS = {
         {"upsample": {"size": [11, 12], "mode": "bilinear", "align_corners": True}},
         {"upsample": {"size": [5, 7], "mode": "nearest"}}, {"layernorm": {}}, "relu6",
         {"pad": {"size": [0, 1, 1, 0], "mode": "zeros", "value": 0.5}}, {"adaptive_avgpool2d": {"size": [4, 3]}},
-        {"name": "whole", "conv2d": {"out": 4, "kernel": 1}}, {"name": "gate", "global_avgpool": {}}, "sigmoid",
-        {"name": "open", "linear": {"out": 4}}, {"multiply": {}, "from": ["whole", "open"], "name": "gated"},
-        {"concat": {}, "from": ["whole", "gated", "whole"]}, {"slice": {"first": 3, "size": 7}}, "tanh",
+        {"conv2d": {"out": 4, "kernel": 1, "name": "whole"}}, {"global_avgpool": {"name": "gate"}}, "sigmoid",
+        {"linear": {"out": 4, "name": "open"}}, {"multiply": {"from": ["whole", "open"], "name": "gated"}},
+        {"concat": {"from": ["whole", "gated"]}}, {"slice": {"first": 3, "size": 5}}, "tanh",
         {"layernorm": {"affine": False}}, "flatten", {"batchnorm1d": {}}, {"prelu": {}}, {"rmsnorm": {"affine": False}},
         {"linear": {"out": 7, "bias": False}}]),
     "tokens": (TOKENS, [
-        {"embedding": {"num": 31, "dim": 12}, "name": "tokens"}, {"batchnorm1d": {}}, {"linear": {"out": 24}},
-        {"swiglu": {}}, {"name": "q", "linear": {"out": 12}},
-        {"name": "kv", "linear": {"out": 6}, "from": "tokens"},
-        {"attention": {"heads": 4, "kv_heads": 2, "causal": True, "window": 3, "rotary_base": 50}, "from": ["q", "kv", "kv"]},
-        {"rmsnorm": {"heads": 4}}, {"name": "up", "linear": {"out": 12}},
-        {"geglu": {"approximate": "tanh"}, "from": ["up", "q"]}, {"groupnorm": {"groups": 3}},
+        {"embedding": {"num": 31, "dim": 12, "name": "tokens"}}, {"batchnorm1d": {}}, {"linear": {"out": 24}},
+        {"swiglu": {}}, {"linear": {"out": 16, "name": "q"}},
+        {"linear": {"out": 8, "from": "tokens", "name": "kv"}},
+        {"attention": {"heads": 4, "kv_heads": 2, "causal": True, "window": 3, "rotary_base": 50,
+                       "from": ["q", "kv", "kv"]}},
+        {"rmsnorm": {"heads": 4}}, {"linear": {"out": 16, "name": "up"}},
+        {"geglu": {"approximate": "tanh", "from": ["up", "q"]}}, {"groupnorm": {"groups": 4}},
         {"gelu": {"approximate": "tanh"}}, {"linear": {"out": 31}}]),
 }
 
@@ -176,6 +177,17 @@ class Onnx(unittest.TestCase):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
                 (self.folder / "net.onnx").unlink(missing_ok=True)
                 self.check(data, {"layers": layers})
+
+    def test_matrices_of_files_that_have_them_the_other_way_round_are_turned(self):
+        data, values = MODELS["gpt2"][0]
+        self.exported(data, {"file": "models/gpt2.yaml", "with": values})
+        trainer(self.folder, "export", "run", "--names", "hub", "-o", "hub.safetensors")
+        trainer(self.folder, "export", "net.yaml", "weights={file: hub.safetensors, map: hub}", "--onnx", "hub.onnx")
+        own, hub = [{tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(self.folder / name).graph.initializer}
+                    for name in ("net.onnx", "hub.onnx")]
+        self.assertEqual(own.keys(), hub.keys())
+        for name, array in own.items():
+            np.testing.assert_array_equal(array, hub[name], name)
 
     def test_features_are_numbers_in_and_out(self):
         data = {"type": "synthetic", "shape": [5], "target_type": "numeric", "classes": 1, "samples": 16,
