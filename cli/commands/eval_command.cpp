@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -36,6 +37,34 @@ struct EvalArguments {
   std::string weights, data, confusion;
   std::int64_t num_worst = 10;
   bool overwrite = false, json = false, quiet = false;
+};
+
+/// Shows on a terminal, from the first second on, how far an evaluation is.
+class EvaluationProgress {
+ public:
+  explicit EvaluationProgress(bool shows) : shows_(shows && can_redraw(stderr)) {}
+  ~EvaluationProgress() {
+    if (is_drawn_) write_exactly(stderr, erased_line);
+  }
+  EvaluationProgress(const EvaluationProgress&) = delete;
+  EvaluationProgress& operator=(const EvaluationProgress&) = delete;
+
+  void show(std::int64_t num_samples, std::int64_t num_all) {
+    const Clock::time_point now = Clock::now();
+    if (!shows_ || now - begin_ < std::chrono::seconds(1) || now - last_draw_ < std::chrono::milliseconds(100)) return;
+    last_draw_ = now;
+    if (is_drawn_) write_exactly(stderr, erased_line);
+    is_drawn_ = write_text(stderr, fmt::format("{} of {} samples", format_count(num_samples), format_count(num_all)));
+    std::fflush(stderr);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const bool shows_;
+  bool is_drawn_ = false;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_draw_ = begin_;
 };
 
 bool is_run_or_checkpoint(const std::string& path) {
@@ -128,9 +157,12 @@ ExitCode evaluate(const EvalArguments& arguments) {
   EvaluationFindings findings;
   try {
     const InterruptSignals signals(interruption, "\nEnding the evaluation; once more to stop at once.\n");
-    findings = find_evaluation({experiment, arguments.experiment.config_path, arguments.experiment.overrides,
-                                options_of(arguments), arguments.num_worst},
-                               files, data, *device, interruption);
+    EvaluationProgress progress(!arguments.json && !arguments.quiet);
+    findings =
+        find_evaluation({experiment, arguments.experiment.config_path, arguments.experiment.overrides,
+                         options_of(arguments), arguments.num_worst,
+                         [&](std::int64_t num_samples, std::int64_t num_all) { progress.show(num_samples, num_all); }},
+                        files, data, *device, interruption);
   } catch (const ProgramOutOfMemory& error) {
     write_text(stderr, fmt::format("{}\nThe evaluation fits what the device had free before it, and does not now: see "
                                    "what else holds its memory ('{}').\n",

@@ -114,6 +114,7 @@ ExitCode export_model(const ExportArguments& arguments) {
     return export_onnx({arguments.experiment, arguments.weights, arguments.onnx, arguments.overwrite, arguments.json,
                         arguments.quiet});
   }
+  if (arguments.output.empty()) throw ConfigError("no file to write: give -o FILE for safetensors, or --onnx FILE");
   refuse_existing(arguments.output, arguments.overwrite);
   std::error_code ignored;
   const ModelToExport model = std::filesystem::is_directory(arguments.experiment.config_path, ignored)
@@ -186,10 +187,7 @@ void add_export_command(CLI::App& app, Action& action) {
       examples({"export runs/shakespeare-gpt --names hub -o model.safetensors",
                 "export runs/shakespeare-gpt --dtype bf16 -o gpt.safetensors",
                 "export runs/quickstart --onnx quickstart.onnx"}));
-  command->callback([arguments, &action] {
-    if (arguments->output.empty() && arguments->onnx.empty()) throw CLI::RequiredError("--output or --onnx");
-    action = [arguments] { return export_model(*arguments); };
-  });
+  command->callback([arguments, &action] { action = [arguments] { return export_model(*arguments); }; });
 }
 
 }  // namespace trainer

@@ -106,8 +106,10 @@ EvaluationFindings find_evaluation(const EvaluationRequest& request, const Weigh
     else if (!losses.has_all_terms())
       findings.notes.emplace_back("losses of single samples are without dice and feature, which no sample has alone");
   }
-  findings.run =
-      run_evaluation(compiled, data, device, findings.capacity, match, files, request.num_worst, interruption);
+  findings.run = run_evaluation(compiled, data, device, findings.capacity, match, files, request.num_worst,
+                                interruption, [&](std::int64_t num_samples) {
+                                  if (request.on_batch) request.on_batch(num_samples, data.validation->size());
+                                });
   if (counts_unasked) {
     // What a run of the experiment does not tell, but for the matrix.
     CountedMetrics& counted = findings.run.evaluation.counted;

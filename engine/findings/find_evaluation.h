@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct EvaluationRequest {
   std::vector<std::string> overrides;  ///< likewise
   std::vector<std::string> options;    ///< likewise
   std::int64_t num_worst = 10;
+  /// Told how many samples of how many were queued.
+  std::function<void(std::int64_t num_samples, std::int64_t num_all)> on_batch{};
 };
 
 /// Evaluates weights on the validation data, where the plan fits. Everything is told that evaluations of the

@@ -27,24 +27,38 @@ class EvaluationSink final : public EventSink {
   EvaluationRun& run_;
 };
 
-/// The logits of a batch that was queued, on the host.
-class KeptLogits {
+/// Brings the logits of each batch to the host, beside its targets.
+class LogitsWatch final : public EvaluationWatch {
  public:
-  explicit KeptLogits(Executor& executor) : executor_(executor) {
-    if (!are_kept()) return;
+  /// Without losses samples are counted alone.
+  LogitsWatch(Executor& executor, SampleLosses* losses, const std::function<void(std::int64_t)>& on_batch)
+      : executor_(executor), losses_(losses), on_batch_(on_batch) {
+    if (losses_ == nullptr) return;
     const TensorType& largest = type_of(program().kept_predictions.front());
     bytes_.resize(static_cast<std::size_t>(largest.num_bytes()));
     numbers_.resize(static_cast<std::size_t>(largest.num_elements()));
   }
 
-  bool are_kept() const { return !program().kept_predictions.empty(); }
-  std::span<const float> read(std::int64_t num_samples) {
-    const auto place = static_cast<std::size_t>(&evaluation_of(program(), num_samples) - program().evaluations.data());
-    const BufferId buffer = program().kept_predictions[place];
-    executor_.read(buffer, bytes_.data());
-    const std::int64_t count = type_of(buffer).num_elements();
-    widen(type_of(buffer).dtype, bytes_.data(), numbers_.data(), count);
-    return std::span<const float>(numbers_).first(static_cast<std::size_t>(count));
+  void begin(const HostBatch& batch) override {
+    batch_size_ = batch.num_samples;
+    num_samples_ += batch_size_;
+    if (losses_ == nullptr) return;
+    const Routine& routine = evaluation_of(program(), batch_size_);
+    place_ = static_cast<std::size_t>(&routine - program().evaluations.data());
+    const std::int64_t num_bytes = program().buffers[routine.fields.back()].num_bytes;
+    targets_.assign(batch.fields.back(), batch.fields.back() + num_bytes);
+  }
+
+  void end() override {
+    if (losses_ != nullptr) {
+      const BufferId buffer = program().kept_predictions[place_];
+      executor_.read(buffer, bytes_.data());
+      const std::int64_t count = type_of(buffer).num_elements();
+      widen(type_of(buffer).dtype, bytes_.data(), numbers_.data(), count);
+      losses_->add(std::span<const float>(numbers_).first(static_cast<std::size_t>(count)), targets_.data(),
+                   batch_size_);
+    }
+    if (on_batch_) on_batch_(num_samples_);
   }
 
  private:
@@ -52,8 +66,12 @@ class KeptLogits {
   const TensorType& type_of(BufferId buffer) const { return program().buffers[buffer].type; }
 
   Executor& executor_;
-  std::vector<std::byte> bytes_;
+  SampleLosses* const losses_;
+  const std::function<void(std::int64_t)>& on_batch_;
+  std::vector<std::byte> bytes_, targets_;
   std::vector<float> numbers_;
+  std::size_t place_ = 0;  ///< of the batch's routine
+  std::int64_t batch_size_ = 0, num_samples_ = 0;
 };
 
 }  // namespace
@@ -75,7 +93,8 @@ std::int64_t bytes_of_looked_at_logits(const Program& program) {
 
 EvaluationRun run_evaluation(const CompiledExperiment& compiled, const LoadedData& data, Device& device,
                              std::int64_t capacity, const WeightsMatch& match, const WeightFiles& files,
-                             std::int64_t num_worst, Interruption& interruption) {
+                             std::int64_t num_worst, Interruption& interruption,
+                             const std::function<void(std::int64_t num_samples)>& on_batch) {
   require_internal(match.count(WeightsStatus::fresh) == 0, "what is evaluated has all its weights");
   const Program& program = compiled.program;
   const FrozenWeights frozen(compiled.experiment, program);
@@ -93,14 +112,11 @@ EvaluationRun run_evaluation(const CompiledExperiment& compiled, const LoadedDat
   frozen.load(executor, memory);
   device.synchronize();
 
-  KeptLogits logits(executor);
   SampleLosses losses(compiled.experiment, data.description, num_worst);
+  const bool looks_at_samples = num_worst > 0 && !program.kept_predictions.empty() && losses.has_any_term();
+  LogitsWatch watch(executor, looks_at_samples ? &losses : nullptr, on_batch);
   TrainingOptions options;
-  if (num_worst > 0 && logits.are_kept() && losses.has_any_term()) {
-    options.on_evaluated = [&](const HostBatch& batch) {
-      losses.add(logits.read(batch.num_samples), batch.fields.back(), batch.num_samples);
-    };
-  }
+  options.evaluation_watch = &watch;
   EvaluationSink sink(run);
   RunProgress progress;
   progress.state.evaluated = false;

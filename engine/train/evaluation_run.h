@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,10 +33,11 @@ struct EvaluationRun {
 };
 
 /// Loads weights and evaluates them once, as a run does. `compiled` is of compile_for_evaluation(), with the same
-/// `num_worst`; `match` is of its program, and nothing of it is new. Writes no file and gives everything back. Throws
-/// ProgramOutOfMemory, WeightsMismatch, DataError, DeviceError.
+/// `num_worst`; `match` is of its program, and nothing of it is new. Writes no file and gives everything back.
+/// `on_batch` is told how many samples were queued. Throws ProgramOutOfMemory, WeightsMismatch, DataError, DeviceError.
 EvaluationRun run_evaluation(const CompiledExperiment& compiled, const LoadedData& data, Device& device,
                              std::int64_t capacity, const WeightsMatch& match, const WeightFiles& files,
-                             std::int64_t num_worst, Interruption& interruption);
+                             std::int64_t num_worst, Interruption& interruption,
+                             const std::function<void(std::int64_t num_samples)>& on_batch = {});
 
 }  // namespace trainer

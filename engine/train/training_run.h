@@ -15,6 +15,16 @@ namespace trainer {
 
 struct HostBatch;  // datasets/batch_reader.h
 
+/// Looks at the batches of evaluations.
+class EvaluationWatch {
+ public:
+  virtual ~EvaluationWatch() = default;
+  /// A batch comes next; its memory is not its own any more when this returns.
+  virtual void begin(const HostBatch& batch) = 0;
+  /// It is queued, and nothing else is until this returns.
+  virtual void end() = 0;
+};
+
 /// What the outside may ask of a run while it goes on; set from signal handlers.
 struct Interruption {
   std::atomic<int> requests{0};  ///< 1: finish the step, checkpoint, stop
@@ -35,8 +45,7 @@ struct TrainingOptions {
   std::optional<double> peak_flops_per_second{};
   /// The learning rate of a step, in place of the schedule's; empty: the schedule's.
   std::function<double(std::int64_t step)> learning_rate{};
-  /// Told of each batch that was queued to be evaluated; nothing else is queued meanwhile.
-  std::function<void(const HostBatch& batch)> on_evaluated{};
+  EvaluationWatch* evaluation_watch = nullptr;  ///< may be none
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events. Out-of-memory, divergence

@@ -215,7 +215,7 @@ TEST_CASE("what cannot be exported is said, and no file is touched") {
       {{folder.run(), "--weights", folder.hub()}, 2, "is exported as it is"},
       {{folder / "empty"}, 6, "holds no weights"},
       {{folder.run(), "--dtype", "f64"}, 2, "f64"},
-      {{folder.run(), "--onnx", folder / "model.onnx"}, 2, "--onnx excludes --output"},
+      {{folder.run(), "--onnx", folder / "model.onnx"}, 2, "--output excludes --onnx"},
       {{folder.run(), "--overwrite", "-o", model}, 6, "is read by this command"},
       {{folder.run(), "-o", folder / "kept.safetensors"}, 6, "exists; name another file, or replace it"},
       {{folder.run(), "-o", folder / "no/such/folder.safetensors"}, 6, "cannot write"},
@@ -232,7 +232,7 @@ TEST_CASE("what cannot be exported is said, and no file is touched") {
     CHECK_FALSE(std::filesystem::exists(folder.out()));
   }
   for (const Refused& one : std::vector<Refused>{
-           {{folder.run()}, 2, "--output or --onnx"},
+           {{folder.run()}, 2, "give -o FILE for safetensors, or --onnx FILE"},
            {{folder.run(), "--dtype", "f16", "--onnx", folder / "model.onnx"}, 2, "go with -o"},
            {{folder.run(), "--weights", folder.hub(), "--onnx", folder / "model.onnx"}, 2, "is exported as it is"},
            {{folder / "own.yaml", "--onnx", folder / "model.onnx"}, 2, "names no weights to export"},

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "engine/errors.h"
@@ -22,7 +23,7 @@ class OnnxAttention {
     const std::string v = shared(heads_of(operands[2], shape_.keys, shape_.kv_heads));
     const std::string scaled = values_.add("Mul", {q, values_.onnx().number(score_scale(shape_.width))});
     std::string scores = values_.add("MatMul", {scaled, values_.turned(k, {0, 1, 3, 2})});
-    if (attributes_.causal) scores = values_.add("Add", {scores, hidden_keys()});
+    if (attributes_.causal) scores = hidden(scores);
     const std::string weights = values_.add("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
     const std::string heads = values_.turned(values_.add("MatMul", {weights, v}), {0, 2, 1, 3});
     return values_.reshaped(heads, {-1, shape_.queries, shape_.heads * shape_.width});
@@ -72,15 +73,19 @@ class OnnxAttention {
     return values_.reshaped(repeated, {-1, shape_.heads, shape_.keys, shape_.width});
   }
 
-  /// 0 where a query sees a key, −∞ where it does not.
-  std::string hidden_keys() {
-    std::vector<float> mask;
-    for (std::int64_t query = 0; query < shape_.queries; ++query)
-      for (std::int64_t key = 0; key < shape_.keys; ++key) {
-        const bool is_seen = key <= query && (attributes_.window == 0 || key > query - attributes_.window);
-        mask.push_back(is_seen ? 0.0F : -std::numeric_limits<float>::infinity());
-      }
-    return values_.onnx().numbers(mask, {shape_.queries, shape_.keys});
+  /// Scores of −∞ where a query does not see a key. Which those are follows from the positions, so that no matrix of
+  /// them is part of the model.
+  std::string hidden(const std::string& scores) {
+    std::vector<std::int64_t> places(static_cast<std::size_t>(shape_.keys));
+    std::iota(places.begin(), places.end(), std::int64_t{0});
+    const std::string keys = values_.onnx().integers(places);
+    const std::string queries = values_.reshaped(keys, {shape_.queries, 1});
+    std::string seen = values_.add("LessOrEqual", {keys, queries});
+    if (attributes_.window > 0) {
+      const std::string last_hidden = values_.add("Sub", {queries, values_.onnx().integers({attributes_.window})});
+      seen = values_.add("And", {seen, values_.add("Greater", {keys, last_hidden})});
+    }
+    return values_.add("Where", {seen, scores, values_.onnx().number(-std::numeric_limits<float>::infinity())});
   }
 
   OnnxValues& values_;
