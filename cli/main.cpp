@@ -92,6 +92,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_run_command(app, action);
   add_plan_command(app, action);
   add_fit_command(app, action);
+  add_lr_find_command(app, action);
   add_bench_command(app, action);
   add_sweep_command(app, action);
   add_summary_command(app, action);
@@ -99,6 +100,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_check_command(app, action);
   add_config_command(app, action);
   add_init_command(app, action);
+  add_eval_command(app, action);
   add_generate_command(app, action);
   add_export_command(app, action);
   add_tokenizer_command(app, action);

@@ -66,6 +66,8 @@ class Dataset {
   /// The number that a sample has in the whole that this is a part of: before a split, or a choice of some. It is by
   /// this number that transforms are drawn.
   virtual std::int64_t number_of(std::int64_t index) const { return index; }
+  /// What messages call a sample, its file; empty where it has no name.
+  virtual std::string name_of(std::int64_t /*index*/) const { return {}; }
   /// Why samples were skipped that could not be read: `data.on_bad_sample: skip`.
   virtual std::vector<std::string> skipped_samples() const { return {}; }
   /// Why data.cache does not keep samples any more; empty: it does, or there is none.

@@ -71,6 +71,7 @@ class ImageDataset final : public Dataset {
   std::int64_t number_of(std::int64_t index) const override {
     return preparation_.chosen[static_cast<std::size_t>(index)];
   }
+  std::string name_of(std::int64_t index) const override { return preparation_.source->name_of(number_of(index)); }
   std::optional<std::uint32_t> content_crc32() const override { return preparation_.source->content_crc32(); }
   std::vector<std::string> skipped_samples() const override { return skipped_.told(); }
   std::string cache_failure() const override {

@@ -38,6 +38,9 @@ class SubsetDataset final : public Dataset {
   std::int64_t number_of(std::int64_t index) const override {
     return all_->number_of(indices_[static_cast<std::size_t>(index)]);
   }
+  std::string name_of(std::int64_t index) const override {
+    return all_->name_of(indices_[static_cast<std::size_t>(index)]);
+  }
   std::optional<std::uint32_t> content_crc32() const override { return all_->content_crc32(); }
 
  private:

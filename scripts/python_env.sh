@@ -2,7 +2,7 @@
 # scripts/python_env.sh: the Python with PyTorch that the oracle (scripts/oracle/) and the benchmark compare with.
 # Makes the ignored .venv/ with the newest PyTorch that pip installs (a few GiB: PyPI's wheel for Linux brings CUDA's
 # libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas,
-# torchvision, safetensors, tokenizers, tiktoken and transformers, for the oracle alone, are added to an environment that
+# torchvision, safetensors, tokenizers, tiktoken, transformers, onnx and onnxruntime, for the oracle alone, are added to an environment that
 # lacks them.
 # Prints what is used; .venv/bin/python runs it. Delete .venv/ to make it anew.
 set -euo pipefail
@@ -46,6 +46,10 @@ fi
 if ! .venv/bin/python -c 'import transformers' 2>/dev/null; then
   .venv/bin/python -m pip install transformers </dev/null >>"$log" 2>&1 ||
     say "pip has no transformers; GPT-2 and Llama are not compared."
+fi
+if ! .venv/bin/python -c 'import onnx, onnxruntime' 2>/dev/null; then
+  .venv/bin/python -m pip install onnx onnxruntime </dev/null >>"$log" 2>&1 ||
+    say "pip has no onnx or onnxruntime; exported models are not tried with them."
 fi
 .venv/bin/python - <<'PYTHON'
 import platform, torch

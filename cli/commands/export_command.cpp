@@ -9,6 +9,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
+#include "cli/commands/onnx_export.h"
 #include "cli/commands/output_file.h"
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
@@ -30,7 +31,7 @@ namespace {
 
 struct ExportArguments {
   ExperimentArguments experiment;
-  std::string weights, names, output, type;
+  std::string weights, names, output, type, onnx;
   bool overwrite = false, json = false, quiet = false;
 };
 
@@ -107,6 +108,13 @@ const NameMap* map_named(const ExportArguments& arguments, const ModelToExport& 
 }
 
 ExitCode export_model(const ExportArguments& arguments) {
+  if (!arguments.onnx.empty()) {
+    if (!arguments.names.empty() || !arguments.type.empty())
+      throw ConfigError("--onnx writes the model's own names in f32; --names and --dtype go with -o");
+    return export_onnx({arguments.experiment, arguments.weights, arguments.onnx, arguments.overwrite, arguments.json,
+                        arguments.quiet});
+  }
+  if (arguments.output.empty()) throw ConfigError("no file to write: give -o FILE for safetensors, or --onnx FILE");
   refuse_existing(arguments.output, arguments.overwrite);
   std::error_code ignored;
   const ModelToExport model = std::filesystem::is_directory(arguments.experiment.config_path, ignored)
@@ -147,7 +155,7 @@ ExitCode export_model(const ExportArguments& arguments) {
 
 void add_export_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "Write a model as one safetensors file for other programs");
+  CLI::App* command = app.add_subcommand("export", "Write a model as safetensors or ONNX for other programs");
   command
       ->add_option("RUN", arguments->experiment.config_path,
                    "The folder of a run (its best weights) or a checkpoint, or a configuration with weights")
@@ -155,7 +163,11 @@ void add_export_command(CLI::App& app, Action& action) {
       ->type_name("");
   command->add_option("key=value", arguments->experiment.overrides, "Replaces a value of the configuration")
       ->type_name("...");
-  command->add_option("-o,--output", arguments->output, "The file to write")->required()->type_name("FILE");
+  CLI::Option* const output =
+      command->add_option("-o,--output", arguments->output, "The safetensors file to write")->type_name("FILE");
+  command->add_option("--onnx", arguments->onnx, "Write ONNX there instead: the evaluation, with its weights")
+      ->type_name("FILE")
+      ->excludes(output);
   command
       ->add_option("--names", arguments->names,
                    "Names and axes by a map of the model, such as hub; its own if not given")
@@ -173,7 +185,8 @@ void add_export_command(CLI::App& app, Action& action) {
   command->footer(
       "Tied parameters are written once, as those who load them expect, and\nnothing is split into shards.\n\n" +
       examples({"export runs/shakespeare-gpt --names hub -o model.safetensors",
-                "export runs/shakespeare-gpt --dtype bf16 -o gpt.safetensors"}));
+                "export runs/shakespeare-gpt --dtype bf16 -o gpt.safetensors",
+                "export runs/quickstart --onnx quickstart.onnx"}));
   command->callback([arguments, &action] { action = [arguments] { return export_model(*arguments); }; });
 }
 

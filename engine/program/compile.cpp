@@ -7,6 +7,7 @@
 #include "engine/memory/rounding.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/concat_placement.h"
+#include "engine/program/evaluation_program.h"
 #include "engine/program/fusion.h"
 #include "engine/program/lent_places.h"
 #include "engine/program/linear_fusion.h"
@@ -28,9 +29,9 @@ namespace {
 using Kind = Instruction::Kind;
 
 Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode,
-                 const DeviceModel& device) {
+                 const DeviceModel& device, const PrecisionOptions& precision) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
-  if (experiment.train.amp != Amp::off) apply_precision(graph, precision_options(experiment));
+  if (experiment.train.amp != Amp::off) apply_precision(graph, precision);
   fuse_relu_into_pooling(graph, experiment.memory.in_place);
   fuse_relu(graph);
   if (mode == GraphMode::training) {
@@ -107,6 +108,14 @@ BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph,
 
 }  // namespace
 
+Graph make_evaluation_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size,
+                            const DeviceModel& device, const PrecisionOptions& precision) {
+  Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, device, precision);
+  fuse_residuals(graph, experiment.memory.in_place);
+  place_concatenated(graph, experiment.memory.in_place);
+  return graph;
+}
+
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                 RecomputeFronts* fronts) {
   return *compile_while(experiment, data, device, fronts, [](const Program&) { return true; });
@@ -130,7 +139,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   std::vector<std::int64_t> batch_sizes = {schedule.batch_size()};
   if (schedule.odd_batch_size() > 0) batch_sizes.push_back(schedule.odd_batch_size());
   for (std::int64_t batch_size : batch_sizes) {
-    Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device);
+    Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead()) {
@@ -165,9 +174,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   if (schedule.num_whole_eval_batches() > 0) eval_sizes.push_back(schedule.eval_batch_size());
   if (schedule.odd_eval_batch_size() > 0) eval_sizes.push_back(schedule.odd_eval_batch_size());
   for (std::int64_t batch_size : eval_sizes) {
-    Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, device);
-    fuse_residuals(graph, experiment.memory.in_place);
-    place_concatenated(graph, experiment.memory.in_place);
+    const Graph graph = make_evaluation_graph(experiment, data, batch_size, device, precision_options(experiment));
     const bool is_whole = batch_size == schedule.eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
@@ -184,7 +191,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data,
                                   const DeviceModel& device) {
   const std::int64_t batch_size = RunSchedule(experiment, data).batch_size();
-  Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device);
+  Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
   Program program;
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);

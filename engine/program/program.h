@@ -100,6 +100,9 @@ struct Program {
   Routine update;
   /// For each of the at most two evaluation batch sizes.
   std::vector<Routine> evaluations;
+  /// Of a program that evaluates alone (evaluation_program.h), by evaluation: what the loss has read of the model, the
+  /// logits of the batch that was evaluated last; empty: they are not kept.
+  std::vector<BufferId> kept_predictions;
   std::optional<TextRoutines> generation;  ///< of a program that writes texts, which has no other routine but `load`
 
   std::optional<Placement> placement;  ///< for memory.allocator: planned

@@ -72,7 +72,8 @@ class RoutineSchedule {
       bind(graph_.parameter_values[p], program_.parameter_buffers[p]);
       if (graph_.parameter_copies[p] >= 0) bind(graph_.parameter_copies[p], program_.copy_buffers[p]);
     }
-    for (std::size_t k = 0; k < graph_.kept.size(); ++k) bind(graph_.kept[k], program_.generation->kept[k]);
+    for (std::size_t k = 0; k < graph_.kept.size(); ++k)
+      bind(graph_.kept[k], program_.generation ? program_.generation->kept[k] : program_.kept_predictions.back());
     if (graph_.loss_statistics >= 0) bind(graph_.loss_statistics, program_.loss_statistics);
     if (graph_.metric_counts >= 0) bind(graph_.metric_counts, program_.metric_counts);
     if (graph_.loss_scale >= 0) bind(graph_.loss_scale, program_.loss_scale);

@@ -54,7 +54,9 @@ bool TrainingLoop::evaluate() {
       if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
     }
     samples += batch->num_samples;
+    if (options_.evaluation_watch != nullptr) options_.evaluation_watch->begin(*batch);
     executor_.queue(0, 1, scalars, batch, [&] { reader.release(); });
+    if (options_.evaluation_watch != nullptr) options_.evaluation_watch->end();
     if (!program_.staged_fields.empty())
       executor_.finish_staging();
     else

@@ -82,6 +82,7 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   scalars.learning_rate = learning_rate(experiment_.schedule, experiment_.optimizer.lr.number, of_stage,
                                         schedule_.total_steps(), schedule_.steps_per_epoch());
   scalars.momentum = cycled_momentum(experiment_.schedule, of_stage, schedule_.total_steps()).value_or(0);
+  if (options_.learning_rate) scalars.learning_rate = options_.learning_rate(number);
   scalars.update = number;
   return scalars;
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,18 @@
 #include "engine/train/events.h"
 
 namespace trainer {
+
+struct HostBatch;  // datasets/batch_reader.h
+
+/// Looks at the batches of evaluations.
+class EvaluationWatch {
+ public:
+  virtual ~EvaluationWatch() = default;
+  /// A batch comes next; its memory is not its own any more when this returns.
+  virtual void begin(const HostBatch& batch) = 0;
+  /// It is queued, and nothing else is until this returns.
+  virtual void end() = 0;
+};
 
 /// What the outside may ask of a run while it goes on; set from signal handlers.
 struct Interruption {
@@ -31,6 +44,9 @@ struct TrainingOptions {
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
   /// Of the device's products, as TokenCount::mfu compares with; nothing where it is not known.
   std::optional<double> peak_flops_per_second{};
+  /// The learning rate of a step, in place of the schedule's; empty: the schedule's.
+  std::function<double(std::int64_t step)> learning_rate{};
+  EvaluationWatch* evaluation_watch = nullptr;  ///< may be none
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the

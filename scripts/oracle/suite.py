@@ -14,7 +14,7 @@ from findings import CaseResult, Findings, PartResult
 
 PARTS = ["networks", "tokens", "attention", "optimizers", "stages", "schedules", "initialisers", "amp", "resume", "data", "images",
          "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision", "transformers",
-         "generation"]
+         "generation", "lr_find"]
 
 
 class Case:

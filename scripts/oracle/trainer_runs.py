@@ -116,6 +116,13 @@ class TrainerBinary:
             raise RunFailed(f"trainer tokenizer train of {files} ended with {code}:\n{error or out}")
         return {"told": json.loads(out), "file": json.loads((folder / "ours.json").read_text(encoding="utf-8"))}
 
+    def range_test(self, folder, *words):
+        """What `lr-find` tells."""
+        code, out, error = self.ask(folder, "lr-find", *words, "--json")
+        if code != 0 or error:
+            raise RunFailed(f"trainer lr-find {' '.join(map(str, words))} ended with {code}:\n{error or out}")
+        return json.loads(out)
+
     def ask(self, folder, *words):
         """(exit code, stdout, stderr) of any command."""
         result = subprocess.run([str(self.path), *[str(word) for word in words]], stdin=subprocess.DEVNULL,

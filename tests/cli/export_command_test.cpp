@@ -215,6 +215,7 @@ TEST_CASE("what cannot be exported is said, and no file is touched") {
       {{folder.run(), "--weights", folder.hub()}, 2, "is exported as it is"},
       {{folder / "empty"}, 6, "holds no weights"},
       {{folder.run(), "--dtype", "f64"}, 2, "f64"},
+      {{folder.run(), "--onnx", folder / "model.onnx"}, 2, "--output excludes --onnx"},
       {{folder.run(), "--overwrite", "-o", model}, 6, "is read by this command"},
       {{folder.run(), "-o", folder / "kept.safetensors"}, 6, "exists; name another file, or replace it"},
       {{folder.run(), "-o", folder / "no/such/folder.safetensors"}, 6, "cannot write"},
@@ -229,6 +230,21 @@ TEST_CASE("what cannot be exported is said, and no file is touched") {
     CHECK(result.out.empty());
     CHECK_THAT(result.err, Contains(one.said));
     CHECK_FALSE(std::filesystem::exists(folder.out()));
+  }
+  for (const Refused& one : std::vector<Refused>{
+           {{folder.run()}, 2, "give -o FILE for safetensors, or --onnx FILE"},
+           {{folder.run(), "--dtype", "f16", "--onnx", folder / "model.onnx"}, 2, "go with -o"},
+           {{folder.run(), "--weights", folder.hub(), "--onnx", folder / "model.onnx"}, 2, "is exported as it is"},
+           {{folder / "own.yaml", "--onnx", folder / "model.onnx"}, 2, "names no weights to export"},
+           {{folder.run(), "--onnx", folder / "kept.safetensors"}, 6, "exists; name another file, or replace it"},
+           {{folder.run(), "--overwrite", "--onnx", model}, 6, "is read by this command"}}) {
+    std::vector<std::string> words = one.words;
+    words.insert(words.begin(), "export");
+    const ProcessResult result = run_trainer(words);
+    INFO(one.said);
+    CHECK(result.exit_code == one.exit_code);
+    CHECK_THAT(result.err, Contains(one.said));
+    CHECK_FALSE(std::filesystem::exists(folder / "model.onnx"));
   }
   CHECK(std::filesystem::last_write_time(model) == written);
   CHECK(std::filesystem::file_size(folder / "kept.safetensors") == 4);

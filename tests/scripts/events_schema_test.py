@@ -122,8 +122,11 @@ class EventsSchema(unittest.TestCase):
             # Parameters of 16 bit alone are small enough.
             ("plan text.yaml --generate 12 model.with.width=512 model.with.depth=6 --capacity 60MiB", 4),
             ("plan text.yaml --generate 12 --gpu t4", 0),
+            ("lr-find text.yaml --steps 12", 0),
+            ("eval runs/text --worst 2", 0),
             ("generate runs/text --prompt The --tokens 5 --seed 3", 0),
             (f"run {quick} train.epochs=2 output=runs/done", 0),
+            ("eval runs/done", 0),
             (f"run {quick} train.steps=0 output=runs/weights weights.file=runs/done weights.new=[11]", 0),
             (f"run {quick} train.amp=fp16 train.steps=3 output=runs/half", 0),
             (f"run {quick} memory.limit=3MiB train.batch_size=512 output=runs/oom", 3),
@@ -134,6 +137,8 @@ class EventsSchema(unittest.TestCase):
             (f"run {quick} data.type=synthetic data.shape=[8,8,1] data.target_type=numeric data.samples=64 "
              "data.validation_samples=16 loss=l1 checkpoint.best=mae model.layers.11.linear.out=1 train.steps=2 "
              "output=runs/numbers", 0),
+            ("eval runs/sum", 0),
+            ("eval runs/numbers", 0),
             (f"run {features} loss.1.network.weights.file={features.parent}/frozen.safetensors train.steps=1 "
              "output=runs/features", 0),
             ("run configs/stages.yaml model.with.width=4 stages.1.train.epochs=1 output=runs/stages", 0),

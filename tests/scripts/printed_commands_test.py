@@ -20,7 +20,7 @@ PASTED_AS = "'./my tools/trainer'"
 SECONDS = 5
 TOO_LARGE = ["configs/quickstart.yaml", "memory.limit=4MiB"]
 COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate",
-            "export", "tokenizer", "doctor")
+            "lr-find", "eval", "export", "tokenizer", "doctor")
 
 
 def commands_in(text):
@@ -83,8 +83,8 @@ class PrintedCommands(unittest.TestCase):
             commands = commands_in(self.call([command, "--help"]))
             examples = [one for one in commands if "[" not in one]
             self.assertTrue(examples, command)
-            if command not in ("bench", "init"):  # of generate and export there is no run yet
-                codes = {"plan": (0, 4), "check": (0, 4), "generate": (2,), "export": (2,)}
+            if command not in ("bench", "init"):  # of generate, eval and export there is no run yet
+                codes = {"plan": (0, 4), "check": (0, 4), "generate": (2,), "eval": (2,), "export": (2,)}
                 self.paste(examples[0], codes.get(command, (0,)))
 
     def test_what_starts_a_configuration(self):
@@ -123,6 +123,16 @@ class PrintedCommands(unittest.TestCase):
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB", "--max", "train.batch_size"])
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB", "--write", "it fits.yaml"], codes=(0, 6),
                    least=2)
+
+    def test_evaluations_that_do_not_fit(self):
+        self.call(["run", "configs/quickstart.yaml", "train.epochs=1", "output=runs/a few steps", "-q"])
+        self.check(["eval", "runs/a few steps", "memory.limit=3MiB", "train.eval_batch_size=360"])
+        self.check(["eval", "configs/quickstart.yaml", "--weights", "runs/a few steps", "memory.limit=3MiB",
+                    "train.eval_batch_size=360"])
+
+    def test_learning_rates(self):
+        self.check(["lr-find", "configs/quickstart.yaml", "train.batch_size=16"])
+        self.check(["lr-find", *TOO_LARGE])
 
     def test_a_run_that_is_interrupted(self):
         words = ["run", "configs/quickstart.yaml", "train.epochs=10000", "output=runs/stopped"]

@@ -299,6 +299,17 @@ def exchanged_merges(found):
     merges[-1], merges[-2] = merges[-2], merges[-1]
 
 
+def changed_number(name, place, factor):
+    """Of what `lr-find` tells."""
+    def change(told):
+        told[name][place] *= factor
+    return change
+
+
+def changed_valley(told):
+    told["suggestions"]["valley"] = told["lrs"][told["lrs"].index(told["suggestions"]["valley"]) + 1]
+
+
 # A case that passes, what is changed in what trainer wrote, and a word of the comparison that sees it.
 PERTURBED = [
     ("networks:1:3", "a gradient off by a thousandth", scaled_tensor("optimizer", 1.001, ".momentum"), "gradient of"),
@@ -342,6 +353,10 @@ PERTURBED = [
         ("transformers:1:0", "a gradient off by a thousandth", scaled_tensor("optimizer", 1.001, "c_attn.weight.momentum"),
          "gradient of"),
         ("transformers:1:3", "a weight off by a bit", scaled_tensor("model", 1 + 2**-22, "o_proj.weight"), "have changed")]),
+    ("lr_find:1:0", "a loss off by a thousandth", changed_number("step_losses", 20, 1.001), "step 21 loss"),
+    ("lr_find:1:1", "a smoothed loss off by a millionth", changed_number("losses", 30, 1.000001), "smoothed losses"),
+    ("lr_find:1:2", "a learning rate off by a millionth", changed_number("lrs", 5, 1.000001), "learning rates"),
+    ("lr_find:1:3", "a valley a step further", changed_valley, "valley"),
     ("metrics:1:0", "a top-5 off by a sample", changed_event("eval", "top5", lambda x: x - 1 / 101), "top5"),
     ("metrics:1:2", "an evaluation off by a ten-thousandth", changed_event("eval", "loss", lambda x: x * 1.0001), "loss"),
     ("semantics:1:0", "weights off by a ten-thousandth", scaled_tensor("model", 1.0001, "weight"), "weights"),
@@ -370,6 +385,12 @@ class WrongNumbers(unittest.TestCase):
                 if change:
                     change(found)
                 return found
+
+            def range_test(self, *arguments):
+                told = super().range_test(*arguments)
+                if change:
+                    change(told)
+                return told
 
             def prepared(self, *arguments, **more):
                 arrays = super().prepared(*arguments, **more)

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
+
+#include "engine/report/text/dot_chart.h"
 
 namespace trainer {
 namespace {
@@ -12,39 +14,6 @@ namespace {
 constexpr std::size_t most_stretches = 1024;
 constexpr std::size_t least_points = 8;
 constexpr std::size_t curve_rows = 5, curve_columns = 60;
-// A letter of Unicode's braille has two by four dots.
-constexpr std::size_t dots_across = 2, dots_down = 4;
-
-std::string braille(unsigned dots) {
-  const unsigned code = 0x2800 + dots;
-  return {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
-          static_cast<char>(0x80 | (code & 0x3F))};
-}
-
-/// Cells of dots, from the top left.
-class DotCanvas {
- public:
-  explicit DotCanvas(std::size_t columns) : columns_(columns), cells_(columns * curve_rows) {}
-
-  void set(std::size_t x, std::size_t y) {
-    constexpr std::array<std::array<unsigned, dots_down>, dots_across> bits = {
-        {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
-    cells_[y / dots_down * columns_ + x / dots_across] |= bits[x % dots_across][y % dots_down];
-  }
-  std::string row(std::size_t index) const {
-    std::string text;
-    for (std::size_t column = 0; column < columns_; ++column) {
-      const unsigned dots = cells_[index * columns_ + column];
-      text += dots == 0 ? " " : braille(dots);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text;
-  }
-
- private:
-  std::size_t columns_;
-  std::vector<unsigned> cells_;
-};
 
 }  // namespace
 
@@ -85,8 +54,7 @@ std::vector<CurvePoint> LossCurve::points(std::size_t most) const {
 std::string LossCurve::text(const Style& style) const {
   if (stretches_.size() < least_points) return "";
   const std::int64_t first_step = stretches_.front().first_step, last_step = stretches_.back().last_step;
-  constexpr std::size_t number_columns = 9, indent = 2;
-  const std::size_t room = static_cast<std::size_t>(std::max(style.width, 40)) - number_columns - indent - 3;
+  const std::size_t room = static_cast<std::size_t>(std::max(style.width, 40)) - dot_chart_margin - 1;
   const std::size_t columns = std::min({room, curve_columns, (stretches_.size() + 1) / dots_across});
   // The mean of what falls into a column of dots.
   std::vector<Stretch> points(columns * dots_across);
@@ -97,35 +65,13 @@ std::string LossCurve::text(const Style& style) const {
     point.sum += stretch.sum;
     point.count += stretch.count;
   }
-  double lowest = stretches_.front().mean(), highest = lowest;
-  for (const Stretch& point : points) {
-    if (point.count == 0) continue;
-    lowest = std::min(lowest, point.mean());
-    highest = std::max(highest, point.mean());
-  }
-  const double range = highest > lowest ? highest - lowest : 1;
-  DotCanvas canvas(columns);
-  constexpr std::size_t lowest_dot = curve_rows * dots_down - 1;
-  std::size_t before = 0;
-  for (std::size_t x = 0; x < points.size(); ++x) {
-    if (points[x].count == 0) continue;
-    const double height = (highest - points[x].mean()) / range;
-    const auto y = static_cast<std::size_t>(std::lround(height * static_cast<double>(lowest_dot)));
-    // Steep parts are drawn as lines, not as dots that nobody connects.
-    const std::size_t from = x == 0 ? y : std::min(before, y), to = x == 0 ? y : std::max(before, y);
-    for (std::size_t dot = from; dot <= to; ++dot) canvas.set(x, dot);
-    before = y;
-  }
-  std::string text;
-  for (std::size_t row = 0; row < curve_rows; ++row) {
-    const std::string label = row == 0                ? fmt::format("{:.4g}", highest)
-                              : row == curve_rows - 1 ? fmt::format("{:.4g}", lowest)
-                                                      : "";
-    text += fmt::format("{:>{}} │{}\n", label, indent + number_columns, paint(style, Ink::cyan, canvas.row(row)));
-  }
+  std::vector<double> heights;
+  for (const Stretch& point : points)
+    heights.push_back(point.count > 0 ? point.mean() : std::numeric_limits<double>::quiet_NaN());
   const std::string steps = fmt::format("steps {} to {}", first_step, last_step);
   const std::string title = "training loss, " + steps;
-  return text + std::string(indent + number_columns + 1, ' ') + "└ " + (title.size() <= room ? title : steps) + '\n';
+  return dot_chart(heights, curve_rows, style) + std::string(dot_chart_margin - 1, ' ') + "└ " +
+         (title.size() <= room ? title : steps) + '\n';
 }
 
 }  // namespace trainer

@@ -37,7 +37,8 @@ struct Mistake {
   std::int64_t truth = 0, guess = 0, count = 0;
 };
 
-std::string most_mistakes(const CountedMetrics& counted, std::int64_t classes, const Style& style) {
+std::string most_mistakes(const CountedMetrics& counted, std::int64_t classes, const Style& style,
+                          const std::string& whole) {
   // The largest, of equal ones the first; a list of all would be three times the matrix.
   std::vector<Mistake> mistakes;
   std::int64_t num_mistakes = 0;
@@ -60,7 +61,7 @@ std::string most_mistakes(const CountedMetrics& counted, std::int64_t classes, c
   std::string text = num_shown > 0 ? table.render(style) : "  no class was taken for another one\n";
   if (num_shown < num_mistakes)
     text += fmt::format("  {} more kinds of mistake{}\n", format_count(num_mistakes - num_shown),
-                        counted.class_iou.size() <= most_told_classes ? "; all are in the event `end`" : "");
+                        counted.class_iou.size() <= most_told_classes ? fmt::format("; all are in {}", whole) : "");
   return text;
 }
 
@@ -109,10 +110,11 @@ std::string terms_text(const LossTerms& terms) {
   return fmt::format("{}", fmt::join(texts, " + "));
 }
 
-std::string confusion_text(const CountedMetrics& counted, const Style& style) {
+std::string confusion_text(const CountedMetrics& counted, const Style& style, const std::string& whole) {
   const auto classes = static_cast<std::int64_t>(counted.class_iou.size());
   if (counted.confusion.empty()) return "";
-  return classes <= most_shown_classes ? whole_table(counted, classes, style) : most_mistakes(counted, classes, style);
+  return classes <= most_shown_classes ? whole_table(counted, classes, style)
+                                       : most_mistakes(counted, classes, style, whole);
 }
 
 }  // namespace trainer

@@ -25,6 +25,8 @@ std::string terms_text(const LossTerms& terms);
 
 /// Which class was taken for which, with the IoU of each: a table of up to ten classes; of more, the mistakes that were
 /// made most and the classes of the lowest IoU. Empty where it was not counted.
-std::string confusion_text(const CountedMetrics& counted, const Style& style);
+/// `whole`: what has all of them.
+std::string confusion_text(const CountedMetrics& counted, const Style& style,
+                           const std::string& whole = "the event `end`");
 
 }  // namespace trainer

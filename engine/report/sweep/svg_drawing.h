@@ -13,6 +13,9 @@ struct SvgPoint {
 
 enum class Marker : std::uint8_t { circle, square, diamond, triangle, cross };
 
+/// The style sheet of plots, for light and dark surroundings.
+extern const char* const plot_style_sheet;
+
 /// Writes SVG, in pixels, y downwards. Texts are escaped. Classes refer to the style sheet given at the end.
 class SvgDrawing {
  public:
