@@ -21,6 +21,8 @@ PreprocessedColumn column_of(const TableSurvey& survey, std::size_t index, const
   column.name = plain_name(survey.columns, feature.column);
   column.is_category = feature.kind == ColumnKind::category;
   for (const std::string& name : feature.categories.names()) column.categories.push_back(escaped(name));
+  for (std::size_t i = 0; i < column.categories.size(); ++i)
+    if (!statistics.is_known(static_cast<std::int64_t>(i))) column.unseen.push_back(column.categories[i]);
   column.has_missing_category = feature.has_missing_category;
   if (!survey.is_filled[index]) return column;
   column.missing = missing_choices().name_of(feature.missing);

@@ -13,7 +13,8 @@ struct PreprocessedColumn {
   bool is_category = false;  ///< then a feature for each of the categories, 1 where a sample has it and else 0
   /// In order. What is none of them is 0 in all, as is one that no training sample has.
   std::vector<std::string> categories = {};
-  bool has_missing_category = false;  ///< behind the others, a feature for samples without a value
+  std::vector<std::string> unseen = {};  ///< of them, those that no training sample has
+  bool has_missing_category = false;     ///< behind the others, a feature for samples without a value
 
   std::string missing = {};                       ///< the rule for cells without a value; empty: there were none
   std::int64_t num_missing = 0;                   ///< of the training data

@@ -33,6 +33,7 @@ PreprocessedColumn read_column(const JsonInput<nlohmann::json>& json) {
   column.is_category = json.at("kind").text() == "category";
   if (column.is_category) {
     column.categories = read_texts(json.at("categories"));
+    if (const auto unseen = json.find("unseen")) column.unseen = read_texts(*unseen);
     column.has_missing_category = json.at("missing_category").boolean();
     column.num_unknown = json.at("unknown").integer(0, most_samples_told);
   }

@@ -13,6 +13,7 @@ Json preprocessed_column_json(const PreprocessedColumn& column) {
   Json json{{"name", column.name}, {"kind", column.is_category ? "category" : "number"}};
   if (column.is_category) {
     json["categories"] = column.categories;
+    if (!column.unseen.empty()) json["unseen"] = column.unseen;
     json["missing_category"] = column.has_missing_category;
     json["unknown"] = column.num_unknown;
   }
