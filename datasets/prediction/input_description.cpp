@@ -1,11 +1,15 @@
 #include "datasets/prediction/input_description.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "datasets/dataset.h"
 #include "datasets/dataset_description.h"
 #include "datasets/dataset_format.h"
+#include "datasets/dataset_images.h"
+#include "datasets/reader_memory.h"
 #include "datasets/transforms/transform_chain.h"
+#include "engine/device/processor.h"
 
 namespace trainer {
 namespace {
@@ -40,6 +44,27 @@ DataDescription describe_inputs(const DataConfig& config, std::uint64_t seed, co
     data.inputs = describe_data(config, seed).inputs;
   }
   return data;
+}
+
+void count_input_readers(const DataConfig& config, DataDescription& data) {
+  data.num_train = 1;
+  const TensorType& sample = data.inputs.front().type;
+  if (sample.dtype != DType::u8) return;
+  constexpr int most = 16;
+  data.num_readers = config.workers > 0 ? config.workers : std::clamp(usable_threads() - 1, 1, most);
+  data.estimates_readers = true;
+  const std::int64_t channels = holds_image_files(config) ? config.channels : sample.shape[2];
+  ImageFacts usual =
+      facts_of_pixels({DType::u8, Shape{usual_image_side, usual_image_side, channels}}, {DType::i32, {}});
+  constexpr std::int64_t usual_file_bytes = std::int64_t{2} << 20;
+  usual.most_stored_bytes = usual_file_bytes;
+  data.reader_bytes = reader_memory({.images = usual,
+                                     .masks = nullptr,
+                                     .has_masks = false,
+                                     .channels = channels,
+                                     .transforms = config.validation_transforms,
+                                     .is_cached = false})
+                          .total();
 }
 
 }  // namespace trainer

@@ -13,4 +13,11 @@ namespace trainer {
 /// missing.
 DataDescription describe_inputs(const DataConfig& config, std::uint64_t seed, const Preprocessing& preprocessing);
 
+/// Fills in how many threads read such inputs, and what each holds, of images an estimate of usual_image_side both
+/// ways: nobody has looked at them. num_train becomes 1, for what only asks how large a sample is.
+void count_input_readers(const DataConfig& config, DataDescription& data);
+
+/// Height and width that memory is estimated for.
+inline constexpr std::int64_t usual_image_side = 2048;
+
 }  // namespace trainer

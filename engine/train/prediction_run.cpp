@@ -11,7 +11,7 @@ namespace {
 
 using PredictionClock = std::chrono::steady_clock;
 
-double seconds_since(PredictionClock::time_point begin) {
+double prediction_seconds(PredictionClock::time_point begin) {
   return std::chrono::duration<double>(PredictionClock::now() - begin).count();
 }
 
@@ -60,7 +60,7 @@ PredictionTotals predict_inputs(Predictor& predictor, InputBatches& batches, con
   while (true) {
     const PredictionClock::time_point waiting = PredictionClock::now();
     InputBatch* const batch = batches.next();
-    totals.data_seconds += seconds_since(waiting);
+    totals.data_seconds += prediction_seconds(waiting);
     if (batch == nullptr) break;
     const auto count = static_cast<std::size_t>(batch->batch.num_samples);
     const std::span<const float> numbers = predictor.predict(batch->batch, [&] {
@@ -73,7 +73,7 @@ PredictionTotals predict_inputs(Predictor& predictor, InputBatches& batches, con
       totals.num_bad += is_good ? 0 : 1;
     }
   }
-  totals.seconds = seconds_since(begin);
+  totals.seconds = prediction_seconds(begin);
   return totals;
 }
 

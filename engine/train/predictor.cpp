@@ -38,10 +38,4 @@ std::span<const float> Predictor::predict(const HostBatch& batch, const std::fun
   return std::span<const float>(numbers_).first(static_cast<std::size_t>(batch.num_samples * numbers_of_input()));
 }
 
-std::int64_t predictor_bytes(const Program& program) {
-  const TensorType& type = program.prediction->batches.front().type;
-  const auto wide = static_cast<std::int64_t>(sizeof(float));
-  return type.num_elements() * wide + (type.dtype == DType::f32 ? 0 : type.num_bytes());
-}
-
 }  // namespace trainer

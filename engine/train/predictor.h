@@ -36,7 +36,4 @@ class Predictor {
   std::vector<float> numbers_;
 };
 
-/// Host memory that a predictor of such a program holds.
-std::int64_t predictor_bytes(const Program& program);
-
 }  // namespace trainer
