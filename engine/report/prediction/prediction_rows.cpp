@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
@@ -116,7 +117,10 @@ void add_values(std::string& line, const PredictionOutputs& outputs, const Predi
 }
 
 /// In f32, as CSV has them.
-RowJson number_json(double value) { return RowJson::parse(number_cell(value)); }
+RowJson number_json(double value) {
+  const bool is_told = std::isfinite(static_cast<float>(value));
+  return is_told ? RowJson::parse(number_cell(value)) : RowJson(nullptr);
+}
 
 RowJson numbers_json(const PredictionOutputs& outputs, std::span<const double> values) {
   if (values.empty()) return nullptr;
