@@ -22,7 +22,8 @@ namespace trainer {
 /// An input on its way into a batch.
 struct PredictionInput {
   std::string name;         ///< its file; with the line of a table's row, the index in an array: "a.csv:2", "x.npy[3]"
-  std::string below;        ///< its path below the folder that was given, or its file's name
+  std::string below;        ///< its path below the folder that was given, or its file's name; of an array with its
+                            ///< number behind: "x.npy/3"
   std::string error;        ///< why there is no sample; empty: there is one
   std::int64_t number = 0;  ///< from 0, over all inputs
   /// What the stream has read: a sample as the model takes it, or pixels before transforms, of that size; empty: a

@@ -134,6 +134,7 @@ std::unique_ptr<SampleFile> open_idx(const std::string& path, std::int64_t chann
 
 bool SampleFile::next(PredictionInput& input) {
   if (index_ == size_) return false;
+  input.below += fmt::format("/{}", index_);
   read(index_++, input);
   return true;
 }

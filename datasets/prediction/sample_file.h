@@ -17,7 +17,8 @@ class SampleFile {
   SampleFile& operator=(const SampleFile&) = delete;
 
   std::int64_t size() const { return size_; }
-  /// Fills name and bytes of the next input, with size and channels where they are pixels; false at the end. What is
+  /// Fills name and bytes of the next input, with size and channels where they are pixels, and adds its number in the
+  /// file to `below`; false at the end. What is
   /// wrong with one sample is its error. Throws DataError where the file cannot be read on.
   bool next(PredictionInput& input);
 

@@ -16,7 +16,7 @@ TEST_CASE("without arguments the short help is shown") {
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
   for (const char* command : {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init",
-                              "generate", "export", "tokenizer", "doctor"})
+                              "generate", "export", "predict", "tokenizer", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -34,6 +34,7 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"init"},
                                                           {"generate"},
                                                           {"export"},
+                                                          {"predict"},
                                                           {"tokenizer"},
                                                           {"doctor"},
                                                           {"config", "show"},

@@ -151,6 +151,23 @@ class EventsSchema(unittest.TestCase):
             (f"fit {quick} --capacity 1KiB --max train.batch_size=1..4", 4),
         ]:
             events += self.events_of(words, exit_code)
+        subprocess.run([TRAINER, "data", quick, "--samples", "6", "--npz", "digits.npz", "--no-sheet"], cwd=self.folder,
+                       env=self.environment, check=True, stdout=subprocess.DEVNULL)
+        for words, exit_code in [
+            (f"run {quick} loss=bce_with_logits data.type=synthetic data.shape=[8,8,1] data.target_type=numeric "
+             "data.samples=64 model.layers.11.linear.out=2 data.classes=2 train.steps=1 output=runs/labels", 0),
+            (f"run {quick} data.type=synthetic data.shape=[8,8,1] data.target_shape=[8,8] data.classes=3 data.samples=64 "
+             "model.layers=[{conv2d:{out:3,kernel:1}}] train.steps=1 output=runs/masks", 0),
+            ("plan runs/done --predict auto", 0),
+            ("plan runs/done --predict 64 --capacity 3MiB", 4),
+            ("plan runs/done --predict 64 --gpu t4", 0),
+            ("predict runs/done digits.npz nothing.png", 6),
+            ("predict runs/done digits.npz --top 2", 0),
+            ("predict runs/numbers digits.npz", 0),
+            ("predict runs/labels digits.npz", 0),
+            ("predict runs/masks digits.npz --masks masks", 0),
+        ]:
+            events += self.events_of(words, exit_code)
         # A disk on which the checkpoint has no room.
         events += self.events_of(f"run {quick} train.steps=2 output=runs/failed", 6, largest_file=64 << 10)
         self.assertEqual({event["event"] for event in events} | {"checkpoint", "warning"}, EVENTS)
