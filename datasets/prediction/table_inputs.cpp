@@ -42,7 +42,8 @@ std::vector<PreprocessedColumn> columns_of(const Preprocessing& preprocessing) {
 class RowFeatures {
  public:
   RowFeatures(const DataConfig& config, const Preprocessing& preprocessing, std::int64_t num_features)
-      : mean_(preprocessing.mean),
+      : origin_(preprocessing.origin.empty() ? preprocessing.mean : preprocessing.origin),
+        offset_(preprocessing.offset.empty() ? std::vector<double>(preprocessing.mean.size()) : preprocessing.offset),
         std_(preprocessing.std),
         largest_(largest_feature(config)),
         missing_(config.missing_values) {
@@ -60,8 +61,9 @@ class RowFeatures {
                         "known",
                         rule.column.name));
     }
-    const bool is_standardised = mean_.empty() || (mean_.size() == count && std_.size() == count);
-    if (count != static_cast<std::size_t>(num_features) || !is_standardised)
+    const bool are_all = std_.empty() || std_.size() == count;
+    if (count != static_cast<std::size_t>(num_features) || !are_all || origin_.size() != std_.size() ||
+        offset_.size() != std_.size())
       throw DataError(
           fmt::format("what was kept with the model makes {} features of a table's columns, and the model takes {}",
                       count, num_features));
@@ -102,7 +104,7 @@ class RowFeatures {
       return;
     }
     if (column.has_missing_category) {
-      features[rule.width() - 1] = 1.0F;
+      features[rule.width() - 1] = column.is_missing_unseen ? 0.0F : 1.0F;
       return;
     }
     // A category of their own that no training sample had is 0 in all features, too.
@@ -123,7 +125,8 @@ class RowFeatures {
                                     shortened_cell(text), rule.column.name, largest_));
       value = *found;
     }
-    if (!mean_.empty()) value = (value - mean_[rule.first]) / std_[rule.first];
+    const std::size_t i = rule.first;
+    if (!std_.empty()) value = (value - origin_[i] - offset_[i]) / std_[i];
     if (std::abs(value) > std::numeric_limits<float>::max())
       throw DataError(fmt::format("'{}' in column '{}' is farther from the training samples than f32 holds",
                                   shortened_cell(text), rule.column.name));
@@ -131,7 +134,7 @@ class RowFeatures {
   }
 
   std::vector<FeatureRule> rules_;
-  std::vector<double> mean_, std_;
+  std::vector<double> origin_, offset_, std_;  ///< by feature; empty: nothing is standardised
   double largest_;
   MissingValues missing_;
 };

@@ -38,9 +38,9 @@ struct DoublingModel {
     allocator = make_allocator(program, *source, allocator_options(experiment));
     executor = std::make_unique<Executor>(program, *device, *allocator);
     executor->run(program.load, {});
-    const float weight = 2, bias = 1;
-    executor->write(program.parameter_buffers[0], &weight);
-    executor->write(program.parameter_buffers[1], &bias);
+    const float factor = 2, addend = 1;
+    executor->write(program.parameter_buffers[0], &factor);
+    executor->write(program.parameter_buffers[1], &addend);
   }
   ~DoublingModel() { executor->release_all(); }
 };

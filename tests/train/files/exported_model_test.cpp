@@ -196,9 +196,9 @@ TEST_CASE("an exported model that was changed is refused") {
                                                            {"/inputs", nlohmann::json::array()},
                                                            {"/preprocessing", "none"},
                                                            {"/weights/bytes", "many"}}) {
-    nlohmann::json json = nlohmann::json::parse(text);
-    json[nlohmann::json::json_pointer(pointer)] = value;
-    write_bytes(exported.file("prediction.json"), json.dump());
+    nlohmann::json told = nlohmann::json::parse(text);
+    told[nlohmann::json::json_pointer(pointer)] = value;
+    write_bytes(exported.file("prediction.json"), told.dump());
     INFO(pointer);
     CHECK_THAT(refusal(), Contains("exported model") && Contains("cannot be used"));
   }
