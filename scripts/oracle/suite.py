@@ -14,7 +14,7 @@ from findings import CaseResult, Findings, PartResult
 
 PARTS = ["networks", "tokens", "attention", "optimizers", "schedules", "initialisers", "amp", "resume", "data", "images",
          "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision", "transformers",
-         "generation"]
+         "generation", "predict"]
 
 
 class Case:
