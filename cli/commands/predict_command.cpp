@@ -254,6 +254,7 @@ ExitCode predict(PredictArguments arguments) {
   bound_spinning();
   sort_words(arguments);
   refuse_existing(arguments.output, arguments.overwrite);
+  refuse_own_input(arguments.output, arguments.inputs);
   const TrainedModel model = read_trained_model(arguments.model, arguments.overrides);
   const std::unique_ptr<InputStream> stream = inputs_of(arguments, model);
   const std::unique_ptr<Device> device = make_device(model.experiment);

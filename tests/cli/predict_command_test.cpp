@@ -37,12 +37,12 @@ void write_grey(const std::string& path, std::int64_t side, int level) {
 /// A run of a few steps on the digits, and some images to predict from.
 struct PredictFolder : ScratchFolder {
   PredictFolder() {
-    std::ofstream config(*this / "digits.yaml");
-    config << "name: digits\ndevice: {type: cpu, threads: 1}\ndata: {type: digits}\n"
-              "model: {layers: [{conv2d: {out: 4, kernel: 3}}, batchnorm2d, relu, flatten, {linear: {out: 10}}]}\n"
-              "train: {batch_size: 64, steps: 5}\noutput: "
-           << run() << "\n";
-    config.close();
+    std::ofstream yaml(*this / "digits.yaml");
+    yaml << "name: digits\ndevice: {type: cpu, threads: 1}\ndata: {type: digits}\n"
+            "model: {layers: [{conv2d: {out: 4, kernel: 3}}, batchnorm2d, relu, flatten, {linear: {out: 10}}]}\n"
+            "train: {batch_size: 64, steps: 5}\noutput: "
+         << run() << "\n";
+    yaml.close();
     done({"run", *this / "digits.yaml", "-q"});
     for (int i = 0; i < 7; ++i) write_grey(*this / ("in/" + std::to_string(i) + ".png"), 8, i * i + 3);
   }

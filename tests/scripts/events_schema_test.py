@@ -113,7 +113,15 @@ class EventsSchema(unittest.TestCase):
         (self.folder / "text.yaml").write_text(
             "data: {type: text, train: text.txt, split: 0.2, sequence_length: 8}\nmodel:\n  file: models/gpt2.yaml\n"
             "  with: {depth: 1, width: 8, heads: 2, vocabulary: 256, length: 16}\n", encoding="utf-8")
+        (self.folder / "table.csv").write_text(
+            "age,town,rooms,kind,price,size\n20,york,2,a,1,2\n31.5,bath,,b,2,4\n-4,york,3,,3,6\n,hull,5,a,4,1\n7,bath,1,b,5,3\n"
+            "60,york,4,a,6,5\n", encoding="utf-8")
+        (self.folder / "table.yaml").write_text(
+            "seed: 5\ndata: {type: csv, train: table.csv, target: [price, size], target_type: numeric, split: 0.5,\n"
+            "       standardize_target: true, missing: [mean, category]}\n"
+            "model: {layers: [linear: {out: 2}]}\nloss: mse\n", encoding="utf-8")
         for words, exit_code in [
+            ("run table.yaml train.steps=1 output=runs/table", 0),
             ("run tokens.yaml train.steps=2 output=runs/tokens", 0),
             ("run text.yaml train.steps=2 output=runs/text", 0),
             ("plan text.yaml", 0),

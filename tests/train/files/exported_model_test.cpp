@@ -210,7 +210,7 @@ TEST_CASE("keys that would make another model are refused, those of where and ho
   const std::string run = exported.folder.path("run");
   for (const std::string& path : {exported.to(), run}) {
     const TrainedModel model =
-        read_trained_model(path, {"memory.limit=1GiB", "device=cpu", "train.amp=off", "data.max_pixels=100"});
+        read_trained_model(path, {"memory.limit=1GiB", "device=cpu", "train.amp=off", "data.workers=2"});
     CHECK(model.experiment.memory.limit == std::int64_t{1} << 30);
     CHECK(model.experiment.train.amp == Amp::off);
     CHECK_THROWS_WITH(read_trained_model(path, {"model.layers.0.conv2d.out=3"}), Contains("model.layers.0.conv2d.out"));
