@@ -223,16 +223,13 @@ void add_plan_command(CLI::App& app, Action& action) {
                    "Plan a text of N tokens that the model writes, prompt included, instead of a run")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, most_tried_length));
-  command
-      ->add_option(
-          "--predict", arguments->batch_size,
-          "Plan predicting N inputs at once, or as many as fit: N or auto; CONFIG or a run's or export's folder")
+  command->add_option("--predict", arguments->batch_size, "Plan predicting N inputs at once; auto: what fits")
       ->type_name("N")
       ->check(whole_number_or_auto(most_asked_batch));
   command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
-  command->add_flag("--full", arguments->full, "Name every change that was found to fit, not the first three");
+  command->add_flag("--full", arguments->full, "Name every change that fits, not the first three");
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
       "Exits with 4 where it does not fit (of several targets: one of them), and names\nchanges that do. --verify "

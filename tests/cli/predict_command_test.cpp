@@ -300,8 +300,7 @@ TEST_CASE("an exported model of texts has its tokenizer, and writes texts withou
   std::ofstream text(folder / "letters.txt");
   for (int i = 0; i < 300; ++i) text << "abcdefghij ";
   text.close();
-  PredictFolder::done(
-      {"tokenizer", "train", folder / "letters.txt", "--vocab", "260", "-o", folder / "own.json", "-q"});
+  PredictFolder::done({"tokenizer", "train", folder / "letters.txt", "--vocab", "260", "-o", folder / "own.json"});
   std::ofstream(folder / "gpt.yaml")
       << "device: {type: cpu, threads: 1}\ndata: {type: text, root: " << folder.path()
       << ", train: letters.txt, tokenizer: own.json, split: 0.1, sequence_length: 16, cache_folder: " << folder.path()

@@ -72,7 +72,7 @@ TEST_CASE("numbers are told by their names, in the fewest digits of f32") {
   const std::vector<double> values = {0.1, 1e9};
   const PredictionInput input = named("t.csv:2");
   CHECK(prediction_csv_header(outputs, {}) == "input,price,size,error\n");
-  CHECK(prediction_csv_row(outputs, {}, {.input = input, .values = values}, "") == "t.csv:2,0.1,1e+09,\n");
+  CHECK(prediction_csv_row(outputs, {}, {.input = input, .values = values}, "") == "t.csv:2,0.1,1000000000,\n");
   const auto json = nlohmann::json::parse(prediction_json_row(outputs, {}, {.input = input, .values = values}, ""));
   CHECK(json["numbers"]["size"] == 1e9);
   const std::vector<double> far = {1e300, 1};
