@@ -299,7 +299,7 @@ void add_predict_command(CLI::App& app, Action& action) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command->add_option("--masks", arguments->masks, "Of classes of pixels: the folder for a PNG each")
       ->type_name("FOLDER");
-  command->add_option("--batch", arguments->batch_size, "Inputs at once: N, or auto: what fits, up to 256")
+  command->add_option("--batch", arguments->batch_size, "Inputs at once: N, or auto: what fits, up to 32 or 256")
       ->type_name("N")
       ->check(whole_number_or_auto(most_asked_batch));
   command->add_flag("--json", arguments->json, "Rows as JSON Lines, then the end; else CSV");

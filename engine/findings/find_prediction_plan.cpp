@@ -36,6 +36,11 @@ std::int64_t find_fitting_batch(const PredictionPlanRequest& request, std::int64
 
 }  // namespace
 
+std::int64_t usual_most_batch(const DeviceModel& device) {
+  constexpr std::int64_t of_cpu = 32, of_gpu = 256;
+  return device.kind() == "cpu" ? of_cpu : of_gpu;
+}
+
 std::int64_t odd_batch_of(std::optional<std::int64_t> num_inputs, std::int64_t batch_size) {
   return num_inputs && *num_inputs > batch_size ? *num_inputs % batch_size : 0;
 }
@@ -50,8 +55,9 @@ PredictionPlanFindings find_prediction_plan(const PredictionPlanRequest& request
   findings.device_name = device.name();
   findings.capacity = capacity;
   findings.is_found = !request.batch_size;
-  const std::int64_t most = std::min(request.batch_size.value_or(usual_most_batch),
+  const std::int64_t most = std::min(request.batch_size.value_or(usual_most_batch(device)),
                                      std::max<std::int64_t>(request.num_inputs.value_or(most_asked_batch), 1));
+  findings.most_tried = most;
   const std::int64_t fitting = find_fitting_batch(request, most, device, capacity.num_bytes);
   findings.batch_size = findings.is_found ? std::max<std::int64_t>(fitting, 1) : most;
   findings.odd_batch_size = odd_batch_of(request.num_inputs, findings.batch_size);

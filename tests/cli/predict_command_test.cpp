@@ -128,7 +128,7 @@ TEST_CASE("what was planned is what is held") {
       CHECK(plan[peak] == events.back()["memory"][peak]);
   }
   const ProcessResult text = folder.done({"plan", folder.run(), "--predict", "auto"});
-  CHECK_THAT(text.out, Contains("predictions in batches of 256 inputs") && Contains("Fits."));
+  CHECK_THAT(text.out, Contains("predictions in batches of 32 inputs") && Contains("Fits."));
   CHECK_THAT(folder.done({"plan", folder / "digits.yaml", "--predict", "16"}).out, Contains("batches of 16 inputs"));
 }
 

@@ -120,6 +120,9 @@ class EventsSchema(unittest.TestCase):
             "seed: 5\ndata: {type: csv, train: table.csv, target: [price, size], target_type: numeric, split: 0.5,\n"
             "       standardize_target: true, missing: [mean, category]}\n"
             "model: {layers: [linear: {out: 2}]}\nloss: mse\n", encoding="utf-8")
+        (self.folder / "masks.yaml").write_text(
+            "data: {type: synthetic, shape: [8, 8, 1], target_shape: [8, 8], classes: 3, samples: 64}\n"
+            "model: {layers: [conv2d: {out: 3, kernel: 1}]}\n", encoding="utf-8")
         for words, exit_code in [
             ("run table.yaml train.steps=1 output=runs/table", 0),
             ("run tokens.yaml train.steps=2 output=runs/tokens", 0),
@@ -164,8 +167,7 @@ class EventsSchema(unittest.TestCase):
         for words, exit_code in [
             (f"run {quick} loss=bce_with_logits data.type=synthetic data.shape=[8,8,1] data.target_type=numeric "
              "data.samples=64 model.layers.11.linear.out=2 data.classes=2 train.steps=1 output=runs/labels", 0),
-            (f"run {quick} data.type=synthetic data.shape=[8,8,1] data.target_shape=[8,8] data.classes=3 data.samples=64 "
-             "model.layers=[{conv2d:{out:3,kernel:1}}] train.steps=1 output=runs/masks", 0),
+            ("run masks.yaml train.steps=1 output=runs/masks", 0),
             ("plan runs/done --predict auto", 0),
             ("plan runs/done --predict 64 --capacity 3MiB", 4),
             ("plan runs/done --predict 64 --gpu t4", 0),

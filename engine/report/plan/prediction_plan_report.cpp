@@ -76,9 +76,9 @@ std::string prediction_plan_report(const PredictionPlanFindings& findings, const
         wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
              width) +
         '\n';
-  if (findings.is_found && findings.plan.fits && findings.batch_size < usual_most_batch)
+  if (findings.is_found && findings.plan.fits && findings.batch_size < findings.most_tried)
     text += wrap(fmt::format("The batch is the largest that fits, of up to {}; --predict N plans another.",
-                             usual_most_batch),
+                             findings.most_tried),
                  width) +
             '\n';
   for (const std::string& note : findings.notes) text += paint(style, Ink::yellow, wrap("Note: " + note, width)) + '\n';
