@@ -103,6 +103,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_eval_command(app, action);
   add_generate_command(app, action);
   add_export_command(app, action);
+  add_predict_command(app, action);
   add_tokenizer_command(app, action);
   add_doctor_command(app, action);
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) command->group("Commands");

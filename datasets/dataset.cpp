@@ -129,6 +129,8 @@ std::string data_path(const DataConfig& config, const std::string& path) {
   return (std::filesystem::path(config.root) / path).string();
 }
 
+Shape fixed_shape_of(DataType type) { return format_of(type).fixed_shape; }
+
 std::vector<std::string> missing_data_files(const DataConfig& config) {
   std::vector<std::string> missing;
   for (std::string& file : format_of(config.type).required_files(config)) {

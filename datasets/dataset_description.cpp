@@ -68,23 +68,6 @@ std::vector<float> per_channel(const DataConfig& config, const char* key, const 
   return result;
 }
 
-void set_normalization(const DataConfig& config, InputDescription& input) {
-  if (input.type.dtype != DType::u8) {
-    if (!config.mean.empty() || !config.std.empty())
-      throw data_config_error(config,
-                              "data.normalize is for images of bytes; features of a csv are standardised by "
-                              "themselves, numbers of arrays are "
-                              "taken as they are");
-    return;
-  }
-  const std::int64_t num_channels = input.type.shape[-1];
-  input.mean = per_channel(config, "mean", config.mean, num_channels, 0.0F);
-  input.std = per_channel(config, "std", config.std, num_channels, 1.0F);
-  for (const float value : input.std)
-    if (value <= 0)
-      throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
-}
-
 std::int64_t held_bytes(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                         const DataDescription& description) {
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
@@ -243,6 +226,23 @@ void check_special_tokens(const DataConfig& config, const DatasetHeader& header)
 }
 
 }  // namespace
+
+void set_normalization(const DataConfig& config, InputDescription& input) {
+  if (input.type.dtype != DType::u8) {
+    if (!config.mean.empty() || !config.std.empty())
+      throw data_config_error(config,
+                              "data.normalize is for images of bytes; features of a csv are standardised by "
+                              "themselves, numbers of arrays are "
+                              "taken as they are");
+    return;
+  }
+  const std::int64_t num_channels = input.type.shape[-1];
+  input.mean = per_channel(config, "mean", config.mean, num_channels, 0.0F);
+  input.std = per_channel(config, "std", config.std, num_channels, 1.0F);
+  for (const float value : input.std)
+    if (value <= 0)
+      throw data_config_error(config, fmt::format("data.normalize.std holds {}", value), "positive values");
+}
 
 Shape mask_shape(const Shape& image) { return image.rank() == 3 ? Shape{image[0], image[1]} : Shape{1, 1}; }
 

@@ -42,4 +42,8 @@ std::int64_t num_set_aside(const DataConfig& config, const DatasetFormat& format
 DataDescription describe(const DataConfig& config, const DatasetFormat& format, const DatasetHeader& header,
                          std::int64_t num_aside);
 
+/// data.normalize for an input of pixels, a value for each channel. Throws ConfigError for one that suits none, and for
+/// an input of something else.
+void set_normalization(const DataConfig& config, InputDescription& input);
+
 }  // namespace trainer

@@ -72,6 +72,9 @@ struct DatasetFormat {
   DatasetContents (*load)(const DataConfig&, std::uint64_t seed, const DatasetHeader&) = nullptr;
 };
 
+/// Of stored samples, where the format fixes it; else of rank 0.
+Shape fixed_shape_of(DataType type);
+
 /// DatasetFormat::held_bytes of samples that are computed as they are read.
 inline std::int64_t holds_nothing(const DatasetHeader& /*header*/) { return 0; }
 

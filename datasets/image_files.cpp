@@ -25,13 +25,6 @@ constexpr std::array<std::string_view, 8> image_extensions = {".jpg", ".jpeg", "
 /// Enough for the header of an image without a long preview.
 constexpr std::uint64_t bytes_for_header = std::uint64_t{16} << 10;
 
-bool is_called_image(const std::string& path) {
-  std::string extension = fs::path(path).extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
-  return std::find(image_extensions.begin(), image_extensions.end(), extension) != image_extensions.end();
-}
-
 std::int64_t list_nested(const std::string& root, const std::string& below, int depth,
                          const std::function<void(std::string_view)>& take) {
   constexpr int deepest = 64;
@@ -46,6 +39,13 @@ std::int64_t list_nested(const std::string& root, const std::string& below, int 
 }
 
 }  // namespace
+
+bool is_called_image(std::string_view path) {
+  std::string extension = fs::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
+  return std::find(image_extensions.begin(), image_extensions.end(), extension) != image_extensions.end();
+}
 
 void PathList::add(std::string_view path) {
   text_ += path;

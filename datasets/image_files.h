@@ -63,6 +63,9 @@ struct ImageFileFacts {
   std::string mistake;  ///< why a file that should be an image is none that can be read
 };
 
+/// Whether a file is called as images are: .jpg, .PNG …
+bool is_called_image(std::string_view path);
+
 class ImageDecoder;
 
 /// Of one file: `read` fills `memory` with its first bytes, at most so many, and returns the size of the whole. `name`:

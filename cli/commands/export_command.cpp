@@ -14,6 +14,7 @@
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
+#include "datasets/prediction/input_description.h"
 #include "engine/bytes.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/json_output.h"
@@ -21,6 +22,7 @@
 #include "engine/graph/graph.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/checkpoint.h"
+#include "engine/train/files/exported_model.h"
 #include "engine/train/files/exported_names.h"
 #include "engine/train/files/exported_weights.h"
 #include "engine/train/files/initial_weights.h"
@@ -31,8 +33,8 @@ namespace {
 
 struct ExportArguments {
   ExperimentArguments experiment;
-  std::string weights, names, output, type, onnx;
-  bool overwrite = false, json = false, quiet = false;
+  std::string weights, names, output, folder, type, onnx;
+  bool half = false, overwrite = false, json = false, quiet = false;
 };
 
 /// A model's tensors in a file, and the maps that it has.
@@ -41,6 +43,8 @@ struct ModelToExport {
   WeightFiles files;
   WeightsMatch match;
   std::vector<NameMap> maps;
+  std::string config;           ///< of a run or a checkpoint, resolved
+  Preprocessing preprocessing;  ///< likewise
 };
 
 /// Of the folder of a run or a checkpoint, whose configuration and sums are in the checkpoint.
@@ -53,7 +57,12 @@ ModelToExport model_of_run(const ExportArguments& arguments) {
   const Checkpoint checkpoint = read_checkpoint(std::filesystem::path(file).parent_path());
   WeightFiles files(file);
   WeightsMatch match = match_of_own(files);
-  return {true, std::move(files), std::move(match), maps_of_resolved(checkpoint.given_config())};
+  return {true,
+          std::move(files),
+          std::move(match),
+          maps_of_resolved(checkpoint.given_config()),
+          checkpoint.given_config(),
+          checkpoint.state.preprocessing};
 }
 
 /// A model that writes texts tells its parameters without the data that it learns from.
@@ -82,7 +91,7 @@ ModelToExport model_of_configuration(const ExportArguments& arguments) {
   require_match(match);
   if (match.count(WeightsStatus::fresh) > 0)
     throw ConfigError("weights.new leaves parameters without a value to export: a file has all of them");
-  return {false, std::move(files), std::move(match), experiment.maps};
+  return {false, std::move(files), std::move(match), experiment.maps, {}, {}};
 }
 
 std::optional<DType> type_of(const std::string& name) {
@@ -107,14 +116,34 @@ const NameMap* map_named(const ExportArguments& arguments, const ModelToExport& 
                                   shell_words({arguments.experiment.config_path}), shell_words({arguments.names})))));
 }
 
+/// Of a configuration whose data is read for it, but for texts, which are as they are.
+Preprocessing preprocessing_of(const Experiment& experiment) {
+  const DataType type = experiment.data.type;
+  if (type == DataType::tokens || type == DataType::text || type == DataType::synthetic) return {};
+  return load_data(experiment.data, experiment.seed).preprocessing;
+}
+
+ExportedWeights write_folder(const ExportArguments& arguments, const ModelToExport& model) {
+  const Experiment experiment =
+      model.is_of_run ? parse_experiment(model.config, arguments.experiment.config_path) : arguments.experiment.load();
+  const Preprocessing preprocessing = model.is_of_run ? model.preprocessing : preprocessing_of(experiment);
+  return write_exported_model({.match = model.match,
+                               .files = model.files,
+                               .type = type_of(arguments.type),
+                               .experiment = experiment,
+                               .data = describe_inputs(experiment.data, experiment.seed, preprocessing),
+                               .preprocessing = preprocessing,
+                               .tokenizer_files = tokenizer_files_of(experiment.data),
+                               .trainer_version = TRAINER_VERSION},
+                              arguments.folder);
+}
+
 ExitCode export_model(const ExportArguments& arguments) {
-  if (!arguments.onnx.empty()) {
-    if (!arguments.names.empty() || !arguments.type.empty())
-      throw ConfigError("--onnx writes the model's own names in f32; --names and --dtype go with -o");
+  if (!arguments.onnx.empty())
     return export_onnx({arguments.experiment, arguments.weights, arguments.onnx, arguments.overwrite, arguments.json,
                         arguments.quiet});
-  }
-  if (arguments.output.empty()) throw ConfigError("no file to write: give -o FILE for safetensors, or --onnx FILE");
+  const bool is_folder = !arguments.folder.empty();
+  if (is_folder) check_export_place(arguments.folder, arguments.overwrite);
   refuse_existing(arguments.output, arguments.overwrite);
   std::error_code ignored;
   const ModelToExport model = std::filesystem::is_directory(arguments.experiment.config_path, ignored)
@@ -122,14 +151,16 @@ ExitCode export_model(const ExportArguments& arguments) {
                                   : model_of_configuration(arguments);
   refuse_own_input(arguments.output, weights_read(model));
   const NameMap* const map = map_named(arguments, model);
+  const std::string& output = is_folder ? arguments.folder : arguments.output;
   const ExportedWeights written =
-      export_weights(model.match, model.files, map, type_of(arguments.type), arguments.output);
+      is_folder ? write_folder(arguments, model)
+                : export_weights(model.match, model.files, map, type_of(arguments.type), arguments.output);
   std::vector<std::string> types;
   for (const DType type : written.types) types.emplace_back(name_of(type));
   if (arguments.json) {
     write_exactly(stdout, json_text({{"event", "export"},
                                      {"weights", model.match.path},
-                                     {"output", arguments.output},
+                                     {"output", output},
                                      {"names", arguments.names.empty() ? nlohmann::ordered_json(nullptr)
                                                                        : nlohmann::ordered_json(arguments.names)},
                                      {"tensors", written.num_tensors},
@@ -142,9 +173,9 @@ ExitCode export_model(const ExportArguments& arguments) {
   if (arguments.quiet) return ExitCode::done;
   const Style style = style_for(stdout);
   const std::string text =
-      fmt::format("{} of {}: {}, {} in {}, {}, {}", format_bytes(written.num_bytes), arguments.output,
-                  format_number_of(written.num_tensors, "tensor"), format_number_of(written.num_numbers, "number"),
-                  fmt::join(types, " and "),
+      fmt::format("{} of {}: {}, {} in {}, {}, {}", format_bytes(written.num_bytes),
+                  is_folder ? "weights in " + output : output, format_number_of(written.num_tensors, "tensor"),
+                  format_number_of(written.num_numbers, "number"), fmt::join(types, " and "),
                   arguments.names.empty() ? "by the model's names" : "by the map '" + arguments.names + "'",
                   fmt::format("from {}", model.match.path));
   write_text(stdout, wrap(text, static_cast<std::size_t>(style.width)) + '\n');
@@ -163,31 +194,44 @@ void add_export_command(CLI::App& app, Action& action) {
       ->type_name("");
   command->add_option("key=value", arguments->experiment.overrides, "Replaces a value of the configuration")
       ->type_name("...");
-  CLI::Option* const output =
-      command->add_option("-o,--output", arguments->output, "The safetensors file to write")->type_name("FILE");
-  command->add_option("--onnx", arguments->onnx, "Write ONNX there instead: the evaluation, with its weights")
-      ->type_name("FILE")
-      ->excludes(output);
+  CLI::Option* output = command->add_option("-o,--output", arguments->output, "The file of weights to write");
+  output->type_name("FILE");
+  CLI::Option* folder = command->add_option("--to", arguments->folder,
+                                            "Or the folder to write, with all that 'predict' needs beside the weights");
+  folder->type_name("DIR")->excludes(output);
+  CLI::Option* onnx =
+      command->add_option("--onnx", arguments->onnx, "Or the ONNX file to write: the evaluation, with its weights");
+  onnx->type_name("FILE")->excludes(output)->excludes(folder);
   command
       ->add_option("--names", arguments->names,
                    "Names and axes by a map of the model, such as hub; its own if not given")
       ->type_name("MAP");
-  command->add_option("--dtype", arguments->type, "Round all numbers to f32, f16 or bf16; as saved if not given")
-      ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  CLI::Option* dtype =
+      command->add_option("--dtype", arguments->type, "Round all numbers to f32, f16 or bf16; as saved if not given")
+          ->type_name("TYPE")
+          ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  command->add_flag("--half", arguments->half, "The same as --dtype f16")->excludes(dtype);
   command
       ->add_option("--weights", arguments->weights,
                    "With a configuration: weights.file; a file, or the folder of a checkpoint or a run")
       ->type_name("PATH");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace the file where it exists");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file, or a folder that export wrote");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
   command->footer(
       "Tied parameters are written once, as those who load them expect, and\nnothing is split into shards.\n\n" +
       examples({"export runs/shakespeare-gpt --names hub -o model.safetensors",
-                "export runs/shakespeare-gpt --dtype bf16 -o gpt.safetensors",
-                "export runs/quickstart --onnx quickstart.onnx"}));
-  command->callback([arguments, &action] { action = [arguments] { return export_model(*arguments); }; });
+                "export runs/quickstart --to exported --half", "export runs/quickstart --onnx quickstart.onnx"}));
+  command->callback([arguments, output, folder, onnx, &action] {
+    if (output->count() + folder->count() + onnx->count() == 0)
+      throw CLI::ValidationError("-o FILE, --to DIR or --onnx FILE says what is to be written");
+    if (folder->count() > 0 && !arguments->names.empty())
+      throw CLI::ValidationError("--names writes names that 'predict' does not know; it goes with -o");
+    if (onnx->count() > 0 && (arguments->half || !arguments->names.empty() || !arguments->type.empty()))
+      throw CLI::ValidationError("--onnx writes the model's own names in f32; --names, --half and --dtype go without it");
+    if (arguments->half) arguments->type = "f16";
+    action = [arguments] { return export_model(*arguments); };
+  });
 }
 
 }  // namespace trainer

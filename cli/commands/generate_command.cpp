@@ -27,8 +27,10 @@
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/plan/text_plan_report.h"
 #include "engine/report/text/step_time_text.h"
+#include "engine/train/files/exported_model.h"
 #include "engine/train/files/initial_weights.h"
 #include "engine/train/files/run_directory.h"
+#include "engine/train/files/trained_model.h"
 #include "engine/train/text_model.h"
 #include "engine/train/token_choice.h"
 
@@ -52,9 +54,15 @@ struct GenerateArguments {
 
 constexpr std::int64_t usual_num_tokens = 200;
 
-/// The experiment with the weights that it is to write with, from a run's folder or a configuration.
+/// The experiment with the weights that it is to write with, from a run's or an exported model's folder, or a
+/// configuration.
 Experiment load_for_texts(GenerateArguments& arguments) {
   std::error_code ignored;
+  if (is_exported_model(arguments.experiment.config_path)) {
+    TrainedModel model = read_trained_model(arguments.experiment.config_path, arguments.experiment.overrides);
+    model.experiment.weights.file = arguments.weights.empty() ? model.weights_file : arguments.weights;
+    return std::move(model.experiment);
+  }
   std::string weights = arguments.weights;
   std::string& path = arguments.experiment.config_path;
   const bool is_run = std::filesystem::is_directory(path, ignored);

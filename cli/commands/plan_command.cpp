@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/bounded_spin.h"
+#include "cli/commands/batch_option.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/device_factory.h"
@@ -12,7 +14,9 @@
 #include "cli/terminal/planning_progress.h"
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
+#include "datasets/prediction/input_description.h"
 #include "engine/findings/find_plan.h"
+#include "engine/findings/find_prediction_plan.h"
 #include "engine/findings/find_text_plan.h"
 #include "engine/findings/gpu_profiles.h"
 #include "engine/findings/stage_plans.h"
@@ -21,10 +25,12 @@
 #include "engine/report/plan/gpu_list.h"
 #include "engine/report/plan/plan_json.h"
 #include "engine/report/plan/plan_report.h"
+#include "engine/report/plan/prediction_plan_report.h"
 #include "engine/report/plan/stage_plans_report.h"
 #include "engine/report/plan/text_plan_report.h"
 #include "engine/report/text/glossary.h"
 #include "engine/train/executor.h"
+#include "engine/train/files/trained_model.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
@@ -36,6 +42,7 @@ struct PlanArguments {
   std::string gpu, capacity;                  ///< as given, with commas
   std::vector<std::string> gpus, capacities;  ///< the entries of these, "all" written out
   std::int64_t text_length = 0;               ///< --generate; 0: a run is planned
+  std::string batch_size;                     ///< --predict, a number or `auto`; empty: a run is planned
   bool json = false, quiet = false, words = false, verify = false, full = false;
 
   bool compares() const { return gpus.size() > 1 || capacities.size() > 1; }
@@ -171,11 +178,50 @@ ExitCode plan_text(const PlanArguments& arguments) {
   return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
 }
 
+/// Of a trained model's folder, or of the model that a configuration describes.
+PredictionPlanRequest request_of_predictions(const PlanArguments& arguments) {
+  const ExperimentArguments& given = arguments.experiment;
+  const auto only = [](const std::vector<std::string>& list) { return list.empty() ? "" : list.front(); };
+  PredictionPlanRequest request;
+  request.path = given.config_path;
+  request.overrides = given.overrides;
+  request.gpu = only(arguments.gpus);
+  request.capacity = only(arguments.capacities);
+  if (arguments.batch_size != "auto") request.batch_size = std::stoll(arguments.batch_size);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(given.config_path, ignored)) {
+    TrainedModel model = read_trained_model(given.config_path, given.overrides);
+    request.experiment = std::move(model.experiment);
+    request.data = std::move(model.data);
+    return request;
+  }
+  request.experiment = given.load();
+  request.data = describe_inputs(request.experiment.data, request.experiment.seed, {});
+  count_input_readers(request.experiment.data, request.data);
+  return request;
+}
+
+ExitCode plan_predictions(const PlanArguments& arguments) {
+  if (arguments.compares() || arguments.verify)
+    throw ConfigError("--predict plans for one device and capacity, and runs nothing: no lists, no --verify");
+  const PredictionPlanFindings findings = find_prediction_plan(request_of_predictions(arguments), MachineDevices());
+  if (arguments.json)
+    write_exactly(stdout, prediction_plan_json(findings) + '\n');
+  else if (!arguments.quiet)
+    write_text(stdout, prediction_plan_report(findings, style_for(stdout)));
+  if (arguments.words && !arguments.json && !arguments.quiet)
+    write_text(stdout, fmt::format("\nWords\n{}", memory_glossary(style_for(stdout))));
+  return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
+}
+
 ExitCode plan(PlanArguments arguments) {
   if (asks_for_list(arguments)) return list_profiles(arguments);
   arguments.gpus = written_out(split("--gpu", arguments.gpu));
   arguments.capacities = split("--capacity", arguments.capacity);
+  if (arguments.text_length > 0 && !arguments.batch_size.empty())
+    throw ConfigError("--generate and --predict plan different things; give one of the two");
   if (arguments.text_length > 0) return plan_text(arguments);
+  if (!arguments.batch_size.empty()) return plan_predictions(arguments);
   if (arguments.compares()) return compare(arguments);
   return arguments.experiment.load().stages.empty() ? plan_one(arguments) : plan_stages(arguments);
 }
@@ -201,10 +247,13 @@ void add_plan_command(CLI::App& app, Action& action) {
                    "Plan a text of N tokens that the model writes, prompt included, instead of a run")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, most_tried_length));
+  command->add_option("--predict", arguments->batch_size, "Plan predicting N inputs at once; auto: what fits")
+      ->type_name("N")
+      ->check(whole_number_or_auto(most_asked_batch));
   command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
-  command->add_flag("--full", arguments->full, "Name every change that was found to fit, not the first three");
+  command->add_flag("--full", arguments->full, "Name every change that fits, not the first three");
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
       "Exits with 4 where it does not fit (of several targets: one of them), and names\nchanges that do. --verify "

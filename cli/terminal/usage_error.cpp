@@ -69,6 +69,9 @@ constexpr std::array other_commands = {
     OtherCommand{"eval", "run CONFIG --weights FILE train.steps=0"},
     OtherCommand{"evaluate", "run CONFIG --weights FILE train.steps=0"},
     OtherCommand{"test", "run CONFIG --weights FILE train.steps=0"},
+    OtherCommand{"infer", "predict RUN INPUT"},
+    OtherCommand{"inference", "predict RUN INPUT"},
+    OtherCommand{"classify", "predict RUN INPUT"},
     OtherCommand{"validate", "check CONFIG"},
     OtherCommand{"estimate", "plan CONFIG"},
     OtherCommand{"memory", "plan CONFIG"},
@@ -85,17 +88,14 @@ constexpr std::array other_commands = {
     OtherCommand{"explain", "config explain KEY"},
     OtherCommand{"schema", "config schema"},
 };
-constexpr std::array absent_commands = {std::string_view("predict"), std::string_view("infer"),
-                                        std::string_view("serve")};
+constexpr std::array absent_commands = {std::string_view("serve"), std::string_view("deploy")};
 
 std::string unknown_command(const std::string& word, const std::vector<std::string>& names) {
   const std::string message = fmt::format("unknown command '{}'; ", word);
   for (const OtherCommand& other : other_commands)
     if (other.word == word) return message + fmt::format("that is '{}'", trainer_command(other.instead));
   if (std::find(absent_commands.begin(), absent_commands.end(), word) != absent_commands.end())
-    return message +
-           "trainer does not do this yet; a run's weights are in checkpoints/best/model.safetensors, by PyTorch's "
-           "names";
+    return message + "trainer does not do this yet; it predicts from files: " + trainer_command("predict RUN INPUT");
   return unknown("command", word, names);
 }
 

@@ -88,6 +88,22 @@ class ArrayChoice {
     return {source(open, *of_input), source(open, *of_target)};
   }
 
+  /// The only array, one of those names, or the only one that samples are usually called.
+  ArraySource of_samples(const std::string& path, std::span<const std::string> names) const {
+    const OpenArrayFile open = open_array_file(path);
+    if (open.arrays.size() == 1) return source(open, open.arrays[0]);
+    for (const std::string& name : names)
+      for (const StoredArray& array : open.arrays)
+        if (!name.empty() && array.name == name) return source(open, array);
+    const StoredArray* usual = nullptr;
+    for (const StoredArray& array : open.arrays) {
+      if (!is_among(usual_input_names, array)) continue;
+      if (usual != nullptr) return alone(path, "", keys_.input);  // which tells what there is
+      usual = &array;
+    }
+    return usual != nullptr ? source(open, *usual) : alone(path, "", keys_.input);
+  }
+
   /// The array of that name, or the only one.
   ArraySource alone(const std::string& path, const std::string& name, const char* key) const {
     const OpenArrayFile open = open_array_file(path);
@@ -171,6 +187,11 @@ ChosenArrays choose_validation_arrays(const DataConfig& config, const ArrayPaths
   return choose_arrays(config, validation_array_keys, paths,
                        name_if_there(config, paths.input, config.validation_input, config.train_input),
                        name_if_there(config, paths.target, config.validation_target, config.train_target));
+}
+
+ArraySource choose_prediction_array(const DataConfig& config, const std::string& path) {
+  const std::array names = {config.validation_input, config.train_input};
+  return ArrayChoice(config, train_array_keys).of_samples(path, names);
 }
 
 }  // namespace trainer

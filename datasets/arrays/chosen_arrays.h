@@ -28,4 +28,8 @@ std::optional<ArrayPaths> validation_array_paths(const DataConfig& config);
 ChosenArrays choose_train_arrays(const DataConfig& config);
 ChosenArrays choose_validation_arrays(const DataConfig& config, const ArrayPaths& paths);
 
+/// The array of samples in a file that a model predicts from: the only one, that of data.fields, or of several the one
+/// that samples are usually called. Throws ConfigError, DataError.
+ArraySource choose_prediction_array(const DataConfig& config, const std::string& path);
+
 }  // namespace trainer

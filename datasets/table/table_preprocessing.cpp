@@ -21,7 +21,11 @@ PreprocessedColumn column_of(const TableSurvey& survey, std::size_t index, const
   column.name = plain_name(survey.columns, feature.column);
   column.is_category = feature.kind == ColumnKind::category;
   for (const std::string& name : feature.categories.names()) column.categories.push_back(escaped(name));
+  for (std::size_t i = 0; i < column.categories.size(); ++i)
+    if (!statistics.is_known(static_cast<std::int64_t>(i))) column.unseen.push_back(column.categories[i]);
   column.has_missing_category = feature.has_missing_category;
+  column.is_missing_unseen =
+      column.has_missing_category && !statistics.is_known(static_cast<std::int64_t>(column.categories.size()));
   if (!survey.is_filled[index]) return column;
   column.missing = missing_choices().name_of(feature.missing);
   column.num_missing = feature.num_missing;
@@ -39,19 +43,22 @@ Preprocessing table_preprocessing(const DataConfig& config, const TableSurvey& s
                                   const std::vector<ColumnStatistics>& target_statistics,
                                   const std::vector<std::int64_t>& num_unknown) {
   Preprocessing result;
-  const auto add_feature = [&](std::string name, double mean, double std) {
+  const auto add_feature = [&](std::string name, const ColumnStatistics& its) {
     result.features.push_back(std::move(name));
     if (!config.standardize) return;
-    result.mean.push_back(mean);
-    result.std.push_back(std);
+    result.mean.push_back(its.whole_mean());
+    result.std.push_back(its.std);
+    result.origin.push_back(its.origin);
+    result.offset.push_back(its.mean);
   };
+  const ColumnStatistics of_category;
   for (std::size_t i = 0; i < survey.features.size(); ++i) {
     PreprocessedColumn column = column_of(survey, i, statistics[i]);
     column.num_unknown = num_unknown[i];
-    if (!column.is_category) add_feature(column.name, statistics[i].whole_mean(), statistics[i].std);
+    if (!column.is_category) add_feature(column.name, statistics[i]);
     for (const std::string& category : column.categories)
-      add_feature(fmt::format("{}={}", column.name, category), 0, 1);
-    if (column.has_missing_category) add_feature(fmt::format("{}=(missing)", column.name), 0, 1);
+      add_feature(fmt::format("{}={}", column.name, category), of_category);
+    if (column.has_missing_category) add_feature(fmt::format("{}=(missing)", column.name), of_category);
     result.columns.push_back(std::move(column));
   }
   for (const std::size_t target : survey.columns.targets) result.targets.push_back(plain_name(survey.columns, target));

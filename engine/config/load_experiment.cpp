@@ -31,12 +31,15 @@ Node& find_or_add(Node& map, std::string_view key) {
   return map.entries.back().value;
 }
 
-/// Without `stages`.
-Node resolved_keys(const Experiment& experiment) {
+using IsWantedKey = std::function<bool(std::string_view key)>;
+
+/// Of all keys but `stages`, or of those that are wanted.
+Node resolved_keys(const Experiment& experiment, const IsWantedKey& is_wanted = {}) {
   Node root;
   const bool has_terms = node_of_losses(experiment.losses).kind != NodeKind::null;
   for (const ExperimentField& field : experiment_fields()) {
     const bool is_of_one_loss = section_of(field.key) == "loss" && !field.node;
+    if (is_wanted && !is_wanted(field.key)) continue;
     if ((has_terms && is_of_one_loss) || !applies(field, experiment)) continue;
     Node value = field.layers ? node_of_layers(field.const_layers(experiment))
                  : field.node ? field.node(experiment)
@@ -177,6 +180,10 @@ std::vector<NameMap> maps_of_resolved(const std::string& json) {
 }
 
 std::string resolved_yaml(const Experiment& experiment) { return yaml_text(resolved_tree(experiment)); }
+
+std::string resolved_yaml(const Experiment& experiment, const IsWantedKey& is_wanted) {
+  return yaml_text(resolved_keys(experiment, is_wanted));
+}
 
 std::string resolved_json(const Experiment& experiment, int indent) {
   return json_text(resolved_tree(experiment), indent);

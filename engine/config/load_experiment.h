@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ std::vector<NameMap> maps_of_resolved(const std::string& json);
 /// Every key that applies, with its value, as YAML; parsing it again gives the same experiment. Written from the
 /// struct's fields, so it also holds for an experiment that was changed after it was loaded.
 std::string resolved_yaml(const Experiment& experiment);
+
+/// The same of some keys alone: "name", "data.normalize.mean".
+std::string resolved_yaml(const Experiment& experiment, const std::function<bool(std::string_view key)>& is_wanted);
 
 /// The same as one JSON object, indented by `indent` spaces, or on one line where it is negative.
 std::string resolved_json(const Experiment& experiment, int indent = -1);

@@ -13,7 +13,9 @@ struct PreprocessedColumn {
   bool is_category = false;  ///< then a feature for each of the categories, 1 where a sample has it and else 0
   /// In order. What is none of them is 0 in all, as is one that no training sample has.
   std::vector<std::string> categories = {};
-  bool has_missing_category = false;  ///< behind the others, a feature for samples without a value
+  std::vector<std::string> unseen = {};  ///< of them, those that no training sample has
+  bool has_missing_category = false;     ///< behind the others, a feature for samples without a value
+  bool is_missing_unseen = false;        ///< which no training sample is, so that it is 0 for all
 
   std::string missing = {};                       ///< the rule for cells without a value; empty: there were none
   std::int64_t num_missing = 0;                   ///< of the training data
@@ -30,6 +32,8 @@ struct Preprocessing {
   std::vector<std::string> features;  ///< names of what a table is to the model, in order; empty: it is none
   /// A feature x, or a channel of pixels x from 0 to 1, becomes (x − mean) / std; empty: it stays as it is.
   std::vector<double> mean, std;
+  /// Of features of a table, where they are standardised: x − origin − offset is x − mean without the rounding of mean.
+  std::vector<double> origin, offset;
   std::vector<PreprocessedColumn> columns;      ///< where features come from; empty in what earlier versions kept
   std::vector<std::string> targets;             ///< the columns of the targets; empty: they have no name
   std::vector<double> target_mean, target_std;  ///< numbers to predict, likewise; empty: they stay as they are

@@ -41,7 +41,7 @@ struct PeakPlace {
 /// Walks a run through the allocator without computing anything.
 class Simulation {
  public:
-  /// All but the options must outlive it. Without a schedule the program is one that writes texts.
+  /// All but the options must outlive it. Without a schedule the program is one that writes texts, or predicts.
   Simulation(const Program& program, const RunSchedule* schedule, std::int64_t capacity,
              CachingAllocatorOptions options, TransientPlaces& places)
       : program_(program),
@@ -61,6 +61,8 @@ class Simulation {
     try {
       if (schedule_ != nullptr)
         walk_training(*schedule_);
+      else if (program_.prediction)
+        walk_predictions();
       else
         walk_text();
     } catch (const Stopped&) {
@@ -96,6 +98,19 @@ class Simulation {
          {&program_.generation->prompt, &program_.generation->token, &program_.generation->token})
       walk_step(++step, false, [&] { walk_layout([&] { walk(*routine); }); });
     plan_.steady_step = plan_.steps.back().memory;
+  }
+
+  /// Each batch size twice: all others are as the second.
+  void walk_predictions() {
+    walk_load();
+    std::int64_t step = 0;
+    for (const PredictionRoutines::Batch& batch : program_.prediction->batches)
+      for (int i = 0; i < 2; ++i)
+        walk_step(++step, false, [&] {
+          walk_layout([&] { walk(batch.predict); });
+          walk_layout([&] { walk(batch.release); });
+        });
+    plan_.steady_step = *plan_.find(2, false);
   }
 
   void walk_training(const RunSchedule& schedule) {
@@ -338,7 +353,7 @@ OutOfMemoryContext refused_segment(const MemoryPlan& plan, AllocationFailure fai
   return context;
 }
 
-/// Of a run, or, without a schedule, of writing a text.
+/// Of a run, or, without a schedule, of writing a text or predicting.
 MemoryPlan make_plan(const Program& program, const RunSchedule* schedule, std::int64_t capacity,
                      CachingAllocatorOptions options) {
   TransientPlaces places(program);
@@ -373,6 +388,10 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
 }
 
 MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options) {
+  return make_plan(program, nullptr, capacity, options);
+}
+
+MemoryPlan make_prediction_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options) {
   return make_plan(program, nullptr, capacity, options);
 }
 

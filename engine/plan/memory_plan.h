@@ -80,6 +80,10 @@ MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule,
 /// Plans writing a text (Program::generation): loading, a piece of the prompt as step 1, a token as steps 2 and 3.
 MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options = {});
 
+/// Plans predicting (Program::prediction): loading, then each batch size twice, the whole one as steps 1 and 2, the odd
+/// last one as steps 3 and 4. A step ends behind the release of its prediction.
+MemoryPlan make_prediction_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options = {});
+
 /// What searches ask of a plan, in one walk: fits, peak_reserved and first_placed_step of make_memory_plan. Where it
 /// does not fit, the peak is the one before memory ran out.
 struct PlannedPeak {

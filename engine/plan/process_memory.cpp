@@ -162,6 +162,30 @@ ProcessMemory text_process_memory(const Program& program, const DeviceModel& dev
   return memory;
 }
 
+ProcessMemory prediction_process_memory(const Program& program, const DataDescription& data,
+                                        const DeviceModel& device) {
+  ProcessMemory memory;
+  memory.includes_allocator = shares_memory(device);
+  const auto add = [&](std::string name, std::int64_t num_bytes) {
+    if (num_bytes > 0) memory.parts.push_back({std::move(name), num_bytes});
+  };
+  if (memory.includes_allocator) {
+    memory.parts = device.outside_allocator();
+    add("kernels (estimated)", kernel_bytes);
+  }
+  const PredictionRoutines::Batch& batch = program.prediction->batches.front();
+  std::int64_t of_input = 0;
+  for (const InputDescription& input : data.inputs) of_input += input.type.num_bytes();
+  add("staged batches", num_staged_batches(device) * batch.batch_size * of_input);
+  add("input readers (estimated)", times(data.num_readers, data.most_reader_bytes()));
+  add("packed operands in oneDNN (estimated)", packed_bytes(program, device));
+  // As they come, where that is not in f32, and in f32.
+  const auto wide = static_cast<std::int64_t>(sizeof(float));
+  add("predictions", batch.type.num_elements() * wide + (batch.type.dtype == DType::f32 ? 0 : batch.type.num_bytes()));
+  add("weights reading", largest_saved_piece(program));
+  return memory;
+}
+
 std::int64_t host_reserve(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                           bool dataset_is_loaded) {
   if (!shares_memory(device)) return 0;

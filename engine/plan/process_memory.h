@@ -53,6 +53,10 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
 /// made.
 ProcessMemory text_process_memory(const Program& program, const DeviceModel& device);
 
+/// The same of a program that predicts (engine/program/prediction.h), by inputs of `data`, which says what the threads
+/// hold that read them: batches that are read ahead, readers, predictions on their way to numbers.
+ProcessMemory prediction_process_memory(const Program& program, const DataDescription& data, const DeviceModel& device);
+
 /// Note [Staged batches]
 /// Batches lie in host memory from when they are read until they are copied to the device. Where the copy is done at
 /// once, one is enough: it is filled anew while the device computes. Else one is being copied, the next one waits, and

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "engine/errors.h"
 #include "engine/memory/rounding.h"
@@ -42,9 +43,17 @@ std::vector<Stretch> stretches_of(const Program& program) {
     between_steps.push_back(add(program.generation->prompt));
     between_steps.push_back(add(program.generation->token));
   }
+  std::vector<std::pair<std::size_t, std::size_t>> predictions;  ///< and what releases them
+  if (program.prediction) {
+    for (const PredictionRoutines::Batch& batch : program.prediction->batches) {
+      between_steps.push_back(add(batch.predict));
+      predictions.emplace_back(between_steps.back(), add(batch.release));
+    }
+  }
 
   for (std::size_t evaluation = update + 1; evaluation < stretches.size(); ++evaluation)
     stretches[evaluation].followers = between_steps;
+  for (const auto& [predict, release] : predictions) stretches[predict].followers = {release};
   stretches[load].followers = between_steps;
   stretches[refresh].followers = between_steps;
   stretches[update].followers = between_steps;

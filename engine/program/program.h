@@ -61,6 +61,19 @@ struct TextRoutines {
   BufferId logits() const { return kept.back(); }
 };
 
+/// What predicts: engine/program/prediction.h.
+struct PredictionRoutines {
+  /// Of one batch size.
+  struct Batch {
+    std::int64_t batch_size = 0;
+    Routine predict;           ///< leaves the prediction live
+    Routine release;           ///< of the prediction, once it has been read
+    BufferId prediction = -1;  ///< what holds it; its type may be another of as many numbers
+    TensorType type;           ///< of the prediction: (batch_size, …)
+  };
+  std::vector<Batch> batches;  ///< the whole one, then the odd last one, where there is one
+};
+
 /// Where each buffer lies in the one segment of the planned allocator; see engine/program/placement.h.
 struct Placement {
   std::vector<std::int64_t> offsets;  ///< by buffer, bytes from the start of the segment
@@ -104,6 +117,8 @@ struct Program {
   /// logits of the batch that was evaluated last; empty: they are not kept.
   std::vector<BufferId> kept_predictions;
   std::optional<TextRoutines> generation;  ///< of a program that writes texts, which has no other routine but `load`
+
+  std::optional<PredictionRoutines> prediction;  ///< of a program that predicts, likewise
 
   std::optional<Placement> placement;  ///< for memory.allocator: planned
 

@@ -21,6 +21,7 @@ class RoutineSchedule {
   void run(std::vector<BufferId>& parameter_gradients, bool adds_gradients) {
     bind_given();
     find_last_uses();
+    if (keeps_prediction_) last_use_[root(graph_.prediction)] = forever;
     const Phase first_phase = graph_.mode == GraphMode::training ? Phase::forward : Phase::eval;
     routine_.num_inputs = graph_.inputs.size();
     for (const ValueId field : graph_.fields()) {
@@ -54,6 +55,10 @@ class RoutineSchedule {
       if (!updates_behind_.empty()) append_updates(updates_behind_[n], parameter_gradients);
     }
   }
+
+  /// The prediction outlives the routine; the buffer that has it is known once it has been scheduled.
+  void keep_prediction() { keeps_prediction_ = true; }
+  BufferId prediction() const { return buffer_of(graph_.prediction); }
 
  private:
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
@@ -212,6 +217,7 @@ class RoutineSchedule {
   const Program& program_;
   const Graph& graph_;
   Routine& routine_;
+  bool keeps_prediction_ = false;
   std::vector<BufferId> buffers_;                          // by value; views ask their root
   std::vector<std::int64_t> last_use_;                     // by root value: the node, `forever`, or -1 for none
   std::vector<std::int32_t> gradient_of_;                  // by value: the parameter, or -1
@@ -256,6 +262,18 @@ Routine Scheduler::schedule_evaluation(const Graph& graph, std::string name) {
   routine.name = std::move(name);
   routine.batch_size = graph.batch_size;
   RoutineSchedule(*this, program_, graph, routine).run(no_gradients, false);
+  return routine;
+}
+
+Routine Scheduler::schedule_prediction(const Graph& graph, std::string name, BufferId& prediction) {
+  std::vector<BufferId> no_gradients;
+  Routine routine;
+  routine.name = std::move(name);
+  routine.batch_size = graph.batch_size;
+  RoutineSchedule schedule(*this, program_, graph, routine);
+  schedule.keep_prediction();
+  schedule.run(no_gradients, false);
+  prediction = schedule.prediction();
   return routine;
 }
 

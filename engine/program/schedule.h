@@ -34,6 +34,8 @@ class Scheduler {
 
   Routine schedule_training(const Graph& graph, Gradients gradients, std::string name);
   Routine schedule_evaluation(const Graph& graph, std::string name);
+  /// An evaluation that leaves Graph::prediction in a buffer, and does not release it.
+  Routine schedule_prediction(const Graph& graph, std::string name, BufferId& prediction);
 
   /// A buffer that outlives routines; the caller allocates it in one of them.
   BufferId add_buffer(std::string name, LayerId layer, Category category, const TensorType& type);

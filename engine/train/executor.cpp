@@ -24,6 +24,9 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
   if (const auto& texts = program.generation)
     longest = std::max({longest, texts->prompt.instructions.size(), texts->token.instructions.size()});
+  if (const auto& predictions = program.prediction)
+    for (const PredictionRoutines::Batch& batch : predictions->batches)
+      longest = std::max(longest, batch.predict.instructions.size());
   timeline_.reserve(3 * longest);
   for (const Program::MicroBatch& micro_batch : program.micro_batches)
     transfers_.reserve(micro_batch.first.fields.size());

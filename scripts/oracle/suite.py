@@ -14,7 +14,7 @@ from findings import CaseResult, Findings, PartResult
 
 PARTS = ["networks", "tokens", "attention", "optimizers", "stages", "schedules", "initialisers", "amp", "resume", "data", "images",
          "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision", "transformers",
-         "generation", "lr_find"]
+         "generation", "lr_find", "predict"]
 
 
 class Case:

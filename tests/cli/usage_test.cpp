@@ -16,7 +16,7 @@ TEST_CASE("without arguments the short help is shown") {
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
   for (const char* command : {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init",
-                              "generate", "lr-find", "eval", "export", "tokenizer", "doctor"})
+                              "generate", "lr-find", "eval", "export", "predict", "tokenizer", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -36,6 +36,7 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"init"},
                                                           {"generate"},
                                                           {"export"},
+                                                          {"predict"},
                                                           {"tokenizer"},
                                                           {"doctor"},
                                                           {"config", "show"},
@@ -338,7 +339,8 @@ TEST_CASE("words of other programs are told in words of this one") {
   const std::string config = "configs/quickstart.yaml";
   CHECK_THAT(told({"train", config}), Contains("unknown command 'train'; that is 'trainer run CONFIG'\n"));
   CHECK_THAT(told({"resume", config}), Contains("that is 'trainer run CONFIG --resume'\n"));
-  CHECK_THAT(told({"predict", config}), Contains("trainer does not do this yet"));
+  CHECK_THAT(told({"infer", config}), Contains("that is 'trainer predict RUN INPUT'\n"));
+  CHECK_THAT(told({"serve", config}), Contains("trainer does not do this yet"));
   CHECK_THAT(told({"config", "train"}), Contains("unknown command 'train'; there are: "));
   for (const std::vector<std::string>& flag : std::vector<std::vector<std::string>>{
            {"--batch-size", "32"}, {"--batch_size=32"}, {"--train.batch_size=32"}, {"--bs=32"}}) {

@@ -113,7 +113,18 @@ class EventsSchema(unittest.TestCase):
         (self.folder / "text.yaml").write_text(
             "data: {type: text, train: text.txt, split: 0.2, sequence_length: 8}\nmodel:\n  file: models/gpt2.yaml\n"
             "  with: {depth: 1, width: 8, heads: 2, vocabulary: 256, length: 16}\n", encoding="utf-8")
+        (self.folder / "table.csv").write_text(
+            "age,town,rooms,kind,price,size\n20,york,2,a,1,2\n31.5,bath,,b,2,4\n-4,york,3,,3,6\n,hull,5,a,4,1\n7,bath,1,b,5,3\n"
+            "60,york,4,a,6,5\n", encoding="utf-8")
+        (self.folder / "table.yaml").write_text(
+            "seed: 5\ndata: {type: csv, train: table.csv, target: [price, size], target_type: numeric, split: 0.5,\n"
+            "       standardize_target: true, missing: [mean, category]}\n"
+            "model: {layers: [linear: {out: 2}]}\nloss: mse\n", encoding="utf-8")
+        (self.folder / "masks.yaml").write_text(
+            "data: {type: synthetic, shape: [8, 8, 1], target_shape: [8, 8], classes: 3, samples: 64}\n"
+            "model: {layers: [conv2d: {out: 3, kernel: 1}]}\n", encoding="utf-8")
         for words, exit_code in [
+            ("run table.yaml train.steps=1 output=runs/table", 0),
             ("run tokens.yaml train.steps=2 output=runs/tokens", 0),
             ("run text.yaml train.steps=2 output=runs/text", 0),
             ("plan text.yaml", 0),
@@ -157,6 +168,22 @@ class EventsSchema(unittest.TestCase):
             (f"fit {quick} --capacity 4MiB --max model.layers.0.conv2d.stride=1..3", 0),
             (f"fit {quick} --capacity 1GiB --max model.layers.0.conv2d.kernel", 0),
             (f"fit {quick} --capacity 1KiB --max train.batch_size=1..4", 4),
+        ]:
+            events += self.events_of(words, exit_code)
+        subprocess.run([TRAINER, "data", quick, "--samples", "6", "--npz", "digits.npz", "--no-sheet"], cwd=self.folder,
+                       env=self.environment, check=True, stdout=subprocess.DEVNULL)
+        for words, exit_code in [
+            (f"run {quick} loss=bce_with_logits data.type=synthetic data.shape=[8,8,1] data.target_type=numeric "
+             "data.samples=64 model.layers.11.linear.out=2 data.classes=2 train.steps=1 output=runs/labels", 0),
+            ("run masks.yaml train.steps=1 output=runs/masks", 0),
+            ("plan runs/done --predict auto", 0),
+            ("plan runs/done --predict 64 --capacity 3MiB", 4),
+            ("plan runs/done --predict 64 --gpu t4", 0),
+            ("predict runs/done digits.npz nothing.png", 6),
+            ("predict runs/done digits.npz --top 2", 0),
+            ("predict runs/numbers digits.npz", 0),
+            ("predict runs/labels digits.npz", 0),
+            ("predict runs/masks digits.npz --masks masks", 0),
         ]:
             events += self.events_of(words, exit_code)
         # A disk on which the checkpoint has no room.

@@ -33,7 +33,9 @@ PreprocessedColumn read_column(const JsonInput<nlohmann::json>& json) {
   column.is_category = json.at("kind").text() == "category";
   if (column.is_category) {
     column.categories = read_texts(json.at("categories"));
+    if (const auto unseen = json.find("unseen")) column.unseen = read_texts(*unseen);
     column.has_missing_category = json.at("missing_category").boolean();
+    if (const auto is_unseen = json.find("missing_unseen")) column.is_missing_unseen = is_unseen->boolean();
     column.num_unknown = json.at("unknown").integer(0, most_samples_told);
   }
   const auto missing = json.find("missing");
@@ -58,6 +60,10 @@ Preprocessing read_preprocessing(const JsonInput<nlohmann::json>& json) {
   if (const std::string& target = json.at("target").text(); !target.empty()) preprocessing.targets = {target};
   if (const auto targets = json.find("targets")) preprocessing.targets = read_texts(*targets);
   preprocessing.classes = read_texts(json.at("classes"));
+  if (const auto origin = json.find("origin")) {
+    preprocessing.origin = read_numbers(*origin);
+    preprocessing.offset = read_numbers(json.at("offset"));
+  }
   if (const auto mean = json.find("target_mean")) {
     preprocessing.target_mean = read_numbers(*mean);
     preprocessing.target_std = read_deviations(json.at("target_std"));

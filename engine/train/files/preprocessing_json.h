@@ -13,7 +13,9 @@ Json preprocessed_column_json(const PreprocessedColumn& column) {
   Json json{{"name", column.name}, {"kind", column.is_category ? "category" : "number"}};
   if (column.is_category) {
     json["categories"] = column.categories;
+    if (!column.unseen.empty()) json["unseen"] = column.unseen;
     json["missing_category"] = column.has_missing_category;
+    if (column.is_missing_unseen) json["missing_unseen"] = true;
     json["unknown"] = column.num_unknown;
   }
   if (column.missing.empty()) return json;
@@ -30,6 +32,10 @@ Json preprocessing_json(const Preprocessing& preprocessing) {
   json["target"] = preprocessing.targets.size() == 1 ? preprocessing.targets.front() : "";
   if (preprocessing.targets.size() > 1) json["targets"] = preprocessing.targets;
   json["classes"] = preprocessing.classes;
+  if (!preprocessing.origin.empty()) {
+    json["origin"] = preprocessing.origin;
+    json["offset"] = preprocessing.offset;
+  }
   if (!preprocessing.target_mean.empty()) {
     json["target_mean"] = preprocessing.target_mean;
     json["target_std"] = preprocessing.target_std;

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class Validator;
+}
+
+namespace trainer {
+
+/// A check of an option's value: `auto`, or a whole number from 1 to `most`.
+CLI::Validator whole_number_or_auto(std::int64_t most);
+
+}  // namespace trainer
