@@ -76,7 +76,7 @@ bool is_run_or_checkpoint(const std::string& path) {
 Experiment experiment_of(const EvalArguments& arguments, const std::vector<std::string>& overrides) {
   ExperimentArguments given = arguments.experiment;
   given.overrides = overrides;
-  if (!is_run_or_checkpoint(given.config_path)) return given.load();
+  if (!is_run_or_checkpoint(given.config_path)) return given.load_one();
   const std::string folder = given.config_path;
   Experiment experiment;
   if (std::error_code ignored; fs::exists(folder + "/" + model_file, ignored)) {
@@ -85,6 +85,10 @@ Experiment experiment_of(const EvalArguments& arguments, const std::vector<std::
   } else if (RunDirectory(folder).holds_run()) {
     given.config_path = fmt::format("{}/{}", folder, config_file);
     experiment = given.load();
+    if (!experiment.stages.empty()) {  // of them that which its best weights are of
+      const Checkpoint best = read_checkpoint(fs::path(initial_weights_file(folder)).parent_path());
+      experiment = parse_experiment(best.given_config(), folder, overrides);
+    }
   } else {
     throw DataError(
         fmt::format("{} is neither the folder of a run nor that of a checkpoint: it has no {} and no {}; "
@@ -210,6 +214,7 @@ void add_eval_command(CLI::App& app, Action& action) {
       ->type_name("");
   command->add_option("key=value", arguments->experiment.overrides, "Replaces a value of the configuration")
       ->type_name("...");
+  arguments->experiment.add_stage_to(*command);
   command
       ->add_option("--weights", arguments->weights,
                    "Weights in place of those: a file, or the folder of a checkpoint or a run")

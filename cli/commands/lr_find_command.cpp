@@ -113,7 +113,7 @@ ExitCode find_rates(const LrFindArguments& arguments) {
     named.weights.file = arguments.weights;
     given.overrides = merged_overrides(given.overrides, {override_of("weights.file", named)});
   }
-  const Experiment experiment = given.load();
+  const Experiment experiment = given.load_one();
   const std::unique_ptr<Device> device = make_device(experiment);
   const LoadedData data = load_data(experiment.data, experiment.seed);
   std::optional<WeightFiles> weights;
@@ -132,9 +132,10 @@ ExitCode find_rates(const LrFindArguments& arguments) {
                              .device_kind = device->kind(),
                              .device_name = device->name(),
                              .capacity = capacity,
-                             .num_parameters = num_trainable_parameters(compiled.program),
+                             .num_parameters = num_parameters(compiled.program),
                              .schedule = experiment.schedule.type,
                              .run_words = given.words("run"),
+                             .override_prefix = experiment.override_prefix,
                              .run = {.test = RangeTest(arguments.test)}};
   try {
     const InterruptSignals signals(interruption, "\nFinishing this step; once more to stop at once.\n");
@@ -163,6 +164,7 @@ void add_lr_find_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<LrFindArguments>();
   CLI::App* command = app.add_subcommand("lr-find", "Find learning rates to train with, by a range test");
   arguments->experiment.add_to(*command);
+  arguments->experiment.add_stage_to(*command);
   const auto is_rate = [](const std::string& text) {
     double rate = 0;
     const bool is_one = CLI::detail::lexical_cast(text, rate) && std::isfinite(rate) && rate > 0;

@@ -62,7 +62,7 @@ PredictionPlanFindings find_prediction_plan(const PredictionPlanRequest& request
   findings.batch_size = findings.is_found ? std::max<std::int64_t>(fitting, 1) : most;
   findings.odd_batch_size = odd_batch_of(request.num_inputs, findings.batch_size);
   const Program program = program_of(request, findings.batch_size, device);
-  findings.num_parameters = num_trainable_parameters(program);
+  findings.num_parameters = num_parameters(program);
   for (const BufferId parameter : program.parameter_buffers)
     findings.parameter_bytes += program.buffers[parameter].num_bytes;
   findings.plan = make_prediction_plan(program, capacity.num_bytes, allocator_options(request.experiment));

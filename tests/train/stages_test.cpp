@@ -5,6 +5,7 @@
 #include "engine/memory/machine_memory.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "tests/whole_runs/stage_checks.h"
 #include "tests/whole_runs/training_fixture.h"
 
 using namespace trainer;
@@ -362,4 +363,9 @@ TEST_CASE("a stage whose data is missing loses none before it") {
   REQUIRE(run.events.ends.size() == 1);
   CHECK(run.events.ends.back().status == "failed");
   CHECK_FALSE(saved(folder.path("run"), 12).empty());
+}
+
+TEST_CASE("a head, all of the network, and twice the image size are trained as planned, and so is a loss on features") {
+  check_stages_of_images(*make_cpu_device(2));
+  check_stages_of_features(*make_cpu_device(2));
 }

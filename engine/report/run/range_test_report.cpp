@@ -173,7 +173,7 @@ std::string range_test_report(const RangeTestFindings& findings, const Style& st
     text +=
         paragraph("The loss never falls: rates up to 10 times higher or a longer test (--to, --steps) may show more.");
   std::vector<std::string> words = findings.run_words;
-  words.push_back("optimizer.lr=" + suggested_rate_text(best->suggestion->rate));
+  words.push_back(findings.override_prefix + "optimizer.lr=" + suggested_rate_text(best->suggestion->rate));
   text += paragraph(fmt::format(
       "Train with the {}{}:", best->name,
       findings.schedule == ScheduleType::constant

@@ -15,6 +15,7 @@ struct RangeTestFindings {
   std::int64_t capacity = 0, num_parameters = 0;
   ScheduleType schedule = ScheduleType::constant;  ///< of the experiment
   std::vector<std::string> run_words;              ///< "run CONFIG key=value …", without a rate
+  std::string override_prefix{};                   ///< Experiment::override_prefix
   RangeTestRun run;
 };
 
