@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/graph/metrics.h"
@@ -12,8 +13,8 @@
 namespace trainer {
 namespace {
 
-/// Of so many classes a matrix is a table that somebody reads, or a file.
-constexpr std::int64_t most_confused_classes = 4096;
+/// Of more the matrix takes memory that nobody asked for: this many are 8 MiB.
+constexpr std::int64_t most_confused_classes = 1024;
 
 CompiledExperiment compile_in_batches_of(Experiment experiment, std::int64_t batch_size, const DataDescription& data,
                                          const DeviceModel& device, std::int64_t num_worst) {
@@ -89,6 +90,9 @@ EvaluationFindings find_evaluation(const EvaluationRequest& request, const Weigh
   findings.process = process_memory(compiled.experiment, compiled.program, data.description, device);
   if (const std::int64_t num_bytes = bytes_of_looked_at_logits(compiled.program); num_bytes > 0)
     findings.process.parts.push_back({"logits of a batch", num_bytes});
+  const std::int64_t kept_bytes =
+      std::min(request.num_worst, data.validation->size()) * static_cast<std::int64_t>(sizeof(SampleLoss));
+  if (kept_bytes > 0) findings.process.parts.push_back({"samples of the highest loss", kept_bytes});
   findings.plan = plan_memory(compiled, findings.capacity);
   if (!findings.plan.fits) {
     findings.unbounded = plan_memory(compiled, unlimited_capacity);

@@ -109,8 +109,8 @@ void SampleLosses::add(std::span<const float> logits, const std::byte* targets, 
         loss_of(logits.subspan(static_cast<std::size_t>(i) * num_logits, num_logits), targets + i * target_bytes);
     sample.index = num_samples_++;
     sum_ += sample.loss;
-    const auto place = std::find_if(highest_.begin(), highest_.end(),
-                                    [&](const SampleLoss& other) { return other.loss < sample.loss; });
+    const auto place = std::upper_bound(highest_.begin(), highest_.end(), sample.loss,
+                                        [](double loss, const SampleLoss& other) { return loss > other.loss; });
     if (static_cast<std::size_t>(place - highest_.begin()) >= most_) continue;
     highest_.insert(place, sample);
     if (highest_.size() > most_) highest_.pop_back();

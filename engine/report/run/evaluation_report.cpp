@@ -144,12 +144,11 @@ std::string evaluation_report(const EvaluationFindings& findings, const Style& s
                  width)) +
       '\n' + paragraph("Weights of " + findings.weights);
   const std::string metrics = metrics_text(evaluation.accuracy, evaluation.top5, evaluation.counted);
-  text +=
-      '\n' +
-      paragraph(fmt::format(
-          "  loss {:.4f}{}{}{}{}", evaluation.loss,
-          evaluation.terms.count > 0 ? " = " + terms_text(evaluation.terms) : "", metrics.empty() ? "" : ", ", metrics,
-          evaluation.counted.mae && !findings.target_unit.empty() ? fmt::format(" ({})", findings.target_unit) : ""));
+  std::string line = metric_text(Metric::loss, evaluation.loss);
+  if (evaluation.terms.count > 0) line += fmt::format(" ({}, before their weights)", terms_text(evaluation.terms));
+  if (!metrics.empty()) line += ", " + metrics;
+  if (!findings.target_unit.empty()) line += fmt::format(", in {}", findings.target_unit);
+  text += '\n' + paragraph(line);
   if (!evaluation.counted.confusion.empty()) {
     text += heading(style, "Classes") + scores_table(findings, style);
     text += heading(style, "Which class was taken for which") +
