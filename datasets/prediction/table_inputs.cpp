@@ -6,9 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <unordered_map>
 #include <utility>
 
-#include "datasets/table/category_table.h"
 #include "datasets/table/cell_text.h"
 #include "datasets/table/csv_records.h"
 #include "datasets/table/delimiter.h"
@@ -19,10 +20,44 @@
 namespace trainer {
 namespace {
 
+/// Numbers of categories as they were kept: in an order of their own, as text without control characters.
+class KeptCategories {
+ public:
+  KeptCategories() = default;
+  /// DataError where two are one.
+  explicit KeptCategories(const PreprocessedColumn& column) {
+    const std::vector<std::string>& names = column.categories;
+    is_numeric_ = std::all_of(names.begin(), names.end(), [](const auto& name) { return number_in(name).has_value(); });
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool is_new =
+          is_numeric_ ? by_number_.emplace(*number_in(names[i]), i).second : by_text_.emplace(names[i], i).second;
+      if (!is_new)
+        throw DataError(
+            fmt::format("column '{}' was kept with category '{}' twice, so which feature is whose is not known",
+                        column.name, names[i]));
+    }
+  }
+
+  std::optional<std::size_t> find(std::string_view text) const {
+    if (is_numeric_) {
+      const std::optional<double> number = number_in(text);
+      const auto found = number ? by_number_.find(*number) : by_number_.end();
+      return found == by_number_.end() ? std::nullopt : std::optional(found->second);
+    }
+    const auto found = by_text_.find(escaped(text));
+    return found == by_text_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  bool is_numeric_ = false;
+  std::map<double, std::size_t> by_number_;
+  std::unordered_map<std::string, std::size_t> by_text_;
+};
+
 /// A column of the training table, and what becomes of its cells.
 struct FeatureRule {
   PreprocessedColumn column;
-  CategoryTable categories;
+  KeptCategories categories;
   std::size_t first = 0;  ///< of its features
 
   std::size_t width() const {
@@ -53,13 +88,7 @@ class RowFeatures {
       rule.column = std::move(column);
       rule.first = count;
       count += rule.width();
-      if (!rule.column.is_category) continue;
-      rule.categories = CategoryTable(rule.column.categories);
-      if (rule.categories.size() != static_cast<std::int64_t>(rule.column.categories.size()))
-        throw DataError(
-            fmt::format("two categories of column '{}' are one number, so which feature is whose is not "
-                        "known",
-                        rule.column.name));
+      if (rule.column.is_category) rule.categories = KeptCategories(rule.column);
     }
     const bool are_all = std_.empty() || std_.size() == count;
     if (count != static_cast<std::size_t>(num_features) || !are_all || origin_.size() != std_.size() ||
@@ -95,9 +124,9 @@ class RowFeatures {
     const PreprocessedColumn& column = rule.column;
     std::fill_n(features, rule.width(), 0.0F);
     if (!missing_.contains(text)) {
-      const std::optional<std::int32_t> found = rule.categories.find(escaped(text));
-      const auto is_unseen = [&](std::int32_t category) {
-        const std::string& name = column.categories[static_cast<std::size_t>(category)];
+      const std::optional<std::size_t> found = rule.categories.find(text);
+      const auto is_unseen = [&](std::size_t category) {
+        const std::string& name = column.categories[category];
         return std::find(column.unseen.begin(), column.unseen.end(), name) != column.unseen.end();
       };
       if (found && !is_unseen(*found)) features[*found] = 1.0F;
@@ -171,7 +200,11 @@ class OpenTable {
  private:
   std::size_t place_of(const std::string& name, const std::vector<std::string>& names, const std::string& path) const {
     const auto found = std::find(names.begin(), names.end(), name);
-    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+    if (found != names.end()) {
+      if (std::find(found + 1, names.end(), name) != names.end())
+        throw DataError(fmt::format("{}: two columns '{}', and which one the model reads is not known", path, name));
+      return static_cast<std::size_t>(found - names.begin());
+    }
     if (names.empty()) {  // as table_preprocessing() names columns that have no names
       constexpr std::string_view word = "column ";
       std::size_t column = 0;

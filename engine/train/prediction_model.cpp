@@ -5,6 +5,7 @@
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/process_memory.h"
 #include "engine/train/files/weights_loading.h"
+#include "engine/train/parameter_copy.h"
 
 namespace trainer {
 
@@ -23,6 +24,12 @@ void PredictionModel::load(const WeightsMatch& match, const WeightFiles& files) 
   PieceMemory memory(largest_saved_piece(executor_.program()));
   load_weights(match, files, executor_, memory);
   executor_.device().synchronize();
+}
+
+void PredictionModel::load(Executor& trained) {
+  executor_.begin_step(0);
+  executor_.run(executor_.program().load, {});
+  copy_parameters(trained, executor_);
 }
 
 }  // namespace trainer

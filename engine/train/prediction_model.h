@@ -25,6 +25,8 @@ class PredictionModel {
   /// Gives the parameters the file's values; `match` is that of the program, and nothing of it is new. Throws
   /// ProgramOutOfMemory; DataError as load_weights.
   void load(const WeightsMatch& match, const WeightFiles& files);
+  /// The same, by the values that they have in an executor of the same model's training.
+  void load(Executor& trained);
 
   Predictor& predictor() { return predictor_; }
   Executor& executor() { return executor_; }

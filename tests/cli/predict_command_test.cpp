@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "datasets/arrays/array_source.h"
 #include "datasets/image/image.h"
 #include "datasets/image/png_writer.h"
 #include "tests/cli/process.h"
@@ -88,6 +89,37 @@ TEST_CASE("a run, its checkpoint and its export predict the same, a row an image
   folder.done({"predict", folder.exported(), folder.in(), "-q", "-o", file}, 6);
   folder.done({"predict", folder.exported(), folder.in(), "-q", "-o", file, "--overwrite", "--top", "2"});
   CHECK_THAT(whole_file(file), Contains("input,class,probability,class_2,probability_2,error"));
+}
+
+TEST_CASE("predictions of the quickstart's validation digits are right as often as its evaluation says") {
+  const ScratchFolder folder;
+  const std::vector<nlohmann::json> events =
+      events_of(PredictFolder::done({"run", "configs/quickstart.yaml", "train.epochs=2", "device.threads=1", "--json",
+                                     "output=" + (folder / "run")})
+                    .out);
+  const nlohmann::json evaluated = events_named(events, "eval").back();
+  PredictFolder::done({"export", folder / "run", "--to", folder / "exported", "-q"});
+  PredictFolder::done({"data", "configs/quickstart.yaml", "--validation", "--samples", "360", "--no-sheet", "--npz",
+                       folder / "digits.npz"});
+  const OpenArrayFile arrays = open_array_file(folder / "digits.npz");
+  const auto targets = std::find_if(arrays.arrays.begin(), arrays.arrays.end(),
+                                    [](const StoredArray& array) { return array.name == "targets"; });
+  REQUIRE(targets != arrays.arrays.end());
+  REQUIRE(targets->shape == Shape{360});
+  const ArraySource source(arrays.file, *targets);
+  const std::vector<std::string> rows = lines_of_text(
+      PredictFolder::done({"predict", folder / "exported", folder / "digits.npz", "-q", "--top", "1"}).out);
+  REQUIRE(rows.size() == 361);
+  double num_right = 0;
+  const std::size_t target_bytes = size_of(targets->element);
+  for (std::size_t i = 0; i < 360; ++i) {
+    std::int64_t target = 0;
+    source.read(i * target_bytes, target_bytes, &target);
+    CHECK(rows[i + 1].starts_with(folder / "digits.npz[" + std::to_string(i) + "],"));
+    const std::size_t begin = rows[i + 1].find(',') + 1;
+    num_right += rows[i + 1].substr(begin, rows[i + 1].find(',', begin) - begin) == std::to_string(target) ? 1 : 0;
+  }
+  CHECK(num_right / 360 == Approx(evaluated["accuracy"].get<double>()));
 }
 
 TEST_CASE("an input that cannot be read is a row with its error, and the end tells of it") {

@@ -20,6 +20,7 @@ void read_fuzzed_cifar10(std::string_view input);
 void read_fuzzed_config(std::string_view input);
 void read_fuzzed_csv(std::string_view input);
 void read_fuzzed_data_timing(std::string_view input);
+void read_fuzzed_exported_model(std::string_view input);
 void read_fuzzed_gpu_profile(std::string_view input);
 void read_fuzzed_gzip(std::string_view input);
 void read_fuzzed_idx(std::string_view input);
@@ -41,6 +42,7 @@ inline constexpr Fuzzer fuzzers[] = {
     {"config", read_fuzzed_config},
     {"csv", read_fuzzed_csv},
     {"data_timing", read_fuzzed_data_timing},
+    {"exported_model", read_fuzzed_exported_model},
     {"gpu_profile", read_fuzzed_gpu_profile},
     {"gzip", read_fuzzed_gzip},
     {"idx", read_fuzzed_idx},

@@ -95,28 +95,39 @@ std::vector<std::uint8_t> pixels_of(const TensorType& sample) {
   return pixels;
 }
 
-/// Logits of evaluations of both batches by weights of the seed, which are saved under the experiment's output.
-std::vector<float> evaluate_samples(const Experiment& experiment, const DataDescription& description,
-                                    const std::vector<std::uint8_t>& pixels, Device& device) {
-  const CompiledExperiment compiled = compile_experiment(experiment, description, device, prediction_capacity);
-  const LoadedData data{nullptr, nullptr, description, {}, {}};
-  Session session(compiled, data, device, prediction_capacity);
-  Executor& executor = session.executor();
-  load_fresh_state(executor, experiment);
-  PieceMemory memory(most_piece_bytes);
-  TrainingState state;
-  state.step = state.pass = state.samples = 1;
-  save_checkpoint(experiment.output, state, experiment, "test", saved_tensors_of(executor), memory);
+/// A run's executor with weights of the seed, which are also saved under the experiment's output.
+struct SeededRun {
+  CompiledExperiment compiled;
+  LoadedData data;
+  Session session;
+
+  SeededRun(const Experiment& experiment, const DataDescription& description, Device& device)
+      : compiled(compile_experiment(experiment, description, device, prediction_capacity)),
+        data{nullptr, nullptr, description, {}, {}},
+        session(compiled, data, device, prediction_capacity) {
+    load_fresh_state(session.executor(), experiment);
+    PieceMemory memory(most_piece_bytes);
+    TrainingState state;
+    state.step = state.pass = state.samples = 1;
+    save_checkpoint(experiment.output, state, experiment, "test", saved_tensors_of(session.executor()), memory);
+  }
+};
+
+/// Logits of evaluations of both batches.
+std::vector<float> evaluate_samples(SeededRun& run, const DataDescription& description,
+                                    const std::vector<std::uint8_t>& pixels) {
+  Executor& executor = run.session.executor();
+  const Program& program = run.compiled.program;
   const std::vector<std::int32_t> targets(static_cast<std::size_t>(whole_batch * description.target.num_elements()), 1);
   std::vector<float> logits;
-  REQUIRE(compiled.program.evaluations.size() == 2);
+  REQUIRE(program.evaluations.size() == 2);
   std::size_t begin = 0;
-  for (const Routine& routine : compiled.program.evaluations) {
+  for (const Routine& routine : program.evaluations) {
     const std::array<const std::byte*, 2> fields = {reinterpret_cast<const std::byte*>(pixels.data() + begin),
                                                     reinterpret_cast<const std::byte*>(targets.data())};
     const HostBatch batch{fields, routine.batch_size};
     EvaluatedLogits observer(executor);
-    executor.clear(compiled.program.loss_statistics);
+    executor.clear(program.loss_statistics);
     executor.run(routine, {}, &batch, &observer);
     executor.release_transient();
     REQUIRE(!observer.logits.empty());
@@ -132,13 +143,14 @@ void check_planned(const MemoryPlan& plan, std::int64_t step, Executor& executor
   CHECK(executor.memory() == *planned);
 }
 
-void check_network(Device& device, const PredictingNetwork& network) {
-  INFO(network.name);
+void check_network(Device& device, const PredictingNetwork& network, bool from_memory) {
+  INFO(network.name << (from_memory ? ", by the weights of a run" : ", by a file"));
   const OutputFolder folder;
   const Experiment experiment = predicting_experiment(network, folder.path("run"));
   const DataDescription description = describe_data(experiment.data, experiment.seed);
   const std::vector<std::uint8_t> pixels = pixels_of(description.inputs.front().type);
-  const std::vector<float> evaluated = evaluate_samples(experiment, description, pixels, device);
+  auto run = std::make_unique<SeededRun>(experiment, description, device);
+  const std::vector<float> evaluated = evaluate_samples(*run, description, pixels);
 
   const Program program = compile_prediction(experiment, description, whole_batch, odd_batch, device);
   const MemoryPlan plan = make_prediction_plan(program, prediction_capacity, allocator_options(experiment));
@@ -146,7 +158,11 @@ void check_network(Device& device, const PredictingNetwork& network) {
   const WeightFiles files(folder.path("run/step-00000001/model.safetensors"));
   const WeightsMatch match = match_weights(experiment.weights, files, program);
   PredictionModel model(program, experiment, device, prediction_capacity);
-  model.load(match, files);
+  if (from_memory)
+    model.load(run->session.executor());
+  else
+    model.load(match, files);
+  run.reset();
   check_planned(plan, 0, model.executor());
 
   Predictor& predictor = model.predictor();
@@ -183,12 +199,14 @@ void check_network(Device& device, const PredictingNetwork& network) {
 }  // namespace
 
 void check_predictions(Device& device) {
-  check_network(device, {"classes", class_layers, {}});
-  check_network(device, {"classes, planned", class_layers, {"memory.allocator=planned"}});
-  check_network(device, {"classes, out of place", class_layers, {"memory.in_place=false"}});
-  check_network(device, {"classes in fp16", class_layers, {"train.amp=fp16"}});
-  check_network(device, {"classes in bf16", class_layers, {"train.amp=bf16"}});
-  check_network(device, {"pixels", pixel_layers, {"data.target_shape=[8, 6]"}});
+  for (const bool from_memory : {false, true}) {
+    check_network(device, {"classes", class_layers, {}}, from_memory);
+    check_network(device, {"classes, planned", class_layers, {"memory.allocator=planned"}}, from_memory);
+    check_network(device, {"classes, out of place", class_layers, {"memory.in_place=false"}}, from_memory);
+    check_network(device, {"classes in fp16", class_layers, {"train.amp=fp16"}}, from_memory);
+    check_network(device, {"classes in bf16", class_layers, {"train.amp=bf16"}}, from_memory);
+    check_network(device, {"pixels", pixel_layers, {"data.target_shape=[8, 6]"}}, from_memory);
+  }
 }
 
 }  // namespace trainer

@@ -142,6 +142,15 @@ TEST_CASE("what is wrong with a row is its error, and the others are read") {
   CHECK(rows[9].features.size() == 2);
 }
 
+TEST_CASE("columns that are called the same are told apart by nobody") {
+  const DataFolder folder;
+  const DataConfig config = trained_table(folder, "age,size,price\n1,2,3\n2,3,4\n");
+  const LoadedData data = load_data(config, 1);
+  const std::vector<ReadRow> rows = rows_of({folder.write("two.csv", "size,age,size\n1,2,3\n")}, config, data);
+  REQUIRE(rows.size() == 1);
+  CHECK_THAT(rows[0].error, Contains("two columns 'size'"));
+}
+
 TEST_CASE("a model that takes another number of features is refused") {
   const DataFolder folder;
   const DataConfig config = trained_table(folder);
