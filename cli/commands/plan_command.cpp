@@ -223,7 +223,9 @@ ExitCode plan(PlanArguments arguments) {
   if (arguments.text_length > 0) return plan_text(arguments);
   if (!arguments.batch_size.empty()) return plan_predictions(arguments);
   if (arguments.compares()) return compare(arguments);
-  return arguments.experiment.load().stages.empty() ? plan_one(arguments) : plan_stages(arguments);
+  const Experiment experiment = arguments.experiment.load();
+  const bool is_one = experiment.stages.empty() && experiment.predictions.empty();
+  return is_one ? plan_one(arguments) : plan_stages(arguments);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "cli/commands/batch_option.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/output_file.h"
+#include "cli/commands/predict_arguments.h"
 #include "cli/device_factory.h"
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
@@ -38,17 +39,8 @@
 namespace trainer {
 namespace {
 
-struct PredictArguments {
-  std::string model;
-  std::vector<std::string> words;              ///< inputs and overrides, as they come
-  std::vector<std::string> inputs, overrides;  ///< of these
-  std::string output, masks, batch_size = "auto";
-  PredictionRowOptions rows;
-  bool json = false, overwrite = false, quiet = false;
-};
-
-void sort_words(PredictArguments& arguments) {
-  for (const std::string& word : arguments.words)
+void sort_words(PredictArguments& arguments, const std::vector<std::string>& words) {
+  for (const std::string& word : words)
     (is_override(word) ? arguments.overrides : arguments.inputs).push_back(word);
   if (arguments.inputs.empty())
     throw ConfigError(
@@ -250,14 +242,16 @@ ExitCode predict_all(const PredictArguments& arguments, const TrainedModel& mode
   return totals.num_bad > 0 ? ExitCode::data : ExitCode::done;
 }
 
-ExitCode predict(PredictArguments arguments) {
-  bound_spinning();
-  sort_words(arguments);
+}  // namespace
+
+ExitCode predict(const PredictArguments& arguments, Device* here) {
   refuse_existing(arguments.output, arguments.overwrite);
   refuse_own_input(arguments.output, arguments.inputs);
   const TrainedModel model = read_trained_model(arguments.model, arguments.overrides);
   const std::unique_ptr<InputStream> stream = inputs_of(arguments, model);
-  const std::unique_ptr<Device> device = make_device(model.experiment);
+  std::unique_ptr<Device> made;
+  if (here == nullptr) made = make_device(model.experiment);
+  Device* const device = here == nullptr ? made.get() : here;
   PredictionPlanRequest request;
   request.experiment = model.experiment;
   request.data = model.data;
@@ -282,15 +276,14 @@ ExitCode predict(PredictArguments arguments) {
   }
 }
 
-}  // namespace
-
 void add_predict_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<PredictArguments>();
+  auto words = std::make_shared<std::vector<std::string>>();  // inputs and overrides, as they come
   CLI::App* command = app.add_subcommand("predict", "Say what a trained model makes of images, tables and arrays");
   command->add_option("EXPORT", arguments->model, "What 'export --to' wrote, or the folder of a run or a checkpoint")
       ->required()
       ->type_name("");
-  command->add_option("INPUT", arguments->words, "Images, folders, tables, arrays; - for paths on stdin; key=value")
+  command->add_option("INPUT", *words, "Images, folders, tables, arrays; - for paths on stdin; key=value")
       ->required()
       ->type_name("...");
   command->add_option("-o,--output", arguments->output, "Write rows there instead of stdout")->type_name("FILE");
@@ -311,7 +304,13 @@ void add_predict_command(CLI::App& app, Action& action) {
       "fit; 'plan EXPORT --predict N' tells\nbeforehand.\n\n" +
       examples({"predict runs/quickstart digits/ -o rows.csv", "predict exported photo.jpg --top 5",
                 "predict runs/house-prices new.csv --json device=cpu"}));
-  command->callback([arguments, &action] { action = [arguments] { return predict(*arguments); }; });
+  command->callback([arguments, words, &action] {
+    action = [arguments, words] {
+      bound_spinning();
+      sort_words(*arguments, *words);
+      return predict(*arguments);
+    };
+  });
 }
 
 }  // namespace trainer

@@ -10,6 +10,8 @@
 #include "cli/bounded_spin.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
+#include "cli/commands/output_file.h"
+#include "cli/commands/predict_arguments.h"
 #include "cli/device_factory.h"
 #include "cli/interrupt_signals.h"
 #include "cli/terminal/diagnostic_log.h"
@@ -23,8 +25,10 @@
 #include "engine/config/override_text.h"
 #include "engine/device/processor.h"
 #include "engine/findings/known_rates.h"
+#include "engine/findings/stage_plans.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"
+#include "engine/report/plan/prediction_plan_report.h"
 #include "engine/report/run/json_lines_sink.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/run_directory.h"
@@ -81,6 +85,53 @@ ExperimentArguments with_weights(ExperimentArguments arguments, const std::optio
   return arguments;
 }
 
+/// What is trained last, and predicts.
+const Experiment& last_trained(const Experiment& experiment) {
+  return experiment.stages.empty() ? experiment : *experiment.stages.back().experiment;
+}
+
+/// Whether stages that predict come behind what this run trains.
+bool predicts(const RunArguments& arguments, const Experiment& experiment) {
+  const std::string& until = arguments.options.until_stage;
+  return !experiment.predictions.empty() && (until.empty() || until == last_trained(experiment).stage);
+}
+
+/// Before anything is trained: whether there is memory and room for what is predicted behind it.
+bool predictions_fit(const RunArguments& arguments, const Experiment& experiment, Device& device) {
+  const Experiment& trained = last_trained(experiment);
+  for (const PredictConfig& predict : experiment.predictions) {
+    refuse_existing(predict.output, arguments.options.overwrite || !arguments.resume.empty());
+    refuse_own_input(predict.output, predict.inputs);
+    const PredictionPlanRequest request = prediction_request(trained, describe_data(trained.data, trained.seed));
+    const PredictionPlanFindings findings =
+        find_prediction_plan(request, device, capacity_of(trained, request.data, device));
+    if (findings.plan.fits) continue;
+    write_text(stderr, fmt::format("Stage {} does not fit; nothing has run.\n", predict.name) +
+                           prediction_plan_report(findings, style_for(stderr)));
+    return false;
+  }
+  return true;
+}
+
+/// By the parameters that the last step has left.
+ExitCode predict_behind(const RunArguments& arguments, const Experiment& experiment, Device& device) {
+  const RunDirectory directory(experiment.output);
+  ExitCode code = ExitCode::done;
+  for (const PredictConfig& predicted : experiment.predictions) {
+    PredictArguments asked;
+    asked.model = directory.checkpoint_path(directory.checkpoint_steps().back());
+    asked.inputs = predicted.inputs;
+    asked.output = predicted.output;
+    asked.masks = predicted.masks;
+    asked.rows.top = predicted.top;
+    asked.overwrite = arguments.options.overwrite || !arguments.resume.empty();
+    asked.quiet = arguments.quiet || arguments.json;
+    if (!asked.quiet) write_text(stdout, fmt::format("\nstage {}: {}\n", predicted.name, predicted.output));
+    if (const ExitCode result = predict(asked, &device); result != ExitCode::done) code = result;
+  }
+  return code;
+}
+
 ExitCode run(const RunArguments& arguments) {
   bound_spinning();
   DiagnosticLog log(arguments.verbose);
@@ -89,6 +140,8 @@ ExitCode run(const RunArguments& arguments) {
   log.info(fmt::format("read {}", given.config_path));
   const std::unique_ptr<Device> device = make_device(experiment);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
+  if (predicts(arguments, experiment) && !predictions_fit(arguments, experiment, *device))
+    return ExitCode::out_of_memory;
   LoadedData data = load_data(experiment.data, experiment.seed);
   log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
                        data.description.num_validation, data.description.sample_text()));
@@ -135,6 +188,8 @@ ExitCode run(const RunArguments& arguments) {
     words.emplace_back("--resume");
     write_text(stderr, "Continue with:\n" + pasted_command(words, style_for(stderr)));
   }
+  if (status == RunStatus::done && predicts(arguments, experiment))
+    return predict_behind(arguments, experiment, *device);
   return exit_code_of(status);
 }
 

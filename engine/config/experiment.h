@@ -385,6 +385,15 @@ struct StageConfig {
   SourceLocation location = {};
 };
 
+/// An entry of `stages` that predicts, by the parameters that the last one has left.
+struct PredictConfig {
+  std::string name;
+  std::vector<std::string> inputs;  ///< files and folders, as trainer predict takes them
+  std::string output, masks;        ///< the file of rows; of classes of pixels the folder of masks
+  std::int64_t top = 0;             ///< likeliest classes that are told; 0: all probabilities
+  SourceLocation location = {};
+};
+
 struct Experiment {
   std::string name;
   std::uint64_t seed = 0;
@@ -405,6 +414,7 @@ struct Experiment {
   CheckpointConfig checkpoint;
   std::string output;               ///< output; runs/${name} by default
   std::vector<StageConfig> stages;  ///< what is trained one after the other; empty: this alone
+  std::vector<PredictConfig> predictions;  ///< behind all that train
   std::string stage;                ///< of what stands in `stages`: its name; else empty
   std::string override_prefix;      ///< of what stands in `stages`: "stages.2.", before keys that override it
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.

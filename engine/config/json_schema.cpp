@@ -389,6 +389,18 @@ Json stages_schema(Json properties) {
   Json& optimizer = properties["optimizer"];
   optimizer["anyOf"].front()["properties"]["clear"] = clear;
   optimizer["anyOf"].push_back({{"enum", {"keep", "clear"}}});
+  const Json files{{"anyOf", {{{"type", "string"}}, list_of({{"type", "string"}}, 0)}}};
+  properties["predict"] = {
+      {"description", "What the model makes of files, in place of training; `name` alone stands beside it"},
+      {"type", "object"},
+      {"properties",
+       {{"inputs", files},
+        {"data", {{"type", "object"}, {"properties", {{"root", files}}}, {"additionalProperties", false}}},
+        {"output", {{"type", "string"}}},
+        {"masks", {{"type", "string"}}},
+        {"top", {{"type", "integer"}, {"minimum", 1}}}}},
+      {"required", {"output"}},
+      {"additionalProperties", false}};
   const Json stage{{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
   const Json recipe{{"type", "object"},
                     {"properties",

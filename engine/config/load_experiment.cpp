@@ -59,10 +59,10 @@ Node resolved_keys(const Experiment& experiment, const IsWantedKey& is_wanted = 
 
 Node resolved_tree(const Experiment& experiment) {
   Node root = resolved_keys(experiment);
-  if (experiment.stages.empty()) return root;
+  if (experiment.stages.empty() && experiment.predictions.empty()) return root;
   std::vector<Node> trees = {root};
   for (const StageConfig& stage : experiment.stages) trees.push_back(resolved_keys(*stage.experiment));
-  find_or_add(root, "stages") = node_of_stages(experiment.stages, trees);
+  find_or_add(root, "stages") = node_of_stages(experiment, trees);
   return root;
 }
 
@@ -71,8 +71,9 @@ Node resolved_tree(const Experiment& experiment) {
 namespace {
 
 Experiment experiment_of(ComposedConfig composed, const std::string& file_name, SourceSet& sources) {
-  const Node& root = composed.root;
   Experiment experiment;
+  experiment.predictions = take_predictions(composed.root, sources);
+  const Node& root = composed.root;
   experiment.computed_from = std::move(composed.computed_from);
   experiment.model_parameters = std::move(composed.model_parameters);
   experiment.config_path = file_name;
@@ -117,6 +118,7 @@ void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& 
     apply_stage(root, node, sources);
     auto stage = std::make_shared<Experiment>(
         experiment_of(compose_tree(sources, merged, root), experiment.config_path, sources));
+    stage->predictions.clear();  // they are of the whole
     stage->stage = node.name;
     stage->override_prefix = fmt::format("stages.{}.", i);
     ExperimentSource source = *experiment.source;

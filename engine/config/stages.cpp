@@ -152,6 +152,67 @@ class StageReader {
   std::set<std::string> names_;
 };
 
+/// `predict: {data: {root: photos}, output: predictions.csv}`.
+class PredictionReader {
+ public:
+  explicit PredictionReader(SourceSet& sources) : sources_(sources) {}
+
+  PredictConfig read(const Node& item, std::size_t position) {
+    PredictConfig predict;
+    predict.name = position == 0 ? "predict" : fmt::format("predict-{}", position + 1);
+    predict.location = sources_.location(item.mark);
+    for (const MapEntry& entry : item.entries) {
+      if (entry.key == "name")
+        predict.name = entry.value.text;
+      else if (entry.key != "predict")
+        sources_.report(entry.key_mark,
+                        fmt::format("'{}' stands beside 'predict', which trains nothing", shortened(entry.key)),
+                        "name and predict");
+    }
+    const Node& keys = *item.find("predict");
+    for (const MapEntry& entry : keys.entries) read_key(entry, predict);
+    if (predict.inputs.empty() || predict.output.empty())
+      sources_.report(keys.mark, "'predict' needs inputs, and a file for what it says of them",
+                      "predict: {data: {root: photos}, output: predictions.csv}");
+    return predict;
+  }
+
+ private:
+  void read_key(const MapEntry& entry, PredictConfig& predict) {
+    const std::vector<std::string> known{"inputs", "data", "output", "masks", "top"};
+    const Node& value = entry.value;
+    const bool names_root = entry.key == "data" && value.kind == NodeKind::map && value.entries.size() == 1 &&
+                            value.entries.front().key == "root";
+    if (entry.key == "inputs" || names_root) {
+      const Rule files = text_or_texts("files and folders", "[photos, more/1.jpg]");
+      const Node& list = names_root ? value.entries.front().value : value;
+      if (const std::optional<Value> inputs = read_value(list, files, "predict.inputs", sources_))
+        predict.inputs = std::get<std::vector<std::string>>(*inputs);
+    } else if (entry.key == "data") {
+      sources_.report(value.mark, "'predict.data' says where the inputs are",
+                      "data: {root: photos}, or inputs: [photos]");
+    } else if (entry.key == "output" || entry.key == "masks") {
+      if (const std::optional<Value> path = read_value(value, text(), "predict." + entry.key, sources_))
+        (entry.key == "output" ? predict.output : predict.masks) = std::get<std::string>(*path);
+    } else if (entry.key == "top") {
+      if (const std::optional<Value> top = read_value(value, integer(1), "predict.top", sources_))
+        predict.top = std::get<std::int64_t>(*top);
+    } else {
+      sources_.report(entry.key_mark, fmt::format("unknown key '{}' in 'predict'", shortened(entry.key)),
+                      fmt::format("one of {}", fmt::join(known, ", ")), std::string(nearest(entry.key, known)));
+    }
+  }
+
+  SourceSet& sources_;
+};
+
+Node node_of_prediction(const PredictConfig& predict) {
+  Node keys = map_node({}, {{"inputs", node_of(Value(predict.inputs))}, {"output", node_of(Value(predict.output))}});
+  if (!predict.masks.empty()) keys.entries.push_back({"masks", {}, node_of(Value(predict.masks))});
+  if (predict.top > 0) keys.entries.push_back({"top", {}, node_of(Value(predict.top))});
+  return map_node({}, {{"name", node_of(Value(predict.name))}, {"predict", std::move(keys)}});
+}
+
 std::optional<double> number_at(const Node& map, std::string_view key, double otherwise, double minimum,
                                 SourceSet& sources) {
   const Node* const node = map.find(key);
@@ -298,10 +359,32 @@ std::vector<StageNode> take_stages(Node& root, SourceSet& sources) {
     return {};
   }
   std::vector<StageNode> stages;
+  Node predictions;
+  predictions.kind = NodeKind::sequence;
+  predictions.mark = list->mark;
   StageReader reader(sources);
-  for (std::size_t i = 0; i < list->items.size(); ++i)
-    if (std::optional<StageNode> stage = reader.read(list->items[i], i)) stages.push_back(*std::move(stage));
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    const Node& item = list->items[i];
+    if (item.kind == NodeKind::map && item.find("predict") != nullptr) {
+      predictions.items.push_back(item);
+      continue;
+    }
+    if (!predictions.items.empty())
+      sources.report(item.mark, "a stage that trains stands behind one that predicts",
+                     "stages with 'predict' behind all others");
+    if (std::optional<StageNode> stage = reader.read(item, i)) stages.push_back(*std::move(stage));
+  }
+  if (!predictions.items.empty()) root.entries.push_back({"stages", list->mark, std::move(predictions)});
   return stages;
+}
+
+std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {
+  std::vector<PredictConfig> predictions;
+  const std::optional<Node> list = taken(root, "stages");
+  if (!list) return predictions;
+  for (const Node& item : list->items)
+    predictions.push_back(PredictionReader(sources).read(item, predictions.size()));
+  return predictions;
 }
 
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources) {
@@ -322,9 +405,10 @@ void apply_stage(Node& root, const StageNode& stage, SourceSet& sources) {
   merge_into(root, stage.overrides);
 }
 
-Node node_of_stages(const std::vector<StageConfig>& stages, const std::vector<Node>& trees) {
+Node node_of_stages(const Experiment& experiment, const std::vector<Node>& trees) {
+  const std::vector<StageConfig>& stages = experiment.stages;
   Node list;
-  if (stages.empty()) return list;
+  if (stages.empty() && experiment.predictions.empty()) return list;
   list.kind = NodeKind::sequence;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageConfig& stage = stages[i];
@@ -352,6 +436,7 @@ Node node_of_stages(const std::vector<StageConfig>& stages, const std::vector<No
     for (MapEntry& entry : changed.entries) node.entries.push_back(std::move(entry));
     list.items.push_back(std::move(node));
   }
+  for (const PredictConfig& predict : experiment.predictions) list.items.push_back(node_of_prediction(predict));
   return list;
 }
 

@@ -22,6 +22,8 @@ namespace trainer {
 // engine/graph/trained_layers.h): `unfreeze: all` empties it, then `freeze` is appended, then `unfreeze`, whose entries
 // train. `optimizer: keep` or `clear`, or `clear` beside its other keys, says what becomes of the optimizer's state.
 //
+// Behind them may stand entries of the one key `predict`, which train nothing: they say what the model makes of files.
+//
 // `stages: {fine_tune: {epochs: 3}}` is short for two of them, as fastai's fine_tune trains: all but the last layer
 // group frozen, then nothing.
 
@@ -43,14 +45,16 @@ struct StageNode {
   bool freezes_otherwise() const { return freeze || unfreeze || unfreezes_all; }
 };
 
-/// The stages of a composed tree, whose `stages` is taken out; none where it has none. Reports what is wrong.
+/// The stages that train of a merged tree, whose `stages` then holds those that predict, if any. Reports what is wrong.
 std::vector<StageNode> take_stages(Node& root, SourceSet& sources);
+/// The stages that predict of a composed tree, whose `stages` is taken out. Reports what is wrong.
+std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources);
 
 /// Puts the stage's keys into the tree of the stage before it.
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources);
 
 /// The node that `stages` is read from again, for stages of which `trees` are the resolved trees, that of the file
 /// first.
-Node node_of_stages(const std::vector<StageConfig>& stages, const std::vector<Node>& trees);
+Node node_of_stages(const Experiment& experiment, const std::vector<Node>& trees);
 
 }  // namespace trainer

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "datasets/dataset.h"
 #include "engine/program/handed_parameters.h"
 
 namespace trainer {
 
 bool StagePlans::fits() const {
-  return std::all_of(stages.begin(), stages.end(), [](const StagePlan& stage) { return stage.findings.plan.fits; });
+  return std::all_of(stages.begin(), stages.end(), [](const StagePlan& stage) { return stage.findings.plan.fits; }) &&
+         std::all_of(predictions.begin(), predictions.end(),
+                     [](const Prediction& prediction) { return prediction.findings.plan.fits; });
 }
 
 std::size_t StagePlans::largest() const {
@@ -17,17 +20,34 @@ std::size_t StagePlans::largest() const {
   return static_cast<std::size_t>(largest - stages.begin());
 }
 
+PredictionPlanRequest prediction_request(const Experiment& trained, const DataDescription& data) {
+  PredictionPlanRequest request;
+  request.experiment = trained;
+  request.data = data;
+  request.path = trained.output;
+  return request;
+}
+
 StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devices,
                             const RatesProblemSink& on_rates_problem) {
   StagePlans plans;
   plans.experiment_name = request.experiment.name;
   Program before;
-  for (const StageConfig& stage : request.experiment.stages) {
+  std::vector<StageConfig> all = request.experiment.stages;
+  if (all.empty())
+    all.push_back({.name = "train",
+                   .experiment = std::make_shared<Experiment>(request.experiment),
+                   .state = {},
+                   .cleared_groups = {},
+                   .freezes_otherwise = false,
+                   .location = {}});
+  for (const StageConfig& stage : all) {
     PlanRequest of_stage = request;
     of_stage.experiment = *stage.experiment;
     Program program;
     StagePlan plan;
     plan.findings = find_plan(of_stage, devices, on_rates_problem, &program);
+    if (plan.findings.stage.empty()) plan.findings.stage = stage.name;
     if (!plans.stages.empty()) check_parameters_go_on(before, program, stage);
     plan.num_parameters = num_parameters(program);
     plan.num_trained = num_trained_parameters(program);
@@ -40,6 +60,13 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
     if (!shown.steps.empty()) plan.purged = shown.steps.back().memory.reserved;
     plans.stages.push_back(std::move(plan));
     before = std::move(program);
+  }
+  const Experiment& trained = *all.back().experiment;
+  for (const PredictConfig& predict : request.experiment.predictions) {
+    PredictionPlanRequest asked = prediction_request(trained, describe_data(trained.data, trained.seed));
+    asked.gpu = request.gpus.empty() ? "" : request.gpus.front();
+    asked.capacity = request.capacities.empty() ? "" : request.capacities.front();
+    plans.predictions.push_back({predict.name, find_prediction_plan(asked, devices)});
   }
   return plans;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/findings/find_plan.h"
+#include "engine/findings/find_prediction_plan.h"
 
 namespace trainer {
 
@@ -21,13 +22,22 @@ struct StagePlan {
 struct StagePlans {
   std::string experiment_name;
   std::vector<StagePlan> stages;
+  struct Prediction {
+    std::string name;
+    PredictionPlanFindings findings;  ///< in the batches that fit
+  };
+  std::vector<Prediction> predictions;  ///< behind them
 
   bool fits() const;
   /// Position of the one that reserves most.
   std::size_t largest() const;
 };
 
-/// The plan of each stage as find_plan() makes it, and that their parameters go on. Throws as that does.
+/// What is asked of a prediction that stands behind `trained`.
+PredictionPlanRequest prediction_request(const Experiment& trained, const DataDescription& data);
+
+/// The plan of each stage as find_plan() makes it, and that their parameters go on; of an experiment without stages, which
+/// predicts, that of the whole. Throws as that does.
 StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devices,
                             const RatesProblemSink& on_rates_problem);
 

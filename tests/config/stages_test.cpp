@@ -192,3 +192,25 @@ TEST_CASE("a thousand stages are read in a moment") {
   CHECK(whole.stages.back().name == "stage-1000");
   CHECK(whole.stages.back().experiment->train.batch_size == 1 + 999 % 7);
 }
+
+TEST_CASE("stages that predict stand behind those that train") {
+  const Experiment whole = staged(R"(
+stages:
+  - {name: a}
+  - predict: {data: {root: photos}, output: rows.csv}
+  - {name: more, predict: {inputs: [x.png, y], output: more.csv, top: 3}}
+)");
+  CHECK(whole.stages.size() == 1);
+  REQUIRE(whole.predictions.size() == 2);
+  CHECK((whole.predictions[0].name == "predict" && whole.predictions[0].inputs == Entries{"photos"}));
+  CHECK((whole.predictions[1].name == "more" && whole.predictions[1].inputs == Entries{"x.png", "y"}));
+  CHECK((whole.predictions[1].output == "more.csv" && whole.predictions[1].top == 3));
+  const std::string yaml = resolved_yaml(whole);
+  CHECK(resolved_yaml(parse_experiment(yaml, "test.yaml")) == yaml);
+  CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a], output: b}}, {name: c}]\n"), Contains("behind all others"));
+  CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a]}}]\n"), Contains("'predict' needs inputs, and a file"));
+  CHECK_THAT(refusal_of("stages: [{predict: {input: [a], output: b}}]\n"), Contains("did you mean 'inputs'"));
+  CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a], output: b}, train: {epochs: 1}}]\n"),
+             Contains("stands beside 'predict'"));
+  CHECK_THAT(refusal_of("stages: [{predict: {data: {rot: a}, output: b}}]\n"), Contains("where the inputs are"));
+}

@@ -21,7 +21,7 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
                 const std::string& example);
 
 struct ComposedConfig {
-  Node root;                                         ///< without `stages`
+  Node root;                                         ///< of `stages` with those that predict alone
   std::set<std::string, std::less<>> computed_from;  ///< Experiment::computed_from
   std::vector<IntegerParameter> model_parameters;    ///< Experiment::model_parameters
 };
@@ -29,7 +29,7 @@ struct ComposedConfig {
 /// What a configuration is made of, as far as it can be put together before what is written in short, or refers to
 /// other keys, is resolved.
 struct MergedConfig {
-  Node root;  ///< without `stages`
+  Node root;  ///< of `stages` with those that predict alone
   std::vector<StageNode> stages;
   std::string file_name;
   std::vector<std::string> late_overrides;  ///< that reach into layers

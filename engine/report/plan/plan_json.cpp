@@ -10,6 +10,7 @@
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/plan/data_supply_text.h"
+#include "engine/report/plan/prediction_plan_report.h"
 #include "engine/report/plan/verification_report.h"
 #include "engine/report/text/allocator_text.h"
 
@@ -159,6 +160,13 @@ std::string stage_plans_json(const StagePlans& plans) {
     of_stage["trained_parameters"] = stage.num_trained;
     of_stage["purged"] = stage.purged;
     json["stages"].push_back(std::move(of_stage));
+  }
+  for (const StagePlans::Prediction& prediction : plans.predictions) {
+    Json of_prediction = Json::parse(prediction_plan_json(prediction.findings));
+    of_prediction.erase("event");
+    of_prediction.erase("schema");
+    of_prediction["stage"] = prediction.name;
+    json["predictions"].push_back(std::move(of_prediction));
   }
   return json_text(json);
 }

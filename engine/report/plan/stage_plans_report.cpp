@@ -6,6 +6,7 @@
 
 #include "engine/bytes.h"
 #include "engine/report/plan/plan_report.h"
+#include "engine/report/plan/prediction_plan_report.h"
 #include "engine/report/plan/verification_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
@@ -72,6 +73,12 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
                    format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
                    format_bytes(stage.purged), duration_of(findings)});
   }
+  for (const StagePlans::Prediction& prediction : plans.predictions) {
+    const PredictionPlanFindings& findings = prediction.findings;
+    table.add_row({prediction.name, findings.plan.fits ? "yes" : "no", "", format_count(findings.batch_size), "-",
+                   format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
+                   format_bytes(findings.shown().peak_reserved), ""});
+  }
   text += '\n' + table.render(style);
   const std::string sentence = plans.fits()
                                    ? fmt::format("All stages fit. {} reserves most: {} of the capacity of {} ({}).",
@@ -98,7 +105,11 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
     if (stage.findings.plan.fits && stage.findings.verification)
       text += heading(style, fmt::format("Predicted against measured, stage {}", stage.findings.stage)) +
               verification_report(*stage.findings.verification, style);
-  if (plans.fits()) text += "\nOne of them in full:\n" + command_of_one(largest, style);
+  for (const StagePlans::Prediction& prediction : plans.predictions)
+    if (!prediction.findings.plan.fits)
+      text += heading(style, fmt::format("Stage {}", prediction.name)) +
+              prediction_plan_report(prediction.findings, style);
+  if (plans.fits() && plans.stages.size() > 1) text += "\nOne of them in full:\n" + command_of_one(largest, style);
   return text;
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/errors.h"
+#include "engine/report/prediction/prediction_rows.h"
+
+namespace trainer {
+
+/// What `trainer predict`, or a stage of `trainer run`, is asked for.
+struct PredictArguments {
+  std::string model;                           ///< as read_trained_model takes it
+  std::vector<std::string> inputs, overrides;  ///< at least one input
+  std::string output, masks, batch_size = "auto";
+  PredictionRowOptions rows;
+  bool json = false, overwrite = false, quiet = false;
+};
+
+/// Predicts on the device, or, where that is null, on the one that the model's configuration names. Throws ConfigError,
+/// DataError, DeviceError.
+ExitCode predict(const PredictArguments& arguments, Device* device = nullptr);
+
+}  // namespace trainer
