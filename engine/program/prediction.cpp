@@ -71,7 +71,7 @@ Program compile_prediction(const Experiment& experiment, const DataDescription& 
     graph = make_prediction_graph(experiment, data, odd_batch_size);
     program.prediction->batches.push_back(schedule_batch(graph, scheduler, "predict, odd last batch"));
   }
-  if (experiment.memory.allocator == AllocatorKind::planned) place(program);
+  if (experiment.memory.allocator != AllocatorKind::caching) place(program);
   return program;
 }
 

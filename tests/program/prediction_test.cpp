@@ -97,13 +97,19 @@ TEST_CASE("parameters that products read in 16 bit have no master") {
 
 TEST_CASE("places of a planned segment keep the prediction from what comes before its release") {
   for (const std::int64_t odd : {0, 7}) {
-    const Program program = compiled(32, odd, {"memory.allocator=planned"});
+    const Program program = compiled(32, odd);
     REQUIRE(program.placement);
     const MemoryPlan plan = make_prediction_plan(program, std::int64_t{1} << 40);
     CHECK(plan.fits);
     CHECK(plan.peak_reserved == program.placement->segment_bytes);
     CHECK(plan.peak_requested == parameter_bytes + 32 * 4 * (256 + 512));
   }
+}
+
+TEST_CASE("a caching allocator is taken where it is asked for") {
+  const Program program = compiled(32, 7, {"memory.allocator=caching"});
+  CHECK(!program.placement);
+  CHECK(make_prediction_plan(program, std::int64_t{1} << 40).peak_requested == parameter_bytes + 32 * 4 * (256 + 512));
 }
 
 TEST_CASE("a capacity below the peak is told to be too small, with who holds it") {

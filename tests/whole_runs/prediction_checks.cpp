@@ -201,7 +201,7 @@ void check_network(Device& device, const PredictingNetwork& network, bool from_m
 void check_predictions(Device& device) {
   for (const bool from_memory : {false, true}) {
     check_network(device, {"classes", class_layers, {}}, from_memory);
-    check_network(device, {"classes, planned", class_layers, {"memory.allocator=planned"}}, from_memory);
+    check_network(device, {"classes, caching", class_layers, {"memory.allocator=caching"}}, from_memory);
     check_network(device, {"classes, out of place", class_layers, {"memory.in_place=false"}}, from_memory);
     check_network(device, {"classes in fp16", class_layers, {"train.amp=fp16"}}, from_memory);
     check_network(device, {"classes in bf16", class_layers, {"train.amp=bf16"}}, from_memory);
