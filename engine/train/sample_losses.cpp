@@ -58,39 +58,39 @@ SampleLosses::SampleLosses(const Experiment& experiment, const DataDescription& 
                                                       [](const LossConfig& loss) { return is_of_a_sample(loss); }));
 }
 
-SampleLoss SampleLosses::loss_of(std::span<const float> logits, const std::byte* bytes) const {
+SampleLoss SampleLosses::loss_of(std::span<const float> logits, const std::byte* targets) const {
   const auto num_targets = static_cast<std::size_t>(data_.target.num_elements());
   SampleLoss sample;
   if (data_.categorical()) {
-    const std::span targets(reinterpret_cast<const std::int32_t*>(bytes), num_targets);
+    const std::span classes(reinterpret_cast<const std::int32_t*>(targets), num_targets);
     const std::size_t num_classes = logits.size() / num_targets;
     for (const LossConfig& loss : experiment_.losses) {
       if (loss.type != LossType::cross_entropy) continue;
       double sum = 0, count = 0;
       for (std::size_t i = 0; i < num_targets; ++i) {
-        if (targets[i] == loss.ignore_index) continue;
-        sum += cross_entropy_of(loss, logits.subspan(i * num_classes, num_classes), targets[i]);
+        if (classes[i] == loss.ignore_index) continue;
+        sum += cross_entropy_of(loss, logits.subspan(i * num_classes, num_classes), classes[i]);
         ++count;
       }
       if (count > 0) sample.loss += loss.weight * sum / count;
     }
     if (num_targets == 1) {
       const auto predicted = std::max_element(logits.begin(), logits.end());
-      sample.target = targets.front();
+      sample.target = classes.front();
       sample.predicted = static_cast<std::int32_t>(predicted - logits.begin());
       sample.probability = std::exp(*predicted - log_of_exp_sum(logits));
     }
     return sample;
   }
-  const std::span targets(reinterpret_cast<const float*>(bytes), num_targets);
+  const std::span numbers(reinterpret_cast<const float*>(targets), num_targets);
   for (const LossConfig& loss : experiment_.losses) {
     if (!is_of_a_sample(loss)) continue;
     double sum = 0;
-    for (std::size_t i = 0; i < num_targets; ++i) sum += cost_of_number(loss, logits[i], targets[i]);
+    for (std::size_t i = 0; i < num_targets; ++i) sum += cost_of_number(loss, logits[i], numbers[i]);
     sample.loss += loss.weight * sum / static_cast<double>(num_targets);
   }
   if (num_targets == 1) {
-    sample.number = targets.front();
+    sample.number = numbers.front();
     sample.predicted_number = logits.front();
     // Of a number that is a probability, its logit is what the model gives.
     if (experiment_.losses.front().type == LossType::bce_with_logits)

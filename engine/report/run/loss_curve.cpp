@@ -66,6 +66,7 @@ std::string LossCurve::text(const Style& style) const {
     point.count += stretch.count;
   }
   std::vector<double> heights;
+  heights.reserve(points.size());
   for (const Stretch& point : points)
     heights.push_back(point.count > 0 ? point.mean() : std::numeric_limits<double>::quiet_NaN());
   const std::string steps = fmt::format("steps {} to {}", first_step, last_step);

@@ -107,7 +107,7 @@ void OnnxGraph::add_node(std::string_view scope, std::string_view op, const std:
 }
 
 std::vector<std::string> OnnxGraph::add_several(std::string_view scope, std::string_view op,
-                                                std::vector<std::string> inputs, std::size_t num_outputs,
+                                                const std::vector<std::string>& inputs, std::size_t num_outputs,
                                                 const std::vector<OnnxAttribute>& attributes) {
   std::vector<std::string> outputs;
   for (std::size_t i = 0; i < num_outputs; ++i) outputs.push_back(fmt::format("{}/{}_{}", scope, num_names_++, op));
@@ -115,9 +115,9 @@ std::vector<std::string> OnnxGraph::add_several(std::string_view scope, std::str
   return outputs;
 }
 
-std::string OnnxGraph::add(std::string_view scope, std::string_view op, std::vector<std::string> inputs,
+std::string OnnxGraph::add(std::string_view scope, std::string_view op, const std::vector<std::string>& inputs,
                            const std::vector<OnnxAttribute>& attributes) {
-  return add_several(scope, op, std::move(inputs), 1, attributes).front();
+  return add_several(scope, op, inputs, 1, attributes).front();
 }
 
 void OnnxGraph::add_named(const std::string& output, std::string_view op, const std::vector<std::string>& inputs) {

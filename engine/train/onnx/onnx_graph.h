@@ -43,10 +43,11 @@ class OnnxGraph {
 
   /// Of the operators of opset 17. Names of nodes and of what they make begin with `scope`. The name of the first
   /// output, or of all.
-  std::string add(std::string_view scope, std::string_view op, std::vector<std::string> inputs,
+  std::string add(std::string_view scope, std::string_view op, const std::vector<std::string>& inputs,
                   const std::vector<OnnxAttribute>& attributes = {});
-  std::vector<std::string> add_several(std::string_view scope, std::string_view op, std::vector<std::string> inputs,
-                                       std::size_t num_outputs, const std::vector<OnnxAttribute>& attributes = {});
+  std::vector<std::string> add_several(std::string_view scope, std::string_view op,
+                                       const std::vector<std::string>& inputs, std::size_t num_outputs,
+                                       const std::vector<OnnxAttribute>& attributes = {});
   /// One whose output is called `output`.
   void add_named(const std::string& output, std::string_view op, const std::vector<std::string>& inputs);
 

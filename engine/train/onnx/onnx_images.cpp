@@ -147,7 +147,7 @@ std::string onnx_mean_pooling(OnnxValues& values, const Op& op, const std::strin
   const std::array<PooledAxis, 2> axes = pooled_axes(op);
   std::vector<OnnxAttribute> attributes = window_of(axes);
   attributes.push_back({"count_include_pad", std::int64_t{1}});
-  const std::string means = values.add("AveragePool", {x}, attributes);
+  std::string means = values.add("AveragePool", {x}, attributes);
   // These divide by the whole window; where a window counts less than that, its mean is more.
   const auto count = [&](const PooledAxis& axis, std::int64_t output) {
     return attributes_of<Pool2dAttributes>(op).count_include_pad ? axis.num_with_padding(output)

@@ -34,9 +34,9 @@ class OnnxValues {
   static OnnxDims any_batch(const Shape& shape);
   std::string reshaped(const std::string& name, const OnnxDims& dims);
   std::string turned(const std::string& name, const OnnxDims& order);
-  std::string add(std::string_view op, std::vector<std::string> inputs,
+  std::string add(std::string_view op, const std::vector<std::string>& inputs,
                   const std::vector<OnnxAttribute>& attributes = {}) {
-    return onnx_.add(scope_, op, std::move(inputs), attributes);
+    return onnx_.add(scope_, op, inputs, attributes);
   }
   OnnxGraph& onnx() { return onnx_; }
 
