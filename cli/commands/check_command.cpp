@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,12 +18,14 @@
 #include "engine/config/text/json_output.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
 #include "engine/report/run/weights_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/style.h"
 #include "engine/train/data_checks.h"
 #include "engine/train/files/frozen_weights.h"
+#include "engine/train/running_stage.h"
 #include "engine/train/files/weights_match.h"
 
 namespace trainer {
@@ -41,6 +44,13 @@ void require_data_files(const DataConfig& config) {
   throw DataError(message + how_to_fetch(config));
 }
 
+/// What is found of a stage without reading its data.
+struct CheckedStage {
+  std::string name;
+  bool fits = false;
+  std::int64_t peak_reserved = 0;
+};
+
 /// What was found of a configuration that is valid.
 struct CheckFindings {
   CompiledExperiment compiled;
@@ -50,6 +60,7 @@ struct CheckFindings {
   std::optional<WeightsMatch> weights;
   std::vector<WeightsMatch> frozen;
   std::vector<std::string> warnings;
+  std::vector<CheckedStage> stages{};
 };
 
 /// What a run would start from, which may be tensors that do not match.
@@ -97,6 +108,40 @@ CheckFindings examine_experiment(const Experiment& experiment) {
           device->name(),      std::move(weights), frozen.matches(), std::move(warnings)};
 }
 
+/// Compiles and plans each stage, and looks whether their parameters and the optimizer's state go on.
+std::vector<CheckedStage> examine_stages(const Experiment& experiment) {
+  std::vector<CheckedStage> checked;
+  if (experiment.stages.empty()) return checked;
+  const std::unique_ptr<Device> device = make_device(experiment);
+  std::optional<CompiledExperiment> before;
+  for (const StageConfig& stage : experiment.stages) {
+    const Experiment& of_stage = *stage.experiment;
+    require_data_files(of_stage.data);
+    const DataDescription data = describe_data(of_stage.data, of_stage.seed);
+    const Capacity capacity = capacity_of(of_stage, data, *device);
+    CompiledExperiment compiled = compile_experiment(of_stage, data, *device, capacity.num_bytes);
+    if (before) {
+      check_parameters_go_on(before->program, compiled.program, stage);
+      check_state_goes_on(before->experiment, stage);
+    }
+    const MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
+    checked.push_back({stage.name, plan.fits, plan.peak_reserved});
+    before.emplace(std::move(compiled));
+  }
+  return checked;
+}
+
+std::string stages_line(const std::vector<CheckedStage>& stages) {
+  std::vector<std::string> names;
+  for (const CheckedStage& stage : stages)
+    names.push_back(stage.fits ? fmt::format("{} ({})", stage.name, format_bytes(stage.peak_reserved))
+                               : stage.name + " (does not fit)");
+  constexpr std::size_t most_told = 10;
+  const std::size_t num_more = names.size() - std::min(names.size(), most_told);
+  names.resize(names.size() - num_more);
+  return fmt::format("{}{}", fmt::join(names, ", "), num_more > 0 ? fmt::format(" and {} more", num_more) : "");
+}
+
 std::string check_text(const CheckFindings& findings, const ExperimentArguments& arguments,
                        bool asked_for_largest_batch, bool shows_all_weights, const Style& style) {
   const DataDescription& data = findings.compiled.data;
@@ -120,6 +165,7 @@ std::string check_text(const CheckFindings& findings, const ExperimentArguments&
     text += fmt::format("  memory    {} {} ({}); what would:\n{}", paint(style, Ink::red, "does not fit"),
                         format_bytes(findings.capacity.num_bytes), findings.capacity.origin,
                         pasted_command(arguments.words("plan"), style, "            "));
+  if (!findings.stages.empty()) text += fmt::format("  stages    {}\n", stages_line(findings.stages));
   if (findings.weights) text += fmt::format("  weights   {}\n", weights_line(*findings.weights));
   for (const std::string& warning : findings.warnings)
     text += fmt::format("  {}   {}\n", paint(style, Ink::yellow, "warning"), warning);
@@ -148,6 +194,11 @@ std::string check_json(const CheckFindings& findings) {
        findings.plan.fits ? nlohmann::ordered_json(findings.plan.peak_reserved) : nlohmann::ordered_json()},
       {"weights", findings.weights ? weights_json(*findings.weights) : nlohmann::ordered_json()},
       {"warnings", findings.warnings}};
+  for (const CheckedStage& stage : findings.stages)
+    json["stages"].push_back(
+        {{"stage", stage.name},
+         {"fits", stage.fits},
+         {"peak_reserved", stage.fits ? nlohmann::ordered_json(stage.peak_reserved) : nlohmann::ordered_json()}});
   if (!findings.frozen.empty()) json["frozen"] = frozen_json(findings.frozen);
   return json_text(json);
 }
@@ -185,7 +236,8 @@ std::string mistakes_json(const Error& error) {
 ExitCode check(const CheckArguments& arguments) {
   try {
     const Experiment experiment = arguments.experiment.load();
-    const CheckFindings findings = examine_experiment(experiment);
+    CheckFindings findings = examine_experiment(experiment);
+    findings.stages = examine_stages(experiment);
     if (arguments.json)
       write_exactly(stdout, check_json(findings) + '\n');
     else if (!arguments.quiet)

@@ -197,17 +197,17 @@ void add_export_command(CLI::App& app, Action& action) {
   CLI::Option* output = command->add_option("-o,--output", arguments->output, "The file of weights to write");
   output->type_name("FILE");
   CLI::Option* folder = command->add_option("--to", arguments->folder,
-                                            "Or the folder to write, with all that 'predict' needs beside the weights");
+                                            "Or the folder to write, for 'predict'");
   folder->type_name("DIR")->excludes(output);
   CLI::Option* onnx =
-      command->add_option("--onnx", arguments->onnx, "Or the ONNX file to write: the evaluation, with its weights");
+      command->add_option("--onnx", arguments->onnx, "Or the ONNX file to write");
   onnx->type_name("FILE")->excludes(output)->excludes(folder);
   command
       ->add_option("--names", arguments->names,
-                   "Names and axes by a map of the model, such as hub; its own if not given")
+                   "Names and axes by a map of the model, such as hub")
       ->type_name("MAP");
   CLI::Option* dtype =
-      command->add_option("--dtype", arguments->type, "Round all numbers to f32, f16 or bf16; as saved if not given")
+      command->add_option("--dtype", arguments->type, "Round all numbers to f32, f16 or bf16")
           ->type_name("TYPE")
           ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   command->add_flag("--half", arguments->half, "The same as --dtype f16")->excludes(dtype);
@@ -228,7 +228,8 @@ void add_export_command(CLI::App& app, Action& action) {
     if (folder->count() > 0 && !arguments->names.empty())
       throw CLI::ValidationError("--names writes names that 'predict' does not know; it goes with -o");
     if (onnx->count() > 0 && (arguments->half || !arguments->names.empty() || !arguments->type.empty()))
-      throw CLI::ValidationError("--onnx writes the model's own names in f32; --names, --half and --dtype go without it");
+      throw CLI::ValidationError(
+          "--onnx writes the model's own names in f32; --names, --half and --dtype go without it");
     if (arguments->half) arguments->type = "f16";
     action = [arguments] { return export_model(*arguments); };
   });

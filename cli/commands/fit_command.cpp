@@ -104,11 +104,11 @@ void add_fit_command(CLI::App& app, Action& action) {
   CLI::Option* max =
       command->add_option("--max", arguments->max, "The largest value of KEY that fits, of LOWEST..HIGHEST where given")
           ->type_name("KEY[=RANGE]");
-  command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here: its profile, such as rtx4090")
+  command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here, such as rtx4090")
       ->type_name("PROFILE");
   command
       ->add_option("--capacity", arguments->capacity,
-                   "Memory to fit into, such as 2GiB; else memory.limit or what is available")
+                   "Memory to fit into, such as 2GiB")
       ->type_name("SIZE");
   command
       ->add_option("--keep", arguments->keep,
@@ -120,7 +120,7 @@ void add_fit_command(CLI::App& app, Action& action) {
                            ->add_option("--write", arguments->write,
                                         "Save what was found as a configuration, the fastest settings unless --pick")
                            ->type_name("FILE");
-  command->add_option("--pick", arguments->pick, "With --write: which of the table instead of the fastest")
+  command->add_option("--pick", arguments->pick, "With --write: which of the table, if not the fastest")
       ->type_name("N")
       ->check(CLI::PositiveNumber)
       ->needs(write)

@@ -242,17 +242,17 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->type_name("PROFILE");
   command
       ->add_option("--capacity", arguments->capacity,
-                   "Memory to fit into: 2GiB; a,b compares; else memory.limit or what is free")
+                   "Memory to fit into: 2GiB; a,b compares")
       ->type_name("SIZE");
   command
       ->add_option("--generate", arguments->text_length,
-                   "Plan a text of N tokens that the model writes, prompt included, instead of a run")
+                   "Plan a text of N tokens, prompt included")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, most_tried_length));
   command->add_option("--predict", arguments->batch_size, "Plan predicting N inputs at once; auto: what fits")
       ->type_name("N")
       ->check(whole_number_or_auto(most_asked_batch));
-  command->add_flag("--verify", arguments->verify, "Also run two steps here and show predicted against measured bytes");
+  command->add_flag("--verify", arguments->verify, "Also run two steps here, and compare bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
   command->add_flag("--full", arguments->full, "Name every change that fits, not the first three");
@@ -261,7 +261,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       "Exits with 4 where it does not fit (of several targets: one of them), and names\nchanges that do. --verify "
       "writes no files, and exits with 1 where the plan\ndiffers from what was measured.\n\n" +
       examples({"plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512",
-                "plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb", "plan configs/cifar10_resnet18.yaml --gpu all",
+                "plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb",
                 "plan configs/quickstart.yaml --verify", "plan --gpu list"}));
   command->callback([arguments, config, &action] {
     if (config->count() == 0 && !asks_for_list(*arguments)) throw CLI::RequiredError("CONFIG");

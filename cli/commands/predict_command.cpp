@@ -40,8 +40,7 @@ namespace trainer {
 namespace {
 
 void sort_words(PredictArguments& arguments, const std::vector<std::string>& words) {
-  for (const std::string& word : words)
-    (is_override(word) ? arguments.overrides : arguments.inputs).push_back(word);
+  for (const std::string& word : words) (is_override(word) ? arguments.overrides : arguments.inputs).push_back(word);
   if (arguments.inputs.empty())
     throw ConfigError(
         "nothing to predict from: name images, folders of them, tables or arrays, or - for paths on stdin");

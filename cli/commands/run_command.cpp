@@ -125,6 +125,9 @@ ExitCode predict_behind(const RunArguments& arguments, const Experiment& experim
     asked.masks = predicted.masks;
     asked.rows.top = predicted.top;
     asked.overwrite = arguments.options.overwrite || !arguments.resume.empty();
+    // The checkpoint says what `auto` stood for in training.
+    if (last_trained(experiment).memory.allocator == AllocatorKind::automatic)
+      asked.overrides.push_back(override_of("memory.allocator", last_trained(experiment)));
     asked.quiet = arguments.quiet || arguments.json;
     if (!asked.quiet) write_text(stdout, fmt::format("\nstage {}: {}\n", predicted.name, predicted.output));
     if (const ExitCode result = predict(asked, &device); result != ExitCode::done) code = result;
@@ -206,19 +209,19 @@ void add_run_command(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--weights", arguments->weights,
-          "Start from saved weights, as weights.file says: a file, or the folder of a checkpoint or a run (its best)")
+          "Start from saved weights: a file, or a checkpoint's or run's folder")
       ->type_name("PATH")
       ->excludes(resume);
-  command->add_option("--from", arguments->options.from_stage, "Begin with this stage, leaving out those before it")
+  command->add_option("--from", arguments->options.from_stage, "Leave out the stages before this one")
       ->type_name("STAGE");
   command
-      ->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on with the next")
+      ->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on")
       ->type_name("STAGE");
   command->add_flag("--accept-previous", arguments->options.accept_previous,
-                    "With --resume: where the newest checkpoint is damaged, use the one before");
+                    "With --resume: pass over a damaged newest checkpoint");
   command->add_flag("--overwrite", arguments->options.overwrite, "Start anew in an output directory that holds a run");
   command->add_flag("--debug-sync", arguments->options.debug_sync,
-                    "Wait after each op, slower, so that a fault of the GPU names its op and layer");
+                    "Wait after each op, so that a GPU's fault names it");
   command->add_option("--log-every", arguments->log_every, "Steps between lines; a sensible number if not given")
       ->type_name("N")
       ->check([](const std::string& text) {
@@ -232,7 +235,7 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_flag("-v,--verbose", arguments->verbose, "Tell on stderr what is read before the run");
   command->footer(
       "Ctrl-C finishes the step, saves a checkpoint and exits with 75; a second one\nstops at once.\n\n" +
-      examples({"run configs/quickstart.yaml", "run configs/quickstart.yaml train.batch_size=64 output=runs/batch64",
+      examples({"run configs/quickstart.yaml", "run configs/quickstart.yaml optimizer.lr=0.001 output=runs/low",
                 "run configs/quickstart.yaml --resume"}));
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

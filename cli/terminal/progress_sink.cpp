@@ -121,22 +121,19 @@ void ProgressSink::show(const StageEvent& event) {
     text += fmt::format(", planned to reserve {} of {}", format_bytes(event.planned_peak_reserved),
                         format_bytes(event.capacity));
   write('\n' + paint(options_.style, Ink::bold, wrap(text, width)) + '\n');
+  const auto add = [&](const std::string& line) { write("  " + wrap(line, width - 2, "  ") + '\n'); };
   if (event.purge)
-    write(wrap(fmt::format("  purged: {} reserved, now {}; used {}, now {} ({} before the first stage)",
-                           format_bytes(event.purge->reserved_before), format_bytes(event.purge->reserved_after),
-                           format_bytes(event.purge->used_before), format_bytes(event.purge->used_after),
-                           format_bytes(event.purge->used_baseline)),
-               width, "  ") +
-          '\n');
+    add(fmt::format("purged: {} reserved, now {}; used {}, now {} ({} before the first stage)",
+                    format_bytes(event.purge->reserved_before), format_bytes(event.purge->reserved_after),
+                    format_bytes(event.purge->used_before), format_bytes(event.purge->used_after),
+                    format_bytes(event.purge->used_baseline)));
   if (event.num_continued > 0 || event.num_begun > 0)
-    write(wrap(fmt::format("  optimizer: {}", event.num_continued == 0 ? "its state begins anew"
-                                              : event.num_begun == 0
-                                                  ? "its state goes on"
-                                                  : fmt::format("its state goes on for {} and begins for {}",
-                                                                format_number_of(event.num_continued, "tensor"),
-                                                                format_count(event.num_begun))),
-               width, "  ") +
-          '\n');
+    add(fmt::format("optimizer: {}",
+                    event.num_continued == 0 ? "its state begins anew"
+                    : event.num_begun == 0
+                        ? "its state goes on"
+                        : fmt::format("its state goes on for {} and begins for {}",
+                                      format_number_of(event.num_continued, "tensor"), format_count(event.num_begun))));
   titled_ = false;
   flush();
 }

@@ -412,11 +412,11 @@ struct Experiment {
   ScheduleConfig schedule;
   TrainConfig train;
   CheckpointConfig checkpoint;
-  std::string output;               ///< output; runs/${name} by default
-  std::vector<StageConfig> stages;  ///< what is trained one after the other; empty: this alone
+  std::string output;                      ///< output; runs/${name} by default
+  std::vector<StageConfig> stages;         ///< what is trained one after the other; empty: this alone
   std::vector<PredictConfig> predictions;  ///< behind all that train
-  std::string stage;                ///< of what stands in `stages`: its name; else empty
-  std::string override_prefix;      ///< of what stands in `stages`: "stages.2.", before keys that override it
+  std::string stage;                       ///< of what stands in `stages`: its name; else empty
+  std::string override_prefix;             ///< of what stands in `stages`: "stages.2.", before keys that override it
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.
   std::set<std::string, std::less<>> computed_from;
   /// Of the model that `layers` were written out from, with the values that they were.

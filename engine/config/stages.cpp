@@ -382,8 +382,7 @@ std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {
   std::vector<PredictConfig> predictions;
   const std::optional<Node> list = taken(root, "stages");
   if (!list) return predictions;
-  for (const Node& item : list->items)
-    predictions.push_back(PredictionReader(sources).read(item, predictions.size()));
+  for (const Node& item : list->items) predictions.push_back(PredictionReader(sources).read(item, predictions.size()));
   return predictions;
 }
 

@@ -36,8 +36,8 @@ struct StagePlans {
 /// What is asked of a prediction that stands behind `trained`.
 PredictionPlanRequest prediction_request(const Experiment& trained, const DataDescription& data);
 
-/// The plan of each stage as find_plan() makes it, and that their parameters go on; of an experiment without stages, which
-/// predicts, that of the whole. Throws as that does.
+/// The plan of each stage as find_plan() makes it, and that their parameters go on; of an experiment without stages,
+/// which predicts, that of the whole. Throws as that does.
 StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devices,
                             const RatesProblemSink& on_rates_problem);
 

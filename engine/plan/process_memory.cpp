@@ -110,6 +110,21 @@ std::int64_t largest_saved_piece(const Program& program) {
   return largest;
 }
 
+namespace {
+
+/// Parameters and the optimizer's state.
+std::int64_t handed_bytes(const Program& program) {
+  std::int64_t num_bytes = 0;
+  for (const Instruction& instruction : program.load.instructions) {
+    const Buffer& buffer = program.buffers[instruction.index];
+    if (buffer.category == Category::parameter || buffer.category == Category::optimizer_state)
+      num_bytes += buffer.num_bytes;
+  }
+  return num_bytes;
+}
+
+}  // namespace
+
 ProcessMemory process_memory(const Experiment& experiment, const Program& program, const DataDescription& data,
                              const DeviceModel& device) {
   ProcessMemory memory;
@@ -140,6 +155,8 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   if (program.metric_counts >= 0)
     add("confusion matrices", 2 * program.buffers[program.metric_counts].type.num_bytes());
   add("checkpoint writing", largest_saved_piece(program));
+  // Where the allocator's memory is the host's they are there when activations are not, which are more.
+  if (!experiment.stage.empty() && !memory.includes_allocator) add("tensors between stages", handed_bytes(program));
   return memory;
 }
 

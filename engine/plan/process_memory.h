@@ -24,6 +24,7 @@ namespace trainer {
 ///                            datasets/reader_memory.h; estimated only where files are not there
 ///   libwebp                  what it allocates in these threads while it decodes WebP files, estimated
 ///   offloaded activations    memory.offload
+///   tensors between stages   parameters and optimizer state that a stage hands on, of a device with memory of its own
 ///   packed operands          of products, in oneDNN: DeviceModel::library_bytes, estimated
 ///   checkpoint writing       a piece of a tensor: Note [Pieces] in engine/graph/tensor_pieces.h; before the first step
 ///                            the same for weights that are loaded (weights.file)

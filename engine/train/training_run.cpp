@@ -1,6 +1,7 @@
 #include "engine/train/training_run.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -157,7 +158,7 @@ class TrainingRun {
 
   void emit_start(bool can_train) {
     StartEvent start;
-    start.experiment = &stage_->given;
+    start.experiment = stages_.has_stages() ? &stages_.whole() : &stage_->given;
     start.trainer_version = options_.trainer_version;
     start.adapted = stage_->adapted;
     start.device_kind = device_.kind();
@@ -298,9 +299,12 @@ class TrainingRun {
   RunStatus train_stages() {
     used_baseline_ = device_.used_bytes();
     for (;;) {
-      emit_stage();
+      // Resumed behind a stage it only hands its parameters on.
+      const std::int64_t last = progress_.state.stage.step + stage_->compiled->schedule.total_steps();
+      const bool is_done = start_.checkpoint && progress_.state.step >= last && progress_.state.evaluated;
+      if (!is_done) emit_stage();
       const RunStatus status = train();
-      tell_stage_end();
+      if (!is_done) tell_stage_end();
       if (status != RunStatus::done || progress_.state.stage.index >= stages_.last()) return status;
       if (interruption_.requests.load() > 0) return RunStatus::interrupted;
       begin_next_stage();
@@ -622,8 +626,8 @@ class TrainingRun {
     // The 16-bit copies follow parameters that were written from outside.
     if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
     device_.synchronize();
-    held_.reset();  // until here, what fails is saved from there
-    hands_on_ = false;
+    held_.reset();                                        // until here, what fails is saved from there
+    if (std::exchange(hands_on_, false)) malloc_trim(0);  // what the heap keeps of the stage before, too
   }
 
   void emit_end(RunStatus status) {

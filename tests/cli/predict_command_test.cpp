@@ -300,7 +300,7 @@ TEST_CASE("what cannot be exported as a folder is said, and nothing is made") {
     std::string said;
   };
   const std::vector<Refused> all = {
-      {{"export", folder.run()}, 2, "-o FILE or --to DIR"},
+      {{"export", folder.run()}, 2, "-o FILE, --to DIR or --onnx FILE"},
       {{"export", folder.run(), "--to", folder / "x", "-o", folder / "y"}, 2, "excludes"},
       {{"export", folder.run(), "--to", folder / "x", "--names", "hub"}, 2, "--names"},
       {{"export", folder.run(), "--to", folder / "x", "--half", "--dtype", "bf16"}, 2, "excludes"},

@@ -63,8 +63,8 @@ TEST_CASE("a pass that stages nothing stores its scalars") {
 }
 
 TEST_CASE("fed steps begin with the scalars and copies of their places, and end with results there") {
-  constexpr std::int64_t input_offset = 64, first_bytes = 5000, second_offset = 5056, second_bytes = 72;
-  constexpr std::int64_t result_offset = 5248, stride = 5312;
+  constexpr std::int64_t input_offset = 128, first_bytes = 5000, second_offset = 5056, second_bytes = 72;
+  constexpr std::int64_t result_offset = 5312, stride = 5376;
   struct alignas(64) Line {
     std::byte bytes[64] = {};
   };

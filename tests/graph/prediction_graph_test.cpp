@@ -59,6 +59,6 @@ TEST_CASE("a model that does not fit its input is refused at the layer's line") 
     build_prediction_graph(predicting(), data, 1);
     FAIL("it was taken");
   } catch (const ConfigError& error) {
-    CHECK_THAT(error.what(), Catch::Contains("predicting.yaml:3:"));
+    CHECK_THAT(error.what(), Catch::Contains("predicting.yaml:2:"));
   }
 }

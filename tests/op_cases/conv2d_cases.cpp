@@ -201,7 +201,8 @@ TEST_CASE("3x3 convolutions use Winograd where it saves enough for its workspace
     INFO(c.name << " " << c.x.to_string() << " to " << c.attributes.out << " channels");
     CHECK(uses_winograd(*device, op, c) == expected);
     CHECK(uses_winograd(*device, conv2d_backward_input_op(op), c) == expected);
-    CHECK(uses_winograd(*device, conv2d_backward_weight_op(op), c) == expected);
+    // Which weight gradients of ragged tiles oneDNN offers depends on the caches of the machine.
+    if (!c.is_large) CHECK(uses_winograd(*device, conv2d_backward_weight_op(op), c) == expected);
   };
   for (const ConvolutionCase& c : all_convolution_cases())
     if (c.is_large) check(c, has_winograd());

@@ -105,14 +105,21 @@ std::vector<OpCase> sgd_update_cases() {
       {"momentum and weight decay, clipped", {.momentum = 0.9, .weight_decay = 0.1, .format = {.factored = true}}},
       {"nesterov", {.momentum = 0.8, .nesterov = true, .weight_decay = 0.01}},
       {"clipped", {.format = {.factored = true}}},
+      {"of a slower group", {.weight_decay = 0.1, .pace = {.rate_factor = 0.125}}},
+      {"begun late, cycled momentum",
+       {.momentum = 0.9, .pace = {.rate_factor = 2, .updates_before = 40, .cycles_momentum = true}}},
   };
   std::vector<OpCase> cases;
-  for (const auto& [name, a] : all) {
+  for (const auto& [name, given] : all) {
     for (const std::int64_t update : {1, 2}) {
       const auto types = parameters();
-      OpCase c{name + ", update " + std::to_string(update), sgd_update_op(types, a), {}, {}};
+      OpCase c{name + ", update " + std::to_string(update), sgd_update_op(types, given), {}, {}};
       c.scalars.learning_rate = 0.05;
-      c.scalars.update = update;
+      c.scalars.update = given.pace.updates_before + update;
+      c.scalars.momentum = 0.7;
+      SgdUpdateAttributes a = given;
+      if (a.pace.cycles_momentum) a.momentum = c.scalars.momentum;
+      const double rate = 0.05 * a.pace.rate_factor;
       c.tolerance = 1e-6;
       c.inputs.push_back(batch_statistics);
       if (a.format.factored) c.inputs.push_back(given_factor);
@@ -124,7 +131,7 @@ std::vector<OpCase> sgd_update_cases() {
         c.inputs.insert(c.inputs.end(), {w, g});
         if (a.momentum > 0) c.inputs.push_back(m);
         for (std::size_t i = 0; i < w.size(); ++i)
-          w[i] = sgd_step(w[i], g[i] * (a.format.factored ? given_factor[1] : 1), m[i], a, 0.05, update == 1);
+          w[i] = sgd_step(w[i], g[i] * (a.format.factored ? given_factor[1] : 1), m[i], a, rate, update == 1);
         c.expected.changed_inputs[at] = w;
         if (a.momentum > 0) c.expected.changed_inputs[at + 2] = m;
       }
@@ -144,14 +151,21 @@ std::vector<OpCase> adam_update_cases() {
       {"AdamW", {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1, .decoupled = true}},
       {"AdamW, clipped", {.weight_decay = 0.01, .decoupled = true, .format = {.factored = true}}},
       {"large eps", {.eps = 0.1}},
+      {"AdamW, of a slower group", {.weight_decay = 0.1, .decoupled = true, .pace = {.rate_factor = 0.125}}},
+      {"Adam, begun late, cycled momentum",
+       {.beta1 = 0.9, .pace = {.rate_factor = 2, .updates_before = 40, .cycles_momentum = true}}},
   };
   std::vector<OpCase> cases;
-  for (const auto& [name, a] : all) {
+  for (const auto& [name, given] : all) {
     for (const std::int64_t update : {1, 7}) {
       const auto types = parameters();
-      OpCase c{name + ", update " + std::to_string(update), adam_update_op(types, a), {}, {}};
+      OpCase c{name + ", update " + std::to_string(update), adam_update_op(types, given), {}, {}};
       c.scalars.learning_rate = 0.05;
-      c.scalars.update = update;
+      c.scalars.update = given.pace.updates_before + update;
+      c.scalars.momentum = 0.7;
+      AdamUpdateAttributes a = given;
+      if (a.pace.cycles_momentum) a.beta1 = c.scalars.momentum;
+      const double rate = 0.05 * a.pace.rate_factor;
       c.tolerance = 2e-6;
       c.inputs.push_back(batch_statistics);
       if (a.format.factored) c.inputs.push_back(given_factor);
@@ -164,7 +178,7 @@ std::vector<OpCase> adam_update_cases() {
         if (update == 1) m = v = Values(w.size());
         c.inputs.insert(c.inputs.end(), {w, g, m, v});
         for (std::size_t i = 0; i < w.size(); ++i)
-          w[i] = adam_step(w[i], g[i] * (a.format.factored ? given_factor[1] : 1), m[i], v[i], a, 0.05,
+          w[i] = adam_step(w[i], g[i] * (a.format.factored ? given_factor[1] : 1), m[i], v[i], a, rate,
                            static_cast<double>(update));
         c.expected.changed_inputs[at] = w;
         c.expected.changed_inputs[at + 2] = m;

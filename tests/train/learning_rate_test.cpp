@@ -129,3 +129,17 @@ TEST_CASE("Schedules hold at their edges") {
     }
   }
 }
+
+TEST_CASE("momentum goes down while the rate goes up, and back, as torch's OneCycleLR cycles it") {
+  ScheduleConfig schedule = schedule_of(ScheduleType::one_cycle);
+  CHECK_FALSE(cycled_momentum(schedule, 1, 10).has_value());
+  schedule.warmup_fraction = 0.4;
+  schedule.momentum = {0.85, 0.95};
+  // OneCycleLR(total_steps=10, pct_start=0.4, base_momentum=0.85, max_momentum=0.95): after 0, 1, 2, 3, 4, 9 calls.
+  const std::pair<int, double> expected[] = {{1, 0.95}, {2, 0.925}, {3, 0.875}, {4, 0.85}, {5, 0.856698729810778},
+                                             {10, 0.95}};
+  for (const auto& [step, momentum] : expected) CHECK(*cycled_momentum(schedule, step, 10) == Approx(momentum));
+  ScheduleConfig constant = schedule;
+  constant.type = ScheduleType::constant;
+  CHECK_FALSE(cycled_momentum(constant, 1, 10).has_value());
+}

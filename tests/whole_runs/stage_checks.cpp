@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-const std::string source_folder = TRAINER_SOURCE_DIR;
+const std::string repository_folder = TRAINER_SOURCE_DIR;
 
 constexpr const char* image_stages = R"(
 name: tutorial
@@ -99,12 +99,12 @@ std::vector<double> check_stages(const std::string& yaml, const std::string& fil
 
 std::vector<double> check_stages_of_images(Device& device) {
   std::string yaml = image_stages;
-  yaml.replace(yaml.find('@'), 1, source_folder);
+  yaml.replace(yaml.find('@'), 1, repository_folder);
   return check_stages(yaml, "test.yaml", {}, device);
 }
 
 std::vector<double> check_stages_of_features(Device& device) {
-  const std::string folder = source_folder + "/tests/golden/features";
+  const std::string folder = repository_folder + "/tests/golden/features";
   const std::string yaml =
       file_bytes(folder + "/config.yaml") +
       "stages: [{name: first, freeze: ['0'], train: {steps: 3}}, {name: all, unfreeze: all, optimizer: keep}]\n";

@@ -6,8 +6,9 @@
 
 namespace trainer {
 
-/// A ResNet on image files, whose head is trained first, then all of it, then on images twice as large: each step of each
-/// stage holds what the plan of the stage says, and behind each stage the device holds nothing. Returns the losses.
+/// A ResNet on image files, whose head is trained first, then all of it, then on images twice as large: each step of
+/// each stage holds what the plan of the stage says, and behind each stage the device holds nothing. Returns the
+/// losses.
 std::vector<double> check_stages_of_images(Device& device);
 
 /// The same of a network of images with a loss on features, part of which is frozen at first.

@@ -107,8 +107,8 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
               verification_report(*stage.findings.verification, style);
   for (const StagePlans::Prediction& prediction : plans.predictions)
     if (!prediction.findings.plan.fits)
-      text += heading(style, fmt::format("Stage {}", prediction.name)) +
-              prediction_plan_report(prediction.findings, style);
+      text +=
+          heading(style, fmt::format("Stage {}", prediction.name)) + prediction_plan_report(prediction.findings, style);
   if (plans.fits() && plans.stages.size() > 1) text += "\nOne of them in full:\n" + command_of_one(largest, style);
   return text;
 }

@@ -26,11 +26,11 @@ bool goes(const std::string& line, const std::optional<Resumption>& resumption) 
   const auto name = event->find("event");
   if (name == event->end() || !name->is_string()) return true;
   if (!resumption || !resumption->trains) return false;
-  const auto step = event->find("step");
+  const auto step = event->find(*name == "stage" ? "first_step" : "step");
   if (step == event->end() || !step->is_number_integer()) return false;
   const auto number = step->get<std::int64_t>();
   if (*name == "eval") return number > resumption->step || (number == resumption->step && !resumption->evaluated);
-  const bool is_of_a_step = *name == "step" || *name == "checkpoint" || *name == "warning";
+  const bool is_of_a_step = *name == "stage" || *name == "step" || *name == "checkpoint" || *name == "warning";
   return is_of_a_step && number > resumption->step;
 }
 

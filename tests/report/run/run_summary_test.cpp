@@ -35,6 +35,37 @@ TEST_CASE("the summary of a run tells accuracy, time, throughput, peaks and file
         "  events      runs/digits/events.jsonl\n");
 }
 
+TEST_CASE("the summary of a run with stages has a row for each") {
+  EndEvent end;
+  end.status = "done";
+  end.steps = 30;
+  end.seconds = 3;
+  end.stages = {{.name = "head",
+                 .steps = 10,
+                 .seconds = 1,
+                 .consumed = 1 << 20,
+                 .peak_allocated = 2 << 20,
+                 .peak_reserved = 4 << 20,
+                 .planned_peak_reserved = 4 << 20,
+                 .loss = 0.5,
+                 .accuracy = 0.75},
+                {.name = "all",
+                 .steps = 20,
+                 .seconds = 2,
+                 .consumed = 3 << 20,
+                 .peak_allocated = 5 << 20,
+                 .peak_reserved = 6 << 20}};
+  Style style;
+  style.width = 120;
+  const std::string text = run_summary(end, Metric::loss, "", style);
+  CHECK_THAT(text, Catch::Contains("  stage  steps    time  held at its end  peak allocated  peak reserved   planned    loss  "
+                                   "accuracy\n"));
+  CHECK_THAT(text, Catch::Contains("  head      10  1.00 s         1.00 MiB        2.00 MiB       4.00 MiB  4.00 MiB  0.5000   "
+                                   "75.00 %\n"));
+  CHECK_THAT(text, Catch::Contains("  all       20  2.00 s         3.00 MiB        5.00 MiB       6.00 MiB         -       -  "
+                                   "       -\n"));
+}
+
 TEST_CASE("the summary of a run on tokens tells their rate, all that were seen, and MFU where it is known") {
   EndEvent end;
   end.status = "done";
