@@ -25,8 +25,8 @@
 #include "engine/report/text/style.h"
 #include "engine/train/data_checks.h"
 #include "engine/train/files/frozen_weights.h"
-#include "engine/train/running_stage.h"
 #include "engine/train/files/weights_match.h"
+#include "engine/train/running_stage.h"
 
 namespace trainer {
 namespace {
@@ -48,7 +48,7 @@ void require_data_files(const DataConfig& config) {
 struct CheckedStage {
   std::string name;
   bool fits = false;
-  std::int64_t peak_reserved = 0;
+  std::int64_t peak_reserved = 0, steps = 0;
 };
 
 /// What was found of a configuration that is valid.
@@ -61,6 +61,21 @@ struct CheckFindings {
   std::vector<WeightsMatch> frozen;
   std::vector<std::string> warnings;
   std::vector<CheckedStage> stages{};
+
+  bool fits() const {
+    if (stages.empty()) return plan.fits;
+    return std::all_of(stages.begin(), stages.end(), [](const CheckedStage& stage) { return stage.fits; });
+  }
+  std::int64_t peak_reserved() const {
+    std::int64_t peak = stages.empty() ? plan.peak_reserved : 0;
+    for (const CheckedStage& stage : stages) peak = std::max(peak, stage.peak_reserved);
+    return peak;
+  }
+  std::int64_t steps() const {
+    std::int64_t steps = stages.empty() ? compiled.schedule.total_steps() : 0;
+    for (const CheckedStage& stage : stages) steps += stage.steps;
+    return steps;
+  }
 };
 
 /// What a run would start from, which may be tensors that do not match.
@@ -125,7 +140,7 @@ std::vector<CheckedStage> examine_stages(const Experiment& experiment) {
       check_state_goes_on(before->experiment, stage);
     }
     const MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
-    checked.push_back({stage.name, plan.fits, plan.peak_reserved});
+    checked.push_back({stage.name, plan.fits, plan.peak_reserved, compiled.schedule.total_steps()});
     before.emplace(std::move(compiled));
   }
   return checked;
@@ -153,13 +168,16 @@ std::string check_text(const CheckFindings& findings, const ExperimentArguments&
       "  data      {} for training and {} for validation, each {}, {}\n", format_number_of(data.num_train, "sample"),
       format_count(data.num_validation), data.sample_text(),
       data.categorical() ? fmt::format("{} classes", data.num_outputs) : format_number_of(data.num_outputs, "output"));
-  text += fmt::format("  run       {}, {} in an epoch, on {} ({})\n", format_number_of(schedule.total_steps(), "step"),
-                      format_count(schedule.steps_per_epoch()), findings.device_kind, findings.device_name);
+  text += fmt::format("  run       {}, {}, on {} ({})\n", format_number_of(findings.steps(), "step"),
+                      findings.stages.empty()
+                          ? fmt::format("{} in an epoch", format_count(schedule.steps_per_epoch()))
+                          : "of " + format_number_of(static_cast<std::int64_t>(findings.stages.size()), "stage"),
+                      findings.device_kind, findings.device_name);
   if (asked_for_largest_batch)
     text += fmt::format("  batch     {} is what train.batch_size: auto stands for here\n",
                         format_count(schedule.batch_size()));
-  if (findings.plan.fits)
-    text += fmt::format("  memory    reserves {} of {} ({})\n", format_bytes(findings.plan.peak_reserved),
+  if (findings.fits())
+    text += fmt::format("  memory    reserves {} of {} ({})\n", format_bytes(findings.peak_reserved()),
                         format_bytes(findings.capacity.num_bytes), findings.capacity.origin);
   else
     text += fmt::format("  memory    {} {} ({}); what would:\n{}", paint(style, Ink::red, "does not fit"),
@@ -186,12 +204,11 @@ std::string check_json(const CheckFindings& findings) {
       {"train_samples", data.num_train},
       {"validation_samples", data.num_validation},
       {"batch_size", schedule.batch_size()},
-      {"steps", schedule.total_steps()},
+      {"steps", findings.steps()},
       {"device", findings.device_kind},
-      {"fits", findings.plan.fits},
+      {"fits", findings.fits()},
       {"capacity", findings.capacity.num_bytes},
-      {"peak_reserved",
-       findings.plan.fits ? nlohmann::ordered_json(findings.plan.peak_reserved) : nlohmann::ordered_json()},
+      {"peak_reserved", findings.fits() ? nlohmann::ordered_json(findings.peak_reserved()) : nlohmann::ordered_json()},
       {"weights", findings.weights ? weights_json(*findings.weights) : nlohmann::ordered_json()},
       {"warnings", findings.warnings}};
   for (const CheckedStage& stage : findings.stages)

@@ -77,6 +77,8 @@ Experiment experiment_of(const EvalArguments& arguments, const std::vector<std::
   ExperimentArguments given = arguments.experiment;
   given.overrides = overrides;
   if (!is_run_or_checkpoint(given.config_path)) return given.load_one();
+  if (!given.stage.empty())
+    throw ConfigError("--stage is of a configuration: a checkpoint is of the stage that it was made in");
   const std::string folder = given.config_path;
   Experiment experiment;
   if (std::error_code ignored; fs::exists(folder + "/" + model_file, ignored)) {

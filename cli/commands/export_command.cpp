@@ -79,7 +79,7 @@ Graph graph_of(const Experiment& experiment) {
 
 /// Of a file that a configuration says how to load.
 ModelToExport model_of_configuration(const ExportArguments& arguments) {
-  Experiment experiment = arguments.experiment.load();
+  Experiment experiment = last_trained(arguments.experiment.load());
   if (!arguments.weights.empty()) experiment.weights.file = arguments.weights;
   if (experiment.weights.file.empty())
     throw ConfigError(fmt::format(
@@ -124,8 +124,8 @@ Preprocessing preprocessing_of(const Experiment& experiment) {
 }
 
 ExportedWeights write_folder(const ExportArguments& arguments, const ModelToExport& model) {
-  const Experiment experiment =
-      model.is_of_run ? parse_experiment(model.config, arguments.experiment.config_path) : arguments.experiment.load();
+  const Experiment experiment = model.is_of_run ? parse_experiment(model.config, arguments.experiment.config_path)
+                                                : last_trained(arguments.experiment.load());
   const Preprocessing preprocessing = model.is_of_run ? model.preprocessing : preprocessing_of(experiment);
   return write_exported_model({.match = model.match,
                                .files = model.files,
@@ -196,20 +196,15 @@ void add_export_command(CLI::App& app, Action& action) {
       ->type_name("...");
   CLI::Option* output = command->add_option("-o,--output", arguments->output, "The file of weights to write");
   output->type_name("FILE");
-  CLI::Option* folder = command->add_option("--to", arguments->folder,
-                                            "Or the folder to write, for 'predict'");
+  CLI::Option* folder = command->add_option("--to", arguments->folder, "Or the folder to write, for 'predict'");
   folder->type_name("DIR")->excludes(output);
-  CLI::Option* onnx =
-      command->add_option("--onnx", arguments->onnx, "Or the ONNX file to write");
+  CLI::Option* onnx = command->add_option("--onnx", arguments->onnx, "Or the ONNX file to write");
   onnx->type_name("FILE")->excludes(output)->excludes(folder);
-  command
-      ->add_option("--names", arguments->names,
-                   "Names and axes by a map of the model, such as hub")
+  command->add_option("--names", arguments->names, "Names and axes by a map of the model, such as hub")
       ->type_name("MAP");
-  CLI::Option* dtype =
-      command->add_option("--dtype", arguments->type, "Round all numbers to f32, f16 or bf16")
-          ->type_name("TYPE")
-          ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  CLI::Option* dtype = command->add_option("--dtype", arguments->type, "Round all numbers to f32, f16 or bf16")
+                           ->type_name("TYPE")
+                           ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   command->add_flag("--half", arguments->half, "The same as --dtype f16")->excludes(dtype);
   command
       ->add_option("--weights", arguments->weights,

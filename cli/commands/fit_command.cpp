@@ -106,10 +106,7 @@ void add_fit_command(CLI::App& app, Action& action) {
           ->type_name("KEY[=RANGE]");
   command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here, such as rtx4090")
       ->type_name("PROFILE");
-  command
-      ->add_option("--capacity", arguments->capacity,
-                   "Memory to fit into, such as 2GiB")
-      ->type_name("SIZE");
+  command->add_option("--capacity", arguments->capacity, "Memory to fit into, such as 2GiB")->type_name("SIZE");
   command
       ->add_option("--keep", arguments->keep,
                    "What must stay: the samples of an update (batch), or its result too (same-result)")

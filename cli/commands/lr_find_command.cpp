@@ -134,6 +134,7 @@ ExitCode find_rates(const LrFindArguments& arguments) {
                              .capacity = capacity,
                              .num_parameters = num_parameters(compiled.program),
                              .schedule = experiment.schedule.type,
+                             .lr = experiment.optimizer.lr,
                              .run_words = given.words("run"),
                              .override_prefix = experiment.override_prefix,
                              .run = {.test = RangeTest(arguments.test)}};

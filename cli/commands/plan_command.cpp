@@ -240,13 +240,8 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->add_option("--gpu", arguments->gpu,
                    "For a GPU that need not be here: rtx4090; a,b or 'all' compares; 'list' lists")
       ->type_name("PROFILE");
-  command
-      ->add_option("--capacity", arguments->capacity,
-                   "Memory to fit into: 2GiB; a,b compares")
-      ->type_name("SIZE");
-  command
-      ->add_option("--generate", arguments->text_length,
-                   "Plan a text of N tokens, prompt included")
+  command->add_option("--capacity", arguments->capacity, "Memory to fit into: 2GiB; a,b compares")->type_name("SIZE");
+  command->add_option("--generate", arguments->text_length, "Plan a text of N tokens, prompt included")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, most_tried_length));
   command->add_option("--predict", arguments->batch_size, "Plan predicting N inputs at once; auto: what fits")
@@ -261,8 +256,8 @@ void add_plan_command(CLI::App& app, Action& action) {
       "Exits with 4 where it does not fit (of several targets: one of them), and names\nchanges that do. --verify "
       "writes no files, and exits with 1 where the plan\ndiffers from what was measured.\n\n" +
       examples({"plan configs/quickstart.yaml --capacity 16MiB train.batch_size=512",
-                "plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb",
-                "plan configs/quickstart.yaml --verify", "plan --gpu list"}));
+                "plan configs/cifar10_resnet18.yaml --gpu rtx3060-12gb", "plan configs/quickstart.yaml --verify",
+                "plan --gpu list"}));
   command->callback([arguments, config, &action] {
     if (config->count() == 0 && !asks_for_list(*arguments)) throw CLI::RequiredError("CONFIG");
     action = [arguments] { return plan(*arguments); };

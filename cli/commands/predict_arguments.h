@@ -6,6 +6,7 @@
 #include "engine/device/device.h"
 #include "engine/errors.h"
 #include "engine/report/prediction/prediction_rows.h"
+#include "engine/train/prediction_outputs.h"
 
 namespace trainer {
 
@@ -17,6 +18,9 @@ struct PredictArguments {
   PredictionRowOptions rows;
   bool json = false, overwrite = false, quiet = false;
 };
+
+/// Throws ConfigError where the options are not of what is predicted.
+void check_options(const PredictArguments& arguments, const PredictionOutputs& outputs);
 
 /// Predicts on the device, or, where that is null, on the one that the model's configuration names. Throws ConfigError,
 /// DataError, DeviceError.

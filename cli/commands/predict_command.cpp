@@ -171,15 +171,6 @@ class PredictionWriter final : public PredictionSink {
   std::optional<MaskFiles> masks_;
 };
 
-void check_options(const PredictArguments& arguments, const PredictionOutputs& outputs) {
-  if (outputs.kind == PredictedKind::class_map && arguments.masks.empty())
-    throw ConfigError("the model predicts a class for each pixel: --masks FOLDER is where its masks go");
-  if (outputs.kind != PredictedKind::class_map && !arguments.masks.empty())
-    throw ConfigError("--masks is for a class of each pixel, and the model predicts something else");
-  if (outputs.kind != PredictedKind::classes && arguments.rows.top > 0)
-    throw ConfigError("--top is of classes, of which one is true, and the model predicts something else");
-}
-
 void tell(const PredictArguments& arguments, const std::string& text) {
   if (arguments.quiet) return;
   const Style style = style_for(stderr);
@@ -242,6 +233,16 @@ ExitCode predict_all(const PredictArguments& arguments, const TrainedModel& mode
 }
 
 }  // namespace
+
+void check_options(const PredictArguments& arguments, const PredictionOutputs& outputs) {
+  if (outputs.kind == PredictedKind::class_map && arguments.masks.empty())
+    throw ConfigError(
+        "the model predicts a class for each pixel: --masks FOLDER (in a stage predict.masks) is where its masks go");
+  if (outputs.kind != PredictedKind::class_map && !arguments.masks.empty())
+    throw ConfigError("masks are for a class of each pixel, and the model predicts something else");
+  if (outputs.kind != PredictedKind::classes && arguments.rows.top > 0)
+    throw ConfigError("the top ones are of classes, of which one is true, and the model predicts something else");
+}
 
 ExitCode predict(const PredictArguments& arguments, Device* here) {
   refuse_existing(arguments.output, arguments.overwrite);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,12 +23,15 @@
 #include "cli/terminal/rates_warnings.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
+#include "engine/config/diagnostic.h"
 #include "engine/config/override_text.h"
+#include "engine/config/stages.h"
 #include "engine/device/processor.h"
 #include "engine/findings/known_rates.h"
 #include "engine/findings/stage_plans.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"
+#include "engine/program/prediction.h"
 #include "engine/report/plan/prediction_plan_report.h"
 #include "engine/report/run/json_lines_sink.h"
 #include "engine/report/text/shell_words.h"
@@ -85,15 +89,41 @@ ExperimentArguments with_weights(ExperimentArguments arguments, const std::optio
   return arguments;
 }
 
-/// What is trained last, and predicts.
-const Experiment& last_trained(const Experiment& experiment) {
-  return experiment.stages.empty() ? experiment : *experiment.stages.back().experiment;
-}
-
 /// Whether stages that predict come behind what this run trains.
 bool predicts(const RunArguments& arguments, const Experiment& experiment) {
-  const std::string& until = arguments.options.until_stage;
-  return !experiment.predictions.empty() && (until.empty() || until == last_trained(experiment).stage);
+  return !experiment.predictions.empty() && arguments.options.until_stage.empty();
+}
+
+PredictArguments arguments_of(const PredictConfig& predicted) {
+  PredictArguments asked;
+  asked.inputs = predicted.inputs;
+  asked.output = predicted.output;
+  asked.masks = predicted.masks;
+  asked.rows.top = predicted.top;
+  return asked;
+}
+
+/// Throws where a stage that predicts would fail whatever its model learns.
+void check_prediction(const PredictConfig& predict, const Experiment& trained, const DataDescription& data,
+                      std::int64_t batch_size, Device& device) {
+  for (const std::string& input : predict.inputs)
+    if (std::error_code ignored; input != "-" && !std::filesystem::exists(input, ignored))
+      throw located_error(predict.location, fmt::format("'{}', to be predicted from, does not exist", input),
+                          "predict.inputs that exist");
+  const std::filesystem::path folder = std::filesystem::absolute(predict.output).parent_path();
+  // The run makes its own.
+  if (std::error_code ignored;
+      !std::filesystem::is_directory(folder, ignored) &&
+      folder.lexically_normal() != std::filesystem::absolute(trained.output).lexically_normal())
+    throw located_error(predict.location, fmt::format("there is no folder '{}' for predict.output", folder.string()),
+                        "a file in a folder that exists");
+  const Program program = compile_prediction(trained, data, batch_size, 0, device);
+  const PredictionOutputs outputs = describe_outputs(trained, {}, program.prediction->batches.front().type);
+  try {
+    check_options(arguments_of(predict), outputs);
+  } catch (const ConfigError& error) {
+    throw located_error(predict.location, error.what(), "");
+  }
 }
 
 /// Before anything is trained: whether there is memory and room for what is predicted behind it.
@@ -105,6 +135,7 @@ bool predictions_fit(const RunArguments& arguments, const Experiment& experiment
     const PredictionPlanRequest request = prediction_request(trained, describe_data(trained.data, trained.seed));
     const PredictionPlanFindings findings =
         find_prediction_plan(request, device, capacity_of(trained, request.data, device));
+    check_prediction(predict, trained, request.data, findings.batch_size, device);
     if (findings.plan.fits) continue;
     write_text(stderr, fmt::format("Stage {} does not fit; nothing has run.\n", predict.name) +
                            prediction_plan_report(findings, style_for(stderr)));
@@ -118,12 +149,10 @@ ExitCode predict_behind(const RunArguments& arguments, const Experiment& experim
   const RunDirectory directory(experiment.output);
   ExitCode code = ExitCode::done;
   for (const PredictConfig& predicted : experiment.predictions) {
-    PredictArguments asked;
-    asked.model = directory.checkpoint_path(directory.checkpoint_steps().back());
-    asked.inputs = predicted.inputs;
-    asked.output = predicted.output;
-    asked.masks = predicted.masks;
-    asked.rows.top = predicted.top;
+    const std::vector<std::int64_t> steps = directory.checkpoint_steps();
+    require_internal(!steps.empty(), "a run ends with a checkpoint");
+    PredictArguments asked = arguments_of(predicted);
+    asked.model = directory.checkpoint_path(steps.back());
     asked.overwrite = arguments.options.overwrite || !arguments.resume.empty();
     // The checkpoint says what `auto` stood for in training.
     if (last_trained(experiment).memory.allocator == AllocatorKind::automatic)
@@ -136,6 +165,8 @@ ExitCode predict_behind(const RunArguments& arguments, const Experiment& experim
 }
 
 ExitCode run(const RunArguments& arguments) {
+  if (arguments.weights && !arguments.resume.empty())
+    throw ConfigError("--resume goes on with the weights of its checkpoint: leave --weights out");
   bound_spinning();
   DiagnosticLog log(arguments.verbose);
   const ExperimentArguments given = with_weights(arguments.experiment, arguments.weights);
@@ -166,8 +197,8 @@ ExitCode run(const RunArguments& arguments) {
                          style_for(stdout), &interruption, event_file.path(),
                          experiment.stages.empty() && experiment.train.batch_size.is_automatic(), arguments.full});
   FailureSink failure(
-      {given.config_path, given.overrides, arguments.json, arguments.full, RunDirectory(experiment.output),
-       style_for(stderr),
+      {given.config_path, given.overrides, options.from_stage, options.until_stage, arguments.json, arguments.full,
+       RunDirectory(experiment.output), style_for(stderr),
        [&] { return layer_labels(compile(with_any_batch(experiment, description), description, *device)); },
        [&](bool planned) {
          // What a run replaces is there until its plan has fitted.
@@ -183,12 +214,15 @@ ExitCode run(const RunArguments& arguments) {
   events.add(failure);
 
   std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
-  const InterruptSignals signals(interruption);
-  const RunStatus status = run_training(experiment, std::move(data), *device, options, interruption, events);
+  const RunStatus status = [&] {
+    const InterruptSignals signals(interruption);  // of the training: what predicts ends as any program does
+    return run_training(experiment, std::move(data), *device, options, interruption, events);
+  }();
   failure.leave_report();
   if (status == RunStatus::interrupted) {
     std::vector<std::string> words = given.words("run");
     words.emplace_back("--resume");
+    if (!options.until_stage.empty()) words.insert(words.end(), {"--until", options.until_stage});
     write_text(stderr, "Continue with:\n" + pasted_command(words, style_for(stderr)));
   }
   if (status == RunStatus::done && predicts(arguments, experiment))
@@ -202,20 +236,17 @@ void add_run_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Train, and tell what memory it holds at every step");
   arguments->experiment.add_to(*command);
-  CLI::Option* resume = command
-                            ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
-                                       "Continue from the newest checkpoint, or from PATH")
-                            ->option_text(" [=PATH]");
   command
-      ->add_option(
-          "--weights", arguments->weights,
-          "Start from saved weights: a file, or a checkpoint's or run's folder")
-      ->type_name("PATH")
-      ->excludes(resume);
+      ->add_flag(fmt::format("--resume{{{}}}", newest_checkpoint), arguments->resume,
+                 "Continue from the newest checkpoint, or from PATH")
+      ->option_text(" [=PATH]");
+  command
+      ->add_option("--weights", arguments->weights,
+                   "Start from saved weights: a file, or a checkpoint's or run's folder")
+      ->type_name("PATH");
   command->add_option("--from", arguments->options.from_stage, "Leave out the stages before this one")
       ->type_name("STAGE");
-  command
-      ->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on")
+  command->add_option("--until", arguments->options.until_stage, "End behind this stage; --resume goes on")
       ->type_name("STAGE");
   command->add_flag("--accept-previous", arguments->options.accept_previous,
                     "With --resume: pass over a damaged newest checkpoint");

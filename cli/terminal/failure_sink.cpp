@@ -12,8 +12,25 @@
 
 namespace trainer {
 
+namespace {
+
+/// What may help, of what is not set.
+std::string keys_against_divergence(const Experiment& experiment) {
+  const std::string& prefix = experiment.override_prefix;
+  std::string text = fmt::format("a lower {}optimizer.lr", prefix);
+  // one_cycle rises from a low rate by itself.
+  if (experiment.schedule.type != ScheduleType::one_cycle && experiment.schedule.warmup_steps == 0)
+    text += fmt::format(", or {}schedule.warmup_steps", prefix);
+  if (experiment.train.clip_norm == 0) text += fmt::format(", or {}train.clip_norm=1", prefix);
+  return text;
+}
+
+}  // namespace
+
 void FailureSink::take(const Event& event) {
   if (const auto* start = std::get_if<StartEvent>(&event)) note(*start);
+  if (const auto* stage = std::get_if<StageEvent>(&event)) note(*stage);
+  if (std::holds_alternative<CheckpointEvent>(event)) saved_in_stage_ = true;
   if (const auto* failure = std::get_if<OutOfMemoryEvent>(&event)) tell(*failure);
   if (const auto* adaptation = std::get_if<AdaptEvent>(&event)) tell(*adaptation);
   if (const auto* warning = std::get_if<WarningEvent>(&event)) tell(*warning);
@@ -23,14 +40,24 @@ void FailureSink::take(const Event& event) {
 
 void FailureSink::note(const StartEvent& event) {
   device_ = event.device_kind;
-  if (event.experiment == nullptr) return;
-  const Experiment& experiment = *event.experiment;
-  adapts_ = experiment.memory.on_oom == OnOutOfMemory::adapt;
-  against_divergence_ = "a lower optimizer.lr";
-  // one_cycle rises from a low rate by itself.
-  if (experiment.schedule.type != ScheduleType::one_cycle && experiment.schedule.warmup_steps == 0)
-    against_divergence_ += ", or schedule.warmup_steps";
-  if (experiment.train.clip_norm == 0) against_divergence_ += ", or train.clip_norm=1";
+  experiment_ = event.experiment;
+  if (experiment_ == nullptr) return;
+  adapts_ = experiment_->memory.on_oom == OnOutOfMemory::adapt;
+  against_divergence_ = keys_against_divergence(*experiment_);
+}
+
+void FailureSink::note(const StageEvent& event) {
+  stage_ = event.name;
+  ++num_stages_;
+  saved_in_stage_ = false;
+  if (experiment_ != nullptr && event.index < experiment_->stages.size())
+    against_divergence_ = keys_against_divergence(*experiment_->stages[event.index].experiment);
+}
+
+/// What the process began with may be in the middle of its stage; each further one begins behind a checkpoint.
+bool FailureSink::is_behind_checkpoint(const OutOfMemoryEvent& event) const {
+  if (event.stage.empty() || num_stages_ == 0) return false;
+  return event.stage != stage_ || (num_stages_ > 1 && !saved_in_stage_);
 }
 
 void FailureSink::tell(const OutOfMemoryEvent& event) {
@@ -38,6 +65,9 @@ void FailureSink::tell(const OutOfMemoryEvent& event) {
   const auto holds =
       options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
   OutOfMemoryReportOptions report = {device_, labels, options_.config_path, options_.overrides, holds};
+  report.is_behind_checkpoint = is_behind_checkpoint(event);
+  report.from_stage = options_.from_stage;
+  report.until_stage = options_.until_stage;
   report_ = out_of_memory_report(event, report, {});
   if (options_.brief) {
     write_text(stderr, out_of_memory_message(event.context.failure, device_) + '\n');

@@ -19,6 +19,7 @@ class FailureSink final : public EventSink {
   struct Options {
     std::string config_path;  ///< as the run was started
     std::vector<std::string> overrides;
+    std::string from_stage, until_stage;
     bool brief = false;
     bool full = false;  ///< the out-of-memory report whole, and not only in its file
     RunDirectory directory;
@@ -37,6 +38,8 @@ class FailureSink final : public EventSink {
 
  private:
   void note(const StartEvent& event);
+  void note(const StageEvent& event);
+  bool is_behind_checkpoint(const OutOfMemoryEvent& event) const;
   void tell(const OutOfMemoryEvent& event);
   void tell(const AdaptEvent& event) const;
   void tell(const WarningEvent& event) const;
@@ -48,6 +51,10 @@ class FailureSink final : public EventSink {
   std::string device_ = "cpu";
   bool adapts_ = false;                                      ///< memory.on_oom: adapt
   std::string against_divergence_ = "a lower optimizer.lr";  ///< what may help, of what is not set
+  const Experiment* experiment_ = nullptr;                   ///< of the run
+  std::string stage_;                                        ///< that is trained
+  int num_stages_ = 0;                                       ///< begun so far
+  bool saved_in_stage_ = false;
 };
 
 }  // namespace trainer

@@ -363,7 +363,8 @@ struct IntegerParameter {
 
 /// What an experiment was read from.
 struct ExperimentSource {
-  std::string text, file_name;
+  std::shared_ptr<const std::string> text;  ///< not null; stages share it
+  std::string file_name;
   std::vector<std::string> overrides;
   std::optional<std::size_t> stage = {};  ///< that it is, in `stages`
 };

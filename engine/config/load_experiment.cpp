@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/config/experiment_reader.h"
 #include "engine/config/experiment_rules.h"
 #include "engine/config/feature_rules.h"
@@ -119,6 +121,11 @@ void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& 
     auto stage = std::make_shared<Experiment>(
         experiment_of(compose_tree(sources, merged, root), experiment.config_path, sources));
     stage->predictions.clear();  // they are of the whole
+    for (const std::string& group : node.cleared_groups)
+      if (std::none_of(stage->groups.begin(), stage->groups.end(),
+                       [&](const LayerGroup& each) { return each.name == group; }))
+        sources.report(node.cleared_mark, fmt::format("'optimizer.clear': the model has no layer group '{}'", group),
+                       "a name of model.groups");
     stage->stage = node.name;
     stage->override_prefix = fmt::format("stages.{}.", i);
     ExperimentSource source = *experiment.source;
@@ -140,8 +147,8 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   SourceSet sources;
   const MergedConfig merged = merge_config(sources, text, file_name, overrides);
   Experiment experiment = experiment_of(compose_tree(sources, merged, merged.root), file_name, sources);
-  experiment.source =
-      std::make_shared<ExperimentSource>(ExperimentSource{std::string(text), file_name, overrides, std::nullopt});
+  experiment.source = std::make_shared<ExperimentSource>(
+      ExperimentSource{std::make_shared<const std::string>(text), file_name, overrides, std::nullopt});
   sources.throw_mistakes();
   read_stages(merged, experiment, sources);
   sources.throw_mistakes();
@@ -163,7 +170,7 @@ Experiment read_again(const Experiment& experiment, const std::string& override_
   const ExperimentSource& source = *experiment.source;
   std::vector<std::string> overrides = source.overrides;
   overrides.push_back(experiment.override_prefix + override_text);
-  Experiment again = parse_experiment(source.text, source.file_name, overrides);
+  Experiment again = parse_experiment(*source.text, source.file_name, overrides);
   if (!source.stage) return again;
   require_internal(*source.stage < again.stages.size(), "a stage that is read again is still there");
   return *again.stages[*source.stage].experiment;

@@ -33,6 +33,25 @@ constexpr std::array shared_keys = {
     SharedKey{"stages", "stages do not nest"},
 };
 
+bool can_name_stage(const std::string& name) {
+  return !name.empty() && name.size() <= longest_stage_name &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return c > 0x20 && c < 0x7f && c != '/' && c != '=' && c != ',' && c != '$';
+         });
+}
+
+/// The name that the stage is written with, or `otherwise`.
+std::string checked_name(const Node* written, const std::string& otherwise, const Mark& stage,
+                         std::set<std::string>& names, SourceSet& sources) {
+  const std::string name = written != nullptr ? written->text : otherwise;
+  if (!can_name_stage(name))
+    sources.report(written->mark, fmt::format("'{}' cannot name a stage", shortened(name)),
+                   "a word without '/', '=', ',' and '$' of at most 100 letters");
+  if (!names.insert(name).second)
+    sources.report(stage, fmt::format("two stages are called '{}'", shortened(name)), "a name of its own");
+  return name;
+}
+
 Node scalar_node(std::string text, const Mark& mark) {
   Node node;
   node.kind = NodeKind::scalar;
@@ -101,17 +120,8 @@ class StageReader {
  private:
   void read_name(StageNode& stage, std::size_t position) {
     const std::optional<Node> name = taken(stage.overrides, "name");
-    stage.name = name ? name->text : fmt::format("stage-{}", position + 1);
-    const bool is_name = !stage.name.empty() && stage.name.size() <= longest_stage_name &&
-                         std::all_of(stage.name.begin(), stage.name.end(), [](unsigned char c) {
-                           return c > 0x20 && c < 0x7f && c != '/' && c != '=' && c != ',';
-                         });
-    if (!is_name)
-      sources_.report(name->mark, fmt::format("'{}' cannot name a stage", shortened(stage.name)),
-                      "a word without '/', '=' and ',' of at most 100 letters");
-    if (!names_.insert(stage.name).second)
-      sources_.report(stage.mark, fmt::format("two stages are called '{}'", shortened(stage.name)),
-                      "a name of its own");
+    stage.name =
+        checked_name(name ? &*name : nullptr, fmt::format("stage-{}", position + 1), stage.mark, names_, sources_);
   }
 
   void read_frozen(StageNode& stage) {
@@ -120,7 +130,12 @@ class StageReader {
     const std::optional<Node> unfreeze = taken(stage.overrides, "unfreeze");
     if (!unfreeze) return;
     stage.unfreezes_all = unfreeze->kind == NodeKind::scalar && unfreeze->text == "all";
-    if (!stage.unfreezes_all) stage.unfreeze = read_frozen_layers(*unfreeze, "unfreeze", sources_);
+    if (stage.unfreezes_all) return;
+    if (unfreeze->kind == NodeKind::map && unfreeze->find("to") != nullptr)
+      sources_.report(unfreeze->mark, "'unfreeze' has no 'to', which says what is frozen",
+                      "unfreeze: {group: body}, or freeze: {to: body} behind unfreeze: all");
+    else
+      stage.unfreeze = read_frozen_layers(*unfreeze, "unfreeze", sources_);
   }
 
   void read_state(StageNode& stage) {
@@ -134,12 +149,17 @@ class StageReader {
     if (optimizer->kind != NodeKind::map) return;
     const std::optional<Node> clear = taken(*optimizer, "clear");
     if (!clear) return;
+    const bool names_groups = clear->kind == NodeKind::sequence && !clear->items.empty() &&
+                              std::all_of(clear->items.begin(), clear->items.end(), [](const Node& group) {
+                                return group.kind == NodeKind::scalar && !group.text.empty();
+                              });
     if (clear->kind == NodeKind::scalar && (clear->text == "true" || clear->text == "all")) {
       stage.state = StateCarry::clear;
     } else if (clear->kind == NodeKind::scalar && (clear->text == "false" || clear->text == "none")) {
       stage.state = StateCarry::keep;
-    } else if (clear->kind == NodeKind::sequence && !clear->items.empty()) {
+    } else if (names_groups) {
       stage.state = StateCarry::keep;
+      stage.cleared_mark = clear->mark;
       for (const Node& group : clear->items) stage.cleared_groups.push_back(group.text);
     } else {
       sources_.report(clear->mark, "'optimizer.clear' says what of the optimizer's state begins anew",
@@ -159,21 +179,23 @@ class PredictionReader {
 
   PredictConfig read(const Node& item, std::size_t position) {
     PredictConfig predict;
-    predict.name = position == 0 ? "predict" : fmt::format("predict-{}", position + 1);
+    predict.name = checked_name(item.find("name"), position == 0 ? "predict" : fmt::format("predict-{}", position + 1),
+                                item.mark, names_, sources_);
     predict.location = sources_.location(item.mark);
-    for (const MapEntry& entry : item.entries) {
-      if (entry.key == "name")
-        predict.name = entry.value.text;
-      else if (entry.key != "predict")
+    for (const MapEntry& entry : item.entries)
+      if (entry.key != "name" && entry.key != "predict")
         sources_.report(entry.key_mark,
                         fmt::format("'{}' stands beside 'predict', which trains nothing", shortened(entry.key)),
                         "name and predict");
-    }
     const Node& keys = *item.find("predict");
     for (const MapEntry& entry : keys.entries) read_key(entry, predict);
     if (predict.inputs.empty() || predict.output.empty())
-      sources_.report(keys.mark, "'predict' needs inputs, and a file for what it says of them",
+      sources_.report(keys.mark,
+                      predict.inputs.empty() ? "'predict' needs inputs" : "'predict' needs a file for what it says",
                       "predict: {data: {root: photos}, output: predictions.csv}");
+    else if (!outputs_.insert(predict.output).second)
+      sources_.report(keys.mark, fmt::format("two stages write '{}'", shortened(predict.output)),
+                      "an output of its own");
     return predict;
   }
 
@@ -204,6 +226,7 @@ class PredictionReader {
   }
 
   SourceSet& sources_;
+  std::set<std::string> names_, outputs_;
 };
 
 Node node_of_prediction(const PredictConfig& predict) {
@@ -231,7 +254,11 @@ Node fine_tune_stages(const Node& recipe, SourceSet& sources) {
       sources.report(entry.key_mark, fmt::format("unknown key '{}' in 'stages.fine_tune'", shortened(entry.key)),
                      fmt::format("one of {}", fmt::join(keys, ", ")), std::string(nearest(entry.key, keys)));
   const std::optional<double> lr = number_at(recipe, "lr", 2e-3, 0, sources);
-  const Node* const epochs = recipe.find("epochs");
+  const auto number_of = [&](std::string_view key) {
+    const Node* const node = recipe.find(key);
+    return node == nullptr || node->kind == NodeKind::null ? nullptr : node;
+  };
+  const Node* const epochs = number_of("epochs");
   if (epochs == nullptr) sources.report(recipe.mark, "'stages.fine_tune' needs 'epochs'", "fine_tune: {epochs: 3}");
   Node list;
   list.kind = NodeKind::sequence;
@@ -240,7 +267,7 @@ Node fine_tune_stages(const Node& recipe, SourceSet& sources) {
   const Mark& mark = recipe.mark;
   const auto text = [&](const std::string& value) { return scalar_node(value, mark); };
   const auto number = [&](double value) { return node_of(Value(value)); };
-  const Node* const freeze_epochs = recipe.find("freeze_epochs");
+  const Node* const freeze_epochs = number_of("freeze_epochs");
   const auto cycle = [&](const std::string& rise, const std::string& divisor) {
     return map_node(mark, {{"type", text("one_cycle")},
                            {"warmup_fraction", text(rise)},
@@ -250,6 +277,7 @@ Node fine_tune_stages(const Node& recipe, SourceSet& sources) {
   list.items.push_back(
       map_node(mark, {{"name", text("frozen")},
                       {"freeze", map_node(mark, {{"to", text("-1")}})},
+                      {"freeze_norms", text("off")},
                       {"optimizer", map_node(mark, {{"lr", map_node(mark, {{"slice", number(*lr)}})}})},
                       {"schedule", cycle("0.99", "25")},
                       {"train", map_node(mark, {{"epochs", freeze_epochs == nullptr ? text("1") : *freeze_epochs}})}}));
@@ -264,6 +292,12 @@ Node fine_tune_stages(const Node& recipe, SourceSet& sources) {
                       {"schedule", cycle("0.3", "5")},
                       {"train", map_node(mark, {{"epochs", *epochs}})}}));
   return list;
+}
+
+/// The one value of {fine_tune: …}; null where it is another node.
+const Node* recipe_of(const Node& node) {
+  const bool is_recipe = node.kind == NodeKind::map && node.entries.size() == 1 && node.entries[0].key == "fine_tune";
+  return is_recipe ? &node.entries[0].value : nullptr;
 }
 
 /// Entries that are already in the tree, as a list.
@@ -338,17 +372,37 @@ std::size_t find_stage(const Experiment& experiment, const std::string& name, st
                                 stage_names(experiment), near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
+void expand_fine_tune(Node& root, SourceSet& sources) {
+  Node* const stages = root.find("stages");
+  if (stages == nullptr) return;
+  const auto stages_of = [&](const Node& recipe) {
+    if (recipe.kind == NodeKind::map) return fine_tune_stages(recipe, sources);
+    sources.report(recipe.mark, "'stages.fine_tune' needs 'epochs'", "fine_tune: {epochs: 3}");
+    return list_node({}, recipe.mark);
+  };
+  if (const Node* const recipe = recipe_of(*stages)) {
+    Node list = stages_of(*recipe);
+    *stages = std::move(list);
+    return;
+  }
+  if (stages->kind != NodeKind::sequence) return;
+  std::vector<Node> items;
+  for (Node& item : stages->items) {
+    const Node* const recipe = recipe_of(item);
+    if (recipe == nullptr) {
+      items.push_back(std::move(item));
+      continue;
+    }
+    Node list = stages_of(*recipe);
+    for (Node& stage : list.items) items.push_back(std::move(stage));
+  }
+  stages->items = std::move(items);
+}
+
 std::vector<StageNode> take_stages(Node& root, SourceSet& sources) {
+  expand_fine_tune(root, sources);
   std::optional<Node> list = taken(root, "stages");
   if (!list) return {};
-  if (list->kind == NodeKind::map && list->entries.size() == 1 && list->entries.front().key == "fine_tune") {
-    const Node recipe = list->entries.front().value;
-    if (recipe.kind != NodeKind::map) {
-      sources.report(recipe.mark, "'stages.fine_tune' needs 'epochs'", "fine_tune: {epochs: 3}");
-      return {};
-    }
-    list = fine_tune_stages(recipe, sources);
-  }
   if (list->kind != NodeKind::sequence) {
     sources.report(list->mark, "'stages' is not a list", expectation_of(stage_list()));
     return {};
@@ -378,11 +432,20 @@ std::vector<StageNode> take_stages(Node& root, SourceSet& sources) {
   return stages;
 }
 
+const Experiment& last_trained(const Experiment& experiment) {
+  return experiment.stages.empty() ? experiment : *experiment.stages.back().experiment;
+}
+
+Experiment last_trained(Experiment&& experiment) {
+  return experiment.stages.empty() ? std::move(experiment) : *experiment.stages.back().experiment;
+}
+
 std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {
   std::vector<PredictConfig> predictions;
   const std::optional<Node> list = taken(root, "stages");
   if (!list) return predictions;
-  for (const Node& item : list->items) predictions.push_back(PredictionReader(sources).read(item, predictions.size()));
+  PredictionReader reader(sources);
+  for (const Node& item : list->items) predictions.push_back(reader.read(item, predictions.size()));
   return predictions;
 }
 
@@ -397,6 +460,15 @@ void apply_stage(Node& root, const StageNode& stage, SourceSet& sources) {
     erase_key(root, "freeze");
     if (!entries.empty()) root.entries.push_back({"freeze", stage.mark, list_node(entries, stage.mark)});
   }
+  // `steps` goes before `epochs`: a stage that counts in epochs is not to end with steps that one before it had.
+  const auto value_of = [](const Node& map, std::string_view key) {
+    const Node* const section = map.find("train");
+    const Node* const value = section == nullptr || section->kind != NodeKind::map ? nullptr : section->find(key);
+    return value == nullptr || value->kind == NodeKind::null ? nullptr : value;
+  };
+  if (value_of(stage.overrides, "epochs") != nullptr && value_of(stage.overrides, "steps") == nullptr &&
+      value_of(root, "steps") != nullptr)
+    erase_key(*root.find("train"), "steps");
   for (const MapEntry& entry : stage.overrides.entries) {
     Node* const former = root.find(entry.key);
     if (former != nullptr && starts_section_anew(*former, entry.value, entry.key)) erase_key(root, entry.key);

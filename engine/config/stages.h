@@ -29,6 +29,9 @@ namespace trainer {
 
 /// The position of the stage that is called so. Throws ConfigError, which begins with `asker`, where there is none.
 std::size_t find_stage(const Experiment& experiment, const std::string& name, std::string_view asker);
+/// The last stage that trains, whose parameters predict; without stages the experiment itself.
+const Experiment& last_trained(const Experiment& experiment);
+Experiment last_trained(Experiment&& experiment);
 /// "head, finetune".
 std::string stage_names(const Experiment& experiment);
 
@@ -38,12 +41,16 @@ struct StageNode {
   Mark mark;
   StateCarry state = StateCarry::unless_frozen_otherwise;
   std::vector<std::string> cleared_groups;
+  Mark cleared_mark;
   std::optional<std::vector<std::string>> freeze, unfreeze;  ///< entries of FreezeConfig; `unfreeze` without their '!'
   bool unfreezes_all = false;
   Node overrides;  ///< keys of the experiment
 
   bool freezes_otherwise() const { return freeze || unfreeze || unfreezes_all; }
 };
+
+/// Writes out what `stages` has of `fine_tune`, so that overrides reach the stages by position. Reports what is wrong.
+void expand_fine_tune(Node& root, SourceSet& sources);
 
 /// The stages that train of a merged tree, whose `stages` then holds those that predict, if any. Reports what is wrong.
 std::vector<StageNode> take_stages(Node& root, SourceSet& sources);

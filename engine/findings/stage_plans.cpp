@@ -4,6 +4,7 @@
 
 #include "datasets/dataset.h"
 #include "engine/program/handed_parameters.h"
+#include "engine/train/running_stage.h"
 
 namespace trainer {
 
@@ -48,7 +49,10 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
     StagePlan plan;
     plan.findings = find_plan(of_stage, devices, on_rates_problem, &program);
     if (plan.findings.stage.empty()) plan.findings.stage = stage.name;
-    if (!plans.stages.empty()) check_parameters_go_on(before, program, stage);
+    if (!plans.stages.empty()) {
+      check_parameters_go_on(before, program, stage);
+      check_state_goes_on(*all[plans.stages.size() - 1].experiment, stage);
+    }
     plan.num_parameters = num_parameters(program);
     plan.num_trained = num_trained_parameters(program);
     const MemoryPlan& shown = plan.findings.shown();

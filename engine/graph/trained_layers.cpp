@@ -172,7 +172,9 @@ std::vector<double> numbers_of_groups(const GroupNumbers& numbers, const std::ve
   const std::size_t num_groups = std::max<std::size_t>(groups.size(), 1);
   if (numbers.is_same_for_all()) return std::vector<double>(num_groups, numbers.number);
   if (groups.size() < 2)
-    throw mistake(numbers.location, fmt::format("'{}' has a number for each layer group, and the model has none", key),
+    throw mistake(numbers.location,
+                  fmt::format("'{}' has a number for each layer group, and the model has {}", key,
+                              groups.empty() ? "none" : "one"),
                   "model.groups, such as {body: rest, head: [fc]}, or one number");
   std::vector<double> all(num_groups);
   if (numbers.slice.size() == 1) {

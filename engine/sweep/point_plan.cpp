@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "datasets/dataset.h"
 #include "engine/config/key_effects.h"
@@ -42,6 +45,13 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
     row.tokens_per_second = static_cast<double>(tokens) * *row.samples_per_second;
 }
 
+/// Whether a stage is what decides whether the point fits, rather than another.
+bool needs_more(const SweepRow& stage, const SweepRow& other) {
+  const bool fits = stage.status == PointStatus::fits, other_fits = other.status == PointStatus::fits;
+  if (fits != other_fits) return !fits;
+  return std::pair(stage.peak_reserved, stage.peak_allocated) > std::pair(other.peak_reserved, other.peak_allocated);
+}
+
 }  // namespace
 
 const PlanTarget& PointPlanner::target_for(const Experiment& experiment, const DataDescription& data) {
@@ -75,8 +85,17 @@ void PointPlanner::plan(const Experiment& experiment, SweepRow& row) {
     row.error = why;
   };
   try {
-    const DataDescription data = describe_data(experiment.data, experiment.seed);
-    fill_in(experiment, data, target_for(experiment, data), row);
+    std::vector<const Experiment*> trained;
+    for (const StageConfig& stage : experiment.stages) trained.push_back(stage.experiment.get());
+    if (trained.empty()) trained.push_back(&experiment);
+    std::optional<SweepRow> largest;
+    for (const Experiment* each : trained) {
+      SweepRow planned = row;
+      const DataDescription data = describe_data(each->data, each->seed);
+      fill_in(*each, data, target_for(*each, data), planned);
+      if (!largest || needs_more(planned, *largest)) largest = std::move(planned);
+    }
+    row = *std::move(largest);
   } catch (const Error& error) {
     fail(error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {

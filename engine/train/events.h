@@ -201,6 +201,7 @@ struct EndEvent {
     /// Of the device's memory: what a step's end holds at most, beyond what was held before the stage, and the peaks.
     std::int64_t consumed = 0, peak_allocated = 0, peak_reserved = 0, planned_peak_reserved = 0;
     std::optional<double> loss{}, accuracy{};  ///< of its last evaluation
+    bool stopped_early = false;
   };
   std::vector<Stage> stages{};              ///< none of a run without stages
   std::vector<std::string> device_notes{};  ///< Device::notes

@@ -108,9 +108,7 @@ StateContinuation continue_state(const HeldTensors& held, const CompiledExperime
   for (const std::string& group : next.cleared_groups) {
     const auto named = [&](const LayerGroup& each) { return each.name == group; };
     const auto found = std::find_if(next.experiment->groups.begin(), next.experiment->groups.end(), named);
-    if (found == next.experiment->groups.end())
-      throw located_error(next.location, fmt::format("'optimizer.clear': the model has no layer group '{}'", group),
-                          "a name of model.groups");
+    require_internal(found != next.experiment->groups.end(), "a stage clears layer groups that are there");
     clears[static_cast<std::size_t>(found - next.experiment->groups.begin())] = 1;
   }
   std::set<std::string> was_trained;

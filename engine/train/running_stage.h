@@ -73,7 +73,7 @@ struct StateContinuation {
 };
 
 /// Of the stage `next`, whose program is `after`, behind the stage `trained`, which began with `begin` and ended with
-/// `held` after `step` steps of the run. Throws ConfigError where it clears a layer group that is not there.
+/// `held` after `step` steps of the run.
 StateContinuation continue_state(const HeldTensors& held, const CompiledExperiment& trained, const Program& after,
                                  const StageConfig& next, const StageBegin& begin, std::int64_t step);
 

@@ -57,6 +57,7 @@ class TrainingRun {
         directory_(stages.whole().output) {
     if (start.checkpoint) {
       progress_.resume(start.checkpoint->state);
+      if (!start.continues_own) progress_.saved_step = -1;  // the folder is to hold what the run ends with
       check_stage_of(*start.checkpoint, stages_);
     }
     StageBegin& begin = progress_.state.stage;
@@ -76,6 +77,7 @@ class TrainingRun {
     }
     for (std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
       warnings_.push_back(std::move(warning));
+    warn_of_missing_weights();
     warnings_.insert(warnings_.end(), stage_->data.remarks.begin(), stage_->data.remarks.end());
     if (const bool evaluates = stage_->compiled->schedule.evaluates_initially();
         progress_.state.step == 0 && !(start.checkpoint && evaluates))
@@ -107,6 +109,21 @@ class TrainingRun {
   }
 
  private:
+  /// Frozen layers, or stages that are left out, say that something was trained before.
+  void warn_of_missing_weights() {
+    if (start_.checkpoint || weights_ != nullptr) return;
+    const Program& program = stage_->compiled->program;
+    const std::int64_t num_frozen = num_parameters(program) - num_trained_parameters(program);
+    if (num_frozen > 0)
+      warnings_.push_back(
+          fmt::format("{} of {} parameters are frozen as the seed drew them; --weights PATH begins with trained ones",
+                      num_frozen, num_parameters(program)));
+    else if (stages_.first() > 0)
+      warnings_.push_back(
+          "stages are left out, and their parameters are as the seed drew them; --weights PATH begins with trained "
+          "ones");
+  }
+
   void set_token_rates() {
     TokenRates& rates = progress_.token_rates;
     rates.tokens_per_sample = tokens_of_sample(stage_->given.data, stage_->data.description);
@@ -169,7 +186,7 @@ class TrainingRun {
     if (progress_.state.step == 0) start.first_placed_step = stage_->planned_first_placed_step;
     start.num_parameters = num_parameters(stage_->compiled->program);
     start.num_trained = num_trained_parameters(stage_->compiled->program);
-    start.total_steps = stage_->compiled->schedule.total_steps();
+    start.total_steps = progress_.state.stage.step + stage_->compiled->schedule.total_steps() + later_steps_;
     start.steps_per_epoch = stage_->compiled->schedule.steps_per_epoch();
     start.batch_size = stage_->compiled->schedule.batch_size();
     start.asked_batch_size = stage_->asked.train.batch_size.number();
@@ -218,6 +235,7 @@ class TrainingRun {
       std::unique_ptr<RunningStage> stage = describe_stage(stages_, index, device_);
       check_parameters_go_on(stage_->compiled->program, stage->compiled->program, *stage->config);
       check_state_goes_on(stages_.experiment(index - 1), *stage->config);
+      later_steps_ += stage->compiled->schedule.total_steps();
       std::optional<OutOfMemoryContext> failure = planned_failure(*stage);
       if (!failure || find_change(*stage, stage->capacity)) continue;
       later_failure_.emplace(LaterFailure{std::move(stage), *std::move(failure)});
@@ -342,12 +360,9 @@ class TrainingRun {
                      .updates_before = continuation_->updates_before};
     if (const std::int64_t steps = state.step - state.stage.step; steps > 0)
       begin.epoch += trained.schedule.step(steps).epoch + 1;
-    const Metric former_best = trained.experiment.checkpoint.best;
     stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_);
-    if (stage_->given.checkpoint.best != former_best) {
-      state.best_value.reset();
-      state.best_step = 0;
-    }
+    state.best_value.reset();
+    state.best_step = 0;
     state.stage = std::move(begin);
     state.evaluated = !stage_->compiled->schedule.evaluates_initially();
     state.stopping_value.reset();
@@ -402,6 +417,7 @@ class TrainingRun {
   void tell_stage_end() {
     if (!stages_.has_stages()) return;
     in_stage_.steps = progress_.state.step - stage_first_step_;
+    in_stage_.stopped_early = progress_.stopped_early;
     in_stage_.seconds = std::chrono::duration<double>(Clock::now() - stage_start_).count();
     if (progress_.last_evaluation) {
       in_stage_.loss = progress_.last_evaluation->loss;
@@ -524,7 +540,8 @@ class TrainingRun {
   void save_after_failure(TrainingLoop* loop) {
     try {
       if (loop != nullptr) return loop->save_after_failure();
-      if (!held_ || progress_.state.step == 0 || progress_.is_saved()) return;
+      // Those of the stage before are in its checkpoint.
+      if (hands_on_ || !held_ || progress_.state.step == 0 || progress_.is_saved()) return;
       saver_->save(progress_, stage_->compiled->experiment, held_->saved_tensors(), events_);
     } catch (const DataError& disk) {
       end_.error = disk.what();  // the report matters more
@@ -687,6 +704,7 @@ class TrainingRun {
     OutOfMemoryContext context;
   };
   std::optional<LaterFailure> later_failure_;
+  std::int64_t later_steps_ = 0;  ///< of the stages behind the first
   RunProgress progress_;
   std::vector<std::string> warnings_;  ///< to tell behind the start
   EndEvent end_;

@@ -233,7 +233,9 @@ TEST_CASE("what cannot be exported is said, and no file is touched") {
   }
   for (const Refused& one : std::vector<Refused>{
            {{folder.run()}, 2, "-o FILE, --to DIR or --onnx FILE says what is to be written"},
-           {{folder.run(), "--dtype", "f16", "--onnx", folder / "model.onnx"}, 2, "--names, --half and --dtype go without it"},
+           {{folder.run(), "--dtype", "f16", "--onnx", folder / "model.onnx"},
+            2,
+            "--names, --half and --dtype go without it"},
            {{folder.run(), "--weights", folder.hub(), "--onnx", folder / "model.onnx"}, 2, "is exported as it is"},
            {{folder / "own.yaml", "--onnx", folder / "model.onnx"}, 2, "names no weights to export"},
            {{folder.run(), "--onnx", folder / "kept.safetensors"}, 6, "exists; name another file, or replace it"},

@@ -311,7 +311,7 @@ TEST_CASE("what cannot be exported as a folder is said, and nothing is made") {
       {{"predict", folder.run(), "memory.limit=1GiB"}, 2, "nothing to predict from"},
       {{"predict", folder.run(), folder.in(), "model.layers.0.conv2d.out=9"}, 2, "is a key of training"},
       {{"predict", folder.run(), folder.in(), "--batch", "0"}, 2, "'0' is neither auto nor a whole number"},
-      {{"predict", folder.run(), folder.in(), "--masks", folder / "m"}, 2, "--masks is for a class of each pixel"},
+      {{"predict", folder.run(), folder.in(), "--masks", folder / "m"}, 2, "masks are for a class of each pixel"},
       {{"plan", folder.run(), "--predict", "some"}, 2, "'some' is neither auto nor a whole number"},
   };
   for (const Refused& one : all) {

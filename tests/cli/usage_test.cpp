@@ -119,7 +119,7 @@ TEST_CASE("a configuration is shown, explained and described") {
              Contains("checkpoint.best") && Contains("checkpoint (a word of plans and reports)"));
   CHECK_THAT(run_trainer({"config", "explain", "lr"}).out, Contains("optimizer.lr\n"));
   CHECK_THAT(run_trainer({"config", "explain", "one_cycle"}).out, Contains("schedule.start_divisor"));
-  CHECK_THAT(run_trainer({"config", "explain", "freeze"}).err, Contains("all parameters are trained"));
+  CHECK_THAT(run_trainer({"config", "explain", "freeze"}).out, Contains("Layers whose parameters are not trained"));
   const ProcessResult explained = run_trainer({"config", "explain", "train.batch_size"});
   CHECK(explained.exit_code == 0);
   CHECK_THAT(explained.out, Contains("batch_size"));

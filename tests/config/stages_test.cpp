@@ -148,6 +148,40 @@ TEST_CASE("fine_tune is two stages: the last group alone, then all of them at a 
   CHECK((tuned.train.epochs == 3 && tuned.freeze.entries.empty()));
   CHECK(tuned.optimizer.lr.slice == std::vector<double>{0.00002, 0.002});
   CHECK((tuned.schedule.warmup_fraction == 0.3 && tuned.schedule.start_divisor == 5));
+  CHECK(frozen.freeze.norms == FrozenNorms::train);
+  // Arguments reach what it stands for, and it may be an entry of the list.
+  const Experiment reached = staged("stages: {fine_tune: {epochs: 3}}\n", {"stages.1.train.epochs=7"});
+  CHECK(reached.stages[1].experiment->train.epochs == 7);
+  CHECK(
+      staged("stages: {fine_tune: {epochs: 3}}\n", {"stages.fine_tune.epochs=4"}).stages[1].experiment->train.epochs ==
+      4);
+  const Experiment entry = staged(R"(
+stages:
+  - fine_tune: {epochs: 3}
+  - {name: more, train: {epochs: 1}}
+  - predict: {inputs: [x.png], output: rows.csv}
+)",
+                                  {"stages.2.train.epochs=9"});
+  REQUIRE(entry.stages.size() == 3);
+  CHECK((entry.stages[1].name == "fine-tune" && entry.stages[2].experiment->train.epochs == 9));
+  CHECK(entry.predictions.size() == 1);
+}
+
+TEST_CASE("a stage that counts in epochs drops the steps of a former one") {
+  const Experiment whole = staged(R"(
+stages: [{train: {steps: 3}}, {train: {epochs: 4}}, {train: {epochs: 1, steps: 2}}, {train: {batch_size: 2}}]
+)");
+  const auto steps_of = [&](std::size_t i) { return whole.stages[i].experiment->train.steps; };
+  CHECK(steps_of(0) == 3);
+  CHECK_FALSE(steps_of(1).has_value());
+  CHECK(whole.stages[1].experiment->train.epochs == 4);
+  CHECK(steps_of(2) == 2);
+  CHECK(steps_of(3) == 2);
+  const Experiment again = parse_experiment(resolved_yaml(whole), "again.yaml");
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(again.stages[i].experiment->train.steps == steps_of(i));
+    CHECK(again.stages[i].experiment->train.epochs == whole.stages[i].experiment->train.epochs);
+  }
 }
 
 TEST_CASE("arguments reach into stages, and those of the whole go before them") {
@@ -176,6 +210,16 @@ TEST_CASE("what no stage can change or say is a mistake at its place") {
   CHECK_THAT(refusal_of("stages: [{freeze: 'a b'}]\n"), Contains("names no layers"));
   CHECK_THAT(refusal_of("stages: [{optimizer: {clear: 3.5}}]\n"), Contains("begins anew"));
   CHECK_THAT(refusal_of("stages: {fine_tune: {lr: 1}}\n"), Contains("needs 'epochs'"));
+  CHECK_THAT(refusal_of("stages: {fine_tune: {epochs: null}}\n"), Contains("needs 'epochs'"));
+  CHECK_THAT(refusal_of("stages: [{}, {optimizer: {clear: [haed]}}]\n"),
+             Contains("test.yaml:10:34") && Contains("no layer group 'haed'"));
+  CHECK_THAT(refusal_of("stages: [{optimizer: {clear: [[head]]}}]\n"), Contains("a list of layer groups"));
+  CHECK_THAT(refusal_of("stages: [{unfreeze: {to: head}}]\n"), Contains("'unfreeze' has no 'to'"));
+  CHECK_THAT(refusal_of("stages: [{name: '${oops}'}]\n"), Contains("cannot name a stage"));
+  CHECK_THAT(refusal_of("stages: [{}, {name: 'a b', predict: {inputs: [x], output: y}}]\n"),
+             Contains("cannot name a stage"));
+  CHECK_THAT(refusal_of("stages: [{predict: {inputs: [x], output: y}}, {predict: {inputs: [z], output: y}}]\n"),
+             Contains("two stages write 'y'"));
   CHECK_THAT(refusal_of("stages: {fine_tune: {epochs: 1, lrs: 1}}\n"), Contains("did you mean 'lr'"));
   CHECK_THAT(refusal_of("stages: [{schedule: {momentum: [0.9, 0.8], type: one_cycle}}]\n"),
              Contains("the lowest and the highest"));
@@ -208,7 +252,7 @@ stages:
   const std::string yaml = resolved_yaml(whole);
   CHECK(resolved_yaml(parse_experiment(yaml, "test.yaml")) == yaml);
   CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a], output: b}}, {name: c}]\n"), Contains("behind all others"));
-  CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a]}}]\n"), Contains("'predict' needs inputs, and a file"));
+  CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a]}}]\n"), Contains("'predict' needs a file"));
   CHECK_THAT(refusal_of("stages: [{predict: {input: [a], output: b}}]\n"), Contains("did you mean 'inputs'"));
   CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a], output: b}, train: {epochs: 1}}]\n"),
              Contains("stands beside 'predict'"));

@@ -155,6 +155,7 @@ class EventsSchema(unittest.TestCase):
             ("run configs/stages.yaml model.with.width=4 stages.1.train.epochs=1 output=runs/stages", 0),
             ("run configs/stages.yaml model.with.width=4 stages.2.memory.limit=300KiB output=runs/stages-oom", 3),
             ("plan configs/stages.yaml", 0),
+            ("plan tests/runs/stages.yaml", 0),
             (f"plan {quick} --verify", 0),
             (f"plan {quick} --capacity 4MiB train.batch_size=256", 4),
             (f"plan {quick} train.eval_batch_size=1000 train.batch_size=16", 0),

@@ -215,6 +215,40 @@ TEST_CASE("what ends behind a stage goes on with the next") {
   CHECK((saved(folder.path("parts"), 29) == saved(folder.path("whole"), 29)));
 }
 
+TEST_CASE("a run that ended leaves its end in another folder that goes on from it, too") {
+  const OutputFolder folder;
+  StagedRun run(staged_experiment, folder.path("run"));
+  REQUIRE(run() == RunStatus::done);
+  StagedRun other(staged_experiment, folder.path("other"));
+  other.options.resume = true;
+  other.options.resume_from = folder.path("run");
+  REQUIRE(other() == RunStatus::done);
+  CHECK(saved(folder.path("other"), 29) == saved(folder.path("run"), 29));
+}
+
+TEST_CASE("what does not load a stage leaves the checkpoint of the stage before as it was") {
+  const OutputFolder folder;
+  const std::string stages = R"(
+name: two
+data: {type: synthetic, shape: [64], classes: 4, samples: 16, validation_samples: 8}
+model:
+  groups: {body: rest, head: [head]}
+  layers: [linear: {out: 256, name: body}, linear: {out: 4, name: head}]
+optimizer: {type: adam, lr: 0.01}
+train: {batch_size: 8, epochs: 1}
+memory: {allocator: caching, preflight: false}
+stages: [{name: head, freeze: {to: head}}, {name: all, unfreeze: all, train: {steps: 0, epochs: null}, memory: {limit: 128KiB}}]
+)";
+  StagedRun run(stages, folder.path("run"));
+  REQUIRE(run() == RunStatus::out_of_memory);
+  const RunDirectory directory(folder.path("run"));
+  REQUIRE(directory.checkpoint_steps() == std::vector<std::int64_t>{2});
+  CHECK(read_checkpoint(directory.checkpoint_path(2)).state.stage.name == "head");
+  StagedRun again(stages, folder.path("run"), {"stages.1.memory.limit=64MiB"});
+  again.options.resume = true;
+  CHECK(again() == RunStatus::done);
+}
+
 TEST_CASE("stages in front of the first one asked for are left out") {
   const OutputFolder folder;
   StagedRun run(staged_experiment, folder.path("run"));

@@ -144,6 +144,17 @@ void refuse_model_file(const Node& root, const std::string& file_name, SourceSet
 
 }  // namespace
 
+namespace {
+
+/// "stages.1.optimizer.lr", not "stages.fine_tune.epochs" or "stages.0.fine_tune.epochs".
+bool reaches_into_stages(std::string_view key) {
+  constexpr std::string_view prefix = "stages.";
+  return key.starts_with(prefix) && key.size() > prefix.size() && key[prefix.size()] >= '0' &&
+         key[prefix.size()] <= '9' && key.find(".fine_tune") == std::string_view::npos;
+}
+
+}  // namespace
+
 MergedConfig merge_config(SourceSet& sources, std::string_view text, const std::string& file_name,
                           const std::vector<std::string>& overrides) {
   MergedConfig merged;
@@ -166,6 +177,7 @@ MergedConfig merge_config(SourceSet& sources, std::string_view text, const std::
       merged.late_overrides.push_back(overrides[static_cast<std::size_t>(each - arguments.begin())]);
       continue;
     }
+    if (reaches_into_stages(each->key())) expand_fine_tune(merged.root, sources);
     each->apply(merged.root);
     expand_short_forms(merged.root);
   }

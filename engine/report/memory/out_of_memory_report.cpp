@@ -114,7 +114,10 @@ std::string line_to_paste(const OutOfMemoryReportOptions& options, const Change&
   std::vector<std::string> words = {"run", options.config_path.empty() ? "CONFIG" : options.config_path};
   for (std::string& word : merged_overrides(options.overrides, fix.set)) words.push_back(std::move(word));
   using Holds = OutOfMemoryReportOptions::Holds;
-  const bool resumes = options.holds == Holds::own_run && fix.numbers == NumbersEffect::same_bits;
+  const bool resumes =
+      options.holds == Holds::own_run && (fix.numbers == NumbersEffect::same_bits || options.is_behind_checkpoint);
+  if (!options.from_stage.empty() && !resumes) words.insert(words.end(), {"--from", options.from_stage});
+  if (!options.until_stage.empty()) words.insert(words.end(), {"--until", options.until_stage});
   std::string text = "Paste the first";
   if (resumes) {
     words.emplace_back("--resume");

@@ -20,8 +20,12 @@ struct OutOfMemoryReportOptions {
     own_run,    ///< a checkpoint of the run that failed: a change that keeps the bits can go on from it
     other_run,  ///< a former one, which the run that failed was to replace
   } holds = Holds::nothing;
-  std::string file{};  ///< that holds the whole report
-  bool full = true;    ///< else shortened, with the first three changes
+  /// The checkpoint to go on from is of a stage before the one that failed, so any change of that is one of what
+  /// follows.
+  bool is_behind_checkpoint = false;
+  std::string from_stage{}, until_stage{};  ///< --from and --until, that the run was started with
+  std::string file{};                       ///< that holds the whole report
+  bool full = true;                         ///< else shortened, with the first three changes
 };
 
 /// "Out of memory. Tried to allocate 20.00 MiB. Device cpu has a total capacity of …": one paragraph without line

@@ -304,7 +304,8 @@ Json json_of(const EndEvent& event) {
                               {"peak_reserved", stage.peak_reserved},
                               {"planned_peak_reserved", stage.planned_peak_reserved},
                               {"loss", optional_number(stage.loss)},
-                              {"accuracy", optional_number(stage.accuracy)}});
+                              {"accuracy", optional_number(stage.accuracy)},
+                              {"stopped_early", stage.stopped_early}});
   add_metrics(json, event.terms, event.counted);
   if (!event.target_unit.empty()) json["target_unit"] = event.target_unit;
   if (!event.counted.confusion.empty() && event.counted.class_iou.size() <= most_told_classes)

@@ -138,6 +138,22 @@ std::string_view name_of_schedule(ScheduleType type) {
 
 std::string suggested_rate_text(double rate) { return fmt::format("{:.2g}", rate); }
 
+namespace {
+
+/// The rate, or those of the layer groups of which it is the highest.
+std::string rates_text(const GroupNumbers& lr, double rate) {
+  if (lr.is_same_for_all() || !(lr.number > 0)) return suggested_rate_text(rate);
+  const auto scaled = [&](double number) { return suggested_rate_text(number / lr.number * rate); };
+  if (lr.slice.size() == 1) return fmt::format("{{slice: {}}}", scaled(lr.slice[0]));
+  if (lr.slice.size() == 2) return fmt::format("{{slice: [{}, {}]}}", scaled(lr.slice[0]), scaled(lr.slice[1]));
+  std::string groups;
+  for (const auto& [name, number] : lr.groups)
+    groups += fmt::format("{}{}: {}", groups.empty() ? "" : ", ", name, scaled(number));
+  return '{' + groups + '}';
+}
+
+}  // namespace
+
 std::string range_test_report(const RangeTestFindings& findings, const Style& style) {
   const RangeTest& test = findings.run.test;
   const auto width = static_cast<std::size_t>(style.width);
@@ -173,7 +189,7 @@ std::string range_test_report(const RangeTestFindings& findings, const Style& st
     text +=
         paragraph("The loss never falls: rates up to 10 times higher or a longer test (--to, --steps) may show more.");
   std::vector<std::string> words = findings.run_words;
-  words.push_back(findings.override_prefix + "optimizer.lr=" + suggested_rate_text(best->suggestion->rate));
+  words.push_back(findings.override_prefix + "optimizer.lr=" + rates_text(findings.lr, best->suggestion->rate));
   text += paragraph(fmt::format(
       "Train with the {}{}:", best->name,
       findings.schedule == ScheduleType::constant

@@ -14,6 +14,7 @@ struct RangeTestFindings {
   std::string experiment_name, device_kind, device_name;
   std::int64_t capacity = 0, num_parameters = 0;
   ScheduleType schedule = ScheduleType::constant;  ///< of the experiment
+  GroupNumbers lr{};                               ///< of the experiment
   std::vector<std::string> run_words;              ///< "run CONFIG key=value …", without a rate
   std::string override_prefix{};                   ///< Experiment::override_prefix
   RangeTestRun run;

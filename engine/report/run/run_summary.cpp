@@ -104,7 +104,10 @@ std::string stage_table(const std::vector<EndEvent::Stage>& stages, const Style&
     if (has_accuracy) cells.push_back(stage.accuracy ? fmt::format("{:.2f} %", 100 * *stage.accuracy) : "-");
     table.add_row(std::move(cells));
   }
-  return table.render(style);
+  std::string text = table.render(style);
+  for (const EndEvent::Stage& stage : stages)
+    if (stage.stopped_early) text += fmt::format("Stage {} stopped early, no more improvement.\n", stage.name);
+  return text;
 }
 
 }  // namespace

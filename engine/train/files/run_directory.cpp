@@ -173,6 +173,9 @@ void RunDirectory::settle(std::int64_t step, std::int64_t best_step, std::int64_
   point_link(fmt::format("{}/{}", checkpoints_path(), latest_link), checkpoint_name(step));
   if (std::binary_search(steps.begin(), steps.end(), best_step)) {
     point_link(fmt::format("{}/{}", checkpoints_path(), best_link), checkpoint_name(best_step));
+  } else if (best_step < 0) {  // of a stage that has none yet; one of a stage before may go
+    std::error_code ignored;
+    std::filesystem::remove(fmt::format("{}/{}", checkpoints_path(), best_link), ignored);
   }
   sync_directory(checkpoints_path());
   for (; !steps.empty() && steps.back() > step; steps.pop_back()) remove_whole(checkpoint_path(steps.back()));

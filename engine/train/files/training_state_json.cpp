@@ -88,7 +88,7 @@ TrainingState read_training_state(const JsonInput<nlohmann::json>& json) {
     begin.epoch = stage->at("epoch").integer(0, most_counted);
     if (const auto updates = stage->find("updates_before"))
       for (const auto& [parameter, count] : updates->object().items())
-        begin.updates_before.emplace(parameter, updates->at(parameter).integer(0, state.step));
+        begin.updates_before.emplace(parameter, updates->at(parameter).integer(0, begin.step));
   }
   if (const auto adapted = json.find("adapted")) {
     for (const auto& text : adapted->at("set").items()) state.adapted.push_back(text.text());

@@ -58,12 +58,15 @@ TEST_CASE("the summary of a run with stages has a row for each") {
   Style style;
   style.width = 120;
   const std::string text = run_summary(end, Metric::loss, "", style);
-  CHECK_THAT(text, Catch::Contains("  stage  steps    time  held at its end  peak allocated  peak reserved   planned    loss  "
-                                   "accuracy\n"));
-  CHECK_THAT(text, Catch::Contains("  head      10  1.00 s         1.00 MiB        2.00 MiB       4.00 MiB  4.00 MiB  0.5000   "
-                                   "75.00 %\n"));
-  CHECK_THAT(text, Catch::Contains("  all       20  2.00 s         3.00 MiB        5.00 MiB       6.00 MiB         -       -  "
-                                   "       -\n"));
+  CHECK_THAT(
+      text, Catch::Contains("  stage  steps    time  held at its end  peak allocated  peak reserved   planned    loss  "
+                            "accuracy\n"));
+  CHECK_THAT(text, Catch::Contains(
+                       "  head      10  1.00 s         1.00 MiB        2.00 MiB       4.00 MiB  4.00 MiB  0.5000   "
+                       "75.00 %\n"));
+  CHECK_THAT(
+      text, Catch::Contains("  all       20  2.00 s         3.00 MiB        5.00 MiB       6.00 MiB         -       -  "
+                            "       -\n"));
 }
 
 TEST_CASE("the summary of a run on tokens tells their rate, all that were seen, and MFU where it is known") {
