@@ -148,6 +148,7 @@ std::vector<CheckedStage> examine_stages(const Experiment& experiment) {
 
 std::string stages_line(const std::vector<CheckedStage>& stages) {
   std::vector<std::string> names;
+  names.reserve(stages.size());
   for (const CheckedStage& stage : stages)
     names.push_back(stage.fits ? fmt::format("{} ({})", stage.name, format_bytes(stage.peak_reserved))
                                : stage.name + " (does not fit)");

@@ -22,8 +22,8 @@ struct PredictArguments {
 /// Throws ConfigError where the options are not of what is predicted.
 void check_options(const PredictArguments& arguments, const PredictionOutputs& outputs);
 
-/// Predicts on the device, or, where that is null, on the one that the model's configuration names. Throws ConfigError,
-/// DataError, DeviceError.
-ExitCode predict(const PredictArguments& arguments, Device* device = nullptr);
+/// Predicts on the device `here`, or, where that is null, on the one that the model's configuration names. Throws
+/// ConfigError, DataError, DeviceError.
+ExitCode predict(const PredictArguments& arguments, Device* here = nullptr);
 
 }  // namespace trainer

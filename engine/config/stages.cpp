@@ -43,7 +43,7 @@ bool can_name_stage(const std::string& name) {
 /// The name that the stage is written with, or `otherwise`.
 std::string checked_name(const Node* written, const std::string& otherwise, const Mark& stage,
                          std::set<std::string>& names, SourceSet& sources) {
-  const std::string name = written != nullptr ? written->text : otherwise;
+  std::string name = written != nullptr ? written->text : otherwise;
   if (!can_name_stage(name))
     sources.report(written->mark, fmt::format("'{}' cannot name a stage", shortened(name)),
                    "a word without '/', '=', ',' and '$' of at most 100 letters");
@@ -71,11 +71,12 @@ Node list_node(const std::vector<std::string>& texts, const Mark& mark) {
   return list;
 }
 
-Node map_node(const Mark& mark, std::vector<std::pair<std::string, Node>> entries) {
+Node map_node(const Mark& mark, const std::vector<std::pair<std::string, Node>>& entries) {
   Node map;
   map.kind = NodeKind::map;
   map.mark = mark;
-  for (auto& [key, value] : entries) map.entries.push_back({key, mark, std::move(value)});
+  map.entries.reserve(entries.size());
+  for (const auto& [key, value] : entries) map.entries.push_back({key, mark, value});
   return map;
 }
 
@@ -437,7 +438,8 @@ const Experiment& last_trained(const Experiment& experiment) {
 }
 
 Experiment last_trained(Experiment&& experiment) {
-  return experiment.stages.empty() ? std::move(experiment) : *experiment.stages.back().experiment;
+  if (experiment.stages.empty()) return std::move(experiment);
+  return *experiment.stages.back().experiment;
 }
 
 std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {

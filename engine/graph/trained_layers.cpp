@@ -20,6 +20,7 @@ constexpr std::string_view of_group = "group:", up_to_group = "to:";
 
 std::vector<std::string> names_of(const std::vector<LayerGroup>& groups) {
   std::vector<std::string> names;
+  names.reserve(groups.size());
   for (const LayerGroup& group : groups) names.push_back(group.name);
   return names;
 }

@@ -49,7 +49,7 @@ class TrainedLayers {
 
   bool is_frozen(std::string_view path, std::string_view kind) const;
   std::int32_t group_named(std::string_view name) const;
-  Entry read(std::string_view entry) const;
+  Entry read(std::string_view text) const;
   bool means(const Entry& entry, std::string_view path, std::string_view kind) const;
 
   const Experiment& experiment_;

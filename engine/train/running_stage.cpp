@@ -29,7 +29,10 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
   stage->capacity = run_capacity(stage->asked, stage->data.description, device, /*dataset_is_loaded=*/true);
   stage->compiled = std::make_unique<CompiledExperiment>(
       compile_experiment(chosen.experiment, stage->data.description, device, stage->capacity));
-  stage->given = chosen.adapted.empty() ? stage->compiled->experiment : std::move(chosen.given);
+  if (chosen.adapted.empty())
+    stage->given = stage->compiled->experiment;
+  else
+    stage->given = std::move(chosen.given);
   stage->adapted = std::move(chosen.adapted);
   stage->frozen.emplace(stage->given, stage->compiled->program);
   stage->frozen->require_matches();

@@ -69,6 +69,7 @@ class EventsSchema(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer-schema-"))
         (cls.folder / "configs").symlink_to(REPOSITORY / "configs")
+        (cls.folder / "tests").symlink_to(REPOSITORY / "tests")
         cls.environment = {**os.environ, "XDG_CACHE_HOME": str(cls.folder / "cache")}
 
     @classmethod

@@ -190,6 +190,7 @@ ComposedConfig compose_tree(SourceSet& sources, const MergedConfig& merged, Node
   arguments.reserve(merged.late_overrides.size());
   for (const std::string& argument : merged.late_overrides) arguments.emplace_back(argument, sources);
   std::vector<Override*> late;
+  late.reserve(arguments.size());
   for (Override& each : arguments) late.push_back(&each);
   const std::string stem = fs::path(merged.file_name).stem().string();
   add_default(root, "name", stem.empty() ? "experiment" : escape_references(stem));
