@@ -102,11 +102,17 @@ std::string read_config_file(const std::string& path) {
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw ConfigError(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
-  // One byte more than allowed, so that what is too large is known to be.
-  std::string text(most_text_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // One byte more than allowed, so that what is too large is known to be. In pieces: most files are small, and a plan
+  // tells what the process holds to the page.
+  constexpr std::size_t piece = std::size_t{1} << 14;
+  std::string text;
+  while (stream && text.size() <= most_text_bytes) {
+    const std::size_t before = text.size();
+    text.resize(std::min(before + piece, most_text_bytes + 1));
+    stream.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
+    text.resize(before + static_cast<std::size_t>(stream.gcount()));
+  }
   if (stream.bad()) throw ConfigError(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
 }
 
