@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/diagnostic.h"
+#include "engine/ops/mixed_sample.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {

@@ -8,6 +8,7 @@
 
 #include "engine/config/fields/model_numbers.h"
 #include "engine/config/override_text.h"
+#include "engine/errors.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
