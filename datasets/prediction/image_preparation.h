@@ -10,6 +10,7 @@
 #include "datasets/image/image_decoder.h"
 #include "datasets/transforms/transform_chain.h"
 #include "engine/config/experiment.h"
+#include "engine/shape.h"
 
 namespace trainer {
 

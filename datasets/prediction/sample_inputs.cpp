@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "datasets/prediction/sample_file.h"
+#include "engine/errors.h"
 
 namespace trainer {
 namespace {
