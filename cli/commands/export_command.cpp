@@ -17,6 +17,7 @@
 #include "datasets/prediction/input_description.h"
 #include "engine/bytes.h"
 #include "engine/config/load_experiment.h"
+#include "engine/config/stages.h"
 #include "engine/config/text/json_output.h"
 #include "engine/graph/generation_graph.h"
 #include "engine/graph/graph.h"

@@ -8,6 +8,7 @@
 #include "cli/device_factory.h"
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
+#include "datasets/dataset.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/report/run/summary_table.h"
