@@ -1,11 +1,8 @@
 #include "datasets/batch_reader.h"
 
 #include <algorithm>
-#include <new>
-#include <system_error>
 
-#include "engine/device/aligned_memory.h"
-#include "engine/device/thread_limit.h"
+#include "engine/errors.h"
 
 namespace trainer {
 
@@ -17,14 +14,8 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
   require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
   require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
   const std::int64_t batch_size = sampler.batch_size();
-  const auto make_memory = [&](std::int64_t num_bytes) -> std::unique_ptr<HostMemory> {
-    num_bytes = std::max<std::int64_t>(1, num_bytes);
-    try {
-      if (options.make_memory) return options.make_memory(num_bytes);
-      return std::make_unique<AlignedMemory>(num_bytes);
-    } catch (const std::bad_alloc&) {
-      throw HostOutOfMemory("a batch of samples that is read ahead", num_bytes);
-    }
+  const auto make_memory = [&](std::int64_t num_bytes) {
+    return make_batch_memory(options.make_memory, num_bytes, "a batch of samples that is read ahead");
   };
   for (Buffer& buffer : buffers_) {
     buffer.samples.reserve(static_cast<std::size_t>(batch_size));
@@ -36,32 +27,15 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
     buffer.memory.push_back(make_memory(mixed_samples_type(batch_size).num_bytes()));
     buffer.fields.push_back(buffer.memory.back()->data());
   }
-  start_threads();
+  threads_.start(options_.num_workers, [this] { work(); });
 }
 
-void BatchReader::start_threads() {
-  threads_.reserve(static_cast<std::size_t>(options_.num_workers));
-  try {
-    for (int i = 0; i < options_.num_workers; ++i) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
-    const int num_started = num_running_threads();
-    stop_threads();
-    throw thread_limit_error(num_started, num_started + 1);
-  } catch (...) {
-    stop_threads();
-    throw;
-  }
-}
-
-BatchReader::~BatchReader() { stop_threads(); }
-
-void BatchReader::stop_threads() {
+void BatchReader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   freed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 bool BatchReader::is_complete(std::uint64_t batch) const {

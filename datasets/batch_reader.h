@@ -9,11 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "datasets/batch_mixing.h"
 #include "datasets/dataset.h"
+#include "datasets/reader_threads.h"
 #include "datasets/sampler.h"
 #include "engine/device/device.h"
 
@@ -60,7 +60,7 @@ class BatchReader {
  public:
   BatchReader(const Dataset& dataset, const Sampler& sampler, const BatchReaderOptions& options);
   /// Stops the threads, whatever they are doing, and waits for them.
-  ~BatchReader();
+  ~BatchReader() = default;
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
@@ -90,8 +90,7 @@ class BatchReader {
     std::int64_t begin = 0, end = 0;
   };
 
-  void start_threads();
-  void stop_threads();
+  void stop();
   void work();
   /// Waits for samples to read; none when the reader is to stop or has none left.
   Share take_share(std::unique_lock<std::mutex>& lock);
@@ -122,7 +121,7 @@ class BatchReader {
   bool stop_ = false;
   std::exception_ptr error_;  ///< of a thread, beside those of samples
 
-  std::vector<std::thread> threads_;  ///< last: they use everything above
+  ReaderThreads threads_{[this] { stop(); }};  ///< last: they use everything above
 };
 
 }  // namespace trainer

@@ -209,13 +209,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
 void add_eval_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App* command = app.add_subcommand("eval", "Evaluate saved weights, and name the samples that cost most");
-  command
-      ->add_option("RUN", arguments->experiment.config_path,
-                   "The folder of a run (its best weights) or a checkpoint, or a configuration with weights")
-      ->required()
-      ->type_name("");
-  command->add_option("key=value", arguments->experiment.overrides, "Replaces a value of the configuration")
-      ->type_name("...");
+  arguments->experiment.add_run_to(*command);
   arguments->experiment.add_stage_to(*command);
   command
       ->add_option("--weights", arguments->weights,

@@ -41,6 +41,15 @@ void ExperimentArguments::add_to(CLI::App& command) {
   command.add_option("key=value", overrides, "Replaces a value of the file: train.batch_size=64")->type_name("...");
 }
 
+void ExperimentArguments::add_run_to(CLI::App& command) {
+  command
+      .add_option("RUN", config_path,
+                  "The folder of a run (its best weights) or a checkpoint, or a configuration with weights")
+      ->required()
+      ->type_name("");
+  command.add_option("key=value", overrides, "Replaces a value of the configuration")->type_name("...");
+}
+
 void ExperimentArguments::add_stage_to(CLI::App& command) {
   command.add_option("--stage", stage, "Of several stages this one alone")->type_name("NAME");
 }

@@ -188,13 +188,7 @@ ExitCode export_model(const ExportArguments& arguments) {
 void add_export_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand("export", "Write a model as safetensors or ONNX for other programs");
-  command
-      ->add_option("RUN", arguments->experiment.config_path,
-                   "The folder of a run (its best weights) or a checkpoint, or a configuration with weights")
-      ->required()
-      ->type_name("");
-  command->add_option("key=value", arguments->experiment.overrides, "Replaces a value of the configuration")
-      ->type_name("...");
+  arguments->experiment.add_run_to(*command);
   CLI::Option* output = command->add_option("-o,--output", arguments->output, "The file of weights to write");
   output->type_name("FILE");
   CLI::Option* folder = command->add_option("--to", arguments->folder, "Or the folder to write, for 'predict'");

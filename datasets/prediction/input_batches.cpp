@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
-#include <system_error>
 
-#include "engine/device/aligned_memory.h"
-#include "engine/device/thread_limit.h"
+#include "engine/errors.h"
 
 namespace trainer {
 
@@ -14,45 +11,21 @@ InputBatches::InputBatches(InputStream& stream, const TensorType& sample, const 
     : stream_(stream), options_(options), sample_bytes_(sample.num_bytes()), buffers_(options.num_buffers) {
   require_internal(options.num_buffers >= 1 && options.num_workers >= 1 && options.batch_size >= 1,
                    "batches of inputs have room, and who fills them");
-  const std::int64_t num_bytes = std::max<std::int64_t>(1, options.batch_size * sample_bytes_);
   for (Buffer& buffer : buffers_) {
-    try {
-      if (options.make_memory)
-        buffer.memory = options.make_memory(num_bytes);
-      else
-        buffer.memory = std::make_unique<AlignedMemory>(num_bytes);
-    } catch (const std::bad_alloc&) {
-      throw HostOutOfMemory("a batch of inputs that is read ahead", num_bytes);
-    }
+    buffer.memory = make_batch_memory(options.make_memory, options.batch_size * sample_bytes_,
+                                      "a batch of inputs that is read ahead");
     buffer.field = buffer.memory->data();
     buffer.batch.inputs.resize(static_cast<std::size_t>(options.batch_size));
   }
-  start_threads();
+  threads_.start(options_.num_workers, [this] { work(); });
 }
 
-void InputBatches::start_threads() {
-  threads_.reserve(static_cast<std::size_t>(options_.num_workers));
-  try {
-    for (int i = 0; i < options_.num_workers; ++i) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
-    const int num_started = num_running_threads();
-    stop_threads();
-    throw thread_limit_error(num_started, num_started + 1);
-  } catch (...) {
-    stop_threads();
-    throw;
-  }
-}
-
-InputBatches::~InputBatches() { stop_threads(); }
-
-void InputBatches::stop_threads() {
+void InputBatches::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   freed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 bool InputBatches::is_whole(std::uint64_t batch) const {

@@ -7,11 +7,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "datasets/batch_reader.h"
 #include "datasets/prediction/prediction_input.h"
+#include "datasets/reader_threads.h"
 
 namespace trainer {
 
@@ -36,7 +36,7 @@ class InputBatches {
   /// `stream` outlives it, and is asked by its threads alone from here on.
   InputBatches(InputStream& stream, const TensorType& sample, const InputBatchesOptions& options);
   /// Stops the threads, and waits for them.
-  ~InputBatches();
+  ~InputBatches() = default;
   InputBatches(const InputBatches&) = delete;
   InputBatches& operator=(const InputBatches&) = delete;
 
@@ -54,8 +54,7 @@ class InputBatches {
     std::int64_t num_taken = 0, num_read = 0;  ///< of its inputs, guarded by mutex_
   };
 
-  void start_threads();
-  void stop_threads();
+  void stop();
   void work();
   /// The next input, in a place of a batch; null where there is none, or the threads are to stop.
   PredictionInput* take(std::unique_lock<std::mutex>& lock, Buffer*& buffer, std::int64_t& place);
@@ -83,7 +82,7 @@ class InputBatches {
   bool failed_ = false;       ///< a thread has ended
   std::exception_ptr error_;  ///< of the stream, or of that thread
 
-  std::vector<std::thread> threads_;  ///< last: they use everything above
+  ReaderThreads threads_{[this] { stop(); }};  ///< last: they use everything above
 };
 
 }  // namespace trainer

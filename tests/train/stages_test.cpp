@@ -5,6 +5,8 @@
 #include "engine/memory/machine_memory.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "engine/train/files/checkpoint.h"
+#include "engine/train/files/run_directory.h"
 #include "tests/whole_runs/stage_checks.h"
 #include "tests/whole_runs/training_fixture.h"
 

@@ -12,6 +12,7 @@
 #include "engine/train/fresh_state.h"
 #include "engine/train/prediction_model.h"
 #include "engine/train/session.h"
+#include "tests/whole_runs/evaluated_logits.h"
 #include "tests/whole_runs/training_fixture.h"
 
 namespace trainer {
@@ -65,27 +66,6 @@ Experiment predicting_experiment(const PredictingNetwork& network, const std::st
   overrides.push_back("output=" + output);
   return parse_experiment(yaml, "predicting.yaml", overrides);
 }
-
-/// What the loss of a routine reads.
-class EvaluatedLogits final : public CallObserver {
- public:
-  explicit EvaluatedLogits(Executor& executor) : executor_(executor) {}
-
-  void before_call(const OpCall& call) override {
-    if (call.op.kind != OpKind::cross_entropy) return;
-    const TensorType& type = call.op.inputs.front();
-    std::vector<std::byte> bytes(static_cast<std::size_t>(type.num_bytes()));
-    executor_.read(call.inputs.front(), bytes.data());
-    logits.resize(static_cast<std::size_t>(type.num_elements()));
-    widen(type.dtype, bytes.data(), logits.data(), type.num_elements());
-  }
-  bool after_call(const OpCall&, const LiveBuffers&) override { return true; }
-
-  std::vector<float> logits;
-
- private:
-  Executor& executor_;
-};
 
 /// Pixels of all samples, and behind them zeros up to a whole batch more.
 std::vector<std::uint8_t> pixels_of(const TensorType& sample) {

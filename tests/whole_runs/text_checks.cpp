@@ -12,6 +12,7 @@
 #include "engine/train/fresh_state.h"
 #include "engine/train/session.h"
 #include "engine/train/text_model.h"
+#include "tests/whole_runs/evaluated_logits.h"
 #include "tests/whole_runs/training_fixture.h"
 
 namespace trainer {
@@ -85,27 +86,6 @@ std::vector<TokenId> text_tokens() {
   return tokens;
 }
 
-/// What the loss of a routine reads.
-class WholeTextLogits final : public CallObserver {
- public:
-  explicit WholeTextLogits(Executor& executor) : executor_(executor) {}
-
-  void before_call(const OpCall& call) override {
-    if (call.op.kind != OpKind::cross_entropy) return;
-    const TensorType& type = call.op.inputs.front();
-    std::vector<std::byte> bytes(static_cast<std::size_t>(type.num_bytes()));
-    executor_.read(call.inputs.front(), bytes.data());
-    logits.resize(static_cast<std::size_t>(type.num_elements()));
-    widen(type.dtype, bytes.data(), logits.data(), type.num_elements());
-  }
-  bool after_call(const OpCall&, const LiveBuffers&) override { return true; }
-
-  std::vector<float> logits;
-
- private:
-  Executor& executor_;
-};
-
 /// Logits of an evaluation of the whole text by weights of the seed, which are saved under the experiment's output.
 std::vector<float> evaluate_text(const Experiment& experiment, Device& device) {
   DataDescription description;
@@ -130,7 +110,7 @@ std::vector<float> evaluate_text(const Experiment& experiment, Device& device) {
   const std::array<const std::byte*, 2> fields = {reinterpret_cast<const std::byte*>(ids.data()),
                                                   reinterpret_cast<const std::byte*>(targets.data())};
   const HostBatch batch{fields, 1};
-  WholeTextLogits observer(executor);
+  EvaluatedLogits observer(executor);
   executor.clear(compiled.program.loss_statistics);
   executor.run(compiled.program.evaluations.front(), {}, &batch, &observer);
   executor.release_transient();

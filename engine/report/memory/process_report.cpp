@@ -6,6 +6,7 @@
 
 #include "engine/bytes.h"
 #include "engine/errors.h"
+#include "engine/report/memory/outside_allocator.h"
 #include "engine/report/text/text_table.h"
 
 namespace trainer {
@@ -23,6 +24,15 @@ std::string process_memory_table(const ProcessMemory& memory, std::int64_t touch
   else
     table.add_row({"beside what the driver and CUDA take", format_bytes(memory.beside_allocator())});
   return table.render(style);
+}
+
+std::string process_line(const ProcessMemory& memory, std::int64_t touched,
+                         const std::vector<NamedBytes>& outside_allocator, const Style& style) {
+  const std::string text =
+      memory.includes_allocator
+          ? fmt::format("The process as a whole will hold about {}.", format_bytes(memory.expected_peak(touched)))
+          : fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(outside_allocator));
+  return wrap(text, static_cast<std::size_t>(style.width)) + '\n';
 }
 
 std::string process_memory_text(const ProcessMemory& memory, std::int64_t touched, std::int64_t peak_resident) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "engine/plan/process_memory.h"
 #include "engine/report/text/style.h"
@@ -17,6 +18,10 @@ std::string process_memory_table(const ProcessMemory& memory, std::int64_t touch
 
 /// The same in a sentence, behind what was measured (0: nothing was).
 std::string process_memory_text(const ProcessMemory& memory, std::int64_t touched, std::int64_t peak_resident);
+
+/// What the process as a whole will hold, or on a GPU what is outside the allocator: a line of a report.
+std::string process_line(const ProcessMemory& memory, std::int64_t touched,
+                         const std::vector<NamedBytes>& outside_allocator, const Style& style);
 
 /// {"parts": [{"name", "bytes"}], "beside_allocator", "expected_resident_peak"}; the last is null on a
 /// GPU, and where nothing was planned (`touched` is 0).

@@ -5,7 +5,6 @@
 #include "engine/bytes.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/fix_list.h"
-#include "engine/report/memory/outside_allocator.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/plan/data_supply_text.h"
 #include "engine/report/plan/plan_peak.h"
@@ -81,17 +80,7 @@ std::string offload_sentence(const PlanFindings& findings) {
 /// What the verdict rests on: bytes that it does not count, and whether scratch is exact.
 std::string premises(const PlanFindings& findings, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
-  std::string text;
-  if (!findings.process.includes_allocator)
-    text +=
-        wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
-             width) +
-        '\n';
-  else
-    text += wrap(fmt::format("The process as a whole will hold about {}.",
-                             format_bytes(findings.process.expected_peak(findings.shown().peak_touched))),
-                 width) +
-            '\n';
+  std::string text = process_line(findings.process, findings.shown().peak_touched, findings.outside_allocator, style);
   if (findings.offload_bytes > 0) text += wrap(offload_sentence(findings), width) + '\n';
   if (!findings.workspace_bound.empty())
     text += wrap(findings.workspace_bound, width) + '\n';

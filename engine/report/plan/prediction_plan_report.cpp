@@ -7,7 +7,6 @@
 #include "engine/bytes.h"
 #include "engine/config/text/json_output.h"
 #include "engine/report/memory/memory_json.h"
-#include "engine/report/memory/outside_allocator.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/text/text_table.h"
 
@@ -66,16 +65,7 @@ std::string prediction_plan_report(const PredictionPlanFindings& findings, const
                                             inputs_text(findings.batch_size), findings.device_name),
                                 width)) +
                      "\n\n" + prediction_table(findings, style) + '\n';
-  if (findings.process.includes_allocator)
-    text += wrap(fmt::format("The process as a whole will hold about {}.",
-                             format_bytes(findings.process.expected_peak(findings.shown().peak_touched))),
-                 width) +
-            '\n';
-  else
-    text +=
-        wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
-             width) +
-        '\n';
+  text += process_line(findings.process, findings.shown().peak_touched, findings.outside_allocator, style);
   if (findings.is_found && findings.plan.fits && findings.batch_size < findings.most_tried)
     text += wrap(fmt::format("The batch is the largest that fits, of up to {}; --predict N plans another.",
                              findings.most_tried),

@@ -7,7 +7,6 @@
 #include "engine/bytes.h"
 #include "engine/config/text/json_output.h"
 #include "engine/report/memory/memory_json.h"
-#include "engine/report/memory/outside_allocator.h"
 #include "engine/report/memory/process_report.h"
 #include "engine/report/text/text_table.h"
 
@@ -73,16 +72,7 @@ std::string text_plan_report(const TextPlanFindings& findings, const Style& styl
                                             tokens_text(findings.length), findings.device_name),
                                 width)) +
                      "\n\n" + text_memory_table(findings, style) + '\n';
-  if (findings.process.includes_allocator)
-    text += wrap(fmt::format("The process as a whole will hold about {}.",
-                             format_bytes(findings.process.expected_peak(findings.shown().peak_touched))),
-                 width) +
-            '\n';
-  else
-    text +=
-        wrap(fmt::format("Outside the allocator, not counted here: {}.", named_bytes_text(findings.outside_allocator)),
-             width) +
-        '\n';
+  text += process_line(findings.process, findings.shown().peak_touched, findings.outside_allocator, style);
   for (const std::string& note : findings.notes) text += paint(style, Ink::yellow, wrap("Note: " + note, width)) + '\n';
   return text + '\n' + text_verdict(findings, style) + text_plan_ending(findings, style);
 }
