@@ -11,18 +11,17 @@
 #include <system_error>
 
 #include "engine/config/load_experiment.h"
-#include "engine/config/override_text.h"
 #include "engine/memory/machine_memory.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/model_flops.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/fixes.h"
-#include "engine/plan/search/settle_experiment.h"
 #include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/data_checks.h"
+#include "engine/train/failure_event.h"
 #include "engine/train/files/frozen_weights.h"
 #include "engine/train/files/replaced_run.h"
 #include "engine/train/files/run_lock.h"
@@ -274,43 +273,7 @@ class TrainingRun {
   }
 
   void tell_of(const RunningStage& stage, OutOfMemoryContext context, std::int64_t capacity) {
-    OutOfMemoryEvent event{.context = std::move(context),
-                           .fixes = {},
-                           .allocator = stage.compiled->experiment.memory.allocator,
-                           .allocator_was_chosen = stage.asked.memory.allocator == AllocatorKind::automatic,
-                           .planned_does_not_fit_either = false,
-                           .outside_allocator = device_.outside_allocator(),
-                           .other_processes = device_.other_processes(),
-                           .device_total = device_.total_bytes()};
-    event.stage = stage.asked.stage;
-    event.planned_does_not_fit_either =
-        event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
-    // Under less memory than it was chosen for, the allocator is one that another may be better than.
-    const Experiment failed =
-        with_allocator(stage.given, capacity == stage.capacity ? stage.asked.memory.allocator
-                                                               : stage.compiled->experiment.memory.allocator);
-    const DataDescription& data = stage.data.description;
-    Planner planner(device_, options_.rates);
-    const std::int64_t available =
-        memory_for_allocator(device_.available_bytes(), stage.given, data, device_, /*dataset_is_loaded=*/true);
-    Advice advice = find_advice(planner, failed, data, capacity, available);
-    std::int64_t held_by_others = 0;
-    for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
-    event.diagnosis = diagnose(device_, failed, data, capacity, held_by_others, std::move(advice.not_enough));
-    event.fixes = std::move(advice.fixes);
-    if (stage.asked.train.batch_size.is_automatic()) name_batch_size(event.fixes, stage.given);
-    for (Change& fix : event.fixes) add_prefix(fix.set, stage.asked.override_prefix);
-    for (Change& change : event.diagnosis.not_enough) add_prefix(change.set, stage.asked.override_prefix);
-    events_.take(std::move(event));
-  }
-
-  /// The fixes were planned with the batch that `auto` stood for; pasted beside `auto` they would meet another.
-  static void name_batch_size(std::vector<Change>& fixes, const Experiment& given) {
-    for (Change& fix : fixes) {
-      const bool names_it = std::any_of(fix.set.begin(), fix.set.end(),
-                                        [](const std::string& word) { return word.starts_with("train.batch_size="); });
-      if (!names_it) fix.set.insert(fix.set.begin(), override_of("train.batch_size", given));
-    }
+    events_.take(failure_event(stage, std::move(context), capacity, device_, options_.rates));
   }
 
   /// The stages one after the other, from the one in hand.
