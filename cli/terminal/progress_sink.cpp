@@ -161,8 +161,9 @@ void ProgressSink::show(const StepEvent& event) {
 }
 
 void ProgressSink::show(const EvalEvent& event) {
-  std::string line = fmt::format("  evaluation after step {} (epoch {}): loss {}", format_count(event.step),
-                                 event.epoch, format_loss(event.loss));
+  std::string line =
+      fmt::format("  evaluation {}after step {} (epoch {}): loss {}", event.averaged ? "of the average " : "",
+                  format_count(event.step), event.epoch, format_loss(event.loss));
   if (event.terms.count > 0) line += fmt::format(" ({})", terms_text(event.terms));
   if (const std::string metrics = metrics_text(event.accuracy, event.top5, event.counted); !metrics.empty())
     line += ", " + metrics;

@@ -296,6 +296,17 @@ struct ScheduleConfig {
   std::vector<double> momentum;  ///< one_cycle: lowest and highest momentum, or first beta; empty: the optimizer's
 };
 
+/// Averages of the weights: Note [Averages of weights] in engine/program/weight_averages.h.
+enum class AverageType : std::uint8_t { off, ema, swa };
+struct AverageConfig {
+  AverageType type = AverageType::off;
+  double decay = 0.999;    ///< of ema: average = decay · average + (1 − decay) · weight
+  std::int64_t after = 0;  ///< steps, or epochs, before the first that counts
+  bool after_in_epochs = false;
+  std::int64_t every = 1;  ///< steps, or epochs, from one that counts to the next
+  bool every_in_epochs = false;
+};
+
 /// Mixed precision: products and stored activations in 16 bit.
 enum class Amp : std::uint8_t { off, fp16, bf16 };
 /// train.loss_scale, for fp16: Note [Loss scale] in engine/ops/loss_scale.h.
@@ -411,6 +422,7 @@ struct Experiment {
   SourceLocation loss_location = {};
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
+  AverageConfig average;
   TrainConfig train;
   CheckpointConfig checkpoint;
   std::string output;                      ///< output; runs/${name} by default

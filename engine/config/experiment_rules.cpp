@@ -468,6 +468,11 @@ class Rules {
              "weights without an f32 copy are bf16, which 'train.amp' has to be as well",
              "train.amp: bf16, or memory.master_weights: true");
     }
+    if (!memory.master_weights && experiment_.average.type != AverageType::off) {
+      refuse({"average.type", "memory.master_weights"},
+             "'average' is of weights in f32, and 'memory.master_weights: false' leaves none",
+             "average: off, or memory.master_weights: true");
+    }
     if (memory.moments == MomentStorage::eight_bit && experiment_.optimizer.type == OptimizerType::sgd) {
       refuse({"memory.moments", "optimizer.type"}, "sgd has no moments to store in 8 bits",
              "optimizer: adam or adamw, or memory.moments: f32");

@@ -23,6 +23,7 @@ struct StepScalars {
   double momentum = 0;  ///< where it changes from step to step: UpdatePace::cycles_momentum
   /// 1 in the first update.
   std::int64_t update = 0;
+  double average_share = 0;  ///< of a weight in its average: average_weights_op
 };
 
 }  // namespace trainer

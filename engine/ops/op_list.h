@@ -7,6 +7,7 @@
 #include "engine/ops/adaptive_avgpool2d.h"
 #include "engine/ops/add.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/average_weights.h"
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
 #include "engine/ops/bce_with_logits.h"
@@ -131,6 +132,7 @@
   X(sgd_update, SgdUpdateAttributes)                                  \
   X(adam_update, AdamUpdateAttributes)                                \
   X(update_loss_scale, LossScaleAttributes)                           \
+  X(average_weights, std::monostate)                                  \
   X(offload, OffloadAttributes)                                       \
   X(fetch, OffloadAttributes)
 

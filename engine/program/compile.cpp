@@ -22,6 +22,7 @@
 #include "engine/program/schedule.h"
 #include "engine/program/statistics_fusion.h"
 #include "engine/program/update_routine.h"
+#include "engine/program/weight_averages.h"
 
 namespace trainer {
 namespace {
@@ -74,11 +75,14 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
                         "a layer with parameters that is trained: '!fc' behind the others, such as [\"*\", \"!fc\"]");
   if (!trains) throw ConfigError("the model has no parameters to train: add a linear or conv2d layer to model.layers");
   append_optimizer_state(program, scheduler, experiment);
+  append_averages(program, scheduler, experiment, graph);
   program.loss_statistics = add_persistent("loss.statistics", graph.values[graph.loss_statistics]);
   if (graph.metric_counts >= 0)
     program.metric_counts = add_persistent("metrics.counts", graph.values[graph.metric_counts]);
   if (graph.loss_scale >= 0) program.loss_scale = add_persistent("loss.scale", graph.values[graph.loss_scale]);
   program.refresh.name = "refresh";
+  program.start_averages.name = "start averages";
+  program.lend_averages.name = "lend averages";
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const BufferId copy = program.copy_buffers[p];
     if (copy < 0) continue;

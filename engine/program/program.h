@@ -91,8 +91,11 @@ struct Program {
   std::vector<BufferId> parameter_buffers;          ///< by parameter
   std::vector<BufferId> copy_buffers;               ///< by parameter: its 16-bit copy; -1: none
   std::vector<OptimizerBuffers> optimizer_buffers;  ///< by parameter
-  std::vector<LossPart> loss_parts;                 ///< as Graph::loss_parts
-  std::vector<FrozenNetwork> frozen_networks;       ///< as Graph::frozen_networks
+  /// By parameter: its average, see Note [Averages of weights] in weight_averages.h; -1: none. Of a program that does
+  /// not train: empty.
+  std::vector<BufferId> average_buffers;
+  std::vector<LossPart> loss_parts;            ///< as Graph::loss_parts
+  std::vector<FrozenNetwork> frozen_networks;  ///< as Graph::frozen_networks
   BufferId loss_statistics = -1;
   BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
   BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
@@ -103,6 +106,9 @@ struct Program {
   Routine load;
   /// Writes the copies anew, after parameters were written from outside; no instructions where there are none.
   Routine refresh;
+  /// Of averages, where there are some: copies the parameters to them, under an average_share of 1; fills the 16-bit
+  /// copies from them.
+  Routine start_averages, lend_averages;
   /// For each of the at most two micro-batch sizes (the whole one first, then the odd last one).
   struct MicroBatch {
     std::int64_t batch_size = 0;
@@ -122,6 +128,11 @@ struct Program {
 
   std::optional<Placement> placement;  ///< for memory.allocator: planned
 
+  /// What holds a parameter of the model as it is evaluated: the average, where there is one.
+  BufferId model_buffer(std::size_t parameter) const {
+    const BufferId average = average_buffers.empty() ? -1 : average_buffers[parameter];
+    return average >= 0 ? average : parameter_buffers[parameter];
+  }
   /// "fc1 (linear)", or "optimizer" for no layer.
   std::string layer_label(LayerId layer) const;
 };

@@ -51,6 +51,10 @@ std::vector<std::string> run_warnings(const Experiment& experiment, const RunSch
                     "of optimizer.lr {:.3g}",
                     rates.warmup_steps, num_steps, highest, experiment.optimizer.lr.number)));
   }
+  if (experiment.average.type != AverageType::off && num_steps > 0 && schedule.num_averaged() < 2)
+    warnings.push_back(fmt::format(
+        "of {} step{} {} in the average of the weights, which is then no average: lower average.after or average.every",
+        num_steps, num_steps == 1 ? "" : "s", schedule.num_averaged() == 0 ? "none counts" : "one alone counts"));
   return warnings;
 }
 

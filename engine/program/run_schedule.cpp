@@ -27,6 +27,23 @@ RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& da
     odd_eval_batch_size_ = data.num_validation % eval_batch_size_;
   }
   eval_every_ = train.eval_every;
+  average_ = experiment.average;
+  average_after_ = average_.after * (average_.after_in_epochs ? steps_per_epoch_ : 1);
+  average_every_ = average_.every * (average_.every_in_epochs ? steps_per_epoch_ : 1);
+}
+
+double RunSchedule::average_share(std::int64_t step) const {
+  if (average_.type == AverageType::off) return 0;
+  const std::int64_t behind = step - average_after_;
+  // Until the first one counts, the averages follow the weights.
+  if (behind <= average_every_) return 1;
+  if (behind % average_every_ != 0) return 0;
+  return average_.type == AverageType::ema ? 1 - average_.decay : 1 / static_cast<double>(behind / average_every_);
+}
+
+std::int64_t RunSchedule::num_averaged() const {
+  if (average_.type == AverageType::off) return 0;
+  return std::max<std::int64_t>(total_steps_ - average_after_, 0) / average_every_;
 }
 
 RunSchedule::Step RunSchedule::step(std::int64_t step) const {

@@ -31,6 +31,12 @@ class RunSchedule {
   /// but for the evaluation after the last step.
   std::int64_t evaluation_phase(std::int64_t step) const { return eval_every_ > 0 ? step % eval_every_ : 0; }
 
+  /// What share of a weight enters its average with that step: 1 copies it, 0 leaves the average as it is. As torch's
+  /// AveragedModel: the first step that counts is copied, the k-th enters with 1 − decay (ema) or 1 / k (swa).
+  double average_share(std::int64_t step) const;
+  /// How many steps of the run count in it.
+  std::int64_t num_averaged() const;
+
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
@@ -51,6 +57,8 @@ class RunSchedule {
   std::int64_t eval_batch_size_ = 0, odd_eval_batch_size_ = 0, num_whole_eval_batches_ = 0;
   std::int64_t accumulation_steps_ = 1, eval_every_ = 0;
   bool accumulates_ = false;
+  AverageConfig average_;
+  std::int64_t average_after_ = 0, average_every_ = 1;  ///< in steps
 };
 
 }  // namespace trainer

@@ -73,8 +73,9 @@ class RoutineSchedule {
     buffers_.assign(graph_.values.size(), -1);
     last_use_.assign(graph_.values.size(), -1);
     gradient_of_.assign(graph_.values.size(), -1);
+    const bool trains = graph_.mode == GraphMode::training;
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p) {
-      bind(graph_.parameter_values[p], program_.parameter_buffers[p]);
+      bind(graph_.parameter_values[p], trains ? program_.parameter_buffers[p] : program_.model_buffer(p));
       if (graph_.parameter_copies[p] >= 0) bind(graph_.parameter_copies[p], program_.copy_buffers[p]);
     }
     for (std::size_t k = 0; k < graph_.kept.size(); ++k)

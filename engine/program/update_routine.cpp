@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/graph/trained_layers.h"
+#include "engine/program/weight_averages.h"
 
 namespace trainer {
 namespace {
@@ -147,10 +148,9 @@ void append_update(Program& program, Scheduler& scheduler, const Experiment& exp
   }
 }
 
-Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment& experiment) {
-  Routine routine;
-  routine.name = "update";
-  if (scheduler.append_update()) return routine;
+namespace {
+
+void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   std::vector<std::int32_t> parameters;
   std::vector<BufferId> gradients;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
@@ -170,6 +170,15 @@ Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment
         {program.loss_statistics, factor, program.loss_scale}, {}, no_layer, Phase::update);
   }
   if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});
+}
+
+}  // namespace
+
+Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment& experiment) {
+  Routine routine;
+  routine.name = "update";
+  if (!scheduler.append_update()) append_whole_update(program, scheduler, experiment, routine);
+  append_averaging(program, scheduler, routine, Phase::update);
   return routine;
 }
 

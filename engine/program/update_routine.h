@@ -15,7 +15,8 @@ void append_update(Program& program, Scheduler& scheduler, const Experiment& exp
                    BufferId factor, std::span<const std::int32_t> parameters);
 
 /// What ends a step: the factor of the gradients where they are clipped or scaled, the update of all parameters, the
-/// release of all gradients, and the next loss scale. Empty where updates are made in the backward pass.
+/// release of all gradients, and the next loss scale; where updates are made in the backward pass nothing of these.
+/// Then the averages of weights, where there are some.
 Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment& experiment);
 
 }  // namespace trainer

@@ -108,10 +108,22 @@ void compare_groups(const nlohmann::json& saved, const nlohmann::json& current, 
 
 }  // namespace
 
+namespace {
+
+/// What a configuration of before there were averages says of them.
+void add_newer_keys(nlohmann::json& saved, const nlohmann::json& current) {
+  if (saved.is_object() && !saved.contains("average") && current.contains("average"))
+    saved["average"] = {{"type", "off"}};
+}
+
+}  // namespace
+
 std::vector<std::string> find_config_drift(const std::string& saved_json, const std::string& current_json) {
-  const auto saved = parse_json<nlohmann::json>(saved_json), current = parse_json<nlohmann::json>(current_json);
+  auto saved = parse_json<nlohmann::json>(saved_json);
+  const auto current = parse_json<nlohmann::json>(current_json);
   if (!saved) throw DataError("the checkpoint's configuration is not JSON");
   require_internal(current.has_value(), "the resolved configuration is JSON");
+  add_newer_keys(*saved, *current);
   std::vector<std::string> drift;
   compare(&*saved, &*current, "", drift);
   compare_lengths(*saved, *current, drift);

@@ -31,11 +31,33 @@ class StagingEnd {
   Executor& executor_;
 };
 
+/// While it lives, the 16-bit copies of weights are those of the averages.
+class LentCopies {
+ public:
+  explicit LentCopies(Executor& executor) : executor_(executor) {
+    if (lends()) executor_.run(executor_.program().lend_averages, {});
+  }
+  ~LentCopies() {
+    try {
+      if (lends()) executor_.run(executor_.program().refresh, {});
+    } catch (const Error&) {  // the device is lost
+    }
+  }
+  LentCopies(const LentCopies&) = delete;
+  LentCopies& operator=(const LentCopies&) = delete;
+
+ private:
+  bool lends() const { return !executor_.program().lend_averages.instructions.empty(); }
+
+  Executor& executor_;
+};
+
 }  // namespace
 
 bool TrainingLoop::evaluate() {
   const Clock::time_point begin = Clock::now();
   executor_.begin_step(state_.step);
+  const LentCopies lent(executor_);
   BatchReader reader = session_.read_validation();
   const StagingEnd staging_end(executor_);
   StepScalars scalars;
@@ -91,6 +113,7 @@ bool TrainingLoop::evaluate() {
   event.target_unit = target_unit(data_.preprocessing);
   event.samples = samples;
   event.best = note_evaluation(summary);
+  event.averaged = experiment_.average.type != AverageType::off;
   event.memory = measure();
   event.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   events_.take(event);

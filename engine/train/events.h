@@ -95,6 +95,7 @@ struct EvalEvent {
   std::int64_t samples = 0;
   double seconds = 0;
   bool best = false;
+  bool averaged = false;  ///< of the averages of the weights
   DeviceMemory memory;
   LossTerms terms = {};
   CountedMetrics counted = {};

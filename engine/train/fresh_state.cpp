@@ -28,8 +28,14 @@ void load_fresh_state(Executor& executor, const Experiment& experiment) {
   for (std::size_t i = 0; i < program.parameters.size(); ++i)
     if (program.parameters[i].is_frozen()) executor.clear(program.parameter_buffers[i]);
   write_frozen_constants(executor);
-  if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
+  follow_parameters(executor);
   executor.device().synchronize();
+}
+
+void follow_parameters(Executor& executor) {
+  const Program& program = executor.program();
+  if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
+  if (!program.start_averages.instructions.empty()) executor.run(program.start_averages, {.average_share = 1});
 }
 
 }  // namespace trainer

@@ -39,7 +39,7 @@ void copy_numbers(Executor& from, BufferId source, Executor& to, BufferId destin
 void copy_parameters(Executor& from, Executor& to) {
   std::unordered_map<std::string, BufferId> sources;
   for (std::size_t i = 0; i < from.program().parameters.size(); ++i)
-    sources.emplace(from.program().parameters[i].name, from.program().parameter_buffers[i]);
+    sources.emplace(from.program().parameters[i].name, from.program().model_buffer(i));
   PieceMemory memory(most_piece_bytes);
   for (std::size_t i = 0; i < to.program().parameters.size(); ++i) {
     const auto source = sources.find(to.program().parameters[i].name);

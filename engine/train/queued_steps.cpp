@@ -84,6 +84,7 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   scalars.momentum = cycled_momentum(experiment_.schedule, of_stage, schedule_.total_steps()).value_or(0);
   if (options_.learning_rate) scalars.learning_rate = options_.learning_rate(number);
   scalars.update = number;
+  scalars.average_share = schedule_.average_share(of_stage);
   return scalars;
 }
 

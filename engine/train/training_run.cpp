@@ -586,11 +586,12 @@ class TrainingRun {
   /// Parameters and optimizer state on the device: those that were held, the checkpoint's, or fresh ones.
   void load(Executor& executor) {
     const Program& program = executor.program();
+    const bool goes_on = !hands_on_ && (held_ || start_.checkpoint);  // with averages of its own
     if (hands_on_) {
       load_cleared_state(executor, stage_->given);
       write_frozen_constants(executor);
       held_->hand_on(executor, [this](const std::string& parameter) { return continuation_->continues(parameter); });
-    } else if (held_ || start_.checkpoint) {
+    } else if (goes_on) {
       executor.begin_step(0);
       executor.run(program.load, {});
       executor.clear(program.loss_statistics);
@@ -603,8 +604,11 @@ class TrainingRun {
       if (weights_ != nullptr) load_weights(*weights_match_, *weights_, executor, saver_->memory());
     }
     stage_->frozen->load(executor, saver_->memory());
-    // The 16-bit copies follow parameters that were written from outside.
-    if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
+    if (goes_on) {
+      if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
+    } else {
+      follow_parameters(executor);
+    }
     device_.synchronize();
     held_.reset();                                        // until here, what fails is saved from there
     if (std::exchange(hands_on_, false)) malloc_trim(0);  // what the heap keeps of the stage before, too

@@ -26,6 +26,11 @@ TEST_CASE("Every kind of layer trains through CUDA's ops as on the CPU") {
   check_losses_of_cpu(*device);
 }
 
+TEST_CASE("Averages of weights through CUDA's ops are those of the CPU") {
+  const auto device = cuda::make_emulated_device();
+  check_losses_of_cpu(*device, {"average={type: ema, decay: 0.8}", "train.eval_every=4"});
+}
+
 TEST_CASE("Every model that is shipped trains through CUDA's ops as on the CPU") {
   const auto device = cuda::make_emulated_device();
   check_shipped_models(*device);

@@ -110,6 +110,11 @@ TEST_CASE("Every kind of layer trains on the GPU as on the CPU") {
   if (const auto device = gpu()) check_losses_of_cpu(*device);
 }
 
+TEST_CASE("Averages of weights on the GPU are those of the CPU") {
+  if (const auto device = gpu())
+    check_losses_of_cpu(*device, {"average={type: ema, decay: 0.8}", "train.eval_every=4"});
+}
+
 TEST_CASE("Every model that is shipped trains on the GPU as on the CPU") {
   if (const auto device = gpu()) check_shipped_models(*device);
 }

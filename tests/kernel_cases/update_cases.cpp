@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cuda/kernels/average_weights.h"
 #include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/optimizer_update.h"
 #include "tests/kernel_cases/kernel_case.h"
@@ -45,6 +46,31 @@ void add_gradient_factor(KernelCases& cases, DType type) {
                        std::vector<GradientView> views;
                        for (std::size_t i = 0; i < counts.size(); ++i) views.push_back({at[i], counts[i], type});
                        gradient_factor(views, {.clip_norm = 1}, nullptr, at.as<float>(factor), at[workspace], stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_averages(KernelCases& cases) {
+  cases.push_back({.name = "average_weights.f32.101m",
+                   .kernels = {"average_weights_kernel"},
+                   .units = width_of_model,
+                   .least_units = width_of_tiny_model,
+                   .sized = [](std::int64_t width, Library&) {
+                     SizedCase sized{.shape = fmt::format("width {}", width)};
+                     const std::vector<std::int64_t> counts = parameter_counts(width);
+                     for (const std::int64_t count : counts) {
+                       sized.input(DType::f32, count);
+                       sized.modified(DType::f32, count);
+                       sized.bytes += 12 * count;
+                     }
+                     const std::array<StepScalars, 1> step = {StepScalars{.average_share = 0.001}};
+                     const auto scalars = hold(sized, DType::u8, step);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       std::vector<AveragedTensor> tensors;
+                       for (std::size_t i = 0; i < counts.size(); ++i)
+                         tensors.push_back({at.as<const float>(2 * i), at.as<float>(2 * i + 1), counts[i]});
+                       average_weights(tensors, at.as<const StepScalars>(scalars), stream);
                      };
                      return sized;
                    }});
@@ -141,6 +167,7 @@ SizedCase update_of(const UpdateVariant& variant, std::int64_t width) {
 
 void add_update_cases(KernelCases& cases) {
   for (const DType type : case_types) add_gradient_factor(cases, type);
+  add_averages(cases);
   for (const UpdateVariant& variant : update_variants)
     cases.push_back({.name = fmt::format("update.{}.101m", variant.name),
                      .kernels = {variant.types.are_all_f32() ? "update_kernel" : "update_of_types_kernel"},

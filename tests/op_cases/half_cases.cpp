@@ -109,6 +109,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::sgd_update:
     case OpKind::adam_update:
     case OpKind::update_loss_scale:
+    case OpKind::average_weights:
     case OpKind::offload:
     case OpKind::fetch:
       return Narrowed::none;

@@ -393,6 +393,10 @@ void append_updates(std::vector<OpCase>& cases) {
     cases.push_back(drawn(scale_gradient_op(parameter), {{1, loss_scale}}));
   }
   cases.push_back(drawn(update_loss_scale_op({}), {{0, statistics}, {1, factor}, {2, loss_scale}}));
+  for (const double share : {0.001, 1.0}) {
+    cases.push_back(drawn(average_weights_op(parameters)));
+    cases.back().scalars.average_share = share;
+  }
 }
 
 }  // namespace

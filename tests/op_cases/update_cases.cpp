@@ -53,6 +53,28 @@ double adam_step(double w, double g, double& m, double& v, const AdamUpdateAttri
   return w - lr * m_hat / (std::sqrt(v_hat) + a.eps);
 }
 
+std::vector<OpCase> average_weights_cases() {
+  std::vector<OpCase> cases;
+  for (const double share : {0.0, 0.001, 0.25, 1.0}) {
+    const std::vector<TensorType> types = parameters();
+    OpCase c{"share " + std::to_string(share), average_weights_op(types), {}, {}};
+    c.scalars.average_share = share;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const Values weight = random_values(types[i], static_cast<int>(2 * i));
+      Values average = random_values(types[i], static_cast<int>(2 * i + 1));
+      c.inputs.push_back(weight);
+      c.inputs.push_back(average);
+      for (std::size_t k = 0; k < weight.size(); ++k) average[k] = (1 - share) * average[k] + share * weight[k];
+      if (share > 0) c.expected.changed_inputs[static_cast<int>(2 * i + 1)] = average;
+    }
+    // Nothing is added to a copy, whatever was there.
+    if (share == 1) c.inputs[3][4] = std::numeric_limits<double>::quiet_NaN();
+    c.tolerance = share == 0 || share == 1 ? 0 : 1e-6;
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
 std::vector<OpCase> gradient_factor_cases() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<OpCase> cases;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "engine/device/device.h"
 
 namespace trainer {
@@ -11,7 +14,7 @@ void check_golden_networks(Device& device);
 /// Step by step the plan's bytes are the run's.
 void check_plan_equals_run(Device& device);
 /// Losses stay close to the CPU device's, for a network with every kind of layer.
-void check_losses_of_cpu(Device& device);
+void check_losses_of_cpu(Device& device, const std::vector<std::string>& overrides = {});
 /// Each model of configs/models, small, trains as on the CPU device, with the plan's bytes.
 void check_shipped_models(Device& device);
 /// A model whose loss compares features of a frozen network trains as on the CPU device, with the plan's bytes.

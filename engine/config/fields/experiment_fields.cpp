@@ -45,6 +45,7 @@ std::vector<ExperimentField> make_fields() {
              std::move(norms).defaults_to("parameters").also_called({"train_bn", "freeze_bn", "bn_freeze"}));
   add_optimizer_fields(fields);
   add_schedule_fields(fields);
+  add_average_fields(fields);
   add_train_fields(fields);
   add_checkpoint_fields(fields);
   fields.add(
@@ -91,6 +92,9 @@ const std::vector<Section>& sections() {
        false, false},
       {"optimizer", "How to update; `optimizer: adamw` is short for `optimizer: {type: adamw}`", true, false},
       {"schedule", "The learning rate over time; `schedule: cosine` is short for `schedule: {type: cosine}`", true,
+       false},
+      {"average",
+       "Averages of the weights, which are then the model; `average: ema` is short for `average: {type: ema}`", true,
        false},
       {"train", "How long, in what portions", false, false},
       {"train.loss_scale", "What the loss of `train.amp: fp16` is multiplied by, so that small gradients are not 0",

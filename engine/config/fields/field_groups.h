@@ -63,6 +63,7 @@ void add_loss_fields(Fields& fields);
 void add_weights_fields(Fields& fields);
 void add_optimizer_fields(Fields& fields);
 void add_schedule_fields(Fields& fields);
+void add_average_fields(Fields& fields);
 void add_train_fields(Fields& fields);
 void add_checkpoint_fields(Fields& fields);
 

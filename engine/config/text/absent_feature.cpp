@@ -21,7 +21,6 @@ constexpr std::array absent_features = {
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
     AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
                   "a run writes its events to events.jsonl in its folder, and with --json to stdout"},
-    AbsentFeature{" ema ema_decay swa ", "trainer does not do this yet"},
     AbsentFeature{" mixup cutmix ", "both are transforms: data.transforms.train ends with them"},
     AbsentFeature{" perceptual perceptual_loss feature_loss vgg_loss ",
                   "such a loss is loss: {type: feature, network: …, layers: …}"},

@@ -164,6 +164,7 @@ Json json_of(const EvalEvent& event) {
             {"samples_per_second", rate(event.samples, event.seconds)},
             {"seconds", event.seconds},
             {"best", event.best},
+            {"averaged", event.averaged},
             {"memory", memory_of(event.memory)}};
   add_metrics(json, event.terms, event.counted);
   if (!event.target_unit.empty()) json["target_unit"] = event.target_unit;

@@ -19,10 +19,11 @@ namespace trainer {
 // ~~~~~~~~~~~~~~~~~~
 // <output>/checkpoints/step-00000123/ holds a run after step 123:
 //
-//   model.safetensors      parameters and running statistics under their names, in PyTorch's shapes
+//   model.safetensors      parameters and running statistics under their names, in PyTorch's shapes; of a run that
+//                          averages them the averages, which are the model
 //   optimizer.safetensors  momentum and moments in the same shapes, named as the program's buffers:
 //                          "fc.weight.momentum" (8-bit moments: Note [Orders in files] in saved_tensors.h); the loss
-//                          scale
+//                          scale; what is averaged, as it is trained on: "fc.weight.unaveraged"
 //   state.json             everything else, and sizes and CRC-32 of the two files and of itself
 //
 // It is written under a name that begins with a dot, flushed, and renamed, so a name without a dot is a whole

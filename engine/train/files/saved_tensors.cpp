@@ -15,15 +15,19 @@ SavedTensor saved_in_order(const std::string& name, const TensorType& kept, File
       .tensor = {name, {kept.dtype, file_shape(order, kept.shape)}}, .kept = kept, .order = order, .buffer = buffer};
 }
 
-std::vector<SavedTensor> tensors_of_model(const std::vector<Parameter>& parameters,
-                                          const std::vector<BufferId>& buffers) {
+SavedTensor saved_parameter(const Parameter& parameter, std::size_t index, const std::string& name, BufferId buffer) {
+  SavedTensor saved = saved_in_order(name, parameter.type, parameter.file_order, buffer);
+  if (parameter.trainable) saved.trainable_parameter = static_cast<std::int32_t>(index);
+  return saved;
+}
+
+/// `buffer_of` takes the parameter's index.
+template <typename BufferOf>
+std::vector<SavedTensor> tensors_of_model(const std::vector<Parameter>& parameters, const BufferOf& buffer_of) {
   std::vector<SavedTensor> tensors;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& parameter = parameters[i];
-    if (parameter.is_frozen()) continue;
-    tensors.push_back(saved_in_order(parameter.name, parameter.type, parameter.file_order, buffers[i]));
-    if (parameter.trainable) tensors.back().trainable_parameter = static_cast<std::int32_t>(i);
-  }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!parameters[i].is_frozen())
+      tensors.push_back(saved_parameter(parameters[i], i, parameters[i].name, buffer_of(i)));
   return tensors;
 }
 
@@ -54,11 +58,15 @@ void to_device_order(const FormerMoment& moment, std::byte* bytes) {
 }
 
 std::vector<SavedTensor> model_tensors(const Program& program) {
-  return tensors_of_model(program.parameters, program.parameter_buffers);
+  return tensors_of_model(program.parameters, [&](std::size_t i) { return program.model_buffer(i); });
+}
+
+std::vector<SavedTensor> trained_tensors(const Program& program) {
+  return tensors_of_model(program.parameters, [&](std::size_t i) { return program.parameter_buffers[i]; });
 }
 
 std::vector<SavedTensor> model_tensors(const Graph& graph) {
-  return tensors_of_model(graph.parameters, std::vector<BufferId>(graph.parameters.size(), -1));
+  return tensors_of_model(graph.parameters, [](std::size_t) { return BufferId{-1}; });
 }
 
 std::vector<SavedTensor> frozen_tensors(const Program& program, std::int32_t network) {
@@ -79,6 +87,10 @@ std::vector<SavedTensor> optimizer_tensors(const Program& program) {
     if (state.first >= 0) tensors.push_back(saved_state(program, program.parameters[i], state.first, false));
     if (state.second >= 0) tensors.push_back(saved_state(program, program.parameters[i], state.second, true));
   }
+  for (std::size_t i = 0; i < program.average_buffers.size(); ++i)
+    if (program.average_buffers[i] >= 0)
+      tensors.push_back(saved_parameter(program.parameters[i], i, program.parameters[i].name + ".unaveraged",
+                                        program.parameter_buffers[i]));
   if (const BufferId scale = program.loss_scale; scale >= 0)
     tensors.push_back(saved_in_order(program.buffers[scale].name, program.buffers[scale].type, FileOrder::same, scale));
   return tensors;
@@ -135,7 +147,7 @@ bool HeldTensors::can_continue(const Program& program, std::size_t parameter) co
 void HeldTensors::hand_on(Executor& executor,
                           const std::function<bool(const std::string& parameter)>& continues) const {
   const Program& program = executor.program();
-  for (const SavedTensor& saved : model_tensors(program)) executor.write(saved.buffer, bytes_of(saved).data());
+  for (const SavedTensor& saved : trained_tensors(program)) executor.write(saved.buffer, bytes_of(saved).data());
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     if (!continues(program.parameters[p].name) || !can_continue(program, p)) continue;
     const OptimizerBuffers& state = program.optimizer_buffers[p];

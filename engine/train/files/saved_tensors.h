@@ -45,13 +45,15 @@ struct SavedTensor {
   std::optional<FormerMoment> former{};
 };
 
-/// Parameters and running statistics of the model.
+/// Parameters and running statistics of the model, as it is evaluated and saved: the averages, where there are some.
 std::vector<SavedTensor> model_tensors(const Program& program);
+/// The same tensors as they are trained on.
+std::vector<SavedTensor> trained_tensors(const Program& program);
 /// The same of a model that is no program yet: there are no buffers of them.
 std::vector<SavedTensor> model_tensors(const Graph& graph);
 /// Those of a frozen network that its file has, by their names there.
 std::vector<SavedTensor> frozen_tensors(const Program& program, std::int32_t network);
-/// The optimizer's state and the loss scale.
+/// The optimizer's state, the loss scale, and of what is averaged the tensors themselves: "fc.weight.unaveraged".
 std::vector<SavedTensor> optimizer_tensors(const Program& program);
 
 /// All that a run between two steps is beside its TrainingState, and where to read it, as on the device.

@@ -83,7 +83,7 @@ class WeightsLoading {
 }  // namespace
 
 void load_weights(const WeightsMatch& match, const WeightFiles& files, Executor& executor, PieceMemory& memory) {
-  load_weights(match, files, model_tensors(executor.program()), executor, memory);
+  load_weights(match, files, trained_tensors(executor.program()), executor, memory);
 }
 
 void load_weights(const WeightsMatch& match, const WeightFiles& files, const std::vector<SavedTensor>& tensors,

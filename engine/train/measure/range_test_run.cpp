@@ -44,6 +44,7 @@ Experiment with_range_test(Experiment experiment, std::int64_t num_steps) {
   experiment.train.eval_every = num_steps + 1;
   experiment.train.early_stopping = {};
   experiment.schedule = {};
+  experiment.average = {};
   return experiment;
 }
 
@@ -68,7 +69,7 @@ RangeTestRun run_range_test(const CompiledExperiment& compiled, const LoadedData
   PieceMemory memory(largest_saved_piece(program));
   if (match) load_weights(*match, *weights, executor, memory);
   frozen.load(executor, memory);
-  if (!program.refresh.instructions.empty()) executor.run(program.refresh, {});
+  follow_parameters(executor);
   device.synchronize();
 
   RangeTestSink sink(run, interruption, on_step);
