@@ -14,10 +14,10 @@ using Order = WindowPacking::Order;
 using Fit = WindowPacking::Fit;
 using Packing = WindowPacking::Result;
 
-/// Pairs of items that the search in one window may look at: for the usual orders; for one search of changes; and for
-/// one while more than a hundredth above the goal is taken, of which there are so many then.
-constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000, pairs_while_poor = 25'000'000;
-constexpr int num_searches = 3;
+/// Pairs of items that the search in one window may look at: for the usual orders; for one search of changes, of which
+/// there are so many while more than a hundredth above the goal is taken.
+constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000;
+constexpr std::size_t num_searches = 10;
 constexpr std::int64_t most_changes = 30'000;
 /// Of the peak: what is at least the first part of it gets its order first, then what is at least the second, and so
 /// on.
@@ -87,11 +87,17 @@ class WindowSearch {
 
   Packing run() {
     try_usual_orders();
-    if (!is_good_enough() && order_.size() > num_fixed_) try_changes();
+    if (!is_good_enough() && packing_.members().size() > num_fixed_) try_changes();
     return best_;
   }
 
  private:
+  struct Start {
+    Packing packing;
+    Order order;
+    Fit fit = Fit::lowest;
+  };
+
   bool is_within(const Packing& packing, std::int64_t part) const {
     return packing.total_bytes <= goal_bytes_ + goal_bytes_ / part;
   }
@@ -122,7 +128,7 @@ class WindowSearch {
       for (const Fit fit : {Fit::lowest, Fit::tightest}) {
         num_pairs += packing_.num_pairs(order.size());
         if (!best_.offsets.empty() && (is_good_enough() || num_pairs > pairs_of_orders)) return;
-        try_packing(order, fit);
+        starts_.push_back({try_packing(order, fit), order, fit});
       }
     };
     const auto is_larger = [&](std::int32_t a, std::int32_t b) { return size(a) > size(b); };
@@ -139,16 +145,23 @@ class WindowSearch {
     try_order([&](std::int32_t a, std::int32_t b) { return birth(a) < birth(b); });
   }
 
-  /// Changes the order of what is large, then that with what is smaller behind it, and so on: where few things move at
-  /// a time, the few changes that help are found.
+  /// From the best of the usual orders, then from the second best, and so on: where one leads nowhere, another may.
   void try_changes() {
-    for (int i = 0; i < num_searches && (i == 0 || !is_within(best_, 100)); ++i) search_changes();
+    std::vector<Start> starts = std::move(starts_);
+    std::stable_sort(starts.begin(), starts.end(),
+                     [](const Start& a, const Start& b) { return a.packing.is_better_than(b.packing); });
+    for (std::size_t i = 0; i < num_searches && (i == 0 || !is_within(best_, 100)); ++i)
+      search_changes(starts[i % starts.size()]);
   }
 
-  void search_changes() {
+  /// Changes the order of what is large, then that with what is smaller behind it, and so on: where few things move at
+  /// a time, the few changes that help are found.
+  void search_changes(const Start& start) {
     pairs_looked_at_ = 0;
+    fit_ = start.fit;
     const auto num_fixed = static_cast<std::ptrdiff_t>(num_fixed_);
-    Order order(order_.begin(), order_.begin() + num_fixed), rest(order_.begin() + num_fixed, order_.end());
+    Order order(start.order.begin(), start.order.begin() + num_fixed),
+        rest(start.order.begin() + num_fixed, start.order.end());
     const auto take = [&](std::int64_t least_bytes) {
       const bool is_first = order.size() == num_fixed_;
       const auto taken =
@@ -167,12 +180,10 @@ class WindowSearch {
   }
 
   /// Keeps a packing that is the best so far.
-  void try_packing(const Order& order, Fit fit) {
+  Packing try_packing(const Order& order, Fit fit) {
     Packing packing = packing_.pack(order, fit, goal_bytes_);
-    if (!best_.offsets.empty() && !packing.is_better_than(best_)) return;
-    best_ = std::move(packing);
-    order_ = order;
-    fit_ = fit;
+    if (best_.offsets.empty() || packing.is_better_than(best_)) best_ = packing;
+    return packing;
   }
 
   /// The best order that changes of `order`, which may be of some members only, lead to.
@@ -183,7 +194,7 @@ class WindowSearch {
     const std::int64_t pairs = packing_.num_pairs(order.size()) + static_cast<std::int64_t>(8 * order.size());
     for (std::int64_t i = 1; i <= most_changes && !is_within(best, 1000); ++i) {
       pairs_looked_at_ += pairs;
-      if (pairs_looked_at_ > (is_within(best, 100) ? pairs_of_changes : pairs_while_poor)) break;
+      if (pairs_looked_at_ > pairs_of_changes) break;
       Order changed = order;
       if (!change(changed)) continue;
       Packing packing = packing_.pack(changed, fit_, goal_bytes_);
@@ -241,8 +252,8 @@ class WindowSearch {
   const std::int64_t goal_bytes_;
   std::size_t num_fixed_ = 0;  ///< members at the front of each order that stay there
   Packing best_, current_;
-  Order order_;
-  Fit fit_ = Fit::lowest;
+  std::vector<Start> starts_;  ///< the usual orders
+  Fit fit_ = Fit::lowest;      ///< of the search at hand
   std::vector<std::size_t> sticking_out_, in_the_way_;
   std::int64_t pairs_looked_at_ = 0;  ///< in changes
   std::mt19937_64 generator_;

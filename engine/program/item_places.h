@@ -36,7 +36,8 @@ struct ItemPlaces {
 // - The best of them is then changed a little, again and again: an item that sticks out above the peak is taken
 //   earlier, or one that is in its way later. A change stays if it makes less stick out. What is large is ordered so
 //   before what is smaller gets a place, in several steps. That ends within 0.1 % of the peak, or after a number of
-//   changes that depends on nothing but the number of items; it begins anew where more than 1 % is left.
+//   changes that depends on nothing but the number of items; where more than 1 % is left it begins anew, from the next
+//   best of the usual orders.
 
 /// Places for items such that no two which live at the same time overlap, in as few bytes as the search finds.
 /// Deterministic: a function of the arguments. `cuts` are times, ascending, at which the search may divide the

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
 #include <iostream>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <set>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "engine/program/window_packing.h"
@@ -226,6 +229,29 @@ TEST_CASE("what a training step holds is placed within a hundredth of its peak")
       CHECK(static_cast<double>(places.total_bytes) <= 1.01 * static_cast<double>(counted_peak(items)));
     }
   }
+}
+
+TEST_CASE("where the best of the usual orders leads nowhere, another does") {
+  std::ifstream file(TRAINER_SOURCE_DIR "/tests/program/hard_places.txt");
+  REQUIRE(file.good());
+  Items items;
+  std::vector<std::int64_t> cuts;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream numbers(line);
+    if (std::string word; line.starts_with("cuts")) {
+      numbers >> word;
+      for (std::int64_t cut = 0; numbers >> cut;) cuts.push_back(cut);
+      continue;
+    }
+    PlacedItem& item = items.emplace_back();
+    numbers >> item.num_bytes;
+    for (LiveInterval life; numbers >> life.begin >> life.end;) item.intervals.push_back(life);
+  }
+  REQUIRE(items.size() == 863);
+  const ItemPlaces places = place_items(items, cuts);
+  check_places(items, places);
+  CHECK(static_cast<double>(places.total_bytes) <= 1.01 * static_cast<double>(counted_peak(items)));
 }
 
 TEST_CASE("each of many members of a window takes the gap that looking at everything finds") {

@@ -129,6 +129,8 @@ struct TestRun {
     std::size_t num_told = asked && *asked > data.description.num_train ? 1 : 0;
     const bool has_smaller_evaluation = experiment.train.eval_batch_size > data.description.num_validation;
     if (has_smaller_evaluation && RunSchedule(experiment, data.description).evaluates()) ++num_told;
+    // Frozen weights that nothing has learned.
+    if (!experiment.freeze.entries.empty() && experiment.weights.file.empty() && !options.resume) ++num_told;
     const auto learns_nothing = [](const StepEvent& step) { return step.loss == 0; };
     if (experiment.data.ignored_target >= 0 && std::ranges::any_of(events.steps, learns_nothing))
       ++num_told;                                                                     // all its targets are ignored
