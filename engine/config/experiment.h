@@ -250,6 +250,7 @@ struct FreezeConfig {
   std::vector<std::string> entries;  ///< freeze
   FrozenNorms norms = FrozenNorms::parameters;
   SourceLocation location = {};
+  std::vector<SourceLocation> entry_locations = {};  ///< of each entry, of a stage's `unfreeze` too
   friend bool operator==(const FreezeConfig& left, const FreezeConfig& right) {
     return left.entries == right.entries && left.norms == right.norms;
   }

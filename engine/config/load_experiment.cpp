@@ -1,6 +1,7 @@
 #include "engine/config/load_experiment.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,6 +13,8 @@
 #include "engine/config/layer_reader.h"
 #include "engine/config/loss_reader.h"
 #include "engine/config/stages.h"
+#include "engine/config/text/nearest_word.h"
+#include "engine/config/text/utf8_text.h"
 #include "engine/config/yaml/compose.h"
 #include "engine/config/yaml/node_text.h"
 #include "engine/config/yaml/source_set.h"
@@ -112,6 +115,21 @@ Experiment experiment_of(ComposedConfig composed, const std::string& file_name, 
   return experiment;
 }
 
+/// Reports what a stage clears of no layer group.
+void check_cleared_groups(const StageNode& node, const Experiment& stage, SourceSet& sources) {
+  std::vector<std::string> names;
+  for (const LayerGroup& group : stage.groups) names.push_back(group.name);
+  for (std::size_t i = 0; i < node.cleared_groups.size(); ++i) {
+    const std::string& group = node.cleared_groups[i];
+    if (std::find(names.begin(), names.end(), group) != names.end()) continue;
+    sources.report(node.cleared_marks[i],
+                   fmt::format("'optimizer.clear': the model has no layer group '{}'", shortened(group)),
+                   names.empty() ? "model.groups, such as {body: rest, head: [fc]}, or true"
+                                 : fmt::format("one of {}", fmt::join(names, ", ")),
+                   std::string(nearest(group, names)));
+  }
+}
+
 /// Reads each stage over those before it.
 void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& sources) {
   Node root = merged.root;
@@ -121,11 +139,7 @@ void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& 
     auto stage = std::make_shared<Experiment>(
         experiment_of(compose_tree(sources, merged, root), experiment.config_path, sources));
     stage->predictions.clear();  // they are of the whole
-    for (const std::string& group : node.cleared_groups)
-      if (std::none_of(stage->groups.begin(), stage->groups.end(),
-                       [&](const LayerGroup& each) { return each.name == group; }))
-        sources.report(node.cleared_mark, fmt::format("'optimizer.clear': the model has no layer group '{}'", group),
-                       "a name of model.groups");
+    check_cleared_groups(node, *stage, sources);
     stage->stage = node.name;
     stage->override_prefix = fmt::format("stages.{}.", i);
     ExperimentSource source = *experiment.source;

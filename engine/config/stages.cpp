@@ -71,6 +71,15 @@ Node list_node(const std::vector<std::string>& texts, const Mark& mark) {
   return list;
 }
 
+Node node_of_frozen_entries(const std::vector<FrozenEntry>& entries, const Mark& mark) {
+  Node list = list_node({}, mark);
+  for (const FrozenEntry& entry : entries) {
+    list.items.push_back(scalar_node(entry.text, entry.mark));
+    list.items.back().quoted = true;
+  }
+  return list;
+}
+
 Node map_node(const Mark& mark, const std::vector<std::pair<std::string, Node>>& entries) {
   Node map;
   map.kind = NodeKind::map;
@@ -160,8 +169,10 @@ class StageReader {
       stage.state = StateCarry::keep;
     } else if (names_groups) {
       stage.state = StateCarry::keep;
-      stage.cleared_mark = clear->mark;
-      for (const Node& group : clear->items) stage.cleared_groups.push_back(group.text);
+      for (const Node& group : clear->items) {
+        stage.cleared_groups.push_back(group.text);
+        stage.cleared_marks.push_back(group.mark);
+      }
     } else {
       sources_.report(clear->mark, "'optimizer.clear' says what of the optimizer's state begins anew",
                       "true, false, or a list of layer groups, such as [head]");
@@ -301,8 +312,8 @@ const Node* recipe_of(const Node& node) {
   return is_recipe ? &node.entries[0].value : nullptr;
 }
 
-/// Entries that are already in the tree, as a list.
-std::vector<std::string> frozen_of(const Node& root, SourceSet& sources) {
+/// Entries that are already in the tree.
+std::vector<FrozenEntry> frozen_of(const Node& root, SourceSet& sources) {
   const Node* const freeze = root.find("freeze");
   if (freeze == nullptr || freeze->kind == NodeKind::null) return {};
   return read_frozen_layers(*freeze, "freeze", sources);
@@ -453,14 +464,16 @@ std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {
 
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources) {
   if (stage.freezes_otherwise()) {
-    std::vector<std::string> entries;
+    std::vector<FrozenEntry> entries;
     if (!stage.unfreezes_all) entries = frozen_of(root, sources);
     if (stage.freeze) entries.insert(entries.end(), stage.freeze->begin(), stage.freeze->end());
     if (stage.unfreeze)
-      for (const std::string& entry : *stage.unfreeze)
-        entries.push_back(entry.starts_with('!') ? entry.substr(1) : "!" + entry);
+      for (const auto& [text, mark] : *stage.unfreeze)
+        entries.push_back({text.starts_with('!') ? text.substr(1) : "!" + text, mark});
     erase_key(root, "freeze");
-    if (!entries.empty()) root.entries.push_back({"freeze", stage.mark, list_node(entries, stage.mark)});
+    const bool adds = stage.freeze && !stage.freeze->empty();
+    const Mark& mark = adds ? stage.freeze->front().mark : stage.mark;
+    if (!entries.empty()) root.entries.push_back({"freeze", mark, node_of_frozen_entries(entries, mark)});
   }
   // `steps` goes before `epochs`: a stage that counts in epochs is not to end with steps that one before it had.
   const auto value_of = [](const Node& map, std::string_view key) {

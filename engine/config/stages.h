@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
+#include "engine/config/fields/frozen_entry.h"
 #include "engine/config/yaml/source_set.h"
 
 namespace trainer {
@@ -41,8 +42,8 @@ struct StageNode {
   Mark mark;
   StateCarry state = StateCarry::unless_frozen_otherwise;
   std::vector<std::string> cleared_groups;
-  Mark cleared_mark;
-  std::optional<std::vector<std::string>> freeze, unfreeze;  ///< entries of FreezeConfig; `unfreeze` without their '!'
+  std::vector<Mark> cleared_marks;                           ///< of each cleared group
+  std::optional<std::vector<FrozenEntry>> freeze, unfreeze;  ///< `unfreeze` without their '!'
   bool unfreezes_all = false;
   Node overrides;  ///< keys of the experiment
 

@@ -42,15 +42,17 @@ bool means_layer(const LayerGroup& group, std::string_view path, std::string_vie
 }  // namespace
 
 TrainedLayers::TrainedLayers(const Experiment& experiment) : experiment_(experiment) {
-  for (const std::string& entry : experiment.freeze.entries) entries_.push_back(read(entry));
+  const FreezeConfig& freeze = experiment.freeze;
+  for (std::size_t i = 0; i < freeze.entries.size(); ++i)
+    entries_.push_back(
+        read(freeze.entries[i], i < freeze.entry_locations.size() ? freeze.entry_locations[i] : freeze.location));
 }
 
-std::int32_t TrainedLayers::group_named(std::string_view name) const {
+std::int32_t TrainedLayers::group_named(std::string_view name, const SourceLocation& location) const {
   const std::vector<LayerGroup>& groups = experiment_.groups;
   const auto num_groups = static_cast<std::int64_t>(groups.size());
   if (groups.empty())
-    throw mistake(experiment_.freeze.location,
-                  fmt::format("'freeze' names the layer group '{}', and the model has none", shortened(name)),
+    throw mistake(location, fmt::format("this names the layer group '{}', and the model has none", shortened(name)),
                   "model.groups, such as {body: rest, head: [fc]}, or layers by path or kind");
   for (std::size_t i = 0; i < groups.size(); ++i)
     if (groups[i].name == name) return static_cast<std::int32_t>(i);
@@ -59,12 +61,13 @@ std::int32_t TrainedLayers::group_named(std::string_view name) const {
       position != nullptr && *position >= -num_groups && *position < num_groups)
     return static_cast<std::int32_t>(*position < 0 ? *position + num_groups : *position);
   const std::vector<std::string> names = names_of(groups);
-  throw mistake(experiment_.freeze.location, fmt::format("the model has no layer group '{}'", shortened(name)),
+  throw mistake(location, fmt::format("the model has no layer group '{}'", shortened(name)),
                 fmt::format("one of {}", fmt::join(names, ", ")), nearest(name, names));
 }
 
-TrainedLayers::Entry TrainedLayers::read(std::string_view text) const {
+TrainedLayers::Entry TrainedLayers::read(std::string_view text, const SourceLocation& location) const {
   Entry entry;
+  entry.location = location;
   if (text.starts_with('!')) {
     entry.freezes = false;
     text.remove_prefix(1);
@@ -74,7 +77,8 @@ TrainedLayers::Entry TrainedLayers::read(std::string_view text) const {
     entry.pattern = text;
     return entry;
   }
-  const auto group = static_cast<std::size_t>(group_named(text.substr((is_up_to ? up_to_group : of_group).size())));
+  const auto group =
+      static_cast<std::size_t>(group_named(text.substr((is_up_to ? up_to_group : of_group).size()), location));
   entry.groups.assign(experiment_.groups.size(), -1);
   for (std::size_t i = 0; i < entry.groups.size(); ++i) {
     if (is_up_to && i >= group) entry.groups[i] = 0;
@@ -144,8 +148,7 @@ void TrainedLayers::check(const Graph& graph) const {
   };
   for (const Entry& entry : entries_)
     if (!entry.pattern.empty() && means_none(entry.pattern))
-      throw mistake(experiment_.freeze.location,
-                    fmt::format("'freeze': no layer with parameters matches '{}'", shortened(entry.pattern)),
+      throw mistake(entry.location, fmt::format("no layer with parameters matches '{}'", shortened(entry.pattern)),
                     expectation, nearest(entry.pattern, words));
   for (const LayerGroup& group : experiment_.groups)
     for (const std::string& pattern : group.layers)

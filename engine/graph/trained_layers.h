@@ -43,13 +43,14 @@ class TrainedLayers {
  private:
   struct Entry {
     bool freezes = true;
+    SourceLocation location;
     std::string pattern;              ///< empty: groups
     std::vector<std::int8_t> groups;  ///< by group: 1 freezes, 0 trains, −1 leaves it
   };
 
   bool is_frozen(std::string_view path, std::string_view kind) const;
-  std::int32_t group_named(std::string_view name) const;
-  Entry read(std::string_view text) const;
+  std::int32_t group_named(std::string_view name, const SourceLocation& location) const;
+  Entry read(std::string_view text, const SourceLocation& location) const;
   bool means(const Entry& entry, std::string_view path, std::string_view kind) const;
 
   const Experiment& experiment_;

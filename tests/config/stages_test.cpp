@@ -212,7 +212,9 @@ TEST_CASE("what no stage can change or say is a mistake at its place") {
   CHECK_THAT(refusal_of("stages: {fine_tune: {lr: 1}}\n"), Contains("needs 'epochs'"));
   CHECK_THAT(refusal_of("stages: {fine_tune: {epochs: null}}\n"), Contains("needs 'epochs'"));
   CHECK_THAT(refusal_of("stages: [{}, {optimizer: {clear: [haed]}}]\n"),
-             Contains("test.yaml:10:34") && Contains("no layer group 'haed'"));
+             Contains("test.yaml:10:35") && Contains("no layer group 'haed'") && Contains("did you mean 'head'"));
+  CHECK_THAT(refusal_of("stages: [{optimizer: {clear: [head, bdoy]}}]\n"),
+             Contains("test.yaml:10:37") && Contains("one of body, head"));
   CHECK_THAT(refusal_of("stages: [{optimizer: {clear: [[head]]}}]\n"), Contains("a list of layer groups"));
   CHECK_THAT(refusal_of("stages: [{unfreeze: {to: head}}]\n"), Contains("'unfreeze' has no 'to'"));
   CHECK_THAT(refusal_of("stages: [{name: '${oops}'}]\n"), Contains("cannot name a stage"));

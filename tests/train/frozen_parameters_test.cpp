@@ -114,6 +114,35 @@ TEST_CASE("a freeze that means nothing is told with what there is") {
   CHECK_THAT(refusal_of("freeze: all\n"), Contains("'freeze' leaves no parameters to train"));
 }
 
+TEST_CASE("a freeze that means nothing is told where it is written, also in a stage") {
+  const auto refusal_in_last_stage = [](const std::string& stages, const std::vector<std::string>& overrides = {}) {
+    const Experiment whole = parse_experiment(network + stages, "test.yaml", overrides);
+    try {
+      compile(*whole.stages.back().experiment, description(), *make_cpu_device(1));
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  CHECK_THAT(refusal_of("freeze: [stem, stam]\n"), Contains("test.yaml:14:16"));
+  CHECK_THAT(refusal_of("freeze: {group: [stem, hed]}\n"), Contains("test.yaml:14:24"));
+  const std::string first = "stages:\n  - {name: one, freeze: [stem]}\n";
+  CHECK_THAT(refusal_in_last_stage(first + "  - {name: two, freeze: [body, stam]}\n"),
+             Contains("test.yaml:16:32") && Contains("matches 'stam'"));
+  CHECK_THAT(refusal_in_last_stage(first + "  - {name: two, unfreeze: [stam]}\n"),
+             Contains("test.yaml:16:28") && Contains("matches 'stam'") && !Contains("'freeze'"));
+  CHECK_THAT(refusal_in_last_stage(first + "  - {name: two, freeze: {to: haed}}\n"),
+             Contains("test.yaml:16:30") && Contains("did you mean 'head'"));
+  CHECK_THAT(refusal_in_last_stage(first + "  - {name: two, unfreeze: {group: haed}}\n"), Contains("test.yaml:16:35"));
+  // What a stage inherits is told where the file has it.
+  CHECK_THAT(refusal_in_last_stage("freeze: [stam]\nstages:\n  - {name: one, freeze: [body]}\n"),
+             Contains("test.yaml:14:10"));
+  CHECK_THAT(refusal_in_last_stage(first, {"stages.0.unfreeze=[stam]"}),
+             Contains("argument 'stages.0.unfreeze=[stam]'"));
+  CHECK_THAT(refusal_in_last_stage(first + "  - {name: two, freeze: all}\n"),
+             Contains("test.yaml:16:25") && Contains("leaves no parameters to train"));
+}
+
 TEST_CASE("layer groups hold each parameter once") {
   const auto refusal_of_groups = [](const std::string& groups) {
     std::string yaml = network;

@@ -87,14 +87,14 @@ Node node_of_frozen(const Experiment& experiment) {
 
 }  // namespace
 
-std::vector<std::string> read_frozen_layers(const Node& node, std::string_view key, SourceSet& sources) {
-  std::vector<std::string> entries;
+std::vector<FrozenEntry> read_frozen_layers(const Node& node, std::string_view key, SourceSet& sources) {
+  std::vector<FrozenEntry> entries;
   const auto add = [&](const Node& item, std::string_view form) {
     if (item.is_broken) return;
     std::string text = item.kind == NodeKind::scalar ? std::string(form) + item.text : "";
     if (form.empty() && text == "all") text = "*";
     if (is_entry(text))
-      entries.push_back(std::move(text));
+      entries.push_back({std::move(text), item.mark});
     else
       sources.report(item.mark, fmt::format("'{}': '{}' names no layers", key, shortened(item.text)),
                      expectation_of(frozen_layers()));
@@ -130,9 +130,15 @@ ExperimentField freeze_field() {
       "freeze", frozen_layers(),
       "Layers whose parameters are not trained: by path or kind, the last entry that means a layer decides, `!` in "
       "front of one trains it; `{to: GROUP}`: all groups in front of it, and none behind; `{group: NAME}`: one; `all`",
-      [](Experiment& experiment) { experiment.freeze.entries.clear(); },
+      [](Experiment& experiment) {
+        experiment.freeze.entries.clear();
+        experiment.freeze.entry_locations.clear();
+      },
       [](Experiment& experiment, const Node& node, SourceSet& sources) {
-        experiment.freeze.entries = read_frozen_layers(node, "freeze", sources);
+        for (FrozenEntry& entry : read_frozen_layers(node, "freeze", sources)) {
+          experiment.freeze.entries.push_back(std::move(entry.text));
+          experiment.freeze.entry_locations.push_back(sources.location(entry.mark));
+        }
         experiment.freeze.location = sources.location(node.mark);
       },
       node_of_frozen);

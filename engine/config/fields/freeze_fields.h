@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/frozen_entry.h"
 
 namespace trainer {
 
@@ -9,8 +10,7 @@ ExperimentField groups_field();
 /// freeze: what is not trained.
 ExperimentField freeze_field();
 
-/// The entries of `freeze`, or of a stage's `freeze` and `unfreeze`, which `key` names, as FreezeConfig has them.
-/// Reports what is none.
-std::vector<std::string> read_frozen_layers(const Node& node, std::string_view key, SourceSet& sources);
+/// The entries of `freeze`, or of a stage's `freeze` and `unfreeze`, which `key` names. Reports what is none.
+std::vector<FrozenEntry> read_frozen_layers(const Node& node, std::string_view key, SourceSet& sources);
 
 }  // namespace trainer
