@@ -9,6 +9,7 @@
 #include "cli/terminal/help_formatter.h"
 #include "cli/terminal/terminal.h"
 #include "datasets/dataset.h"
+#include "engine/config/stages.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/report/run/summary_table.h"
@@ -22,6 +23,15 @@ struct SummaryArguments {
   bool json = false;
 };
 
+/// What is shown of an experiment with stages, as a line.
+std::string stages_text(const Experiment& experiment, const Style& style) {
+  if (experiment.stages.empty()) return "";
+  return wrap(fmt::format("Shown is the file without its stages; --stage NAME shows one of {}.",
+                          stage_names(experiment)),
+              static_cast<std::size_t>(style.width)) +
+         '\n';
+}
+
 ExitCode summarize(const SummaryArguments& arguments) {
   const Experiment experiment = arguments.experiment.load();
   const std::unique_ptr<Device> device = make_device(experiment);
@@ -29,16 +39,18 @@ ExitCode summarize(const SummaryArguments& arguments) {
   const CompiledExperiment compiled =
       compile_experiment(experiment, data, *device, capacity_of(experiment, data, *device).num_bytes);
   if (arguments.json) {
-    write_exactly(stdout, summary_json(compiled.program) + '\n');
+    write_exactly(stdout, summary_json(compiled.program, experiment) + '\n');
     return ExitCode::done;
   }
-  write_text(stdout, fmt::format("{}: {}, a batch of {} samples of {}\n\n{}\n", experiment.name,
+  const Style style = style_for(stdout);
+  write_text(stdout, fmt::format("{}{}: {}, a batch of {} samples of {}\n{}\n{}\n", experiment.name,
+                                 experiment.stage.empty() ? "" : ", stage " + experiment.stage,
                                  format_number_of(num_model_layers(compiled.program), "layer"),
                                  format_count(compiled.program.micro_batches.empty()
                                                   ? 0
                                                   : compiled.program.micro_batches.front().batch_size),
-                                 compiled.data.sample_text(), summary_table(compiled.program, style_for(stdout))));
-  const Style style = style_for(stdout);
+                                 compiled.data.sample_text(), stages_text(experiment, style),
+                                 summary_table(compiled.program, experiment, style)));
   constexpr const char* remark =
       "FLOPs are those of one forward pass of the batch. Activations are what each layer makes for the next and "
       "for "

@@ -6,7 +6,9 @@
 
 #include "engine/bytes.h"
 #include "engine/config/text/json_output.h"
+#include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/routine_walk.h"
+#include "engine/report/run/layer_group_summary.h"
 #include "engine/report/text/text_table.h"
 
 namespace trainer {
@@ -36,6 +38,22 @@ std::int64_t num_frozen_numbers(const Program& program, LayerId layer) {
   return count;
 }
 
+/// Of a layer's own weights, whether they are trained.
+enum class Training : std::uint8_t { has_none, frozen, trained };
+
+/// By layer; what a frozen network has is frozen.
+std::vector<Training> training_of(const Program& program) {
+  std::vector<Training> all(program.layers.size(), Training::has_none);
+  for (const Parameter& parameter : program.parameters)
+    if (parameter.layer >= 0 && (parameter.is_weight || parameter.is_frozen()))
+      all[static_cast<std::size_t>(parameter.layer)] = parameter.trainable ? Training::trained : Training::frozen;
+  return all;
+}
+
+const char* text_of(Training training) {
+  return training == Training::has_none ? "" : training == Training::frozen ? "frozen" : "trained";
+}
+
 /// One entry a layer, and the sum of the model's as the last.
 std::vector<LayerFigures> figures_of(const Program& program) {
   std::vector<LayerFigures> figures(program.layers.size() + 1);
@@ -62,6 +80,38 @@ std::vector<LayerFigures> figures_of(const Program& program) {
   return figures;
 }
 
+/// Rates of what is not trained are left out.
+std::string group_table(const Program& program, const Experiment& experiment, const Style& style) {
+  TextTable table({{"layer group", Align::left},
+                   {"layers with parameters"},
+                   {"parameters"},
+                   {"trained"},
+                   {"learning rate"},
+                   {"weight decay"}});
+  for (const LayerGroupSummary& group : summarize_layer_groups(program, experiment)) {
+    const auto rate = [&](double number) { return group.num_trained == 0 ? "" : fmt::format("{:.4g}", number); };
+    table.add_row({group.name, format_count(group.num_layers), format_count(group.num_parameters),
+                   format_count(group.num_trained), rate(group.learning_rate), rate(group.weight_decay)});
+  }
+  return table.render(style, 0);
+}
+
+nlohmann::ordered_json group_list(const Program& program, const Experiment& experiment) {
+  auto list = nlohmann::ordered_json::array();
+  for (const LayerGroupSummary& group : summarize_layer_groups(program, experiment)) {
+    nlohmann::ordered_json entry = {{"group", group.name},
+                                    {"layers", group.num_layers},
+                                    {"parameters", group.num_parameters},
+                                    {"trained_parameters", group.num_trained}};
+    if (group.num_trained > 0) {
+      entry["learning_rate"] = group.learning_rate;
+      entry["weight_decay"] = group.weight_decay;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> activation_bytes_by_layer(const Program& program) {
@@ -75,40 +125,49 @@ std::vector<std::int64_t> activation_bytes_by_layer(const Program& program) {
   return bytes;
 }
 
-std::string summary_table(const Program& program, const Style& style) {
-  TextTable table({{"layer", Align::left},
-                   {"kind", Align::left},
-                   {"output", Align::left},
-                   {"parameters"},
-                   {"their bytes"},
-                   {"FLOPs", Align::right, Narrow::is_left_out},
-                   {"activations"}});
+std::string summary_table(const Program& program, const Experiment& experiment, const Style& style) {
+  const bool freezes = num_trained_parameters(program) < num_parameters(program);
+  std::vector<TextTable::Column> columns = {
+      {"layer", Align::left}, {"kind", Align::left}, {"output", Align::left}, {"parameters"}};
+  if (freezes) columns.push_back({"weights", Align::left});
+  columns.insert(columns.end(), {{"their bytes"}, {"FLOPs", Align::right, Narrow::is_left_out}, {"activations"}});
+  TextTable table(std::move(columns));
   const std::vector<LayerFigures> figures = figures_of(program);
+  const std::vector<Training> training = training_of(program);
   const auto add = [&](std::string path, std::string kind, std::string output, std::string num_parameters,
-                       const LayerFigures& layer) {
-    table.add_row({std::move(path), std::move(kind), std::move(output), std::move(num_parameters),
-                   format_bytes(layer.parameter_bytes), format_flops(layer.flops),
-                   format_bytes(layer.activation_bytes)});
+                       Training trains, const LayerFigures& layer) {
+    std::vector<std::string> row = {std::move(path), std::move(kind), std::move(output), std::move(num_parameters)};
+    if (freezes) row.emplace_back(text_of(trains));
+    row.push_back(format_bytes(layer.parameter_bytes));
+    row.push_back(format_flops(layer.flops));
+    row.push_back(format_bytes(layer.activation_bytes));
+    table.add_row(std::move(row));
   };
   const auto add_layers = [&](bool frozen) {
     for (std::size_t i = 0; i < program.layers.size(); ++i) {
       const Layer& layer = program.layers[i];
       if (layer.is_frozen != frozen) continue;
       add(layer.path, layer.kind, layer.kind == "frozen" ? "" : layer.output.shape.to_string(),
-          layer.shares.empty() ? format_count(figures[i].num_parameters) : "of " + layer.shares, figures[i]);
+          layer.shares.empty() ? format_count(figures[i].num_parameters) : "of " + layer.shares, training[i],
+          figures[i]);
     }
   };
   add_layers(false);
   table.add_rule();
-  add("total", "", "", format_count(figures.back().num_parameters), figures.back());
+  add("total", "", "", format_count(figures.back().num_parameters), Training::has_none, figures.back());
   if (!program.frozen_networks.empty()) {
     table.add_rule();
     add_layers(true);
   }
-  return table.render(style, 0);
+  std::string text = table.render(style, 0);
+  if (freezes)
+    text += fmt::format("\n{} of {} parameters are trained.\n", format_count(num_trained_parameters(program)),
+                        format_count(num_parameters(program)));
+  if (!experiment.groups.empty()) text += '\n' + group_table(program, experiment, style);
+  return text;
 }
 
-std::string summary_json(const Program& program) {
+std::string summary_json(const Program& program, const Experiment& experiment) {
   const std::vector<LayerFigures> figures = figures_of(program);
   const auto add_figures = [](nlohmann::ordered_json& json, const LayerFigures& layer) {
     json["parameters"] = layer.num_parameters;
@@ -116,7 +175,13 @@ std::string summary_json(const Program& program) {
     json["parameter_bytes"] = layer.parameter_bytes;
     json["activation_bytes"] = layer.activation_bytes;
   };
+  const std::vector<Training> training = training_of(program);
   nlohmann::ordered_json json = {{"event", "summary"}};
+  if (!experiment.stage.empty()) json["stage"] = experiment.stage;
+  if (!experiment.stages.empty()) {
+    json["without_stages"] = nlohmann::ordered_json::array();
+    for (const StageConfig& stage : experiment.stages) json["without_stages"].push_back(stage.name);
+  }
   auto layers = nlohmann::ordered_json::array(), frozen = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const Layer& layer = program.layers[i];
@@ -124,11 +189,14 @@ std::string summary_json(const Program& program) {
     entry["output"] = std::vector<std::int64_t>(layer.output.shape.begin(), layer.output.shape.end());
     if (!layer.shares.empty()) entry["shares"] = layer.shares;
     add_figures(entry, figures[i]);
+    if (training[i] != Training::has_none) entry["trained"] = training[i] == Training::trained;
     (layer.is_frozen ? frozen : layers).push_back(std::move(entry));
   }
   add_figures(json, figures.back());
+  json["trained_parameters"] = num_trained_parameters(program);
   json["layers"] = std::move(layers);
   if (!frozen.empty()) json["frozen"] = std::move(frozen);
+  if (!experiment.groups.empty()) json["groups"] = group_list(program, experiment);
   return json_text(json);
 }
 

@@ -170,13 +170,13 @@ TEST_CASE("the table of layers says whose parameters a layer uses, and counts th
   program.parameters.resize(1);
   program.parameters[0].type = {DType::f32, Shape{5, 4}};
   program.parameters[0].layer = 0;
-  CHECK(summary_table(program, {}) ==
+  CHECK(summary_table(program, {}, {}) ==
         "layer  kind    output  parameters  their bytes  FLOPs  activations\n"
         "a      linear  8×4             20         80 B    256          0 B\n"
         "b      linear  8×4           of a          0 B    256          0 B\n"
         "──────────────────────────────────────────────────────────────────\n"
         "total                          20         80 B    512          0 B\n");
-  CHECK(summary_json(program).find(R"({"layer":"b","kind":"linear","output":[8,4],"shares":"a","parameters":0)") !=
+  CHECK(summary_json(program, {}).find(R"({"layer":"b","kind":"linear","output":[8,4],"shares":"a","parameters":0)") !=
         std::string::npos);
 }
 
@@ -197,12 +197,65 @@ TEST_CASE("the table of layers counts parameters and the activations that traini
   program.micro_batches[0].first.instructions = {{Instruction::Kind::allocate, 0, 0, Phase::forward},
                                                  {Instruction::Kind::allocate, 1, 0, Phase::backward},
                                                  {Instruction::Kind::release, 0, 0, Phase::backward}};
-  CHECK(summary_table(program, {}) ==
+  CHECK(summary_table(program, {}, {}) ==
         "layer  kind    output  parameters  their bytes  FLOPs  activations\n"
         "0      linear  8×4             20         80 B    256        128 B\n"
         "1      relu    8×4              0          0 B     32          0 B\n"
         "──────────────────────────────────────────────────────────────────\n"
         "total                          20         80 B    288        128 B\n");
-  CHECK(summary_json(program).find(R"({"layer":"0","kind":"linear","output":[8,4],"parameters":20,"flops":256,)"
-                                   R"("parameter_bytes":80,"activation_bytes":128})") != std::string::npos);
+  CHECK(summary_json(program, {})
+            .find(R"({"layer":"0","kind":"linear","output":[8,4],"parameters":20,"flops":256,)"
+                  R"("parameter_bytes":80,"activation_bytes":128,"trained":true})") != std::string::npos);
+}
+
+TEST_CASE("the table of layers says what is trained where something is frozen, and what layer groups are trained by") {
+  Program program;
+  program.layers.resize(4);
+  program.layers[0] = {"stem", "conv2d", {}, {}, {DType::f32, Shape{8, 4}}, 20, 256};
+  program.layers[1] = {"norm", "batchnorm2d", {}, {}, {DType::f32, Shape{8, 4}}, 8, 256};
+  program.layers[2] = {"2", "relu", {}, {}, {DType::f32, Shape{8, 4}}, 0, 32};
+  program.layers[3] = {"head", "linear", {}, {}, {DType::f32, Shape{8, 3}}, 12, 96};
+  program.parameters.resize(5);
+  const auto set = [&](std::size_t index, LayerId layer, std::int64_t size, bool trainable, std::int32_t group) {
+    Parameter& parameter = program.parameters[index];
+    parameter.type = {DType::f32, Shape{size}};
+    parameter.layer = layer;
+    parameter.trainable = trainable;
+    parameter.group = group;
+  };
+  set(0, 0, 20, false, 0);
+  set(1, 1, 4, true, 1);
+  set(2, 1, 4, true, 1);
+  set(3, 1, 4, false, 1);
+  program.parameters[3].is_weight = false;  // a running statistic
+  set(4, 3, 12, true, 2);
+  Experiment experiment;
+  experiment.stage = "tuned";
+  experiment.groups = {{"stem", {"stem"}}, {"norms", {"norm"}}, {"head", {}}};
+  experiment.optimizer.lr.slice = {1e-5, 1e-3};
+  experiment.optimizer.weight_decay.number = 0.05;
+  CHECK(summary_table(program, experiment, {}) ==
+        "layer  kind         output  parameters  weights  their bytes  FLOPs  activations\n"
+        "stem   conv2d       8×4             20  frozen          80 B    256          0 B\n"
+        "norm   batchnorm2d  8×4              8  trained         48 B    256          0 B\n"
+        "2      relu         8×4              0                   0 B     32          0 B\n"
+        "head   linear       8×3             12  trained         48 B     96          0 B\n"
+        "────────────────────────────────────────────────────────────────────────────────\n"
+        "total                               40                 176 B    640          0 B\n"
+        "\n"
+        "20 of 40 parameters are trained.\n"
+        "\n"
+        "layer group  layers with parameters  parameters  trained  learning rate  weight decay\n"
+        "stem                              1          20        0\n"
+        "norms                             1           8        8         0.0001          0.05\n"
+        "head                              1          12       12          0.001          0.05\n");
+  const nlohmann::json summary = nlohmann::json::parse(summary_json(program, experiment));
+  CHECK(summary["stage"] == "tuned");
+  CHECK(summary["trained_parameters"] == 20);
+  CHECK((summary["layers"][0]["trained"] == false && summary["layers"][1]["trained"] == true));
+  CHECK_FALSE(summary["layers"][2].contains("trained"));
+  CHECK(summary["groups"][0] ==
+        nlohmann::json({{"group", "stem"}, {"layers", 1}, {"parameters", 20}, {"trained_parameters", 0}}));
+  CHECK(summary["groups"][1]["learning_rate"].get<double>() == Approx(1e-4));
+  CHECK(summary["groups"][2]["weight_decay"] == 0.05);
 }
