@@ -19,6 +19,7 @@
 #include "engine/config/yaml/node_text.h"
 #include "engine/config/yaml/source_set.h"
 #include "engine/config/yaml/yaml_tree.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -130,6 +131,19 @@ void check_cleared_groups(const StageNode& node, const Experiment& stage, Source
   }
 }
 
+/// Reports a stage of no steps: behind another one it would leave no checkpoint of its own.
+void check_steps(const Experiment& stage, const Node& tree, const StageNode& node, SourceSet& sources) {
+  const bool counts_steps = stage.train.steps.has_value();
+  if (counts_steps ? *stage.train.steps > 0 : stage.train.epochs > 0) return;
+  const std::string_view key = counts_steps ? "steps" : "epochs";
+  const Node* const train = tree.find("train");
+  const Node* const value = train == nullptr || train->kind != NodeKind::map ? nullptr : train->find(key);
+  sources.report(value == nullptr ? node.mark : value->mark,
+                 fmt::format("stage '{}' trains nothing: its 'train.{}' is 0", node.name, key),
+                 fmt::format("at least 1; what a stage leaves out is as in the stage before it. '{}' evaluates weights",
+                             trainer_command("eval")));
+}
+
 /// Reads each stage over those before it.
 void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& sources) {
   Node root = merged.root;
@@ -140,6 +154,7 @@ void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& 
         experiment_of(compose_tree(sources, merged, root), experiment.config_path, sources));
     stage->predictions.clear();  // they are of the whole
     check_cleared_groups(node, *stage, sources);
+    if (!sources.has_mistakes()) check_steps(*stage, root, node, sources);
     stage->stage = node.name;
     stage->override_prefix = fmt::format("stages.{}.", i);
     ExperimentSource source = *experiment.source;

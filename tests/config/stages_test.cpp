@@ -230,6 +230,21 @@ TEST_CASE("what no stage can change or say is a mistake at its place") {
   CHECK_THAT(refusal_of("stages: [{optimizer: {lr: [1e-3, 1e-2]}}]\n"), Contains("slice"));
 }
 
+TEST_CASE("a stage that trains nothing is refused where it says so") {
+  CHECK_THAT(refusal_of("stages: [{name: one}, {name: two, train: {epochs: 0}}, {name: three}]\n"),
+             Contains("test.yaml:10:51") && Contains("stage 'two' trains nothing: its 'train.epochs' is 0") &&
+                 !Contains("'three'"));
+  CHECK_THAT(refusal_of("stages: [{train: {steps: 0}}]\n"), Contains("test.yaml:10:26") && Contains("'train.steps'"));
+  // Epochs of a stage count, not the steps of the file.
+  CHECK_NOTHROW(staged("stages: [{train: {epochs: 1}}]\n", {"train.steps=0"}));
+  try {
+    staged("stages: [{name: one}]\n", {"train.steps=0"});
+    FAIL("taken");
+  } catch (const ConfigError& error) {
+    CHECK_THAT(error.what(), Contains("argument 'train.steps=0'") && Contains("stage 'one' trains nothing"));
+  }
+}
+
 TEST_CASE("a thousand stages are read in a moment") {
   std::string stages = "stages:\n";
   for (int i = 0; i < 1000; ++i) stages += "  - {train: {batch_size: " + std::to_string(1 + i % 7) + "}}\n";

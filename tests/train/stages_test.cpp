@@ -131,13 +131,13 @@ TEST_CASE("frozen parameters keep every bit, and running statistics as freeze_no
   const auto tensors = [&](const std::string& output, int step) {
     return file_bytes(checkpoint_file(output, step, "model.safetensors"));
   };
-  StagedRun fresh(staged_experiment, folder.path("fresh"), {"stages.0.train.steps=0"});
+  StagedRun fresh(staged_experiment, folder.path("fresh"), {"stages.0.train.steps=1"});
   fresh.options.until_stage = "head";
   REQUIRE(fresh() == RunStatus::done);
   StagedRun run(staged_experiment, folder.path("run"));
   run.options.until_stage = "head";
   REQUIRE(run() == RunStatus::done);
-  const std::string before = tensors(folder.path("fresh"), 0), after = tensors(folder.path("run"), 6);
+  const std::string before = tensors(folder.path("fresh"), 1), after = tensors(folder.path("run"), 6);
   REQUIRE(before.size() == after.size());
   // The tensors stand in the order of the model, the head's last: everything in front of it is as it was.
   const std::size_t head_bytes = (6 * 6 * 6 * 4 + 4) * sizeof(float);
@@ -239,7 +239,7 @@ model:
 optimizer: {type: adam, lr: 0.01}
 train: {batch_size: 8, epochs: 1}
 memory: {allocator: caching, preflight: false}
-stages: [{name: head, freeze: {to: head}}, {name: all, unfreeze: all, train: {steps: 0, epochs: null}, memory: {limit: 128KiB}}]
+stages: [{name: head, freeze: {to: head}}, {name: all, unfreeze: all, train: {steps: 1, epochs: null}, memory: {limit: 128KiB}}]
 )";
   StagedRun run(stages, folder.path("run"));
   REQUIRE(run() == RunStatus::out_of_memory);
