@@ -8,6 +8,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/fields/stage_fields.h"
 #include "engine/config/fields/transform_fields.h"
 #include "engine/config/text/absent_feature.h"
 #include "engine/config/text/nearest_word.h"
@@ -196,6 +197,64 @@ std::string explain_section(const Section& section) {
   return text;
 }
 
+/// `keys` as an entry of `stages` has them, or `fine_tune` in place of one.
+std::string stage_example(std::string_view key, const std::string& keys) {
+  if (key.starts_with("fine_tune")) return fmt::format("stages: {{{}}}", keys);
+  return fmt::format("stages: [{{train: {{epochs: 1}}}}, {{{}}}]", keys);
+}
+
+std::string example_of(const StageField& field) {
+  // What its section cannot do without stands beside it.
+  if (field.key.starts_with("predict.")) {
+    const std::string inputs = field.key == "predict.data.root" ? "data: {root: photos}" : "inputs: [photos]";
+    std::string keys = inputs + ", output: predictions.csv";
+    if (field.key == "predict.masks") keys += ", masks: masks";
+    if (field.key == "predict.top") keys += ", top: 5";
+    return stage_example(field.key, fmt::format("predict: {{{}}}", keys));
+  }
+  if (field.key == "fine_tune.epochs") return stage_example(field.key, "fine_tune: {epochs: 3}");
+  const std::string value = field.key == "unfreeze" ? "all" : example_value(field.rule, "");
+  if (field.key.starts_with("fine_tune."))
+    return stage_example(field.key, fmt::format("fine_tune: {{epochs: 3, {}: {}}}", last_of(field.key),
+                                                field.key == "fine_tune.freeze_epochs" ? "2" : value));
+  return stage_example(field.key, nested_example(field.key, value));
+}
+
+/// A key that only entries of `stages` have, or those in one of their sections; "" where it is none.
+std::string explain_stage_key(std::string_view key) {
+  if (const StageField* field = find_field(stage_fields(), key))
+    return explain(*field, fmt::format("{} (of an entry of stages)", field->key), StageConfig{}, example_of(*field));
+  const Section* section = find_stage_section(key);
+  if (section == nullptr) return "";
+  std::string text = fmt::format("{} (of stages)\n  {}.\n\n", section->key, section->help);
+  for (const StageField& field : stage_fields()) {
+    if (!field.key.starts_with(section->key + '.')) continue;
+    text += fmt::format("  {:<24} {}; {}\n", field.key, type_name(field.rule), default_text(field, StageConfig{}));
+    text += fmt::format("  {:<24} {}\n", "", field.help);
+  }
+  const StageField& first = *std::find_if(stage_fields().begin(), stage_fields().end(), [&](const StageField& field) {
+    return field.key.starts_with(section->key + '.');
+  });
+  return text + fmt::format("\n  example:  {}\n", example_of(first));
+}
+
+std::string explain_stage_keys() {
+  std::string text = "\n  Beside keys of the file an entry takes, and fine_tune in place of one:\n\n";
+  for (const StageField& field : stage_fields()) text += fmt::format("    {:<24} {}\n", field.key, field.help);
+  return text + fmt::format("\n  '{}' tells of one of them.\n", trainer_command("config explain stages.unfreeze"));
+}
+
+/// "unfreeze" of "stages.unfreeze" and "stages.1.unfreeze"; all of a key that does not begin so.
+std::string_view key_in_stage(std::string_view key) {
+  constexpr std::string_view prefix = "stages.";
+  if (!key.starts_with(prefix)) return key;
+  key.remove_prefix(prefix.size());
+  const std::size_t end = std::min(key.find_first_not_of("0123456789"), key.size());
+  if (end > 0 && end == key.size()) return "stages";
+  if (end > 0 && key[end] == '.') key.remove_prefix(end + 1);
+  return key;
+}
+
 std::vector<std::string> all_keys() {
   std::vector<std::string> keys;
   for (const Section& section : sections()) {
@@ -207,6 +266,11 @@ std::vector<std::string> all_keys() {
     for (const std::string& key : kind.keys()) keys.push_back(fmt::format("{}.{}", kind.name, key));
   }
   for (const TransformKind& kind : transform_kinds()) keys.push_back(kind.name);
+  for (const Section& section : stage_sections()) keys.push_back(section.key);
+  for (const StageField& field : stage_fields()) {
+    keys.push_back(field.key);
+    keys.emplace_back(last_of(field.key));
+  }
   return keys;
 }
 
@@ -227,6 +291,7 @@ std::string explain_value(std::string_view value) {
   for (const ExperimentField& field : experiment_fields()) add(field.key, field.rule);
   for (const LayerKind& kind : layer_kinds())
     for (const auto& field : kind.fields) add(fmt::format("{}.{}", kind.name, field.key), field.rule);
+  for (const StageField& field : stage_fields()) add("stages." + field.key, field.rule);
   if (text.empty()) return "";
   std::vector<std::string> keys_with_it;
   for (const ExperimentField& field : experiment_fields())
@@ -238,9 +303,10 @@ std::string explain_value(std::string_view value) {
 }
 
 /// The one key whose last part is `word`; "" where there is none or more.
-std::string key_ending_in(std::string_view word) {
+template <class Owner>
+std::string key_ending_in(const std::vector<Field<Owner>>& fields, std::string_view word) {
   std::string found;
-  for (const ExperimentField& field : experiment_fields()) {
+  for (const Field<Owner>& field : fields) {
     if (last_of(field.key) != word) continue;
     if (!found.empty()) return "";
     found = field.key;
@@ -259,6 +325,7 @@ std::vector<std::string> all_values() {
   for (const ExperimentField& field : experiment_fields()) add(field.rule);
   for (const LayerKind& kind : layer_kinds())
     for (const auto& field : kind.fields) add(field.rule);
+  for (const StageField& field : stage_fields()) add(field.rule);
   return values;
 }
 
@@ -314,6 +381,14 @@ std::string table_row(const Field<Owner>& field, const Owner& initial) {
                      cell(help));
 }
 
+/// "`output`, `device` and `seed`".
+std::string told_keys(const std::vector<std::string>& keys) {
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    text += fmt::format("{}`{}`", i == 0 ? "" : i + 1 == keys.size() ? " and " : ", ", keys[i]);
+  return text;
+}
+
 }  // namespace
 
 std::string key_called(std::string_view word) {
@@ -328,18 +403,28 @@ std::string key_called(std::string_view word) {
 
 std::string explain_key(std::string_view key) {
   if (key.starts_with(layers_prefix)) key.remove_prefix(layers_prefix.size());
+  if (const std::string_view inner = key_in_stage(key); inner != key) {
+    std::string of_stage = explain_stage_key(inner);
+    return of_stage.empty() ? explain_key(inner) : of_stage;
+  }
   if (const ExperimentField* field = find_field(key)) {
     const std::string value = example_value(field->rule, default_text(*field, Experiment{}));
     std::string text = explain(*field, field->key, Experiment{}, nested_example(key, value));
     if (field->layers) text += explain_layer_list();
     if (field->rule.kind == ValueKind::transforms) text += explain_transform_list();
+    if (field->rule.kind == ValueKind::stages) text += explain_stage_keys();
     return text;
   }
   if (const Section* section = find_section(key)) return explain_section(*section);
   if (const LayerKind* kind = find_layer_kind(key)) return explain_layer(*kind);
   if (const TransformKind* kind = find_transform_kind(key)) return explain_transform(*kind);
-  if (std::string value = explain_value(key); !value.empty()) return value;
-  if (const std::string whole = key_ending_in(key); !whole.empty() && whole != key) return explain_key(whole);
+  if (std::string of_stage = explain_stage_key(key); !of_stage.empty()) return of_stage;
+  const std::string whole_of_stage = key_ending_in(stage_fields(), key);
+  if (std::string value = explain_value(key); !value.empty())
+    return value + (whole_of_stage.empty() ? "" : '\n' + explain_stage_key(whole_of_stage));
+  if (const std::string whole = key_ending_in(experiment_fields(), key); !whole.empty() && whole != key)
+    return explain_key(whole);
+  if (!whole_of_stage.empty()) return explain_stage_key(whole_of_stage);
   const std::size_t dot = key.find('.');
   const LayerKind* kind = dot == std::string_view::npos ? nullptr : find_layer_kind(key.substr(0, dot));
   if (kind == nullptr) refuse_key(key);
@@ -372,8 +457,15 @@ std::string config_reference_markdown() {
     }
     text += "\n";
   }
+  text += fmt::format(
+      "### Entries of `stages`\n\nAn entry has the keys of the file but {}, and keys of its own; `fine_tune` stands in "
+      "place of an entry or of the list. See [STAGES.md](STAGES.md).\n\n| key | value | default | meaning "
+      "|\n|---|---|---|---|\n",
+      told_keys(keys_of_all_stages()));
+  for (const StageField& field : stage_fields()) text += table_row(field, StageConfig{});
   text +=
-      "### Layers\n\nA layer of `model.layers` is a name (`relu`) or a name with keys (`linear: {out: 10}`). Any layer "
+      "\n### Layers\n\nA layer of `model.layers` is a name (`relu`) or a name with keys (`linear: {out: 10}`). Any "
+      "layer "
       "takes "
       "`name`: letters, digits, `_` and `-`, unlike its neighbours', and `from`: the name of a layer before it, whose "
       "output it takes instead of that of the layer right before it. A name is sought among the layers of the same "

@@ -11,6 +11,7 @@
 #include "engine/config/fields/layer_fields.h"
 #include "engine/config/fields/loss_fields.h"
 #include "engine/config/fields/name_map_fields.h"
+#include "engine/config/fields/stage_fields.h"
 #include "engine/config/fields/transform_fields.h"
 #include "engine/config/loss_terms.h"
 #include "engine/config/text/json_output.h"
@@ -378,40 +379,38 @@ Json transform_forms() {
 
 /// Stages have the keys of the whole, but for those that they have in common.
 Json stages_schema(Json properties) {
-  for (const char* const shared : {"output", "device", "seed", "weights", "extends", "stages"})
-    properties.erase(shared);
-  const Json frozen = forms_of(frozen_layers());
-  properties["name"] = {{"description", "What the stage is called"}, {"type", {"string", "integer"}}};
-  properties["unfreeze"] = {{"description", "Layers that are trained from this stage on, said as `freeze` is; `all`"},
-                            {"anyOf", frozen}};
-  const Json clear{{"description", "Whether the optimizer's state begins anew, or that of which layer groups does"},
-                   {"anyOf", {{{"type", "boolean"}}, {{"enum", {"all", "none"}}}, list_of({{"type", "string"}}, 0)}}};
+  for (const std::string& shared : keys_of_all_stages()) properties.erase(shared);
+  const auto of = [](const std::string& key) {
+    const StageField& field = *find_field(stage_fields(), key);
+    return schema_of(field.rule, field.help);
+  };
+  const auto map_of = [](Json its_properties) {
+    return Json{{"type", "object"}, {"properties", std::move(its_properties)}, {"additionalProperties", false}};
+  };
+  for (const char* const key : {"name", "unfreeze"}) properties[key] = of(key);
+  Json clear = of("optimizer.clear");
+  clear["anyOf"] = {{{"type", "boolean"}}, {{"enum", {"all", "none"}}}, list_of({{"type", "string"}}, 0)};
   Json& optimizer = properties["optimizer"];
   optimizer["anyOf"].front()["properties"]["clear"] = clear;
-  optimizer["anyOf"].push_back({{"enum", {"keep", "clear"}}});
-  const Json files{{"anyOf", {{{"type", "string"}}, list_of({{"type", "string"}}, 0)}}};
-  properties["predict"] = {
-      {"description", "What the model makes of files, in place of training; `name` alone stands beside it"},
-      {"type", "object"},
-      {"properties",
-       {{"inputs", files},
-        {"data", {{"type", "object"}, {"properties", {{"root", files}}}, {"additionalProperties", false}}},
-        {"output", {{"type", "string"}}},
-        {"masks", {{"type", "string"}}},
-        {"top", {{"type", "integer"}, {"minimum", 1}}}}},
-      {"required", {"output"}},
-      {"additionalProperties", false}};
-  const Json stage{{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
-  const Json recipe{{"type", "object"},
-                    {"properties",
-                     {{"epochs", {{"type", {"integer", "string"}}}},
-                      {"lr", {{"type", {"number", "string"}}}},
-                      {"freeze_epochs", {{"type", {"integer", "string"}}}}}},
-                    {"required", {"epochs"}},
-                    {"additionalProperties", false}};
+  for (Json& form : forms_of(find_field(stage_fields(), "optimizer")->rule))
+    optimizer["anyOf"].push_back(std::move(form));
+  Json predict = map_of({{"inputs", of("predict.inputs")},
+                         {"data", map_of({{"root", of("predict.data.root")}})},
+                         {"output", of("predict.output")},
+                         {"masks", of("predict.masks")},
+                         {"top", of("predict.top")}});
+  predict["description"] = find_stage_section("predict")->help;
+  predict["required"] = {"output"};
+  properties["predict"] = std::move(predict);
+  const Json stage = map_of(std::move(properties));
+  Json recipe = map_of({{"epochs", of("fine_tune.epochs")},
+                        {"lr", of("fine_tune.lr")},
+                        {"freeze_epochs", of("fine_tune.freeze_epochs")}});
+  recipe["description"] = find_stage_section("fine_tune")->help;
+  recipe["required"] = {"epochs"};
   return {{"anyOf",
-           {{{"type", "array"}, {"items", stage}},
-            {{"type", "object"}, {"properties", {{"fine_tune", recipe}}}, {"additionalProperties", false}},
+           {{{"type", "array"}, {"items", {{"anyOf", {stage, map_of({{"fine_tune", recipe}})}}}}},
+            map_of({{"fine_tune", recipe}}),
             {{"type", "null"}}}}};
 }
 

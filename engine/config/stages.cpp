@@ -10,6 +10,7 @@
 
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/freeze_fields.h"
+#include "engine/config/fields/stage_fields.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/config/yaml/merge.h"
@@ -115,6 +116,7 @@ class StageReader {
     StageNode stage;
     stage.mark = written.mark;
     stage.overrides = written;
+    report_misspelt(stage);
     read_name(stage, position);
     read_frozen(stage);
     read_state(stage);
@@ -128,6 +130,32 @@ class StageReader {
   }
 
  private:
+  /// What is nearest to a key that only stages have; all else is told with the keys of the file.
+  void report_misspelt(StageNode& stage) {
+    const std::vector<std::string>& known = keys_of_stage();
+    std::erase_if(stage.overrides.entries, [&](const MapEntry& entry) {
+      if (std::find(known.begin(), known.end(), entry.key) != known.end()) return false;
+      const std::string_view near = nearest(entry.key, known);
+      if (near.empty() || !is_of_stages_alone(near)) return false;
+      sources_.report(entry.key_mark, fmt::format("unknown key '{}' in a stage", shortened(entry.key)),
+                      fmt::format("one of {}", fmt::join(known, ", ")), std::string(near));
+      return true;
+    });
+  }
+
+  static bool is_of_stages_alone(std::string_view key) {
+    return find_section(key) == nullptr &&
+           (find_field(stage_fields(), key) != nullptr || find_stage_section(key) != nullptr);
+  }
+
+  /// "kep", which is nearer to `keep` than to any optimizer.
+  static bool is_misspelt_carry(const std::string& text) {
+    const std::vector<std::string> types = find_field("optimizer.type")->rule.choice_names();
+    const std::vector<std::string> words = find_field(stage_fields(), "optimizer")->rule.choice_names();
+    return std::find(types.begin(), types.end(), text) == types.end() && nearest(text, types).empty() &&
+           !nearest(text, words).empty();
+  }
+
   void read_name(StageNode& stage, std::size_t position) {
     const std::optional<Node> name = taken(stage.overrides, "name");
     stage.name =
@@ -156,7 +184,24 @@ class StageReader {
       erase_key(stage.overrides, "optimizer");
       return;
     }
+    if (optimizer->kind == NodeKind::scalar && is_misspelt_carry(optimizer->text)) {
+      const std::vector<std::string> words = find_field(stage_fields(), "optimizer")->rule.choice_names();
+      sources_.report(optimizer->mark, fmt::format("'optimizer' cannot be '{}'", shortened(optimizer->text)),
+                      fmt::format("an optimizer, keys of one, {}", fmt::join(words, " or ")),
+                      std::string(nearest(optimizer->text, words)));
+      erase_key(stage.overrides, "optimizer");
+      return;
+    }
     if (optimizer->kind != NodeKind::map) return;
+    std::vector<std::string> known = keys_of_section("optimizer");
+    known.emplace_back("clear");
+    std::erase_if(optimizer->entries, [&](const MapEntry& entry) {
+      const bool is_clear = entry.key != "clear" && nearest(entry.key, known) == "clear";
+      if (is_clear)
+        sources_.report(entry.key_mark, fmt::format("unknown key '{}' in 'optimizer'", shortened(entry.key)),
+                        fmt::format("one of {}", fmt::join(known, ", ")), "clear");
+      return is_clear;
+    });
     const std::optional<Node> clear = taken(*optimizer, "clear");
     if (!clear) return;
     const bool names_groups = clear->kind == NodeKind::sequence && !clear->items.empty() &&

@@ -13,6 +13,7 @@
 #include "engine/config/diagnostic.h"
 #include "engine/config/fields/experiment_fields.h"
 #include "engine/config/fields/layer_fields.h"
+#include "engine/config/fields/stage_fields.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/absent_feature.h"
 #include "engine/config/text/nearest_word.h"
@@ -362,6 +363,73 @@ TEST_CASE("every key, section and layer is explained, with an example that loads
   CHECK(explain_key("optimizer.lr").find("default:  0.01; 0.001 for adam; 0.001 for adamw") != std::string::npos);
 }
 
+TEST_CASE("every key of a stage is explained, with an example that loads") {
+  const std::string whole =
+      "data: {type: synthetic, shape: [4], classes: 3, samples: 12}\n"
+      "model: {groups: {body: rest, head: [head]}, layers: [linear: {out: 8}, linear: {out: 3, name: head}]}\n";
+  for (const StageField& field : stage_fields()) {
+    const std::string text = explain_key("stages." + field.key);
+    INFO(text);
+    CHECK(text.find(field.help) != std::string::npos);
+    CHECK(explain_key("stages.1." + field.key) == text);
+    const std::string begin = "example:  ";
+    const std::size_t from = text.find(begin) + begin.size();
+    const std::string example = text.substr(from, text.find('\n', from) - from);
+    CHECK(example.find(last_of(field.key)) != std::string::npos);
+    CHECK_NOTHROW(parse_experiment(whole + example + "\n", "x.yaml"));
+  }
+  for (const Section& section : stage_sections()) {
+    CHECK(explain_key(section.key).find(section.help) != std::string::npos);
+    CHECK(explain_key(section.key).find("  " + section.key + ".") != std::string::npos);
+  }
+  for (const char* word : {"unfreeze", "freeze_epochs", "inputs", "masks", "top"})
+    CHECK(explain_key(word).find("(of an entry of stages)") != std::string::npos);
+  CHECK(explain_key("keep").find("a value of stages.optimizer: the optimizer's state goes on") != std::string::npos);
+  const std::string clear = explain_key("clear");
+  CHECK(clear.find("a value of stages.optimizer: ") != std::string::npos);
+  CHECK(clear.find("optimizer.clear (of an entry of stages)") != std::string::npos);
+  CHECK(explain_key("stages.2.train.epochs") == explain_key("train.epochs"));
+  CHECK(explain_key("stages.train") == explain_key("train"));
+  CHECK(explain_key("stages.1") == explain_key("stages"));
+  CHECK(explain_key("stages").find("optimizer.clear          What of") != std::string::npos);
+  // What the file has, too, is that of the file.
+  CHECK(explain_key("output").find("The folder that a run writes") != std::string::npos);
+}
+
+TEST_CASE("the schema knows every key of a stage") {
+  const Json stages = Json::parse(config_json_schema())["$defs"]["stages"];
+  const auto described = [](const Json& map, std::string_view path) {
+    const Json* node = &map;
+    std::istringstream parts{std::string(path)};
+    for (std::string part; std::getline(parts, part, '.');) {
+      if (node->contains("anyOf")) node = &(*node)["anyOf"][0];
+      INFO(path);
+      REQUIRE((*node)["properties"].contains(part));
+      node = &(*node)["properties"][part];
+    }
+    return (*node)["description"];
+  };
+  const Json& entry = stages["anyOf"][0]["items"]["anyOf"][0];
+  for (const StageField& field : stage_fields()) {
+    if (field.key == "optimizer") continue;  // a section, too
+    const bool is_recipe = field.key.starts_with("fine_tune.");
+    CHECK(described(is_recipe ? stages["anyOf"][1] : entry, field.key) == field.help);
+  }
+  const Json schema = Json::parse(config_json_schema());
+  for (const char* good :
+       {R"({"stages": [{"optimizer": "keep"}, {"optimizer": {"clear": ["head"]}, "unfreeze": "all"}]})",
+        R"({"stages": [{"fine_tune": {"epochs": 3}}, {"predict": {"inputs": "x", "output": "y"}}]})",
+        R"({"stages": {"fine_tune": {"epochs": "${seed}", "lr": 0.01, "freeze_epochs": 2}}})"}) {
+    INFO(good);
+    CHECK(holds(schema, Json::parse(good), schema));
+  }
+  for (const char* bad : {R"({"stages": [{"optimizer": "kep"}]})", R"({"stages": [{"output": "runs/x"}]})",
+                          R"({"stages": [{"predict": {"inputs": "x"}}]})", R"({"stages": {"fine_tune": {"lr": 1}}})"}) {
+    INFO(bad);
+    CHECK_FALSE(holds(schema, Json::parse(bad), schema));
+  }
+}
+
 TEST_CASE("no key that there is is told to be absent") {
   for (const ExperimentField& field : experiment_fields()) {
     INFO(field.key);
@@ -398,6 +466,9 @@ TEST_CASE("an unknown key to explain gets the nearest one") {
   CHECK(error("conv2d.kernle").find("did you mean 'conv2d.kernel'?") != std::string::npos);
   CHECK(error("onecycle").find("did you mean 'one_cycle'?") != std::string::npos);
   CHECK(error("CosineAnnealingLR").find("did you mean 'cosine'?") != std::string::npos);
+  CHECK(error("unfreze").find("did you mean 'unfreeze'?") != std::string::npos);
+  CHECK(error("predct").find("did you mean 'predict'?") != std::string::npos);
+  CHECK(error("freeze_epoch").find("did you mean 'freeze_epochs'?") != std::string::npos);
   CHECK(error("xyzzy").find("did you mean") == std::string::npos);
 }
 

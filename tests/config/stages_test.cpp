@@ -245,6 +245,21 @@ TEST_CASE("a stage that trains nothing is refused where it says so") {
   }
 }
 
+TEST_CASE("what is nearest to a key that only stages have is told with it") {
+  CHECK_THAT(refusal_of("stages: [{unfreze: all}]\n"), Contains("test.yaml:10:11") &&
+                                                           Contains("unknown key 'unfreze' in a stage") &&
+                                                           Contains("did you mean 'unfreeze'?"));
+  CHECK_THAT(refusal_of("stages: [{}, {predct: {inputs: [x], output: y}}]\n"), Contains("did you mean 'predict'?"));
+  CHECK_THAT(refusal_of("stages: [{nmae: one}]\n"), Contains("did you mean 'name'?"));
+  CHECK_THAT(refusal_of("stages: [{optimizer: {claer: true}}]\n"),
+             Contains("test.yaml:10:23") && Contains("did you mean 'clear'?"));
+  CHECK_THAT(refusal_of("stages: [{optimizer: kep}]\n"), Contains("did you mean 'keep'?"));
+  CHECK_THAT(refusal_of("stages: [{optimizer: adm}]\n"), Contains("did you mean 'adam'?"));
+  CHECK_THAT(refusal_of("stages: [{freze: [head]}]\n"), Contains("did you mean 'freeze'?"));
+  CHECK_THAT(refusal_of("predict: {inputs: [x]}\n"), Contains("it is an entry of 'stages'"));
+  CHECK_THAT(refusal_of("checkpoint: {clear: true}\n"), Contains("it is of 'optimizer' in an entry of 'stages'"));
+}
+
 TEST_CASE("a thousand stages are read in a moment") {
   std::string stages = "stages:\n";
   for (int i = 0; i < 1000; ++i) stages += "  - {train: {batch_size: " + std::to_string(1 + i % 7) + "}}\n";

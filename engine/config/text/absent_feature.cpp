@@ -32,6 +32,8 @@ constexpr std::array absent_features = {
                   "trainer does not do this yet; cross_entropy takes class_weights, and loss: [cross_entropy, dice] is "
                   "their sum"},
     AbsentFeature{" unfreeze finetune fine_tune ", "it is of 'stages': a list of them, or {fine_tune: {epochs: 3}}"},
+    AbsentFeature{" clear ", "it is of 'optimizer' in an entry of 'stages', whose optimizer's state begins anew"},
+    AbsentFeature{" predict ", "it is an entry of 'stages': {predict: {inputs: [photos], output: predictions.csv}}"},
 };
 
 }  // namespace
