@@ -1,11 +1,13 @@
 #include "engine/findings/find_fit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "datasets/dataset.h"
+#include "engine/bytes.h"
 #include "engine/config/fields/integer_key.h"
 #include "engine/config/key_effects.h"
 #include "engine/config/key_values.h"
@@ -122,6 +124,39 @@ void note_batch(const RunSchedule& schedule, FitFindings& findings) {
     findings.notes.push_back(*std::move(text) + '.');
 }
 
+/// A line that is told to paste changes the stage that was asked about, and those behind it that do not say otherwise:
+/// the first of these that does not fit with `set`, which may be empty, as a sentence.
+std::optional<std::string> later_stage_text(const FitRequest& request, const Experiment& asked,
+                                            const std::vector<std::string>& set, const DeviceSource& devices,
+                                            Planner& planner) {
+  if (!asked.source->stage) return std::nullopt;
+  std::vector<std::string> overrides = request.overrides;
+  overrides.insert(overrides.end(), set.begin(), set.end());
+  const Experiment whole = load_experiment(request.config_path, overrides);
+  for (std::size_t i = *asked.source->stage + 1; i < whole.stages.size(); ++i) {
+    const Experiment& later = *whole.stages[i].experiment;
+    const DataDescription data = describe_data(later.data, later.seed);
+    const Capacity capacity = find_plan_target(devices, later, data, request.gpu, request.capacity).capacity;
+    const Verdict verdict = planner.plan(later, data, capacity.num_bytes);
+    if (!verdict.problem && verdict.fits) continue;
+    const std::string_view message = verdict.problem ? verdict.problem->what() : "";
+    const std::string reason = verdict.problem
+                                   ? std::string(message.substr(0, message.find('\n')))
+                                   : fmt::format("it would reserve {} of {}", format_bytes(verdict.peak_reserved),
+                                                 format_bytes(capacity.num_bytes));
+    return fmt::format("the later stage {} {} {}: {}.", later.stage,
+                       verdict.problem ? "cannot be planned" : "does not fit",
+                       set.empty() ? "as it is" : fmt::format("with {}", fmt::join(set, " ")), reason);
+  }
+  return std::nullopt;
+}
+
+void note_later_stage(const FitRequest& request, const Experiment& asked, const std::vector<std::string>& set,
+                      const DeviceSource& devices, Planner& planner, FitFindings& findings) {
+  if (std::optional<std::string> text = later_stage_text(request, asked, set, devices, planner))
+    findings.notes.push_back(*std::move(text));
+}
+
 }  // namespace
 
 std::size_t FitFindings::fastest() const {
@@ -156,7 +191,10 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
     if (searched.key != "train.batch_size" && findings.asked_batch_size)
       note_batch(RunSchedule(experiment, data), findings);
     findings.maximum = find_maximum_of(request, experiment, searched, planner, findings.capacity);
-    findings.maximum->key.insert(0, experiment.override_prefix);
+    Maximum& maximum = *findings.maximum;
+    maximum.key.insert(0, experiment.override_prefix);
+    if (const std::optional<std::int64_t> value = maximum.value())
+      note_later_stage(request, experiment, {fmt::format("{}={}", maximum.key, *value)}, devices, planner, findings);
     return findings;
   }
   const Experiment settled = settle_experiment(experiment, data, *target.device, findings.capacity);
@@ -172,6 +210,11 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.choices = find_choices(planner, experiment, data, findings.capacity, options);
   std::stable_sort(findings.choices.begin(), findings.choices.end(), is_advised_before);
   for (Change& choice : findings.choices) add_prefix(choice.set, experiment.override_prefix);
+  if (findings.choices.empty()) return findings;
+  // Of those that are told to paste.
+  note_later_stage(request, experiment, findings.choices.front().set, devices, planner, findings);
+  if (const std::size_t fastest = findings.fastest(); fastest > 0)
+    note_later_stage(request, experiment, findings.choices[fastest].set, devices, planner, findings);
   return findings;
 }
 

@@ -48,6 +48,44 @@ TEST_CASE("the largest value that fit names is planned to fit, and the next one 
   }
 }
 
+TEST_CASE("what fits one stage is planned in those behind it, and told where one of them does not fit with it") {
+  ScratchFolder folder;
+  const std::string file = folder / "stages.yaml";
+  std::ofstream(file) << "data: {type: synthetic, shape: [16, 16, 3], classes: 4, samples: 4096}\n"
+                         "model:\n"
+                         "  groups: {body: rest, head: [head]}\n"
+                         "  layers: [conv2d: {out: 16, kernel: 3}, relu, conv2d: {out: 16, kernel: 3}, relu, "
+                         "global_avgpool, linear: {out: 4, name: head}]\n"
+                         "train: {batch_size: 2}\n"
+                         "stages: [{name: head, freeze: {to: head}}, {name: all, unfreeze: all}, {name: end}]\n";
+  const auto fit = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"fit",        file,   "--stage", "head",
+                                      "--capacity", "8MiB", "--max",   "train.batch_size"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_trainer(words);
+  };
+  const ProcessResult inherited = fit({"--json"});
+  REQUIRE(inherited.exit_code == 0);
+  const std::string set = "stages.0.train.batch_size=" + std::to_string(number_behind(inherited.out, "value"));
+  CHECK_THAT(inherited.out, Contains("the later stage all does not fit with " + set + ": it would reserve ") &&
+                                Contains(" of 8.00 MiB.") && !Contains("stage end"));
+  CHECK_THAT(std::regex_replace(fit({}).out, std::regex("\\s+"), " "),
+             Contains("Note: the later stage all does not fit with " + set));
+  CHECK(plan(file, "8MiB", set) == 4);
+  // A stage that says otherwise does not take it over.
+  const std::string own = "stages.1.train.batch_size=2";
+  CHECK_THAT(fit({own, "--json"}).out, Contains("\"notes\":[]"));
+  CHECK(run_trainer({"plan", file, "-q", "--capacity", "8MiB", own, set}).exit_code == 0);
+  // The settings that are told as they are, too.
+  CHECK_THAT(run_trainer({"fit", file, "--stage", "head", "--capacity", "8MiB", "--json", set}).out,
+             Contains("the later stage all does not fit as it is: "));
+  // Nothing stands behind the last one.
+  const ProcessResult last =
+      run_trainer({"fit", file, "--stage", "end", "--capacity", "8MiB", "--max", "train.batch_size", "--json"});
+  CHECK(last.exit_code == 0);
+  CHECK_THAT(last.out, Contains("\"notes\":[]"));
+}
+
 TEST_CASE("the longest sequence is found where data and model both take its length") {
   ScratchFolder folder;
   const std::string file = folder / "tokens.yaml";
