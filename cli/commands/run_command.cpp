@@ -37,6 +37,7 @@
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/training_run.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -164,6 +165,14 @@ ExitCode predict_behind(const RunArguments& arguments, const Experiment& experim
   return code;
 }
 
+/// What resumes as asked, but for --from.
+std::string resumption_of(const RunArguments& arguments, const ExperimentArguments& given) {
+  std::vector<std::string> words = given.words("run");
+  words.push_back(arguments.resume == newest_checkpoint ? "--resume" : "--resume=" + arguments.resume);
+  if (!arguments.options.until_stage.empty()) words.insert(words.end(), {"--until", arguments.options.until_stage});
+  return trainer_command(shell_words(words));
+}
+
 ExitCode run(const RunArguments& arguments) {
   if (arguments.weights && !arguments.resume.empty())
     throw ConfigError("--resume goes on with the weights of its checkpoint: leave --weights out");
@@ -189,6 +198,7 @@ ExitCode run(const RunArguments& arguments) {
   options.rates = std::move(known.rates);
   options.resume = !arguments.resume.empty();
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
+  options.resumption = resumption_of(arguments, given);
 
   Interruption interruption;
   EventFileSink event_file(experiment.output);

@@ -53,7 +53,7 @@ std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_
   return stage;
 }
 
-void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages) {
+void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages, const std::string& resumption) {
   const StageBegin& stage = checkpoint.state.stage;
   if (stage.name.empty() != !stages.has_stages())
     throw DataError(
@@ -67,11 +67,17 @@ void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages) {
                                 checkpoint.path, stage.index + 1, stage.name,
                                 stage.index < stages.count() ? fmt::format("'{}'", stages.name_of(stage.index))
                                                              : fmt::format("{} stages, none", stages.count())));
-  if (stage.index < stages.first() || stage.index > stages.last())
+  if (stage.index >= stages.first() && stage.index <= stages.last()) return;
+  const std::string weights_alone = fmt::format(
+      "To begin a stage with its weights: --weights {} output=FOLDER in place of --resume", checkpoint.path);
+  if (stage.index + 1 == stages.first() && !resumption.empty())
     throw ConfigError(
-        fmt::format("checkpoint {} is of stage {}, which --from and --until leave out; to begin a stage with its "
-                    "weights: --weights {} in place of --resume",
-                    checkpoint.path, stage.name, checkpoint.path));
+        fmt::format("checkpoint {} is of stage {}, right before {}; without --from, --resume ends {}, where it has not "
+                    "ended, and goes on with {}:\n  {}\n{}",
+                    checkpoint.path, stage.name, stages.name_of(stages.first()), stage.name,
+                    stages.name_of(stages.first()), resumption, weights_alone));
+  throw ConfigError(fmt::format("checkpoint {} is of stage {}, which --from and --until leave out\n{}", checkpoint.path,
+                                stage.name, weights_alone));
 }
 
 namespace {

@@ -79,6 +79,6 @@ StateContinuation continue_state(const HeldTensors& held, const CompiledExperime
 
 /// Throws DataError where the checkpoint is of another stage than the configuration has in its place, and ConfigError
 /// where the options leave that stage out.
-void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages);
+void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages, const std::string& resumption);
 
 }  // namespace trainer

@@ -57,7 +57,7 @@ class TrainingRun {
     if (start.checkpoint) {
       progress_.resume(start.checkpoint->state);
       if (!start.continues_own) progress_.saved_step = -1;  // the folder is to hold what the run ends with
-      check_stage_of(*start.checkpoint, stages_);
+      check_stage_of(*start.checkpoint, stages_, options_.resumption);
     }
     StageBegin& begin = progress_.state.stage;
     if (!start.checkpoint) begin.index = stages_.first();

@@ -42,6 +42,8 @@ struct TrainingOptions {
   std::string trainer_version;                ///< recorded in checkpoints
   double short_step_seconds = 5e-3;           ///< steps of less may be started several at once (Note [Running ahead])
   MachineRates rates = assumed_cpu_rates(1);  ///< by which changes are compared where memory runs out
+  /// The command that resumes without `from_stage`, for what refuses it; may be empty.
+  std::string resumption{};
   /// Of the device's products, as TokenCount::mfu compares with; nothing where it is not known.
   std::optional<double> peak_flops_per_second{};
   /// The learning rate of a step, in place of the schedule's; empty: the schedule's.

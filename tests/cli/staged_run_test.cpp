@@ -85,6 +85,23 @@ TEST_CASE("commands to paste keep the part of the stages that a run was asked fo
   CHECK_THAT(later.err, Contains("--until all --resume") && !Contains("--overwrite"));
 }
 
+TEST_CASE("a part that begins behind the newest checkpoint is refused with the line that goes on into it") {
+  const StagedFolder folder;
+  REQUIRE(run_trainer({"run", folder.config(), "--until", "head", "-q"}).exit_code == 0);
+  const ProcessResult refused = run_trainer({"run", folder.config(), "--from", "all", "--until", "all", "--resume"});
+  CHECK(refused.exit_code == 2);
+  const std::string line = "run " + folder.config() + " --resume --until all\n";
+  CHECK_THAT(refused.err, Contains("is of stage head, right before all") && Contains(line) &&
+                              Contains("--weights " + folder.run()) && Contains("output=FOLDER"));
+  const ProcessResult pasted = run_trainer({"run", folder.config(), "--resume", "--until", "all"});
+  CHECK(pasted.exit_code == 0);
+  CHECK_THAT(pasted.out, Contains("stage 2 of 2, all: steps 5 to 8") && Contains("Done after 8 steps"));
+  // A checkpoint behind the part.
+  const ProcessResult behind = run_trainer({"run", folder.config(), "--until", "head", "--resume"});
+  CHECK(behind.exit_code == 2);
+  CHECK_THAT(behind.err, Contains("which --from and --until leave out"));
+}
+
 TEST_CASE("a sweep that only plans tells of the stage that needs most") {
   const StagedFolder folder;
   const ProcessResult result = run_trainer({"sweep", folder.config(), "stages.1.train.batch_size=500,1000",
