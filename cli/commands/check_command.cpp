@@ -129,8 +129,10 @@ std::vector<CheckedStage> examine_stages(const Experiment& experiment) {
   if (experiment.stages.empty()) return checked;
   const std::unique_ptr<Device> device = make_device(experiment);
   std::optional<CompiledExperiment> before;
+  std::shared_ptr<const CachedSegments> left;
   for (const StageConfig& stage : experiment.stages) {
-    const Experiment& of_stage = *stage.experiment;
+    Experiment of_stage = *stage.experiment;
+    if (!stage.purge) of_stage.memory.kept = left;
     require_data_files(of_stage.data);
     const DataDescription data = describe_data(of_stage.data, of_stage.seed);
     const Capacity capacity = capacity_of(of_stage, data, *device);
@@ -140,6 +142,7 @@ std::vector<CheckedStage> examine_stages(const Experiment& experiment) {
       check_state_goes_on(before->experiment, stage);
     }
     const MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
+    left = plan.left_cached;
     checked.push_back({stage.name, plan.fits, plan.peak_reserved, compiled.schedule.total_steps()});
     before.emplace(std::move(compiled));
   }

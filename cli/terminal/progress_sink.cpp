@@ -123,7 +123,8 @@ void ProgressSink::show(const StageEvent& event) {
   write('\n' + paint(options_.style, Ink::bold, wrap(text, width)) + '\n');
   const auto add = [&](const std::string& line) { write("  " + wrap(line, width - 2, "  ") + '\n'); };
   if (event.purge)
-    add(fmt::format("purged: {} reserved, now {}; used {}, now {} ({} before the first stage)",
+    add(fmt::format("{}: {} reserved, now {}; used {}, now {} ({} before the first stage)",
+                    event.purge->reserved_after > 0 ? "not purged" : "purged",
                     format_bytes(event.purge->reserved_before), format_bytes(event.purge->reserved_after),
                     format_bytes(event.purge->used_before), format_bytes(event.purge->used_after),
                     format_bytes(event.purge->used_baseline)));

@@ -31,6 +31,7 @@ class CudaSource final : public MemorySource {
   /// Waits for the device first: kernels that are queued may still use what is taken away.
   void unmap(void* address, std::int64_t num_bytes) noexcept override;
   std::int64_t capacity() const override { return capacity_; }
+  void set_capacity(std::int64_t num_bytes) override { capacity_ = num_bytes; }
   std::int64_t held() const override { return held_; }
 
  private:

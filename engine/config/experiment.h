@@ -16,6 +16,8 @@
 
 namespace trainer {
 
+struct CachedSegments;  // engine/memory/cached_segments.h
+
 /// The resolved configuration: plain values, every default filled in. Keys in comments are the YAML's.
 
 enum class DeviceType : std::uint8_t { automatic, cpu, cuda };
@@ -51,6 +53,11 @@ struct MemoryConfig {
     std::int64_t batch_size = 0, capacity = 0;
   };
   LentPlaces places = {};
+  /// Set where stages are planned or run: what the stage before has left in the allocator, where this one is not purged
+  /// (StageConfig::purge). Null: it begins with an empty device.
+  std::shared_ptr<const CachedSegments> kept = nullptr;
+  /// Cached segments go on from the stage before or into the next, so that the allocator cannot be another.
+  bool shares_segments = false;
   /// memory.workspace_limit: a kernel that needs more scratch is not chosen where another serves.
   std::int64_t workspace_limit = std::int64_t{96} << 20;
   /// memory.expandable_segments: segments grow in place instead of being acquired one by one.
@@ -395,6 +402,7 @@ struct StageConfig {
   StateCarry state = StateCarry::unless_frozen_otherwise;
   std::vector<std::string> cleared_groups;  ///< of a state that is kept else
   bool freezes_otherwise = false;           ///< it says what is frozen
+  bool purge = true;                        ///< false: it begins with what the stage before has cached
   SourceLocation location = {};
 };
 
@@ -426,11 +434,12 @@ struct Experiment {
   AverageConfig average;
   TrainConfig train;
   CheckpointConfig checkpoint;
-  std::string output;                      ///< output; runs/${name} by default
-  std::vector<StageConfig> stages;         ///< what is trained one after the other; empty: this alone
-  std::vector<PredictConfig> predictions;  ///< behind all that train
-  std::string stage;                       ///< of what stands in `stages`: its name; else empty
-  std::string override_prefix;             ///< of what stands in `stages`: "stages.2.", before keys that override it
+  std::string output;                           ///< output; runs/${name} by default
+  std::vector<StageConfig> stages;              ///< what is trained one after the other; empty: this alone
+  std::vector<PredictConfig> predictions;       ///< behind all that train
+  std::string stage;                            ///< of what stands in `stages`: its name; else empty
+  std::shared_ptr<const Experiment> kept_from;  ///< the stage whose cache it begins with; null: it is purged before
+  std::string override_prefix;  ///< of what stands in `stages`: "stages.2.", before keys that override it
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.
   std::set<std::string, std::less<>> computed_from;
   /// Of the model that `layers` were written out from, with the values that they were.

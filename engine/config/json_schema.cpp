@@ -387,7 +387,7 @@ Json stages_schema(Json properties) {
   const auto map_of = [](Json its_properties) {
     return Json{{"type", "object"}, {"properties", std::move(its_properties)}, {"additionalProperties", false}};
   };
-  for (const char* const key : {"name", "unfreeze"}) properties[key] = of(key);
+  for (const char* const key : {"name", "unfreeze", "purge"}) properties[key] = of(key);
   Json clear = of("optimizer.clear");
   clear["anyOf"] = {{{"type", "boolean"}}, {{"enum", {"all", "none"}}}, list_of({{"type", "string"}}, 0)};
   Json& optimizer = properties["optimizer"];

@@ -165,8 +165,10 @@ void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& 
                                  .state = node.state,
                                  .cleared_groups = node.cleared_groups,
                                  .freezes_otherwise = node.freezes_otherwise(),
+                                 .purge = node.purge,
                                  .location = sources.location(node.mark)});
   }
+  share_segments(experiment, merged.stages, sources);
 }
 
 }  // namespace
@@ -181,10 +183,12 @@ Experiment parse_experiment(std::string_view text, const std::string& file_name,
   sources.throw_mistakes();
   read_stages(merged, experiment, sources);
   sources.throw_mistakes();
+  std::shared_ptr<const Experiment> before;
   for (StageConfig& stage : experiment.stages) {
     auto resolved = std::make_shared<Experiment>(*stage.experiment);
     resolved->resolved_json = resolved_json(*resolved);
-    stage.experiment = std::move(resolved);
+    if (!stage.purge) resolved->kept_from = before;
+    stage.experiment = before = std::move(resolved);
   }
   experiment.resolved_json = resolved_json(experiment);
   return experiment;
@@ -202,7 +206,9 @@ Experiment read_again(const Experiment& experiment, const std::string& override_
   Experiment again = parse_experiment(*source.text, source.file_name, overrides);
   if (!source.stage) return again;
   require_internal(*source.stage < again.stages.size(), "a stage that is read again is still there");
-  return *again.stages[*source.stage].experiment;
+  Experiment stage = *again.stages[*source.stage].experiment;
+  stage.memory.kept = experiment.memory.kept;
+  return stage;
 }
 
 std::vector<NameMap> maps_of_resolved(const std::string& json) {

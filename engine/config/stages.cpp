@@ -120,6 +120,7 @@ class StageReader {
     read_name(stage, position);
     read_frozen(stage);
     read_state(stage);
+    read_purge(stage, position);
     for (const SharedKey& shared : shared_keys)
       for (const MapEntry& entry : stage.overrides.entries)
         if (entry.key == shared.key)
@@ -223,6 +224,18 @@ class StageReader {
                       "true, false, or a list of layer groups, such as [head]");
     }
     if (optimizer->entries.empty()) erase_key(stage.overrides, "optimizer");
+  }
+
+  void read_purge(StageNode& stage, std::size_t position) {
+    const std::optional<Node> purge = taken(stage.overrides, "purge");
+    if (!purge) return;
+    stage.purge_mark = purge->mark;
+    if (const std::optional<Value> value = read_value(*purge, boolean(), "purge", sources_))
+      stage.purge = std::get<bool>(*value);
+    if (stage.purge || position > 0) return;
+    sources_.report(purge->mark,
+                    fmt::format("'purge: false' in stage '{}': no stage before it has anything to keep", stage.name),
+                    "purge: false in a later stage");
   }
 
   SourceSet& sources_;
@@ -507,6 +520,37 @@ std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {
   return predictions;
 }
 
+void share_segments(Experiment& experiment, const std::vector<StageNode>& nodes, SourceSet& sources) {
+  for (std::size_t i = 1; i < experiment.stages.size(); ++i) {
+    const StageConfig &former = experiment.stages[i - 1], &stage = experiment.stages[i];
+    if (stage.purge) continue;
+    const MemoryConfig &before = former.experiment->memory, &after = stage.experiment->memory;
+    const auto refuse = [&](const std::string& reason, const std::string& expected) {
+      sources.report(
+          nodes[i].purge_mark,
+          fmt::format("stage '{}' cannot begin with what stage '{}' has cached: {}", stage.name, former.name, reason),
+          expected + ", or purge: true");
+    };
+    if (before.allocator == AllocatorKind::planned || after.allocator == AllocatorKind::planned)
+      refuse(
+          fmt::format("'memory.allocator' of '{}' is planned, whose one segment has room for the places of one stage",
+                      before.allocator == AllocatorKind::planned ? former.name : stage.name),
+          "memory: {allocator: caching} in both");
+    else if (before.expandable_segments != after.expandable_segments)
+      refuse("'memory.expandable_segments' differs, and segments of one kind serve no other",
+             "one memory.expandable_segments in both");
+    else if (stage.experiment->train.batch_size.is_automatic())
+      refuse("with 'train.batch_size: auto' the numbers would depend on what is kept, and a resumed run keeps nothing",
+             "a number for train.batch_size");
+    for (StageConfig* each : {&experiment.stages[i - 1], &experiment.stages[i]}) {
+      auto shared = std::make_shared<Experiment>(*each->experiment);
+      shared->memory.shares_segments = true;
+      if (shared->memory.allocator == AllocatorKind::automatic) shared->memory.allocator = AllocatorKind::caching;
+      each->experiment = std::move(shared);
+    }
+  }
+}
+
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources) {
   if (stage.freezes_otherwise()) {
     std::vector<FrozenEntry> entries;
@@ -553,6 +597,7 @@ Node node_of_stages(const Experiment& experiment, const std::vector<Node>& trees
     node.entries.push_back({"name", {}, node_of(Value(stage.name))});
     if (freezes) node.entries.push_back({"unfreeze", {}, node_of(Value(std::string("all")))});
     if (freezes && !frozen.empty()) node.entries.push_back({"freeze", {}, list_node(frozen, {})});
+    if (!stage.purge) node.entries.push_back({"purge", {}, node_of(Value(false))});
     Node changed = difference(before, after, "");
     if (stage.state != StateCarry::unless_frozen_otherwise) {
       Node* optimizer = changed.find("optimizer");

@@ -23,6 +23,10 @@ namespace trainer {
 // engine/graph/trained_layers.h): `unfreeze: all` empties it, then `freeze` is appended, then `unfreeze`, whose entries
 // train. `optimizer: keep` or `clear`, or `clear` beside its other keys, says what becomes of the optimizer's state.
 //
+// `purge: false` is of one stage alone: it begins with the segments that the stage before has cached (Note [Cached
+// segments] in engine/memory/caching_allocator.h). Both have one allocator then, which is `caching`, also where
+// `memory.allocator` is `auto`.
+//
 // Behind them may stand entries of the one key `predict`, which train nothing: they say what the model makes of files.
 //
 // `stages: {fine_tune: {epochs: 3}}` is short for two of them, as fastai's fine_tune trains: all but the last layer
@@ -45,6 +49,8 @@ struct StageNode {
   std::vector<Mark> cleared_marks;                           ///< of each cleared group
   std::optional<std::vector<FrozenEntry>> freeze, unfreeze;  ///< `unfreeze` without their '!'
   bool unfreezes_all = false;
+  bool purge = true;
+  Mark purge_mark;
   Node overrides;  ///< keys of the experiment
 
   bool freezes_otherwise() const { return freeze || unfreeze || unfreezes_all; }
@@ -57,6 +63,9 @@ void expand_fine_tune(Node& root, SourceSet& sources);
 std::vector<StageNode> take_stages(Node& root, SourceSet& sources);
 /// The stages that predict of a composed tree, whose `stages` is taken out. Reports what is wrong.
 std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources);
+
+/// Lets the stages that are not purged share the allocator of the stage before. Reports those that cannot.
+void share_segments(Experiment& experiment, const std::vector<StageNode>& nodes, SourceSet& sources);
 
 /// Puts the stage's keys into the tree of the stage before it.
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources);

@@ -16,6 +16,7 @@
 #include "engine/config/stages.h"
 #include "engine/config/text/number_text.h"
 #include "engine/errors.h"
+#include "engine/findings/kept_segments.h"
 #include "engine/findings/plan_target.h"
 #include "engine/plan/search/choices.h"
 #include "engine/plan/search/settle_experiment.h"
@@ -82,7 +83,9 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   const auto load_with = [&](std::int64_t value) {
     std::vector<std::string> overrides = request.overrides;
     overrides.push_back(fmt::format("{}{}={}", experiment.override_prefix, searched.key, value));
-    return load_asked(request, overrides);
+    Experiment loaded = load_asked(request, overrides);
+    loaded.memory.kept = experiment.memory.kept;
+    return loaded;
   };
   // A place that is not in this model is a mistake, and no value of it fits. Of a parameter not every value can be.
   const Experiment first = is_parameter ? experiment : load_with(std::clamp(lowest, allowed.lowest, allowed.highest));
@@ -166,9 +169,10 @@ std::size_t FitFindings::fastest() const {
 }
 
 FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem) {
-  const Experiment experiment = load_asked(request, request.overrides);
-  const DataDescription data = describe_data(experiment.data, experiment.seed);
-  const PlanTarget target = find_plan_target(devices, experiment, data, request.gpu, request.capacity);
+  const Experiment loaded = load_asked(request, request.overrides);
+  const DataDescription data = describe_data(loaded.data, loaded.seed);
+  const PlanTarget target = find_plan_target(devices, loaded, data, request.gpu, request.capacity);
+  const Experiment experiment = with_kept_segments(loaded, target);
   on_rates_problem(target.rates_problem);
   FitFindings findings;
   findings.experiment_name = experiment.name;

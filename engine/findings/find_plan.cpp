@@ -6,6 +6,7 @@
 #include "engine/bytes.h"
 #include "engine/config/override_text.h"
 #include "engine/findings/gpu_profiles.h"
+#include "engine/findings/kept_segments.h"
 #include "engine/findings/plan_target.h"
 #include "engine/plan/search/choice_space.h"
 #include "engine/plan/search/compiled_experiment.h"
@@ -104,9 +105,9 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
                        const RatesProblemSink& on_rates_problem, Program* program) {
-  const Experiment& asked = request.experiment;
-  const DataDescription data = describe_data(asked.data, asked.seed);
+  const DataDescription data = describe_data(request.experiment.data, request.experiment.seed);
   const PlanTarget target = target_of(request, data, devices);
+  const Experiment asked = with_kept_segments(request.experiment, target);
   on_rates_problem(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
@@ -216,7 +217,7 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
         if (comparison.is_interrupted) throw PlanningInterrupted();
         const PlanTarget target = find_plan_target(devices, experiment, data, gpu, capacity);
         on_rates_problem(target.rates_problem);
-        row = plan_target(experiment, data, target, request.watch);
+        row = plan_target(with_kept_segments(experiment, target), data, target, request.watch);
       } catch (const PlanningInterrupted&) {
         comparison.is_interrupted = true;
         row = refused_target(gpu, "not planned, since it was interrupted");

@@ -41,10 +41,12 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
                    .state = {},
                    .cleared_groups = {},
                    .freezes_otherwise = false,
+                   .purge = true,
                    .location = {}});
   for (const StageConfig& stage : all) {
     PlanRequest of_stage = request;
     of_stage.experiment = *stage.experiment;
+    if (!stage.purge) of_stage.experiment.memory.kept = plans.stages.back().findings.plan.left_cached;
     Program program;
     StagePlan plan;
     plan.findings = find_plan(of_stage, devices, on_rates_problem, &program);
@@ -62,6 +64,11 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
       for (std::size_t c = 0; c < former.size(); ++c) plan.beyond_before[c] -= former[c];
     }
     if (!shown.steps.empty()) plan.purged = shown.steps.back().memory.reserved;
+    const std::shared_ptr<const CachedSegments> left = plan.findings.plan.left_cached;
+    if (const std::size_t next = plans.stages.size() + 1; left && next < all.size() && !all[next].purge) {
+      plan.kept = left->num_bytes();
+      plan.purged -= plan.kept;
+    }
     plans.stages.push_back(std::move(plan));
     before = std::move(program);
   }

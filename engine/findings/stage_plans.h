@@ -15,7 +15,8 @@ struct StagePlan {
   std::int64_t num_parameters = 0, num_trained = 0;
   /// At the peak, by category, beyond what the stage before held at its own; of the first stage all.
   CategoryBytes beyond_before{};
-  std::int64_t purged = 0;  ///< reserved at its end, which goes back to the device
+  /// Reserved at its end: what goes back to the device, and what stays cached for the next stage (`purge: false`).
+  std::int64_t purged = 0, kept = 0;
 };
 
 /// What `trainer plan` found of an experiment with stages (Note [Stages] in engine/config/stages.h).

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/errors.h"
+#include "engine/memory/cached_segments.h"
 #include "engine/memory/memory_statistics.h"
 
 namespace trainer {
@@ -71,6 +73,13 @@ class Allocator {
   /// Two allocators with equal fingerprints behave alike from here on: covers the layout of all segments and blocks.
   virtual std::uint64_t fingerprint() const = 0;
   virtual MemorySnapshot snapshot() const = 0;
+
+  /// Another allocator over the same source, with counters that begin anew, which takes over what is cached here; a
+  /// planned segment is given back. Nothing is live; this one holds nothing any more. Null, and nothing changed, of an
+  /// allocator whose segments serve no other.
+  virtual std::unique_ptr<Allocator> hand_on() { return nullptr; }
+  /// What hand_on() would hand on, where nothing is live.
+  virtual CachedSegments cached() const { return {}; }
 };
 
 }  // namespace trainer

@@ -60,6 +60,7 @@ CachingAllocator::CachingAllocator(MemorySource& source, CachingAllocatorOptions
   }
   grow_records();
   segments_.reserve(64);
+  if (options_.begins_with) begin_with(*options_.begins_with);
 }
 
 CachingAllocator::~CachingAllocator() {

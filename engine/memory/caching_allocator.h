@@ -48,6 +48,17 @@ namespace trainer {
 // Reserved counts the mapped pages. As in PyTorch, `segment` does not count expandable segments, and `inactive_split`
 // and `inactive_split_bytes` leave their blocks out, since nearly all of a free block can be given back.
 
+// Note [Cached segments]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// What one allocator has cached may go on into another, once nothing of it is live: a stage of a run that is not purged
+// (`purge: false`) begins so. hand_on() makes the other one over the same source: segments stay where they are, in the
+// order in which they were acquired, each of them free, but ids, layouts and counters begin anew. A plan has no such
+// source; it makes an allocator that acquires the same segments first (CachingAllocatorOptions::begins_with). Both then
+// are the same but for addresses, which decide nothing, so that what follows is planned to the byte.
+//
+// The cache of an allocator may be more than another source gives. It goes back whole then, in a run before the
+// capacity is set, in a plan before anything is asked for.
+
 struct CachingAllocatorOptions {
   /// PyTorch's max_split_size: blocks of at least this size are never split, serve no smaller request, and serve a
   /// request of at least this size only if less than 20 MiB larger. Above 20 MiB; unlimited by default.
@@ -57,6 +68,8 @@ struct CachingAllocatorOptions {
   /// One segment may be planned beside the others: Note [Placed layouts] in engine/plan/placed_layouts.h. Not with
   /// expandable segments.
   bool may_plan_segment = false;
+  /// What it acquires first, unless that is more than the source gives; null: nothing. See Note [Cached segments].
+  std::shared_ptr<const CachedSegments> begins_with = nullptr;
 };
 
 /// PyTorch's native CUDA caching allocator, as of 2.x (c10/cuda/CUDACachingAllocator.cpp), for one stream:
@@ -117,6 +130,8 @@ class CachingAllocator final : public Allocator {
   /// statistics: they do not influence what follows, and so the steps of a run that has settled down are equal.
   std::uint64_t fingerprint() const override;
   MemorySnapshot snapshot() const override;
+  std::unique_ptr<Allocator> hand_on() override;
+  CachedSegments cached() const override;
 
  private:
   /// A block, live or free, linked to its neighbours in the segment. Unused records are linked through `next`.
@@ -169,7 +184,14 @@ class CachingAllocator final : public Allocator {
   bool wholly_free(const Segment& segment) const;
   void release_segment(const Segment& segment) noexcept;
 
+  // Note [Cached segments] (caching_allocator_handing_on.cpp)
+  void begin_with(const CachedSegments& segments);
+  bool acquire_alike(const CachedSegments::Segment& segment);
+  void take_over(const CachedSegments::Segment& segment, void* address);
+  void forget_segments();
+
   // Expandable segments (caching_allocator_expandable.cpp)
+  static std::int64_t page_bytes(bool small);
   std::int64_t size_with_growth(const FreeBlock& block) const;
   std::int32_t acquire_pages(std::int64_t requested, std::int64_t rounded, bool small);
   std::int32_t expand(std::int64_t rounded, bool small, std::int64_t& refused_bytes);

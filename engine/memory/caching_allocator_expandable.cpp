@@ -13,8 +13,6 @@ constexpr std::int64_t small_page_bytes = std::int64_t{2} << 20;
 constexpr std::int64_t large_page_bytes = std::int64_t{20} << 20;
 constexpr std::int64_t highest_range_bytes = std::int64_t{1} << 62;
 
-std::int64_t page_bytes(bool small) { return small ? small_page_bytes : large_page_bytes; }
-
 /// Pages are mapped and unmapped by a call each, so that a source may keep one handle for each of them.
 void unmap_pages(MemorySource& source, std::uintptr_t address, std::int64_t num_bytes, std::int64_t page) noexcept {
   for (std::int64_t offset = 0; offset < num_bytes; offset += page)
@@ -38,6 +36,8 @@ bool map_pages(MemorySource& source, std::uintptr_t address, std::int64_t num_by
 }
 
 }  // namespace
+
+std::int64_t CachingAllocator::page_bytes(bool small) { return small ? small_page_bytes : large_page_bytes; }
 
 /// What a free block could have without moving: its size and that of the unmapped pages behind it.
 std::int64_t CachingAllocator::size_with_growth(const FreeBlock& block) const {

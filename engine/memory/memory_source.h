@@ -30,6 +30,8 @@ class MemorySource {
 
   /// Bytes that acquire and map may hand out in total; they fail beyond it.
   virtual std::int64_t capacity() const = 0;
+  /// Another capacity, no less than what is held.
+  virtual void set_capacity(std::int64_t num_bytes) = 0;
   /// Bytes handed out now.
   virtual std::int64_t held() const = 0;
 };

@@ -21,6 +21,7 @@ class SimulatedSource final : public MemorySource {
   bool map(void* address, std::int64_t num_bytes) override;
   void unmap(void* address, std::int64_t num_bytes) noexcept override;
   std::int64_t capacity() const override { return capacity_; }
+  void set_capacity(std::int64_t num_bytes) override { capacity_ = num_bytes; }
   std::int64_t held() const override { return held_; }
 
  private:

@@ -16,8 +16,8 @@ std::int64_t within_limit(std::int64_t num_bytes, const Experiment& experiment) 
 }
 
 std::int64_t run_capacity(const Experiment& experiment, const DataDescription& data, const Device& device,
-                          bool dataset_is_loaded) {
-  const std::int64_t available = device.available_bytes();
+                          bool dataset_is_loaded, std::int64_t held) {
+  const std::int64_t available = device.available_bytes() + held;
   return within_limit(memory_for_allocator(available, experiment, data, device, dataset_is_loaded), experiment);
 }
 

@@ -17,9 +17,9 @@ std::int64_t memory_for_allocator(std::int64_t available, const Experiment& expe
 /// The lower of `num_bytes` and memory.limit.
 std::int64_t within_limit(std::int64_t num_bytes, const Experiment& experiment);
 
-/// What the allocator of a run on the device may reserve now.
+/// What the allocator of a run on the device may reserve now, which holds `held` of it already.
 std::int64_t run_capacity(const Experiment& experiment, const DataDescription& data, const Device& device,
-                          bool dataset_is_loaded);
+                          bool dataset_is_loaded, std::int64_t held = 0);
 
 /// What may be reserved, and why it is that much.
 struct Capacity {

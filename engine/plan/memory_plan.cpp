@@ -52,6 +52,8 @@ class Simulation {
         allocator_(make_allocator(program, source_, options)),
         live_(program, *allocator_) {
     plan_.capacity = capacity;
+    for (const SegmentSnapshot& segment : allocator_->snapshot().segments)
+      source_.touch(reinterpret_cast<const void*>(segment.address), segment.size);
   }
 
   /// Watches one step (or evaluation) closely: `plan().peak` is filled when the walk has passed it.
@@ -68,6 +70,10 @@ class Simulation {
     } catch (const Stopped&) {
     }
     plan_.num_alloc_retries = num_retries();
+    if (plan_.fits && !is_brief_ && watched_.allocated < 0) {
+      live_.release_all();
+      plan_.left_cached = std::make_shared<const CachedSegments>(allocator_->cached());
+    }
     // Pages of 2 MiB, of which the last of a segment may be less.
     plan_.peak_touched = std::min(source_.peak_touched_bytes(), plan_.peak_reserved);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,7 +50,8 @@ struct MemoryPlan {
   bool fits = true;
   std::int64_t capacity = 0;
   std::int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;  ///< over the run
-  std::int64_t peak_touched = 0;  ///< of reserved, what blocks have reached: Note [Touched pages] in touched_pages.h
+  /// Of reserved, what blocks have reached, or may have in a stage before: Note [Touched pages] in touched_pages.h.
+  std::int64_t peak_touched = 0;
   std::int64_t num_alloc_retries = 0;
   /// From which step on layouts are placed: Note [Placed layouts] in placed_layouts.h. -1: none is.
   std::int64_t first_placed_step = -1;
@@ -61,6 +63,9 @@ struct MemoryPlan {
   /// cycle_num_steps = 0: all steps are listed.
   std::int64_t cycle_first_step = 0, cycle_num_steps = 0, cycle_end = 0;
   PlanPeak peak;
+  /// What the allocator has cached once the run is over and nothing is live: what a stage behind it may begin with.
+  /// Null where it does not fit.
+  std::shared_ptr<const CachedSegments> left_cached;
   /// Where it does not fit. (A planned segment that does not fit is refused before anything is allocated: then the
   /// steps and peaks above are those of a capacity that suffices.)
   std::optional<OutOfMemoryContext> failure;

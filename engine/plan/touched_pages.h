@@ -32,6 +32,7 @@ class TouchedPages final : public MemorySource {
   bool map(void* address, std::int64_t num_bytes) override { return source_.map(address, num_bytes); }
   void unmap(void* address, std::int64_t num_bytes) noexcept override;
   std::int64_t capacity() const override { return source_.capacity(); }
+  void set_capacity(std::int64_t num_bytes) override { source_.set_capacity(num_bytes); }
   std::int64_t held() const override { return source_.held(); }
 
  private:

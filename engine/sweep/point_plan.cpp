@@ -9,6 +9,7 @@
 #include "datasets/dataset.h"
 #include "engine/config/key_effects.h"
 #include "engine/config/override_text.h"
+#include "engine/findings/kept_segments.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
@@ -28,7 +29,8 @@ std::string device_key(const Experiment& experiment) {
 void fill_in(const Experiment& asked, const DataDescription& data, const PlanTarget& target, SweepRow& row) {
   const std::int64_t capacity = target.capacity.num_bytes;
   row.capacity = capacity;
-  const CompiledExperiment compiled = compile_experiment(asked, data, *target.device, capacity);
+  const CompiledExperiment compiled =
+      compile_experiment(with_kept_segments(asked, target), data, *target.device, capacity);
   row.batch_size = compiled.schedule.batch_size();
   row.asked_batch_size = asked.train.batch_size.number();
   MemoryPlan plan = plan_memory(compiled, capacity);

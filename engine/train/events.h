@@ -147,7 +147,8 @@ struct StageEvent {
   std::int64_t planned_peak_reserved = 0;  ///< 0 where it was not planned (memory.preflight: off)
   /// Parameters whose state of the optimizer goes on, and those that begin anew.
   std::int64_t num_continued = 0, num_begun = 0;
-  /// What the device held before the first stage, before everything was purged, and behind that.
+  /// What the device held before the first stage, at the end of the stage before, and once that was purged, or had
+  /// released everything into the cache that this stage begins with (`purge: false`).
   struct Purge {
     std::int64_t allocated_before = 0, reserved_before = 0, allocated_after = 0, reserved_after = 0;
     std::int64_t used_baseline = 0, used_before = 0, used_after = 0;

@@ -403,12 +403,16 @@ void Executor::release_transient() noexcept {
   }
 }
 
-void Executor::release_all() noexcept {
+void Executor::release_buffers() noexcept {
   fed_ = {};
   live_.release_all();
   num_live_ = 0;
   sequences_.clear();
   by_category_ = {};
+}
+
+void Executor::release_all() noexcept {
+  release_buffers();
   allocator_.release_cached();
 }
 

@@ -136,6 +136,8 @@ class Executor {
   bool has_leftovers() const { return num_live_ != num_persistent_; }
   /// Releases everything that `program.load` did not allocate.
   void release_transient() noexcept;
+  /// Releases everything; the allocator keeps it cached.
+  void release_buffers() noexcept;
   /// Releases everything and gives the allocator's cache back.
   void release_all() noexcept;
 

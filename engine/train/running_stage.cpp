@@ -6,6 +6,7 @@
 
 #include "engine/config/diagnostic.h"
 #include "engine/config/load_experiment.h"
+#include "engine/memory/cached_segments.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/process_memory.h"
 #include "engine/program/handed_parameters.h"
@@ -14,10 +15,13 @@
 namespace trainer {
 
 std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index, const Checkpoint* checkpoint,
-                                            const std::map<std::string, std::int64_t>& updates_before, Device& device) {
+                                            const std::map<std::string, std::int64_t>& updates_before, Device& device,
+                                            std::shared_ptr<const CachedSegments> kept) {
   auto stage = std::make_unique<RunningStage>();
   stage->config = stages.config(index);
+  const std::int64_t held = kept ? kept->num_bytes() : 0;
   stage->asked = stages.experiment(index);
+  stage->asked.memory.kept = std::move(kept);
   stage->data = stages.data_of(index);
   check_data(stage->asked, stage->data);
   stage->surroundings = surroundings_of(stage->data, device);
@@ -26,7 +30,7 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
                              : RunExperiment{stage->asked, stage->asked, {}};
   chosen.experiment.optimizer.updates_before = updates_before;
   chosen.given.optimizer.updates_before = updates_before;
-  stage->capacity = run_capacity(stage->asked, stage->data.description, device, /*dataset_is_loaded=*/true);
+  stage->capacity = run_capacity(stage->asked, stage->data.description, device, /*dataset_is_loaded=*/true, held);
   stage->compiled = std::make_unique<CompiledExperiment>(
       compile_experiment(chosen.experiment, stage->data.description, device, stage->capacity));
   if (chosen.adapted.empty())
@@ -39,14 +43,16 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
   return stage;
 }
 
-std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device) {
+std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device,
+                                             std::shared_ptr<const CachedSegments> kept, std::int64_t held) {
   auto stage = std::make_unique<RunningStage>();
   stage->config = stages.config(index);
   stage->asked = stages.experiment(index);
+  stage->asked.memory.kept = std::move(kept);
   stage->data.description = stages.description_of(index);
   // Where it is other data, what is held now goes before.
   stage->capacity = run_capacity(stage->asked, stage->data.description, device,
-                                 /*dataset_is_loaded=*/!stages.has_other_data(index));
+                                 /*dataset_is_loaded=*/!stages.has_other_data(index), held);
   stage->compiled = std::make_unique<CompiledExperiment>(
       compile_experiment(stage->asked, stage->data.description, device, stage->capacity));
   stage->given = stage->compiled->experiment;

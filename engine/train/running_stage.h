@@ -27,6 +27,14 @@ namespace trainer {
 // before it. On a device whose memory is the host's that is a copy more of them for a moment, when the stage before has
 // given back its activations and the next has none yet.
 //
+// A stage that is not purged (`purge: false`) begins with what the allocator of the stage before has cached, in a new
+// allocator over the same source (Note [Cached segments] in engine/memory/caching_allocator.h); everything else of it
+// is as between any two stages. A segment of placed layouts goes back, since it has the places of one program. The
+// stage is compiled and planned for that cache (MemoryConfig::kept): before the first stage for what the plan of the
+// stage before leaves, and when it begins for what that has really left, which differs where it stopped early. A
+// process that begins with the stage, resumed or by --from, has no cache to begin with, and a run that was adapted to
+// less memory purges; both reserve otherwise and compute the same.
+//
 // The optimizer's state goes on with `optimizer: keep`, or where the stage does not freeze otherwise; fastai clears it
 // whenever layers are frozen or unfrozen, since means of gradients from before say little of what is trained now. What
 // is trained for the first time begins anew: its bias corrections count from there (UpdatePace::updates_before).
@@ -47,6 +55,7 @@ struct RunningStage {
   /// The least for which a plan showed that the run fits.
   std::int64_t planned_capacity = std::numeric_limits<std::int64_t>::max();
   std::int64_t planned_first_placed_step = -1, planned_peak_reserved = 0;
+  std::shared_ptr<const CachedSegments> planned_left;  ///< MemoryPlan::left_cached; null: not planned
   bool places_are_told = false;      ///< that layouts are placed, or that the run goes on in another way
   std::int64_t planned_touched = 0;  ///< by what is compiled; 0: not planned
   std::unique_ptr<const CompiledExperiment> compiled;
@@ -54,11 +63,13 @@ struct RunningStage {
 };
 
 /// Loads the data of a stage and compiles it, as `checkpoint` goes on where that is not null. `updates_before`:
-/// OptimizerConfig. Throws as run_training.
+/// OptimizerConfig. `kept`: what of the stage before is held and goes on into it; may be null. Throws as run_training.
 std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index, const Checkpoint* checkpoint,
-                                            const std::map<std::string, std::int64_t>& updates_before, Device& device);
-/// The same of a stage that is only planned: no data is loaded.
-std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device);
+                                            const std::map<std::string, std::int64_t>& updates_before, Device& device,
+                                            std::shared_ptr<const CachedSegments> kept);
+/// The same of a stage that is only planned: no data is loaded. `held`: what of `kept` is held now.
+std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device,
+                                             std::shared_ptr<const CachedSegments> kept, std::int64_t held);
 
 /// Throws ConfigError where the stage says `optimizer: keep`, and its optimizer's state is another than that of
 /// `before`.

@@ -1,22 +1,57 @@
 #include "engine/train/session.h"
 
+#include <utility>
+
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/process_memory.h"
 
 namespace trainer {
 
+namespace {
+
+/// Under another capacity, which may be less than what is held.
+SessionMemory taken_over(SessionMemory memory, std::int64_t capacity) {
+  if (capacity < memory.source->held()) {
+    memory.allocator->release_cached();
+    memory.allocator->reset_peaks();
+  }
+  memory.source->set_capacity(capacity);
+  return memory;
+}
+
+SessionMemory memory_for(const CompiledExperiment& compiled, Device& device, std::int64_t capacity,
+                         SessionMemory former) {
+  if (former.allocator) return taken_over(std::move(former), capacity);
+  SessionMemory memory{.source = device.make_memory_source(capacity), .allocator = nullptr};
+  memory.allocator = make_allocator(compiled.program, *memory.source, allocator_options(compiled.experiment));
+  return memory;
+}
+
+}  // namespace
+
 Session::Session(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity,
-                 bool synchronous)
+                 bool synchronous, SessionMemory memory)
     : compiled_(compiled),
       data_(data),
       device_(device),
-      source_(device.make_memory_source(capacity)),
-      allocator_(make_allocator(compiled.program, *source_, allocator_options(compiled.experiment))),
-      executor_(compiled.program, device, *allocator_,
+      memory_(memory_for(compiled, device, capacity, std::move(memory))),
+      executor_(compiled.program, device, *memory_.allocator,
                 {.replays = compiled.experiment.device.cuda_graph,
                  .branches = compiled.experiment.device.branches,
                  .synchronous = synchronous}) {}
+
+SessionMemory Session::hand_on_memory() {
+  executor_.release_buffers();
+  std::unique_ptr<Allocator> next = memory_.allocator->hand_on();
+  if (!next) {
+    executor_.release_all();
+    return {};
+  }
+  // What held it before is empty, but the executor knows it until the session ends.
+  handed_on_ = std::exchange(memory_.allocator, nullptr);
+  return {.source = std::move(memory_.source), .allocator = std::move(next)};
+}
 
 Sampler Session::training_sampler() const {
   return Sampler({.num_samples = data_.train->size(),

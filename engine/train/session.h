@@ -11,14 +11,23 @@
 
 namespace trainer {
 
+/// What hands memory of a device out, and where it gets it from.
+struct SessionMemory {
+  std::unique_ptr<MemorySource> source;
+  std::unique_ptr<Allocator> allocator;  ///< over `source`; null: there is none
+};
+
 /// A compiled experiment on a device, with its data: the memory it runs in, what runs it, and how its batches are read.
-/// Everything that was allocated has been given back at its end.
+/// Everything that was allocated has been given back at its end, but for what hand_on_memory() has handed on.
 class Session {
  public:
-  /// All but the capacity must outlive it; nothing is allocated yet. `synchronous`: ExecutorOptions.
+  /// All but the capacity and the memory must outlive it; nothing is allocated yet. `synchronous`: ExecutorOptions.
+  /// `memory`: of a session before, with what is cached there; none: memory of its own.
   Session(const CompiledExperiment& compiled, const LoadedData& data, Device& device, std::int64_t capacity,
-          bool synchronous = false);
-  ~Session() { executor_.release_all(); }
+          bool synchronous = false, SessionMemory memory = {});
+  ~Session() {
+    if (memory_.allocator) executor_.release_all();
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -28,8 +37,12 @@ class Session {
   const LoadedData& data() const { return data_; }
   Device& device() const { return device_; }
   Executor& executor() { return executor_; }
-  Allocator& allocator() { return *allocator_; }
-  const MemorySource& source() const { return *source_; }
+  Allocator& allocator() { return *memory_.allocator; }
+  const MemorySource& source() const { return *memory_.source; }
+
+  /// Releases everything, and hands on what is cached then. The session is over. The allocator is null, and everything
+  /// has been given back, where its segments serve no other.
+  SessionMemory hand_on_memory();
 
   /// The order in which training reads its data.
   Sampler training_sampler() const;
@@ -44,8 +57,8 @@ class Session {
   const CompiledExperiment& compiled_;
   const LoadedData& data_;
   Device& device_;
-  const std::unique_ptr<MemorySource> source_;
-  const std::unique_ptr<Allocator> allocator_;
+  SessionMemory memory_;
+  std::unique_ptr<Allocator> handed_on_;  ///< the allocator that holds nothing any more
   Executor executor_;
 };
 

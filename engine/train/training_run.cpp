@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "engine/config/load_experiment.h"
+#include "engine/memory/cached_segments.h"
 #include "engine/memory/machine_memory.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/model_flops.h"
@@ -33,6 +34,7 @@
 #include "engine/train/run_stages.h"
 #include "engine/train/run_start.h"
 #include "engine/train/running_stage.h"
+#include "engine/train/session.h"
 #include "engine/train/token_count.h"
 #include "engine/train/training_loop.h"
 
@@ -63,7 +65,7 @@ class TrainingRun {
     if (!start.checkpoint) begin.index = stages_.first();
     begin.name = stages_.name_of(begin.index);
     stage_ = prepare_stage(stages_, begin.index, start.checkpoint ? &*start.checkpoint : nullptr, begin.updates_before,
-                           device_);
+                           device_, nullptr);
     if (weights_ != nullptr) {
       weights_match_ = match_weights(stage_->given.weights, *weights_, stage_->compiled->program);
       require_match(*weights_match_);
@@ -222,6 +224,7 @@ class TrainingRun {
       stage.planned_touched = plan.peak_touched;
       stage.planned_first_placed_step = plan.first_placed_step;
       stage.planned_peak_reserved = plan.peak_reserved;
+      stage.planned_left = std::move(plan.left_cached);
       return std::nullopt;
     }
     plan.failure->planned = true;
@@ -230,12 +233,15 @@ class TrainingRun {
 
   /// Plans the stages behind the first, up to one that does not fit, and checks that their parameters go on.
   void check_later_stages() {
+    std::shared_ptr<const CachedSegments> left = stage_->planned_left;
     for (std::size_t index = progress_.state.stage.index + 1; index <= stages_.last(); ++index) {
-      std::unique_ptr<RunningStage> stage = describe_stage(stages_, index, device_);
+      std::unique_ptr<RunningStage> stage =
+          describe_stage(stages_, index, device_, stages_.config(index)->purge ? nullptr : left, /*held=*/0);
       check_parameters_go_on(stage_->compiled->program, stage->compiled->program, *stage->config);
       check_state_goes_on(stages_.experiment(index - 1), *stage->config);
       later_steps_ += stage->compiled->schedule.total_steps();
       std::optional<OutOfMemoryContext> failure = planned_failure(*stage);
+      left = stage->planned_left;
       if (!failure || find_change(*stage, stage->capacity)) continue;
       later_failure_.emplace(LaterFailure{std::move(stage), *std::move(failure)});
       return;
@@ -246,12 +252,15 @@ class TrainingRun {
   std::optional<Change> find_change(const RunningStage& stage, std::int64_t capacity) {
     if (stage.given.memory.on_oom != OnOutOfMemory::adapt || capacity >= stage.planned_capacity) return std::nullopt;
     Planner planner(device_, options_.rates);
-    return find_adaptation(planner, stage.compiled->experiment, stage.data.description, capacity);
+    Experiment purged = stage.compiled->experiment;  // the memory that has run out is not kept
+    purged.memory.kept = nullptr;
+    return find_adaptation(planner, purged, stage.data.description, capacity);
   }
 
   /// Puts what is compiled of the change in the place of what ran until now.
   void adapt(const OutOfMemoryContext& context, const Change& change) {
     TrainingState& state = progress_.state;
+    purge_kept();
     const std::int64_t step = state.evaluated ? state.step + 1 : state.step;
     events_.take(AdaptEvent{.step = step, .context = context, .capacity = stage_->capacity, .change = change});
     end_.adaptations.push_back({step, change.capacity, change.set, change.numbers});
@@ -300,6 +309,14 @@ class TrainingRun {
     }
   }
 
+  /// What the stage in hand was to begin with goes back after all.
+  void purge_kept() {
+    if (!kept_.allocator) return;
+    kept_ = {};
+    purge_->reserved_after = 0;
+    purge_->used_after = device_used();
+  }
+
   bool has_next_stage() const { return progress_.state.stage.index < stages_.last(); }
 
   /// The tensors of the stage before are held; everything else of it has been given back.
@@ -310,7 +327,10 @@ class TrainingRun {
     stage_->data.train.reset();
     stage_->data.validation.reset();
     const CompiledExperiment& trained = *stage_->compiled;
-    const std::unique_ptr<RunningStage> described = describe_stage(stages_, index, device_);
+    std::shared_ptr<const CachedSegments> kept;
+    if (kept_.allocator) kept = std::make_shared<const CachedSegments>(kept_.allocator->cached());
+    const std::unique_ptr<RunningStage> described =
+        describe_stage(stages_, index, device_, kept, kept ? kept->num_bytes() : 0);
     check_parameters_go_on(trained.program, described->compiled->program, *described->config);
     continuation_ =
         continue_state(*held_, trained, described->compiled->program, *described->config, state.stage, state.step);
@@ -323,7 +343,7 @@ class TrainingRun {
                      .updates_before = continuation_->updates_before};
     if (const std::int64_t steps = state.step - state.stage.step; steps > 0)
       begin.epoch += trained.schedule.step(steps).epoch + 1;
-    stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_);
+    stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_, std::move(kept));
     state.best_value.reset();
     state.best_step = 0;
     state.stage = std::move(begin);
@@ -407,7 +427,8 @@ class TrainingRun {
 
   Outcome train_under_capacity() {
     const Program& program = stage_->compiled->program;
-    Session session(*stage_->compiled, stage_->data, device_, stage_->capacity, options_.debug_sync);
+    Session session(*stage_->compiled, stage_->data, device_, stage_->capacity, options_.debug_sync,
+                    std::exchange(kept_, {}));
     Executor& executor = session.executor();
     if (saver_stage_ != progress_.state.stage.index) saver_.reset();  // its optimizer may have larger tensors
     if (!saver_) saver_.emplace(program, directory_, options_.trainer_version);
@@ -447,7 +468,7 @@ class TrainingRun {
       }
     } catch (const std::exception&) {
       try_to_tell_notes();
-      take_numbers(executor);  // a full disk, a broken device: the end event tells how far the run came
+      take_numbers(session);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }
     tell_notes();
@@ -460,7 +481,8 @@ class TrainingRun {
           fmt::format("at step {} segments of the caching allocator no longer held what a step allocates, and from "
                       "there on it lay at planned places in one segment",
                       step));
-    take_numbers(executor);
+    const bool hands_on = outcome.status == RunStatus::done && has_next_stage();
+    take_numbers(session, hands_on && !stages_.config(progress_.state.stage.index + 1)->purge);
     if (refused_capacity && !outcome.change) tell_of(*stage_, outcome.context, *refused_capacity);
     return outcome;
   }
@@ -543,7 +565,9 @@ class TrainingRun {
     }
   }
 
-  void take_numbers(Executor& executor) {
+  /// Of a session that is over. `keeps`: its cache goes on into the next stage.
+  void take_numbers(Session& session, bool keeps = false) {
+    Executor& executor = session.executor();
     progress_.fill(end_);
     const StepMemory& peak = executor.run_peak();
     if (peak.peak_allocated >= end_.peak_allocated) end_.peak_by_category = executor.peak_by_category();
@@ -566,8 +590,14 @@ class TrainingRun {
     in_stage_.consumed = held.allocated;
     purge.allocated_before = held.allocated;
     purge.reserved_before = held.reserved;
-    executor.release_all();
-    const StepMemory after = step_memory(executor.allocator().statistics());
+    StepMemory after;
+    if (keeps) kept_ = session.hand_on_memory();
+    if (kept_.allocator) {
+      after = step_memory(kept_.allocator->statistics());
+    } else {
+      executor.release_all();
+      after = step_memory(executor.allocator().statistics());
+    }
     purge.allocated_after = after.allocated;
     purge.reserved_after = after.reserved;
     purge.used_after = device_used();
@@ -656,6 +686,7 @@ class TrainingRun {
   /// How the optimizer's state goes on into it; nothing of the first that this process trains.
   std::optional<StateContinuation> continuation_;
   std::optional<StageEvent::Purge> purge_;  ///< in front of it
+  SessionMemory kept_;                      ///< of the stage before, that the next session goes on in; or none
   std::int64_t used_baseline_ = 0;          ///< of the device, before the first stage
   EndEvent::Stage in_stage_;                ///< what the stage has done so far
   std::optional<ProgressSaver> saver_;      ///< once there is something to train

@@ -221,6 +221,7 @@ TEST_CASE("A broken device is not out of memory, and does not damage the allocat
     void* acquire(std::int64_t) override { throw DeviceError("the device is gone"); }
     void release(void*, std::int64_t) noexcept override {}
     std::int64_t capacity() const override { return gib; }
+    void set_capacity(std::int64_t) override {}
     std::int64_t held() const override { return 0; }
   } source;
   CachingAllocator allocator(source);

@@ -15,7 +15,7 @@ namespace trainer::test {
 
 namespace {
 
-constexpr CachingAllocatorOptions with_expandable = {.expandable_segments = true};
+const CachingAllocatorOptions with_expandable = {.expandable_segments = true};
 
 /// Mapped parts as "S 512l 1536f": pool, then KiB of the live and free blocks.
 std::string layout_of_pages(const Allocator& allocator) {
@@ -197,6 +197,7 @@ TEST_CASE("A device that breaks while pages are mapped is not out of memory, and
     }
     void unmap(void*, std::int64_t num_bytes) noexcept override { mapped -= num_bytes; }
     std::int64_t capacity() const override { return gib; }
+    void set_capacity(std::int64_t) override {}
     std::int64_t held() const override { return mapped; }
     int num_maps = 0, num_released = 0;
     std::int64_t mapped = 0;
@@ -215,6 +216,7 @@ TEST_CASE("Expandable segments over a source without address ranges are refused 
     void* acquire(std::int64_t) override { return nullptr; }
     void release(void*, std::int64_t) noexcept override {}
     std::int64_t capacity() const override { return gib; }
+    void set_capacity(std::int64_t) override {}
     std::int64_t held() const override { return 0; }
   } source;
   CHECK_THROWS_WITH(CachingAllocator(source, with_expandable), Catch::Contains("memory.expandable_segments"));

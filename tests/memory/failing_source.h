@@ -67,6 +67,7 @@ class FailingSource final : public MemorySource {
   }
 
   std::int64_t capacity() const override { return capacity_; }
+  void set_capacity(std::int64_t num_bytes) override { capacity_ = num_bytes; }
   std::int64_t held() const override { return held_; }
 
   void refuse_call(int call) { refused_calls_.insert(call); }

@@ -13,7 +13,7 @@ namespace trainer::test {
 
 namespace {
 
-constexpr CachingAllocatorOptions may_plan = {.may_plan_segment = true};
+const CachingAllocatorOptions may_plan = {.may_plan_segment = true};
 
 void check_sums(const CachingAllocator& allocator, const SimulatedSource& source) {
   check_counters_are_sums(allocator);

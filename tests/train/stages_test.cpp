@@ -401,6 +401,68 @@ TEST_CASE("a stage whose data is missing loses none before it") {
   CHECK_FALSE(saved(folder.path("run"), 12).empty());
 }
 
+TEST_CASE("stages that are not purged hold what they are planned to, and learn what purged ones learn") {
+  check_stages_in_one_cache(*make_cpu_device(2));
+}
+
+TEST_CASE("a run that goes on inside a stage that is not purged begins with nothing, and learns the same") {
+  std::string yaml = staged_experiment;
+  for (const char* const name : {"name: large, ", "name: other, "})
+    yaml.replace(yaml.find(name), std::string(name).size(), std::string(name) + "purge: false, ");
+  const OutputFolder folder;
+  StagedRun purged(staged_experiment, folder.path("purged"));
+  REQUIRE(purged() == RunStatus::done);
+  StagedRun whole(yaml, folder.path("whole"));
+  REQUIRE(whole() == RunStatus::done);
+  CHECK(whole.events.losses == purged.events.losses);
+  CHECK((saved(folder.path("whole"), 29) == saved(folder.path("purged"), 29)));
+  CHECK(whole.events.stages[2].purge->reserved_after > 0);
+  CHECK(whole.events.stages[2].purge->allocated_after == 0);
+  CHECK(whole.events.stages[3].purge->reserved_after == 0);
+  // At the end of the stage before, within it, and behind it.
+  const int stop = GENERATE(12, 14, 16, 19);
+  StagedRun first(yaml, folder.path("halves"));
+  first.events.interrupt_after = stop;
+  REQUIRE(first() == RunStatus::interrupted);
+  StagedRun second(yaml, folder.path("halves"));
+  second.options.resume = true;
+  REQUIRE(second() == RunStatus::done);
+  CHECK((saved(folder.path("halves"), 29) == saved(folder.path("whole"), 29)));
+  CHECK_FALSE(second.events.stages.front().purge.has_value());
+  if (stop == 14) {
+    // The plan of what this process does, which begins the stage with an empty device.
+    const Experiment& stage = *second.experiment.stages[2].experiment;
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    const DataDescription data = describe_data(stage.data, stage.seed);
+    const std::int64_t capacity = run_capacity(stage, data, *device, true);
+    const MemoryPlan plan = plan_memory(compile_experiment(stage, data, *device, capacity), capacity);
+    CHECK(second.events.stages.front().planned_peak_reserved == plan.peak_reserved);
+    CHECK(second.events.ends.back().stages.front().peak_reserved == plan.peak_reserved);
+  }
+  StagedRun from(yaml, folder.path("from"));
+  from.options.from_stage = "large";
+  REQUIRE(from() == RunStatus::done);
+  CHECK_FALSE(from.events.stages.front().purge.has_value());
+}
+
+TEST_CASE("a stage that early stopping ends is followed by one that is planned in what it has really left") {
+  const OutputFolder folder;
+  const std::string yaml = R"(
+data: {type: synthetic, shape: [64], classes: 4, samples: 44, validation_samples: 300}
+model: {layers: [linear: {out: 512, name: a}, relu, linear: {out: 4, name: b}]}
+optimizer: {type: sgd, lr: 0}
+train: {batch_size: 8, epochs: 6, eval_every: 6, early_stopping: {patience: 1}}
+memory: {limit: 64MiB}
+stages: [{name: a}, {name: b, purge: false, train: {batch_size: 22}}]
+)";
+  StagedRun run(yaml, folder.path("run"));
+  REQUIRE(run() == RunStatus::done);
+  REQUIRE(run.events.stages.size() == 2);
+  CHECK(run.events.ends.back().stages[0].stopped_early);
+  CHECK(run.events.stages[1].purge->reserved_after > 0);
+  CHECK(run.events.stages[1].planned_peak_reserved == run.events.ends.back().stages[1].peak_reserved);
+}
+
 TEST_CASE("a head, all of the network, and twice the image size are trained as planned, and so is a loss on features") {
   check_stages_of_images(*make_cpu_device(2));
   check_stages_of_features(*make_cpu_device(2));

@@ -35,6 +35,7 @@ class ShortSource final : public MemorySource {
     memory_.held -= num_bytes;
   }
   std::int64_t capacity() const override { return inner_->capacity(); }
+  void set_capacity(std::int64_t num_bytes) override { inner_->set_capacity(num_bytes); }
   std::int64_t held() const override { return inner_->held(); }
 
  private:

@@ -14,4 +14,9 @@ std::vector<double> check_stages_of_images(Device& device);
 /// The same of a network of images with a loss on features, part of which is frozen at first.
 std::vector<double> check_stages_of_features(Device& device);
 
+/// Stages that begin with what the one before has cached, in smaller and larger batches, with segments of fixed sizes,
+/// with expandable ones and under a capacity that makes them give the cache back: each step holds what the plan says
+/// that begins with the cache of the plan before, and the weights are those of stages that are purged, bit for bit.
+void check_stages_in_one_cache(Device& device);
+
 }  // namespace trainer

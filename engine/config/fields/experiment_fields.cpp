@@ -53,7 +53,8 @@ std::vector<ExperimentField> make_fields() {
       written_out<Experiment>(
           "stages", stage_list(),
           "What is trained one after the other in one run: a list of keys that each stage changes, beside `name`, "
-          "`freeze`, `unfreeze` and `optimizer: keep` or `clear`; or `{fine_tune: {epochs: 3}}`"));
+          "`freeze`, `unfreeze`, `optimizer: keep` or `clear`, and `purge: false`, with which it begins with what the "
+          "stage before has cached; or `{fine_tune: {epochs: 3}}`"));
   fields.add(harmless,
              of(&Experiment::output, "output", text(), "The folder that a run writes; never overwritten unasked")
                  .defaults_to("runs/${name}")

@@ -34,6 +34,10 @@ constexpr std::array absent_features = {
     AbsentFeature{" unfreeze finetune fine_tune ", "it is of 'stages': a list of them, or {fine_tune: {epochs: 3}}"},
     AbsentFeature{" clear ", "it is of 'optimizer' in an entry of 'stages', whose optimizer's state begins anew"},
     AbsentFeature{" predict ", "it is an entry of 'stages': {predict: {inputs: [photos], output: predictions.csv}}"},
+    AbsentFeature{
+        " purge empty_cache ",
+        "it is of an entry of 'stages': purge: false lets the stage begin with what the one before has cached, "
+        "true, the default, gives everything back"},
 };
 
 }  // namespace

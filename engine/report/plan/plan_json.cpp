@@ -159,6 +159,7 @@ std::string stage_plans_json(const StagePlans& plans) {
     of_stage["parameters"] = stage.num_parameters;
     of_stage["trained_parameters"] = stage.num_trained;
     of_stage["purged"] = stage.purged;
+    of_stage["kept"] = stage.kept;
     json["stages"].push_back(std::move(of_stage));
   }
   for (const StagePlans::Prediction& prediction : plans.predictions) {

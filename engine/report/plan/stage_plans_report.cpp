@@ -57,27 +57,38 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
     text += wrap(fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", largest.profile),
                  width) +
             '\n';
-  TextTable table({{"stage", Align::left, Narrow::gives_way},
-                   {"fits", Align::left},
-                   {"steps"},
-                   {"batch"},
-                   {"trained"},
-                   {"peak allocated"},
-                   {"reserves"},
-                   {"purged"},
-                   {"takes"}});
+  const bool keeps =
+      std::any_of(plans.stages.begin(), plans.stages.end(), [](const StagePlan& stage) { return stage.kept > 0; });
+  std::vector<TextTable::Column> columns = {{"stage", Align::left, Narrow::gives_way},
+                                            {"fits", Align::left},
+                                            {"steps"},
+                                            {"batch"},
+                                            {"trained"},
+                                            {"peak allocated"},
+                                            {"reserves"},
+                                            {"purged"}};
+  if (keeps) columns.push_back({"kept"});
+  columns.push_back({"takes"});
+  TextTable table(std::move(columns));
+  const auto add_row = [&](std::vector<std::string> cells, std::int64_t kept, const std::string& takes) {
+    if (keeps) cells.push_back(format_bytes(kept));
+    cells.push_back(takes);
+    table.add_row(std::move(cells));
+  };
   for (const StagePlan& stage : plans.stages) {
     const PlanFindings& findings = stage.findings;
-    table.add_row({findings.stage, findings.plan.fits ? "yes" : "no", format_count(findings.total_steps),
-                   format_count(findings.batch_size), format_count(stage.num_trained),
-                   format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
-                   format_bytes(stage.purged), duration_of(findings)});
+    add_row({findings.stage, findings.plan.fits ? "yes" : "no", format_count(findings.total_steps),
+             format_count(findings.batch_size), format_count(stage.num_trained),
+             format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
+             format_bytes(stage.purged)},
+            stage.kept, duration_of(findings));
   }
   for (const StagePlans::Prediction& prediction : plans.predictions) {
     const PredictionPlanFindings& findings = prediction.findings;
-    table.add_row({prediction.name, findings.plan.fits ? "yes" : "no", "", format_count(findings.batch_size), "-",
-                   format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
-                   format_bytes(findings.shown().peak_reserved), ""});
+    add_row({prediction.name, findings.plan.fits ? "yes" : "no", "", format_count(findings.batch_size), "-",
+             format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
+             format_bytes(findings.shown().peak_reserved)},
+            0, "");
   }
   text += '\n' + table.render(style);
   const std::string sentence = plans.fits()
@@ -92,6 +103,12 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
           "goes on, which wait in host memory.",
           width) +
       '\n';
+  if (keeps)
+    text += wrap(
+                "What is kept stays reserved: the next stage says purge: false, and begins with it in the allocator's "
+                "cache.",
+                width) +
+            '\n';
   text += heading(style, "What is new at the peak of each");
   for (const StagePlan& stage : plans.stages)
     text += "  " +
