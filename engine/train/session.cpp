@@ -23,7 +23,7 @@ SessionMemory taken_over(SessionMemory memory, std::int64_t capacity) {
 SessionMemory memory_for(const CompiledExperiment& compiled, Device& device, std::int64_t capacity,
                          SessionMemory former) {
   if (former.allocator) return taken_over(std::move(former), capacity);
-  SessionMemory memory{.source = device.make_memory_source(capacity), .allocator = nullptr};
+  SessionMemory memory(device.make_memory_source(capacity), nullptr);
   memory.allocator = make_allocator(compiled.program, *memory.source, allocator_options(compiled.experiment));
   return memory;
 }
@@ -50,7 +50,7 @@ SessionMemory Session::hand_on_memory() {
   }
   // What held it before is empty, but the executor knows it until the session ends.
   handed_on_ = std::exchange(memory_.allocator, nullptr);
-  return {.source = std::move(memory_.source), .allocator = std::move(next)};
+  return {std::move(memory_.source), std::move(next)};
 }
 
 Sampler Session::training_sampler() const {

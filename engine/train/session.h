@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "datasets/batch_reader.h"
 #include "datasets/dataset.h"
@@ -13,6 +14,18 @@ namespace trainer {
 
 /// What hands memory of a device out, and where it gets it from.
 struct SessionMemory {
+  SessionMemory() = default;
+  SessionMemory(std::unique_ptr<MemorySource> from, std::unique_ptr<Allocator> through)
+      : source(std::move(from)), allocator(std::move(through)) {}
+  SessionMemory(SessionMemory&&) noexcept = default;
+  /// What was held goes back to its source before that goes.
+  SessionMemory& operator=(SessionMemory&& other) noexcept {
+    allocator = std::move(other.allocator);
+    source = std::move(other.source);
+    return *this;
+  }
+  ~SessionMemory() = default;
+
   std::unique_ptr<MemorySource> source;
   std::unique_ptr<Allocator> allocator;  ///< over `source`; null: there is none
 };

@@ -48,6 +48,23 @@ TEST_CASE("a run of stages ends with its predictions, and none where --until end
   CHECK_THAT(weights.err, Contains("leave --weights out"));
 }
 
+TEST_CASE("what stays cached for a stage that is not purged is told, planned and run") {
+  const StagedFolder folder;
+  const ProcessResult plan = run_trainer({"plan", folder.config(), "stages.1.purge=false"});
+  REQUIRE(plan.exit_code == 0);
+  CHECK_THAT(plan.out, Contains("kept") && Contains("the next stage says purge: false"));
+  const ProcessResult json = run_trainer({"plan", folder.config(), "stages.1.purge=false", "--json"});
+  CHECK_THAT(json.out, Contains("\"kept\":2097152,") && Contains("\"purged\":0,"));
+  const ProcessResult run = run_trainer({"run", folder.config(), "stages.1.purge=false"});
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("not purged: 2.00 MiB reserved, now 2.00 MiB"));
+  const ProcessResult purged = run_trainer({"run", folder.config(), "--overwrite"});
+  CHECK_THAT(purged.out, Contains("  purged: 2.00 MiB reserved, now 0 B"));
+  const ProcessResult explained = run_trainer({"config", "explain", "purge"});
+  CHECK(explained.exit_code == 0);
+  CHECK_THAT(explained.out, Contains("a key of an entry of stages"));
+}
+
 TEST_CASE("what a prediction behind the stages lacks is told before anything is trained") {
   const StagedFolder folder;
   struct Refused {

@@ -445,6 +445,41 @@ TEST_CASE("a run that goes on inside a stage that is not purged begins with noth
   CHECK_FALSE(from.events.stages.front().purge.has_value());
 }
 
+TEST_CASE("a stage that would fit purged is told so, and adapts to that") {
+  // Moments settle in a segment that the first stage had for activations, so that those need another one.
+  const std::string yaml = R"(
+data: {type: synthetic, shape: [64], classes: 4, samples: 640}
+model: {layers: [linear: {out: 49152, name: a}, relu, linear: {out: 4, name: b}]}
+optimizer: {type: sgd, lr: 0.001}
+train: {batch_size: 320, steps: 2}
+memory: {limit: 190MiB}
+stages: [{name: plain}, {name: moments, purge: false, optimizer: {type: adam, lr: 0.001}}]
+)";
+  const OutputFolder folder;
+  StagedRun run(yaml, folder.path("run"));
+  REQUIRE(run() == RunStatus::out_of_memory);
+  REQUIRE(run.events.failures.size() == 1);
+  CHECK(run.events.failures.front().stage == "moments");
+  CHECK(run.events.numbers.empty());
+  const std::vector<Change>& fixes = run.events.failures.front().fixes;
+  const auto is_purging = [](const Change& fix) { return fix.set == std::vector<std::string>{"stages.1.purge=true"}; };
+  REQUIRE(std::any_of(fixes.begin(), fixes.end(), is_purging));
+  for (const Change& fix : fixes)
+    for (const std::string& text : fix.set) CHECK_FALSE(text.starts_with("stages.1.memory.allocator"));
+  StagedRun purged(yaml, folder.path("purged"), {"stages.1.purge=true"});
+  REQUIRE(purged() == RunStatus::done);
+  CHECK(std::find_if(fixes.begin(), fixes.end(), is_purging)->peak_reserved ==
+        purged.events.ends.back().stages[1].peak_reserved);
+
+  StagedRun adapting(yaml, folder.path("adapting"), {"memory.on_oom=adapt"});
+  REQUIRE(adapting() == RunStatus::done);
+  REQUIRE(adapting.events.stages.size() == 2);
+  CHECK(adapting.events.stages[1].purge->reserved_before > 0);
+  CHECK(adapting.events.stages[1].purge->reserved_after == 0);
+  CHECK(adapting.events.ends.back().stages[1].peak_reserved == purged.events.ends.back().stages[1].peak_reserved);
+  CHECK((saved(folder.path("adapting"), 4) == saved(folder.path("purged"), 4)));
+}
+
 TEST_CASE("a stage that early stopping ends is followed by one that is planned in what it has really left") {
   const OutputFolder folder;
   const std::string yaml = R"(
