@@ -22,6 +22,7 @@
 #include "engine/errors.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/conv2d.h"
+#include "engine/ops/op_definition.h"
 
 namespace trainer::cuda {
 
@@ -114,6 +115,8 @@ WorkspaceModel CudaDevice::workspace_model() const {
 }
 
 std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
+  // None, and not remembered: each stage has updates of its own.
+  if (definition_of(op.kind).role == Role::update) return 0;
   const auto known = workspace_bytes_.find(op);
   if (known != workspace_bytes_.end()) return known->second;
   const std::int64_t num_bytes = compute_workspace_bytes(op, workspace_model());
@@ -136,6 +139,10 @@ Kernel& CudaDevice::prepare(const Op& op) {
   const auto known = kernels_.find(op);
   if (known != kernels_.end()) return *known->second;
   return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
+}
+
+void CudaDevice::drop_updates() {
+  std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
 }
 
 std::unique_ptr<MemorySource> CudaDevice::make_memory_source(std::int64_t capacity) {

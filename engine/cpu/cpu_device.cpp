@@ -19,6 +19,7 @@
 #include "engine/device/thread_limit.h"
 #include "engine/memory/host_source.h"
 #include "engine/memory/machine_memory.h"
+#include "engine/ops/op_definition.h"
 
 namespace trainer {
 
@@ -68,6 +69,8 @@ class CpuDevice final : public Device {
   std::string name() const override { return name_; }
 
   std::int64_t workspace_bytes(const Op& op) const override {
+    // None, and not remembered: each stage has updates of its own.
+    if (definition_of(op.kind).role == Role::update) return 0;
     const auto known = workspace_bytes_.find(op);
     if (known != workspace_bytes_.end()) return known->second;
     omp_set_num_threads(context_.num_threads);
@@ -81,6 +84,10 @@ class CpuDevice final : public Device {
     if (known != kernels_.end()) return *known->second;
     omp_set_num_threads(context_.num_threads);
     return *kernels_.emplace(op, std::make_unique<BoundKernel>(make_kernel_of(op, context_), context_)).first->second;
+  }
+
+  void drop_updates() override {
+    std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
   }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {

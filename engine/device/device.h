@@ -105,6 +105,9 @@ class Device : public DeviceModel {
  public:
   /// A kernel for `op`; equal ops share one. The device owns it.
   virtual Kernel& prepare(const Op& op) = 0;
+  /// Frees the kernels of updates, none of which is used any more: each stage of a run has updates of its own
+  /// (UpdatePace).
+  virtual void drop_updates() = 0;
 
   /// The memory that `capacity` bytes may be acquired from. Called once for each allocator.
   virtual std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) = 0;

@@ -297,6 +297,7 @@ class TrainingRun {
       if (!is_done) tell_stage_end();
       if (status != RunStatus::done || progress_.state.stage.index >= stages_.last()) return status;
       if (interruption_.requests.load() > 0) return RunStatus::interrupted;
+      device_.drop_updates();
       begin_next_stage();
       const std::optional<OutOfMemoryContext> failure = planned_failure(*stage_);
       if (!failure) continue;

@@ -15,6 +15,7 @@
 #include "engine/device/aligned_memory.h"
 #include "engine/memory/host_source.h"
 #include "engine/memory/machine_memory.h"
+#include "engine/ops/op_definition.h"
 #include "tests/cuda/capture_rules.h"
 #include "tests/cuda/deferred_queues.h"
 #include "tests/cuda/host_attention.h"
@@ -179,6 +180,9 @@ class EmulatedDevice final : public Device {
     const bool queues_itself = op.kind == OpKind::offload || op.kind == OpKind::fetch;
     if (!queues_itself) kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
     return *kernels_.emplace(op, std::move(kernel)).first->second;
+  }
+  void drop_updates() override {
+    std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
   }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
