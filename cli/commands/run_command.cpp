@@ -36,6 +36,7 @@
 #include "engine/report/run/json_lines_sink.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/run_directory.h"
+#include "engine/train/run_start.h"
 #include "engine/train/training_run.h"
 #include "engine/trainer_command.h"
 
@@ -183,6 +184,9 @@ ExitCode run(const RunArguments& arguments) {
   log.info(fmt::format("read {}", given.config_path));
   const std::unique_ptr<Device> device = make_device(experiment);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
+  // A run that is in the way is told of before the files that are predicted.
+  if (arguments.resume.empty())
+    choose_start(RunDirectory(experiment.output), experiment.config_path, arguments.options);
   if (predicts(arguments, experiment) && !predictions_fit(arguments, experiment, *device))
     return ExitCode::out_of_memory;
   LoadedData data = load_data(experiment.data, experiment.seed);

@@ -62,10 +62,11 @@ bool FailureSink::is_behind_checkpoint(const OutOfMemoryEvent& event) const {
 
 void FailureSink::tell(const OutOfMemoryEvent& event) {
   const std::vector<std::string> labels = options_.layer_labels ? options_.layer_labels() : std::vector<std::string>{};
-  const auto holds =
-      options_.output_holds ? options_.output_holds(event.context.planned) : OutOfMemoryReportOptions::Holds::nothing;
+  const bool is_behind = is_behind_checkpoint(event);
+  const auto holds = options_.output_holds ? options_.output_holds(event.context.planned && !is_behind)
+                                           : OutOfMemoryReportOptions::Holds::nothing;
   OutOfMemoryReportOptions report = {device_, labels, options_.config_path, options_.overrides, holds};
-  report.is_behind_checkpoint = is_behind_checkpoint(event);
+  report.is_behind_checkpoint = is_behind;
   report.from_stage = options_.from_stage;
   report.until_stage = options_.until_stage;
   report_ = out_of_memory_report(event, report, {});

@@ -124,7 +124,9 @@ void ProgressSink::show(const StageEvent& event) {
   const auto add = [&](const std::string& line) { write("  " + wrap(line, width - 2, "  ") + '\n'); };
   if (event.purge)
     add(fmt::format("{}: {} reserved, now {}; used {}, now {} ({} before the first stage)",
-                    event.purge->reserved_after > 0 ? "not purged" : "purged",
+                    event.purge->reserved_after > 0 ? "not purged"
+                    : event.purge->to_fit           ? "purged, since it does not fit beside what is cached"
+                                                    : "purged",
                     format_bytes(event.purge->reserved_before), format_bytes(event.purge->reserved_after),
                     format_bytes(event.purge->used_before), format_bytes(event.purge->used_after),
                     format_bytes(event.purge->used_baseline)));

@@ -127,6 +127,15 @@ std::string nested_example(std::string_view key, const std::string& value) {
   return fmt::format("{}: {{{}}}", key.substr(0, dot), nested_example(key.substr(dot + 1), value));
 }
 
+std::string example_of(const ExperimentField& field) {
+  const std::string value = example_value(field.rule, default_text(field, Experiment{}));
+  const std::size_t dot = field.key.find('.');
+  if (field.only_for.empty() || !field.decided_by.empty()) return nested_example(field.key, value);
+  // The type that it applies to stands beside it.
+  return fmt::format("{}: {{type: {}, {}}}", field.key.substr(0, dot), field.only_for.front(),
+                     nested_example(std::string_view(field.key).substr(dot + 1), value));
+}
+
 template <class Owner>
 std::string explain(const Field<Owner>& field, const std::string& title, const Owner& initial,
                     const std::string& example) {
@@ -213,7 +222,9 @@ std::string example_of(const StageField& field) {
     return stage_example(field.key, fmt::format("predict: {{{}}}", keys));
   }
   if (field.key == "fine_tune.epochs") return stage_example(field.key, "fine_tune: {epochs: 3}");
-  const std::string value = field.key == "unfreeze" ? "all" : example_value(field.rule, "");
+  const std::string value = field.key == "unfreeze"
+                                ? "all"
+                                : example_value(field.rule, field.default_text.substr(0, field.default_text.find(',')));
   if (field.key.starts_with("fine_tune."))
     return stage_example(field.key, fmt::format("fine_tune: {{epochs: 3, {}: {}}}", last_of(field.key),
                                                 field.key == "fine_tune.freeze_epochs" ? "2" : value));
@@ -408,8 +419,7 @@ std::string explain_key(std::string_view key) {
     return of_stage.empty() ? explain_key(inner) : of_stage;
   }
   if (const ExperimentField* field = find_field(key)) {
-    const std::string value = example_value(field->rule, default_text(*field, Experiment{}));
-    std::string text = explain(*field, field->key, Experiment{}, nested_example(key, value));
+    std::string text = explain(*field, field->key, Experiment{}, example_of(*field));
     if (field->layers) text += explain_layer_list();
     if (field->rule.kind == ValueKind::transforms) text += explain_transform_list();
     if (field->rule.kind == ValueKind::stages) text += explain_stage_keys();

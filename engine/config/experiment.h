@@ -53,11 +53,9 @@ struct MemoryConfig {
     std::int64_t batch_size = 0, capacity = 0;
   };
   LentPlaces places = {};
-  /// Set where stages are planned or run: what the stage before has left in the allocator, where this one is not purged
-  /// (StageConfig::purge). Null: it begins with an empty device.
+  /// Set where stages are planned or run: what the stage before has left in the allocator, where this one is not to be
+  /// purged (StageConfig::purge); of a settled experiment what it begins with. Null: it begins with an empty device.
   std::shared_ptr<const CachedSegments> kept = nullptr;
-  /// Cached segments go on from the stage before or into the next, so that the allocator cannot be another.
-  bool shares_segments = false;
   /// memory.workspace_limit: a kernel that needs more scratch is not chosen where another serves.
   std::int64_t workspace_limit = std::int64_t{96} << 20;
   /// memory.expandable_segments: segments grow in place instead of being acquired one by one.

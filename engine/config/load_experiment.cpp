@@ -168,7 +168,7 @@ void read_stages(const MergedConfig& merged, Experiment& experiment, SourceSet& 
                                  .purge = node.purge,
                                  .location = sources.location(node.mark)});
   }
-  share_segments(experiment, merged.stages, sources);
+  check_purges(experiment, merged.stages, sources);
 }
 
 }  // namespace

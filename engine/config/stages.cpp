@@ -520,7 +520,7 @@ std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources) {
   return predictions;
 }
 
-void share_segments(Experiment& experiment, const std::vector<StageNode>& nodes, SourceSet& sources) {
+void check_purges(const Experiment& experiment, const std::vector<StageNode>& nodes, SourceSet& sources) {
   for (std::size_t i = 1; i < experiment.stages.size(); ++i) {
     const StageConfig &former = experiment.stages[i - 1], &stage = experiment.stages[i];
     if (stage.purge) continue;
@@ -539,15 +539,6 @@ void share_segments(Experiment& experiment, const std::vector<StageNode>& nodes,
     else if (before.expandable_segments != after.expandable_segments)
       refuse("'memory.expandable_segments' differs, and segments of one kind serve no other",
              "one memory.expandable_segments in both");
-    else if (stage.experiment->train.batch_size.is_automatic())
-      refuse("with 'train.batch_size: auto' the numbers would depend on what is kept, and a resumed run keeps nothing",
-             "a number for train.batch_size");
-    for (StageConfig* each : {&experiment.stages[i - 1], &experiment.stages[i]}) {
-      auto shared = std::make_shared<Experiment>(*each->experiment);
-      shared->memory.shares_segments = true;
-      if (shared->memory.allocator == AllocatorKind::automatic) shared->memory.allocator = AllocatorKind::caching;
-      each->experiment = std::move(shared);
-    }
   }
 }
 

@@ -24,8 +24,8 @@ namespace trainer {
 // train. `optimizer: keep` or `clear`, or `clear` beside its other keys, says what becomes of the optimizer's state.
 //
 // `purge: false` is of one stage alone: it begins with the segments that the stage before has cached (Note [Cached
-// segments] in engine/memory/caching_allocator.h). Both have one allocator then, which is `caching`, also where
-// `memory.allocator` is `auto`.
+// segments] in engine/memory/caching_allocator.h), where it fits beside them (settle_experiment). A planned allocator
+// has none to hand on.
 //
 // Behind them may stand entries of the one key `predict`, which train nothing: they say what the model makes of files.
 //
@@ -64,8 +64,8 @@ std::vector<StageNode> take_stages(Node& root, SourceSet& sources);
 /// The stages that predict of a composed tree, whose `stages` is taken out. Reports what is wrong.
 std::vector<PredictConfig> take_predictions(Node& root, SourceSet& sources);
 
-/// Lets the stages that are not purged share the allocator of the stage before. Reports those that cannot.
-void share_segments(Experiment& experiment, const std::vector<StageNode>& nodes, SourceSet& sources);
+/// Reports stages that are not to be purged and cannot begin with what the stage before has cached.
+void check_purges(const Experiment& experiment, const std::vector<StageNode>& nodes, SourceSet& sources);
 
 /// Puts the stage's keys into the tree of the stage before it.
 void apply_stage(Node& root, const StageNode& stage, SourceSet& sources);

@@ -127,29 +127,43 @@ void note_batch(const RunSchedule& schedule, FitFindings& findings) {
     findings.notes.push_back(*std::move(text) + '.');
 }
 
+/// What a stage cannot under what another one was changed to, and why; empty: it fits.
+std::string problem_of(const Experiment& stage, const std::string& with, const FitRequest& request,
+                       const DeviceSource& devices, Planner& planner) {
+  const DataDescription data = describe_data(stage.data, stage.seed);
+  const PlanTarget target = find_plan_target(devices, stage, data, request.gpu, request.capacity);
+  const Verdict verdict = planner.plan(stage, data, target.capacity.num_bytes);
+  if (verdict.problem) throw *verdict.problem;
+  if (verdict.fits) return "";
+  return fmt::format("does not fit {}: it would reserve {} of {}.", with, format_bytes(verdict.peak_reserved),
+                     format_bytes(target.capacity.num_bytes));
+}
+
 /// A line that is told to paste changes the stage that was asked about, and those behind it that do not say otherwise:
-/// the first of these that does not fit with `set`, which may be empty, as a sentence.
+/// the first of these that cannot be trained with `set`, which may be empty, as a sentence.
 std::optional<std::string> later_stage_text(const FitRequest& request, const Experiment& asked,
                                             const std::vector<std::string>& set, const DeviceSource& devices,
                                             Planner& planner) {
   if (!asked.source->stage) return std::nullopt;
   std::vector<std::string> overrides = request.overrides;
   overrides.insert(overrides.end(), set.begin(), set.end());
-  const Experiment whole = load_experiment(request.config_path, overrides);
-  for (std::size_t i = *asked.source->stage + 1; i < whole.stages.size(); ++i) {
-    const Experiment& later = *whole.stages[i].experiment;
-    const DataDescription data = describe_data(later.data, later.seed);
-    const Capacity capacity = find_plan_target(devices, later, data, request.gpu, request.capacity).capacity;
-    const Verdict verdict = planner.plan(later, data, capacity.num_bytes);
-    if (!verdict.problem && verdict.fits) continue;
-    const std::string_view message = verdict.problem ? verdict.problem->what() : "";
-    const std::string reason = verdict.problem
-                                   ? std::string(message.substr(0, message.find('\n')))
-                                   : fmt::format("it would reserve {} of {}", format_bytes(verdict.peak_reserved),
-                                                 format_bytes(capacity.num_bytes));
-    return fmt::format("the later stage {} {} {}: {}.", later.stage,
-                       verdict.problem ? "cannot be planned" : "does not fit",
-                       set.empty() ? "as it is" : fmt::format("with {}", fmt::join(set, " ")), reason);
+  const std::string with = set.empty() ? "as it is" : fmt::format("with {}", fmt::join(set, " "));
+  std::string who = "a later stage";
+  const auto cannot_be = [&](std::string_view why) {
+    return fmt::format("{} cannot be trained {}: {}.", who, with, why.substr(0, why.find('\n')));
+  };
+  try {
+    const Experiment whole = load_experiment(request.config_path, overrides);
+    for (std::size_t i = *asked.source->stage + 1; i < whole.stages.size(); ++i) {
+      const Experiment& later = *whole.stages[i].experiment;
+      who = fmt::format("the later stage {}", later.stage);
+      if (const std::string problem = problem_of(later, with, request, devices, planner); !problem.empty())
+        return fmt::format("{} {}", who, problem);
+    }
+  } catch (const ConfigError& error) {
+    return cannot_be(error.what());
+  } catch (const DataError& error) {
+    return cannot_be(error.what());
   }
   return std::nullopt;
 }

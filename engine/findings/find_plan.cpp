@@ -8,6 +8,7 @@
 #include "engine/findings/gpu_profiles.h"
 #include "engine/findings/kept_segments.h"
 #include "engine/findings/plan_target.h"
+#include "engine/memory/cached_segments.h"
 #include "engine/plan/search/choice_space.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/evaluation_savings.h"
@@ -126,6 +127,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.capacity = capacity;
   findings.capacity_origin = target.capacity.origin;
   findings.allocator = experiment.memory.allocator;
+  if (experiment.memory.kept) findings.kept = experiment.memory.kept->num_bytes();
   findings.allocator_was_chosen = asked.memory.allocator == AllocatorKind::automatic;
   findings.notes = target.notes;
   for (const std::string& warning : run_warnings(experiment, schedule)) findings.notes.push_back(warning);

@@ -45,6 +45,7 @@ struct PlanFindings {
   AllocatorKind allocator = AllocatorKind::caching;
   bool allocator_was_chosen = false;  ///< memory.allocator: auto stands for it
   MemoryPlan plan;                    ///< under that capacity
+  std::int64_t kept = 0;              ///< of a stage: what the stage before has cached, and it begins with
   /// Without a bound, where it does not fit: what the run would take.
   std::optional<MemoryPlan> unbounded;
   /// With the planned allocator, where it does not fit and the allocator was chosen.

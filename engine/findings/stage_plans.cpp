@@ -64,10 +64,11 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
       for (std::size_t c = 0; c < former.size(); ++c) plan.beyond_before[c] -= former[c];
     }
     if (!shown.steps.empty()) plan.purged = shown.steps.back().memory.reserved;
-    const std::shared_ptr<const CachedSegments> left = plan.findings.plan.left_cached;
-    if (const std::size_t next = plans.stages.size() + 1; left && next < all.size() && !all[next].purge) {
-      plan.kept = left->num_bytes();
-      plan.purged -= plan.kept;
+    if (!stage.purge) {
+      StagePlan& former = plans.stages.back();
+      former.kept = plan.findings.kept;
+      former.purged -= former.kept;
+      plan.is_purged_to_fit = plan.findings.plan.fits && former.kept == 0 && former.purged > 0;
     }
     plans.stages.push_back(std::move(plan));
     before = std::move(program);

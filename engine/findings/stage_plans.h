@@ -17,6 +17,8 @@ struct StagePlan {
   CategoryBytes beyond_before{};
   /// Reserved at its end: what goes back to the device, and what stays cached for the next stage (`purge: false`).
   std::int64_t purged = 0, kept = 0;
+  bool is_purged_to_fit =
+      false;  ///< in spite of `purge: false`: it does not fit beside what the stage before has cached
 };
 
 /// What `trainer plan` found of an experiment with stages (Note [Stages] in engine/config/stages.h).

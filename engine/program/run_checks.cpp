@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/config/diagnostic.h"
 #include "engine/graph/metrics.h"
 
@@ -51,6 +54,13 @@ std::vector<std::string> run_warnings(const Experiment& experiment, const RunSch
                     "of optimizer.lr {:.3g}",
                     rates.warmup_steps, num_steps, highest, experiment.optimizer.lr.number)));
   }
+  const double first_share =
+      std::pow(experiment.average.decay, static_cast<double>(std::max<std::int64_t>(schedule.num_averaged() - 1, 0)));
+  if (experiment.average.type == AverageType::ema && schedule.num_averaged() >= 2 && first_share > 0.1)
+    warnings.push_back(
+        fmt::format("after {} steps the average of the weights is still {:.0f} % those of the first that counts: lower "
+                    "average.decay, to {:.2g} say, raise average.after, or train longer",
+                    num_steps, 100 * first_share, std::pow(0.01, 1 / static_cast<double>(schedule.num_averaged()))));
   if (experiment.average.type != AverageType::off && num_steps > 0 && schedule.num_averaged() < 2)
     warnings.push_back(fmt::format(
         "of {} step{} {} in the average of the weights, which is then no average: lower average.after or average.every",

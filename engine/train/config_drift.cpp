@@ -106,10 +106,6 @@ void compare_groups(const nlohmann::json& saved, const nlohmann::json& current, 
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// What a configuration of before there were averages says of them.
 void add_newer_keys(nlohmann::json& saved, const nlohmann::json& current) {
   if (saved.is_object() && !saved.contains("average") && current.contains("average"))

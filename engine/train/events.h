@@ -152,6 +152,7 @@ struct StageEvent {
   struct Purge {
     std::int64_t allocated_before = 0, reserved_before = 0, allocated_after = 0, reserved_after = 0;
     std::int64_t used_baseline = 0, used_before = 0, used_after = 0;
+    bool to_fit = false;  ///< in spite of `purge: false`: the stage does not fit beside what was cached
   };
   std::optional<Purge> purge{};  ///< nothing before the first stage that the process trains
 };

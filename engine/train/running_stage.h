@@ -30,9 +30,10 @@ namespace trainer {
 // A stage that is not purged (`purge: false`) begins with what the allocator of the stage before has cached, in a new
 // allocator over the same source (Note [Cached segments] in engine/memory/caching_allocator.h); everything else of it
 // is as between any two stages. A segment of placed layouts goes back, since it has the places of one program. The
-// stage is compiled and planned for that cache (MemoryConfig::kept): before the first stage for what the plan of the
-// stage before leaves, and when it begins for what that has really left, which differs where it stopped early. A
-// process that begins with the stage, resumed or by --from, has no cache to begin with, and a run that was adapted to
+// stage is compiled and planned for that cache (MemoryConfig::kept), or purged after all where it does not fit beside
+// it (settle_experiment.h): before the first stage for what the plan of the stage before leaves, and when it begins for
+// what that has really left, which differs where it stopped early. A process that begins with the stage, by --from or
+// resumed, also behind the last step of the stage before, has no cache to begin with, and a run that was adapted to
 // less memory purges; both reserve otherwise and compute the same.
 //
 // The optimizer's state goes on with `optimizer: keep`, or where the stage does not freeze otherwise; fastai clears it

@@ -233,7 +233,8 @@ class TrainingRun {
 
   /// Plans the stages behind the first, up to one that does not fit, and checks that their parameters go on.
   void check_later_stages() {
-    std::shared_ptr<const CachedSegments> left = stage_->planned_left;
+    // What is behind its last step already only hands its parameters on.
+    std::shared_ptr<const CachedSegments> left = is_behind_stage() ? nullptr : stage_->planned_left;
     for (std::size_t index = progress_.state.stage.index + 1; index <= stages_.last(); ++index) {
       std::unique_ptr<RunningStage> stage =
           describe_stage(stages_, index, device_, stages_.config(index)->purge ? nullptr : left, /*held=*/0);
@@ -252,7 +253,7 @@ class TrainingRun {
   std::optional<Change> find_change(const RunningStage& stage, std::int64_t capacity) {
     if (stage.given.memory.on_oom != OnOutOfMemory::adapt || capacity >= stage.planned_capacity) return std::nullopt;
     Planner planner(device_, options_.rates);
-    Experiment purged = stage.compiled->experiment;  // the memory that has run out is not kept
+    Experiment purged = stage.compiled->experiment;  // what has run out of memory goes on without a cache
     purged.memory.kept = nullptr;
     return find_adaptation(planner, purged, stage.data.description, capacity);
   }
@@ -289,12 +290,13 @@ class TrainingRun {
   RunStatus train_stages() {
     used_baseline_ = device_.used_bytes();
     for (;;) {
-      // Resumed behind a stage it only hands its parameters on.
-      const std::int64_t last = progress_.state.stage.step + stage_->compiled->schedule.total_steps();
-      const bool is_done = start_.checkpoint && progress_.state.step >= last && progress_.state.evaluated;
+      const bool is_done = is_behind_stage();
       if (!is_done) emit_stage();
       const RunStatus status = train();
-      if (!is_done) tell_stage_end();
+      if (is_done)
+        purge_.reset();
+      else
+        tell_stage_end();
       if (status != RunStatus::done || progress_.state.stage.index >= stages_.last()) return status;
       if (interruption_.requests.load() > 0) return RunStatus::interrupted;
       device_.drop_updates();
@@ -310,10 +312,18 @@ class TrainingRun {
     }
   }
 
+  /// Whether the run was resumed behind the last step of the stage in hand, which then only hands its parameters on.
+  bool is_behind_stage() const {
+    if (!start_.checkpoint || progress_.state.step != start_.checkpoint->state.step) return false;
+    const std::int64_t last = progress_.state.stage.step + stage_->compiled->schedule.total_steps();
+    return progress_.state.step >= last && progress_.state.evaluated;
+  }
+
   /// What the stage in hand was to begin with goes back after all.
   void purge_kept() {
     if (!kept_.allocator) return;
     kept_ = {};
+    purge_->to_fit = purge_->reserved_after > 0;
     purge_->reserved_after = 0;
     purge_->used_after = device_used();
   }
@@ -332,6 +342,8 @@ class TrainingRun {
     if (kept_.allocator) kept = std::make_shared<const CachedSegments>(kept_.allocator->cached());
     const std::unique_ptr<RunningStage> described =
         describe_stage(stages_, index, device_, kept, kept ? kept->num_bytes() : 0);
+    if (!described->compiled->experiment.memory.kept) kept = nullptr;
+    if (!kept) purge_kept();
     check_parameters_go_on(trained.program, described->compiled->program, *described->config);
     continuation_ =
         continue_state(*held_, trained, described->compiled->program, *described->config, state.stage, state.step);
@@ -345,6 +357,7 @@ class TrainingRun {
     if (const std::int64_t steps = state.step - state.stage.step; steps > 0)
       begin.epoch += trained.schedule.step(steps).epoch + 1;
     stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_, std::move(kept));
+    if (!stage_->compiled->experiment.memory.kept) purge_kept();  // what is free has changed meanwhile
     state.best_value.reset();
     state.best_step = 0;
     state.stage = std::move(begin);
@@ -427,6 +440,7 @@ class TrainingRun {
   }
 
   Outcome train_under_capacity() {
+    const bool was_behind = is_behind_stage();
     const Program& program = stage_->compiled->program;
     Session session(*stage_->compiled, stage_->data, device_, stage_->capacity, options_.debug_sync,
                     std::exchange(kept_, {}));
@@ -483,7 +497,7 @@ class TrainingRun {
                       "there on it lay at planned places in one segment",
                       step));
     const bool hands_on = outcome.status == RunStatus::done && has_next_stage();
-    take_numbers(session, hands_on && !stages_.config(progress_.state.stage.index + 1)->purge);
+    take_numbers(session, hands_on && !was_behind && !stages_.config(progress_.state.stage.index + 1)->purge);
     if (refused_capacity && !outcome.change) tell_of(*stage_, outcome.context, *refused_capacity);
     return outcome;
   }

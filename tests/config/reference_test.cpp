@@ -363,6 +363,26 @@ TEST_CASE("every key, section and layer is explained, with an example that loads
   CHECK(explain_key("optimizer.lr").find("default:  0.01; 0.001 for adam; 0.001 for adamw") != std::string::npos);
 }
 
+TEST_CASE("the example of a key that is of some types alone has one of them beside it") {
+  int num_tried = 0;
+  for (const ExperimentField& field : experiment_fields()) {
+    if (field.only_for.empty() || !field.decided_by.empty()) continue;
+    const std::string text = explain_key(field.key);
+    const std::size_t begin = text.find("  example:  ") + std::string_view("  example:  ").size();
+    std::string example = text.substr(begin, text.find('\n', begin) - begin);
+    INFO(example);
+    REQUIRE(example.find(": ") != std::string::npos);
+    example.replace(example.find(": "), 2, "=");
+    try {
+      parse_experiment("data: digits\nmodel: {layers: [flatten, {linear: {out: 10}}]}\n", "test.yaml", {example});
+    } catch (const ConfigError& error) {  // other keys may be missing
+      CHECK_THAT(error.what(), !Catch::Contains("does not apply") && !Catch::Contains("is not known"));
+    }
+    ++num_tried;
+  }
+  CHECK(num_tried > 20);
+}
+
 TEST_CASE("every key of a stage is explained, with an example that loads") {
   const std::string whole =
       "data: {type: synthetic, shape: [4], classes: 3, samples: 12}\n"

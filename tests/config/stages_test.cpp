@@ -291,7 +291,7 @@ stages:
   CHECK_THAT(refusal_of("stages: [{predict: {data: {rot: a}, output: b}}]\n"), Contains("where the inputs are"));
 }
 
-TEST_CASE("stages that share segments have the caching allocator, and say so in the resolved configuration") {
+TEST_CASE("stages that are not purged know the stage whose cache they begin with, and say so when resolved") {
   const Experiment whole = staged(R"(
 stages:
   - {name: a}
@@ -300,18 +300,17 @@ stages:
   - {name: d}
   - {name: e, purge: true}
 )");
-  const std::vector<bool> purges = {true, true, false, true, true}, shares = {false, true, true, false, false};
+  const std::vector<bool> purges = {true, true, false, true, true};
   for (std::size_t i = 0; i < purges.size(); ++i) {
     INFO(i);
     const Experiment& stage = *whole.stages[i].experiment;
     CHECK(whole.stages[i].purge == purges[i]);
-    CHECK(stage.memory.shares_segments == shares[i]);
-    CHECK(stage.memory.allocator == (shares[i] ? AllocatorKind::caching : AllocatorKind::automatic));
+    CHECK(stage.memory.allocator == AllocatorKind::automatic);
     CHECK(stage.kept_from == (purges[i] ? nullptr : whole.stages[i - 1].experiment));
     CHECK_FALSE(stage.memory.kept);
   }
   const std::string yaml = resolved_yaml(whole);
-  CHECK_THAT(yaml, Contains("purge: false") && Contains("allocator: caching"));
+  CHECK_THAT(yaml, Contains("purge: false"));
   const Experiment again = parse_experiment(yaml, "test.yaml");
   CHECK(resolved_yaml(again) == yaml);
   for (std::size_t i = 0; i < purges.size(); ++i) CHECK(again.stages[i].purge == purges[i]);
@@ -320,5 +319,5 @@ stages:
   CHECK_THAT(refusal_of("stages: [{}, {train: {purge: false}}]\n"),
              Contains("there is no key 'purge' in 'train'") && Contains("it is of an entry of 'stages'"));
   CHECK(refusal_of("stages: [{memory: {allocator: caching, expandable_segments: true}}, {purge: false}]\n") == "taken");
-  CHECK(refusal_of("stages: [{train: {batch_size: auto}}, {purge: false, train: {batch_size: 4}}]\n") == "taken");
+  CHECK(refusal_of("stages: [{}, {purge: false, train: {batch_size: auto}}]\n") == "taken");
 }

@@ -298,7 +298,7 @@ class NetworkDraw {
                 : one_of({"{type: sgd, lr: 0.01}", "{type: sgd, lr: 0.01, momentum: 0.9, nesterov: true}"});
     const std::string schedule = one_of({"constant", "cosine, warmup_steps: 2", "one_cycle", "step, every: 2"});
     if (memory.find("master_weights") == std::string::npos && one_in(4))
-      train += one_of({"}\naverage: {type: ema, decay: 0.9", "}\naverage: {type: swa, every: 1"});
+      train += one_of({"}\naverage: {type: ema, decay: 0.1", "}\naverage: {type: swa, every: 1"});
     return train + "}\n" + memory + "}\noptimizer: " + optimizer + "\nschedule: {type: " + schedule + "}\n";
   }
 

@@ -100,6 +100,7 @@ TEST_CASE("A checkpoint holds the averages as its model, and beside the optimize
   std::vector<std::string> averaging = overrides;
   averaging.emplace_back("average={type: ema, decay: 0.75}");
   TestRun averaged(small_experiment, folder.path("averaged"), averaging);
+  averaged.num_warnings = 1;  // of so few steps
   REQUIRE(averaged() == RunStatus::done);
 
   // Training itself is the same, bit for bit; the averages follow its weights by the formula.
@@ -145,7 +146,7 @@ TEST_CASE("What evaluations find of the averages is what a run that begins with 
 
 TEST_CASE("A run with averages that is stopped and resumed ends as one that was not, bit for bit") {
   const OutputFolder folder;
-  const std::string average = GENERATE("{type: ema, decay: 0.9}", "{type: swa, every: 3}", "{type: swa, after: 1ep}");
+  const std::string average = GENERATE("{type: ema, decay: 0.8}", "{type: swa, every: 3}", "{type: swa, after: 1ep}");
   const std::string amp = GENERATE("off", "fp16");
   const std::vector<std::string> overrides = {"train.steps=16", "average=" + average, "train.amp=" + amp};
   TestRun whole(small_experiment, folder.path("whole"), overrides);
@@ -162,7 +163,7 @@ TEST_CASE("A run with averages that is stopped and resumed ends as one that was 
   CHECK(second.events.evaluations.back().loss == whole.events.evaluations.back().loss);
 }
 
-TEST_CASE("Averages that hold one step or none are warned of") {
+TEST_CASE("Averages that hold one step, none, or mostly the first are warned of") {
   const OutputFolder folder;
   TestRun none(small_experiment, folder.path("none"), {"train.steps=3", "average={type: ema, after: 3}"});
   none.num_warnings = 1;
@@ -172,4 +173,9 @@ TEST_CASE("Averages that hold one step or none are warned of") {
   one.num_warnings = 1;
   REQUIRE(one() == RunStatus::done);
   CHECK_THAT(one.events.warnings[0].message, Contains("of 5 steps one alone counts"));
+  TestRun slow(small_experiment, folder.path("slow"), {"train.steps=9", "average={type: ema, decay: 0.95}"});
+  slow.num_warnings = 1;
+  REQUIRE(slow() == RunStatus::done);
+  CHECK_THAT(slow.events.warnings[0].message,
+             Contains("still 66 % those of the first that counts") && Contains("average.decay, to 0.6 say"));
 }

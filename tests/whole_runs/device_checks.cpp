@@ -96,9 +96,9 @@ void check_plan_equals_run(Device& device) {
       {"memory.allocator=planned", "train.eval_every=3"},
       {"memory.allocator=planned", "train.accumulation_steps=3", "train.batch_size=5"},
       {"train.amp=fp16", "train.accumulation_steps=2", "train.checkpointing={every: 3}", "train.steps=4"},
-      {"average=ema", "train.eval_every=3", "train.accumulation_steps=2"},
+      {"average={type: ema, decay: 0.5}", "train.eval_every=3", "train.accumulation_steps=2"},
       {"average={type: swa, every: 2}", "train.amp=bf16", "memory.allocator=planned", "train.eval_every=5"},
-      {"average=ema", "memory.update=in_backward", "train.clip_norm=0", "train.steps=5"},
+      {"average={type: ema, decay: 0.5}", "memory.update=in_backward", "train.clip_norm=0", "train.steps=5"},
       {"train.steps=0"},
       {"train.steps=0", "memory.allocator=planned"},
   };

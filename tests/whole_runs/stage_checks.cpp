@@ -121,11 +121,11 @@ CheckedStages check_stages(const std::string& yaml, const std::string& file_name
   for (std::size_t i = 0; i < experiment.stages.size(); ++i) {
     Experiment stage = *experiment.stages[i].experiment;
     if (!experiment.stages[i].purge) stage.memory.kept = left;
-    checked.kept.push_back(stage.memory.kept ? left->num_bytes() : 0);
     const DataDescription data = describe_data(stage.data, stage.seed);
     const std::int64_t capacity = run_capacity(stage, data, device, /*dataset_is_loaded=*/true);
     const CompiledExperiment compiled = compile_experiment(stage, data, device, capacity);
     const MemoryPlan plan = plan_memory(compiled, capacity);
+    checked.kept.push_back(compiled.experiment.memory.kept ? left->num_bytes() : 0);
     REQUIRE(plan.fits);
     for (std::int64_t number = 1; number <= compiled.schedule.total_steps(); ++number, ++step) {
       INFO("stage " << stage.stage << ", step " << number);

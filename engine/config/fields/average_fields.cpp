@@ -19,7 +19,7 @@ void add_average_fields(Fields& fields) {
                       "the plain mean of the weights (stochastic weight averaging)",
                       {"mean", "stochastic_weight_averaging", "equal"}}}),
                 "Averages of the weights, and of batch norms' running statistics, that are evaluated, saved and handed "
-                "on in their place; 4 bytes more for each number that is trained")
+                "on in their place; 4 bytes more for each number that steps change")
                  .also_called({"ema", "swa", "averaging", "averaged_model", "weight_averaging", "use_ema", "model_ema",
                                "polyak_averaging"}));
   Rule share = number_below(0.0, 1.0);
@@ -28,12 +28,13 @@ void add_average_fields(Fields& fields) {
                                  "average = decay · average + (1 − decay) · weight; the first one is a copy")
                                   .only({"ema"})
                                   .also_called({"beta", "alpha", "momentum", "ema_decay", "ema_momentum"}));
-  fields.add(
-      changes_numbers,
-      steps_or_epochs(average, &AverageConfig::after, &AverageConfig::after_in_epochs, "average.after",
-                      "Steps or epochs before the first that may count, in which the average follows the weights")
-          .only({"ema", "swa"})
-          .also_called({"start", "swa_start", "from", "warmup", "swa_epoch_start", "begin"}));
+  fields.add(changes_numbers,
+             steps_or_epochs(
+                 average, &AverageConfig::after, &AverageConfig::after_in_epochs, "average.after",
+                 "Steps or epochs that do not count; behind them each `every`-th does, and until the first the average "
+                 "follows the weights")
+                 .only({"ema", "swa"})
+                 .also_called({"start", "swa_start", "from", "warmup", "swa_epoch_start", "begin"}));
   ExperimentField every = steps_or_epochs(average, &AverageConfig::every, &AverageConfig::every_in_epochs,
                                           "average.every", "Steps or epochs from one that counts to the next");
   every.rule.minimum = 1;

@@ -99,9 +99,7 @@ void add_device_fields(Fields& fields) {
 
 const EnumRule<AllocatorKind>& allocator_choices() {
   static const auto all = choice<AllocatorKind>(
-      {{"auto", AllocatorKind::automatic,
-        "caching where the run fits in its segments, else planned; of stages that share segments (`purge: false`) "
-        "caching"},
+      {{"auto", AllocatorKind::automatic, "caching where the run fits in its segments, else planned"},
        {"caching", AllocatorKind::caching,
         "keeps freed blocks in segments for reuse, as PyTorch's does, and where a step does not fit in them, what it "
         "allocates gets places in one segment from then on (not with memory.expandable_segments)"},

@@ -31,10 +31,11 @@ std::vector<StageField> make_stage_fields() {
                 "Layers that are trained from this stage on, said as `freeze` is; `all` empties the list of what is "
                 "frozen, then `freeze` of the stage is appended")
           .defaults_to("none"),
-      stage_key("purge", boolean(),
-                "Whether everything that the stage before has cached goes back to the device before this one begins; "
-                "`false`: it stays reserved and this stage begins with it, as in PyTorch without "
-                "torch.cuda.empty_cache(), both by memory.allocator caching, and with a number for train.batch_size")
+      stage_key(
+          "purge", boolean(),
+          "Whether everything that the stage before has cached goes back to the device before this one begins; "
+          "`false`: where this stage fits beside it, it stays reserved and this stage begins with it, as in PyTorch "
+          "without torch.cuda.empty_cache()")
           .defaults_to("true, whatever the stage before says"),
       stage_key("optimizer", keep_or_clear(),
                 "What becomes of the optimizer's state, where the stage changes no key of `optimizer`")

@@ -43,7 +43,6 @@ enum class Effect : std::uint8_t {
   fewer_repeats,   ///< the most that were found to fit
   smaller_model,   ///< by a parameter of it: the largest value that was found to fit
   higher_limit,
-  purged_memory,  ///< in front of a stage
 };
 
 /// Another cut of an update into micro-batches.

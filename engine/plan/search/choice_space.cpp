@@ -37,8 +37,7 @@ bool can_update_in_backward(const Experiment& experiment) {
 std::vector<Saver> savers(const Experiment& experiment, const DataDescription& data, Saver placement) {
   const MemoryConfig& memory = experiment.memory;
   std::vector<Saver> result;
-  if (memory.allocator == AllocatorKind::caching && !memory.shares_segments &&
-      (placement == plan_places || !memory.expandable_segments))
+  if (memory.allocator == AllocatorKind::caching && (placement == plan_places || !memory.expandable_segments))
     result.push_back(placement);
   if (can_update_in_backward(experiment)) result.push_back(update_in_backward);
   const RunSchedule schedule(experiment, data);

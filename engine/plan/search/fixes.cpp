@@ -58,7 +58,6 @@ class FixSearch {
   }
 
   Advice find() {
-    try_purging();
     try_evaluation_batch();
     try_same_bits();
     try_batch();
@@ -192,13 +191,6 @@ class FixSearch {
     return num_nodes * num_nodes * (has_odd_batch ? 2 : 1);
   }
 
-  void try_purging() {
-    if (!experiment_.memory.kept) return;
-    Experiment changed = experiment_;
-    changed.memory.kept = nullptr;
-    propose(changed, {{"purge=true"}, {Effect::purged_memory}, NumbersEffect::same_bits});
-  }
-
   void try_evaluation_batch() {
     if (eval_batch_size_ <= 1) return;
     const auto with_size = [&](std::int64_t size) {
@@ -221,8 +213,7 @@ class FixSearch {
   /// Single techniques, and where none is enough, as few of them as are.
   void try_same_bits() {
     std::vector<Saver> singles = savers_for(experiment_, data_);
-    if (experiment_.memory.allocator == AllocatorKind::caching && !experiment_.memory.expandable_segments &&
-        !experiment_.memory.shares_segments)
+    if (experiment_.memory.allocator == AllocatorKind::caching && !experiment_.memory.expandable_segments)
       singles.insert(singles.begin(), [](Experiment& changed) { changed.memory.expandable_segments = true; });
     bool one_fits = false;
     for (const Saver single : singles) one_fits = propose(with_all(experiment_, {single})) || one_fits;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/memory/cached_segments.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/largest_value.h"
 #include "engine/plan/search/run_fits.h"
@@ -115,8 +116,28 @@ Experiment with_allocator(Experiment experiment, AllocatorKind kind) {
   return experiment;
 }
 
+namespace {
+
+/// With what the stage before has cached where the run fits beside it; else as one that begins with an empty device.
+Experiment with_settled_cache(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+                              std::int64_t capacity, RecomputeSearches* searches, PlacedLayouts placed) {
+  Experiment purged = experiment;
+  purged.memory.kept = nullptr;
+  purged = settle_experiment(purged, data, device, capacity, searches, placed);
+  if (purged.memory.allocator != AllocatorKind::caching || experiment.memory.kept->num_bytes() > capacity)
+    return purged;
+  Experiment keeping = purged;
+  keeping.memory.kept = experiment.memory.kept;
+  RecomputeFronts fronts{.by_batch_size = {}, .searches = searches};
+  std::int64_t num_instructions = 0;
+  return run_fits(keeping, data, device, capacity, &fronts, num_instructions, placed) ? keeping : purged;
+}
+
+}  // namespace
+
 Experiment settle_experiment(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                              std::int64_t capacity, RecomputeSearches* searches_of_all, PlacedLayouts placed) {
+  if (experiment.memory.kept) return with_settled_cache(experiment, data, device, capacity, searches_of_all, placed);
   Experiment settled = experiment;
   if (settled.train.batch_size.is_automatic()) settle_batch_size(settled, data, device, capacity);
   if (settled.memory.allocator == AllocatorKind::automatic)

@@ -22,6 +22,9 @@ namespace trainer {
 /// serves, and for `planned`, a larger batch may lend its places: Note [Places of a larger batch] in
 /// engine/program/lent_places.h.
 ///
+/// memory.kept, what the stage before has cached: it stays where the run fits beside it with the caching allocator;
+/// else null, and everything else is settled as for an empty device.
+///
 /// Together: the largest batch for which some allocator and budget fit, then the allocator, with its budget.
 ///
 /// `searches` may be shared by all experiments; `placed` is for those that name their allocator: without placed layouts

@@ -24,7 +24,7 @@ std::string field(const Style& style, std::string_view name, const std::string& 
          wrap(value, static_cast<std::size_t>(style.width) - indent.size(), indent) + '\n';
 }
 
-std::string where(const OutOfMemoryEvent& event, const Style& style) {
+std::string where(const OutOfMemoryEvent& event, bool is_behind_checkpoint, const Style& style) {
   const OutOfMemoryContext& context = event.context;
   std::string text = heading(style, "Where");
   if (!event.stage.empty()) text += field(style, "stage", event.stage);
@@ -40,9 +40,11 @@ std::string where(const OutOfMemoryEvent& event, const Style& style) {
                   "most of it would have been in use");
   else
     text += field(style, "buffer", fmt::format("{} ({})", context.buffer, name_of(context.category)));
-  text += field(
-      style, "found",
-      context.planned ? "by the plan, before the first step: nothing has run and nothing is lost" : "while running");
+  text += field(style, "found",
+                !context.planned ? "while running"
+                : is_behind_checkpoint
+                    ? "by the plan, before the stage's first step: what the stages before have trained is saved"
+                    : "by the plan, before the first step: nothing has run and nothing is lost");
   return text;
 }
 
@@ -150,7 +152,7 @@ std::string out_of_memory_findings(const OutOfMemoryEvent& event, const OutOfMem
   const std::string message =
       wrap(out_of_memory_message(failure, options.device), static_cast<std::size_t>(style.width));
   std::string text = paint(style, Ink::red, message) + '\n';
-  text += where(event, style);
+  text += where(event, options.is_behind_checkpoint, style);
   text += counters(event, style);
 
   text += heading(style, context.refused_peak ? "Who would hold it at the peak" : "Who holds it");

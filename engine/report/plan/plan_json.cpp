@@ -160,6 +160,7 @@ std::string stage_plans_json(const StagePlans& plans) {
     of_stage["trained_parameters"] = stage.num_trained;
     of_stage["purged"] = stage.purged;
     of_stage["kept"] = stage.kept;
+    of_stage["purged_to_fit"] = stage.is_purged_to_fit;
     json["stages"].push_back(std::move(of_stage));
   }
   for (const StagePlans::Prediction& prediction : plans.predictions) {

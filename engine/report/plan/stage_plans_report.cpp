@@ -109,6 +109,17 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
                 "cache.",
                 width) +
             '\n';
+  for (const StagePlan& stage : plans.stages)
+    if (stage.is_purged_to_fit)
+      text += wrap(fmt::format("{} is purged in spite of purge: false: it does not fit beside what the stage before it "
+                               "has cached.",
+                               stage.findings.stage),
+                   width) +
+              '\n';
+  for (const StagePlan& stage : plans.stages)
+    if (stage.findings.plan.fits)
+      for (const std::string& note : stage.findings.notes)
+        text += wrap(fmt::format("Note on {}: {}", stage.findings.stage, note), width) + '\n';
   text += heading(style, "What is new at the peak of each");
   for (const StagePlan& stage : plans.stages)
     text += "  " +

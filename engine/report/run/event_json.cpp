@@ -180,7 +180,8 @@ Json json_of(const StageEvent& event) {
              {"reserved_after", event.purge->reserved_after},
              {"used_baseline", event.purge->used_baseline},
              {"used_before", event.purge->used_before},
-             {"used_after", event.purge->used_after}};
+             {"used_after", event.purge->used_after},
+             {"to_fit", event.purge->to_fit}};
   return {{"event", "stage"},
           {"stage", event.name},
           {"index", event.index},

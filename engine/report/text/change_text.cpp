@@ -69,8 +69,6 @@ std::string part_text(Effect effect) {
       return "a smaller model: the largest that was found to fit";
     case Effect::higher_limit:
       return "a higher limit: the device has the memory";
-    case Effect::purged_memory:
-      return "nothing kept of what the stage before has cached";
   }
   return "";
 }

@@ -85,6 +85,7 @@ class TimedSteps {
     step_.last_is_odd = false;
     scalars_.seed = compiled.experiment.seed;
     scalars_.gradient_scale = 1.0F / static_cast<float>(step_.num_micro_batches * compiled.schedule.batch_size());
+    scalars_.average_share = 0.001;  // of a step that counts
     for (float& scale : scalars_.further_gradient_scales) scale = scalars_.gradient_scale;
     load_fresh_state(session_.executor(), compiled.experiment);
     driver_.start_reading({});
