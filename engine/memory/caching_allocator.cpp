@@ -47,7 +47,7 @@ void change(PooledCounter& counter, bool small, std::int64_t amount) {
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(MemorySource& source, CachingAllocatorOptions options)
+CachingAllocator::CachingAllocator(MemorySource& source, const CachingAllocatorOptions& options)
     : source_(source), options_(options) {
   require_internal(options.max_split_bytes > large_buffer_bytes, "max_split_bytes is above 20 MiB");
   if (options.expandable_segments) {

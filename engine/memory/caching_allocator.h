@@ -107,7 +107,7 @@ class CachingAllocator final : public Allocator {
  public:
   /// The source must outlive the allocator. Throws DeviceError where options ask for expandable segments and the
   /// source has no address ranges.
-  explicit CachingAllocator(MemorySource& source, CachingAllocatorOptions options = {});
+  explicit CachingAllocator(MemorySource& source, const CachingAllocatorOptions& options = {});
   /// Gives every segment back, also those with live blocks.
   ~CachingAllocator() override;
   CachingAllocator(const CachingAllocator&) = delete;

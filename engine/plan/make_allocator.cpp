@@ -5,7 +5,7 @@
 namespace trainer {
 
 std::unique_ptr<Allocator> make_allocator(const Program& program, MemorySource& source,
-                                          CachingAllocatorOptions options) {
+                                          const CachingAllocatorOptions& options) {
   if (program.placement) return std::make_unique<PlannedAllocator>(source, program.placement->segment_bytes);
   return std::make_unique<CachingAllocator>(source, options);
 }

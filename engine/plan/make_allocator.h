@@ -11,6 +11,6 @@ namespace trainer {
 /// have places (memory.allocator: planned), and else the caching one with `options`, for which see
 /// engine/plan/allocator_options.h. The source must outlive it.
 std::unique_ptr<Allocator> make_allocator(const Program& program, MemorySource& source,
-                                          CachingAllocatorOptions options);
+                                          const CachingAllocatorOptions& options);
 
 }  // namespace trainer

@@ -43,7 +43,7 @@ class Simulation {
  public:
   /// All but the options must outlive it. Without a schedule the program is one that writes texts, or predicts.
   Simulation(const Program& program, const RunSchedule* schedule, std::int64_t capacity,
-             CachingAllocatorOptions options, TransientPlaces& places)
+             const CachingAllocatorOptions& options, TransientPlaces& places)
       : program_(program),
         schedule_(schedule),
         places_(places),
@@ -334,7 +334,7 @@ class Simulation {
 
 /// The timeline of the step in which the plan failed: the same walk, watched.
 std::vector<TimelinePoint> timeline_until_failure(const Program& program, const RunSchedule* schedule,
-                                                  const MemoryPlan& plan, CachingAllocatorOptions options,
+                                                  const MemoryPlan& plan, const CachingAllocatorOptions& options,
                                                   TransientPlaces& places) {
   Simulation simulation(program, schedule, plan.capacity, options, places);
   simulation.watch({.allocated = 0, .step = plan.failure->step, .evaluation = plan.failure_in_evaluation});
@@ -361,7 +361,7 @@ OutOfMemoryContext refused_segment(const MemoryPlan& plan, AllocationFailure fai
 
 /// Of a run, or, without a schedule, of writing a text or predicting.
 MemoryPlan make_plan(const Program& program, const RunSchedule* schedule, std::int64_t capacity,
-                     CachingAllocatorOptions options) {
+                     const CachingAllocatorOptions& options) {
   TransientPlaces places(program);
   Simulation simulation(program, schedule, capacity, options, places);
   simulation.run();
@@ -389,20 +389,20 @@ MemoryPlan make_plan(const Program& program, const RunSchedule* schedule, std::i
 }  // namespace
 
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
-                            CachingAllocatorOptions options) {
+                            const CachingAllocatorOptions& options) {
   return make_plan(program, &schedule, capacity, options);
 }
 
-MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options) {
+MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, const CachingAllocatorOptions& options) {
   return make_plan(program, nullptr, capacity, options);
 }
 
-MemoryPlan make_prediction_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options) {
+MemoryPlan make_prediction_plan(const Program& program, std::int64_t capacity, const CachingAllocatorOptions& options) {
   return make_plan(program, nullptr, capacity, options);
 }
 
 PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
-                      CachingAllocatorOptions options) {
+                      const CachingAllocatorOptions& options) {
   TransientPlaces places(program);
   Simulation simulation(program, &schedule, capacity, options, places);
   simulation.be_brief();

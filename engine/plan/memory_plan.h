@@ -80,14 +80,15 @@ struct MemoryPlan {
 /// Plans the whole run: every step and evaluation of the schedule. Repeating states are recognised, so the time does
 /// not grow with the number of epochs. For `options` see engine/plan/allocator_options.h.
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
-                            CachingAllocatorOptions options = {});
+                            const CachingAllocatorOptions& options = {});
 
 /// Plans writing a text (Program::generation): loading, a piece of the prompt as step 1, a token as steps 2 and 3.
-MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options = {});
+MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, const CachingAllocatorOptions& options = {});
 
 /// Plans predicting (Program::prediction): loading, then each batch size twice, the whole one as steps 1 and 2, the odd
 /// last one as steps 3 and 4. A step ends behind the release of its prediction.
-MemoryPlan make_prediction_plan(const Program& program, std::int64_t capacity, CachingAllocatorOptions options = {});
+MemoryPlan make_prediction_plan(const Program& program, std::int64_t capacity,
+                                const CachingAllocatorOptions& options = {});
 
 /// What searches ask of a plan, in one walk: fits, peak_reserved and first_placed_step of make_memory_plan. Where it
 /// does not fit, the peak is the one before memory ran out.
@@ -97,7 +98,7 @@ struct PlannedPeak {
   std::int64_t first_placed_step = -1;
 };
 PlannedPeak plan_peak(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
-                      CachingAllocatorOptions options = {});
+                      const CachingAllocatorOptions& options = {});
 
 /// What is told where memory ran out for the one segment of a program whose buffers have places: who would have held it
 /// at the peak. Its request is that peak.

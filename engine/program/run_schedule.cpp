@@ -38,7 +38,8 @@ double RunSchedule::average_share(std::int64_t step) const {
   // Until the first one counts, the averages follow the weights.
   if (behind <= average_every_) return 1;
   if (behind % average_every_ != 0) return 0;
-  return average_.type == AverageType::ema ? 1 - average_.decay : 1 / static_cast<double>(behind / average_every_);
+  const std::int64_t number = behind / average_every_;
+  return average_.type == AverageType::ema ? 1 - average_.decay : 1 / static_cast<double>(number);
 }
 
 std::int64_t RunSchedule::num_averaged() const {

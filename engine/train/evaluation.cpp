@@ -98,6 +98,7 @@ bool TrainingLoop::evaluate() {
       summary.counted.bits_per_byte = summary.loss / std::numbers::ln2 / data_.bytes_of_target;
   }
   if (!summary.accuracy) summary.accuracy = summary.counted.accuracy;
+  summary.averaged = experiment_.average.type != AverageType::off;
   state_.evaluated = true;
   progress_.last_evaluation = summary;
 
@@ -113,7 +114,7 @@ bool TrainingLoop::evaluate() {
   event.target_unit = target_unit(data_.preprocessing);
   event.samples = samples;
   event.best = note_evaluation(summary);
-  event.averaged = experiment_.average.type != AverageType::off;
+  event.averaged = summary.averaged;
   event.memory = measure();
   event.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   events_.take(event);

@@ -175,6 +175,7 @@ struct EndEvent {
   std::optional<double> loss, accuracy, top5;  ///< of the last evaluation
   LossTerms terms = {};                        ///< likewise
   CountedMetrics counted = {};                 ///< likewise
+  bool averaged = false;                       ///< likewise: EvalEvent::averaged
   std::string target_unit{};                   ///< target_unit() of the data's preprocessing
   std::optional<double> best_value;
   std::int64_t best_step = 0;

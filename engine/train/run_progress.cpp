@@ -52,6 +52,7 @@ void RunProgress::fill(EndEvent& event) const {
     event.top5 = last_evaluation->top5;
     event.terms = last_evaluation->terms;
     event.counted = last_evaluation->counted;
+    event.averaged = last_evaluation->averaged;
   }
   event.best_value = state.best_value;
   event.best_step = state.best_step;

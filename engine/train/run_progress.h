@@ -16,6 +16,7 @@ struct LossSummary {
   std::optional<double> accuracy, top5;
   LossTerms terms = {};
   CountedMetrics counted = {};
+  bool averaged = false;  ///< of the average of the weights
 
   /// Nothing where it was not found.
   std::optional<double> value_of(Metric metric) const;

@@ -111,7 +111,7 @@ class SizedFamily final : public BatchFamily {
   }
 
   bool walk_fits(const RunSchedule& schedule, const std::vector<std::int64_t>& workspaces, std::int64_t capacity,
-                 CachingAllocatorOptions options) {
+                 const CachingAllocatorOptions& options) {
     SimulatedSource source(capacity);
     CachingAllocator allocator(source, options);
     const auto walk = [&](SizedProgram::Part which) {

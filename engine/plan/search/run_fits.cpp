@@ -41,7 +41,7 @@ std::int64_t most_live_bytes(const Program& program, const std::vector<const Rou
 }
 
 bool caching_allocator_serves(const Program& program, const std::vector<const Routine*>& routines,
-                              std::int64_t capacity, CachingAllocatorOptions options) {
+                              std::int64_t capacity, const CachingAllocatorOptions& options) {
   SimulatedSource source(capacity);
   CachingAllocator allocator(source, options);
   LiveBuffers live(program, allocator);

@@ -268,6 +268,7 @@ Json json_of(const EndEvent& event) {
                {"loss", optional_number(event.loss)},
                {"accuracy", optional_number(event.accuracy)},
                {"top5", optional_number(event.top5)},
+               {"averaged", event.averaged},
                {"best", optional_number(event.best_value)},
                {"best_step", event.best_step},
                {"stopped_early", event.stopped_early},

@@ -41,6 +41,7 @@ std::string evaluation_line(const EndEvent& event, const Style& style) {
   const bool is_named_alone = event.accuracy.has_value() || numbers.starts_with("loss");
   return line(is_named_alone ? numbers.substr(0, blank) : "evaluation",
               (is_named_alone ? numbers.substr(blank + 1) : numbers) + " on the validation data" +
+                  (event.averaged ? ", by the average of the weights" : "") +
                   (event.target_unit.empty() ? "" : ", in " + event.target_unit),
               style);
 }
