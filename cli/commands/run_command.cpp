@@ -184,11 +184,12 @@ ExitCode run(const RunArguments& arguments) {
   log.info(fmt::format("read {}", given.config_path));
   const std::unique_ptr<Device> device = make_device(experiment);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
-  // A run that is in the way is told of before the files that are predicted.
-  if (arguments.resume.empty())
-    choose_start(RunDirectory(experiment.output), experiment.config_path, arguments.options);
-  if (predicts(arguments, experiment) && !predictions_fit(arguments, experiment, *device))
-    return ExitCode::out_of_memory;
+  if (predicts(arguments, experiment)) {
+    // A run that is in the way is told of before the files that are predicted.
+    if (arguments.resume.empty())
+      choose_start(RunDirectory(experiment.output), experiment.config_path, arguments.options);
+    if (!predictions_fit(arguments, experiment, *device)) return ExitCode::out_of_memory;
+  }
   LoadedData data = load_data(experiment.data, experiment.seed);
   log.info(fmt::format("data: {} training and {} validation samples of {}", data.description.num_train,
                        data.description.num_validation, data.description.sample_text()));

@@ -65,6 +65,15 @@ TEST_CASE("what stays cached for a stage that is not purged is told, planned and
   CHECK_THAT(explained.out, Contains("(of an entry of stages)"));
 }
 
+TEST_CASE("a run that is in the way is told of before the file that it has predicted") {
+  const StagedFolder folder;
+  REQUIRE(run_trainer({"run", folder.config(), "-q"}).exit_code == 0);
+  REQUIRE(std::filesystem::exists(folder.rows()));
+  const ProcessResult again = run_trainer({"run", folder.config(), "--from", "all"});
+  CHECK(again.exit_code == 6);
+  CHECK_THAT(again.err, Contains("already holds a run; --resume continues it"));
+}
+
 TEST_CASE("what a prediction behind the stages lacks is told before anything is trained") {
   const StagedFolder folder;
   struct Refused {
