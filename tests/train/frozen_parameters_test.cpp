@@ -11,7 +11,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr const char* network = R"(
+constexpr const char* frozen_network = R"(
 data: {type: synthetic, shape: [8, 8, 2], classes: 3, samples: 12, validation_samples: 4}
 model:
   groups: {stem: [stem, norm], body: [body], head: rest}
@@ -37,7 +37,7 @@ DataDescription description() {
 }
 
 Program compiled(const std::string& keys) {
-  const Experiment experiment = parse_experiment(network + keys, "test.yaml");
+  const Experiment experiment = parse_experiment(frozen_network + keys, "test.yaml");
   return compile(experiment, description(), *make_cpu_device(1));
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("a freeze that means nothing is told with what there is") {
 
 TEST_CASE("a freeze that means nothing is told where it is written, also in a stage") {
   const auto refusal_in_last_stage = [](const std::string& stages, const std::vector<std::string>& overrides = {}) {
-    const Experiment whole = parse_experiment(network + stages, "test.yaml", overrides);
+    const Experiment whole = parse_experiment(frozen_network + stages, "test.yaml", overrides);
     try {
       compile(*whole.stages.back().experiment, description(), *make_cpu_device(1));
     } catch (const ConfigError& error) {
@@ -145,7 +145,7 @@ TEST_CASE("a freeze that means nothing is told where it is written, also in a st
 
 TEST_CASE("layer groups hold each parameter once") {
   const auto refusal_of_groups = [](const std::string& groups) {
-    std::string yaml = network;
+    std::string yaml = frozen_network;
     const std::string former = "{stem: [stem, norm], body: [body], head: rest}";
     yaml.replace(yaml.find(former), former.size(), groups);
     try {

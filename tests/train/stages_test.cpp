@@ -382,7 +382,9 @@ stages:
   CHECK(watch.reserved_after == 0);
   CHECK(watch.peaks.size() == 1);
   // A row of the summary for each stage, and what the heap keeps apart.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what is freed
   CHECK(watch.resident_at_end - watch.resident_of_some < (std::int64_t{1} << 20));
+#endif
 }
 
 TEST_CASE("a stage whose data is missing loses none before it") {
