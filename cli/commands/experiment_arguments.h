@@ -19,9 +19,9 @@ struct ExperimentArguments {
   std::string stage;  ///< --stage; empty: not given
 
   void add_to(CLI::App& command);
-  /// --stage NAME, of commands that look at one stage.
   /// RUN in place of CONFIG, which that may be, too.
   void add_run_to(CLI::App& command);
+  /// --stage NAME, of commands that look at one stage.
   void add_stage_to(CLI::App& command);
   /// The stage that --stage names, or the whole. Throws ConfigError with every mistake.
   Experiment load() const;

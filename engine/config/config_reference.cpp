@@ -393,10 +393,10 @@ std::string table_row(const Field<Owner>& field, const Owner& initial) {
 }
 
 /// "`output`, `device` and `seed`".
-std::string told_keys(const std::vector<std::string>& keys) {
+std::string told_keys(const std::vector<SharedKey>& keys) {
   std::string text;
   for (std::size_t i = 0; i < keys.size(); ++i)
-    text += fmt::format("{}`{}`", i == 0 ? "" : i + 1 == keys.size() ? " and " : ", ", keys[i]);
+    text += fmt::format("{}`{}`", i == 0 ? "" : i + 1 == keys.size() ? " and " : ", ", keys[i].key);
   return text;
 }
 

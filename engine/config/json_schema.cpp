@@ -379,7 +379,7 @@ Json transform_forms() {
 
 /// Stages have the keys of the whole, but for those that they have in common.
 Json stages_schema(Json properties) {
-  for (const std::string& shared : keys_of_all_stages()) properties.erase(shared);
+  for (const SharedKey& shared : keys_of_all_stages()) properties.erase(shared.key);
   const auto of = [](const std::string& key) {
     const StageField& field = *find_field(stage_fields(), key);
     return schema_of(field.rule, field.help);

@@ -1,7 +1,6 @@
 #include "engine/config/stages.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -20,19 +19,6 @@ namespace trainer {
 namespace {
 
 constexpr std::size_t most_stages = 10'000, longest_stage_name = 100;
-
-/// What all stages have in common, and why a stage cannot have another.
-struct SharedKey {
-  std::string_view key, reason;
-};
-constexpr std::array shared_keys = {
-    SharedKey{"output", "stages are one run, which writes one folder"},
-    SharedKey{"device", "stages run in one process, on one device"},
-    SharedKey{"seed", "stages go on with the parameters that the seed began"},
-    SharedKey{"weights", "stages go on with the parameters of the stage before"},
-    SharedKey{"extends", "a stage goes on from the stage before"},
-    SharedKey{"stages", "stages do not nest"},
-};
 
 bool can_name_stage(const std::string& name) {
   return !name.empty() && name.size() <= longest_stage_name &&
@@ -121,7 +107,7 @@ class StageReader {
     read_frozen(stage);
     read_state(stage);
     read_purge(stage, position);
-    for (const SharedKey& shared : shared_keys)
+    for (const SharedKey& shared : keys_of_all_stages())
       for (const MapEntry& entry : stage.overrides.entries)
         if (entry.key == shared.key)
           sources_.report(entry.key_mark, fmt::format("a stage cannot change '{}': {}", shared.key, shared.reason),

@@ -68,7 +68,8 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
       StagePlan& former = plans.stages.back();
       former.kept = plan.findings.kept;
       former.purged -= former.kept;
-      plan.is_purged_to_fit = plan.findings.plan.fits && former.kept == 0 && former.purged > 0;
+      const CachedSegments* const left = former.findings.plan.left_cached.get();
+      plan.is_purged_to_fit = plan.findings.plan.fits && former.kept == 0 && left != nullptr && left->num_bytes() > 0;
     }
     plans.stages.push_back(std::move(plan));
     before = std::move(program);

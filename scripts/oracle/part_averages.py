@@ -91,13 +91,7 @@ def run(case):
     random = case.random
     kind = ["ema", "swa"][case.index % 2]
     images = random.random() < 0.6
-    data = {"form": "idx" if images else "csv", "shape": [6, 7, 2] if images else [7], "batch": 6, "samples": 22,
-            "validation": 5, "outputs": 4, "loss": "cross_entropy"}
-    layers = [*(part_optimizers.IMAGE_LAYERS if images else part_optimizers.FEATURE_LAYERS), {"linear": {"out": 4}}]
-    loss = part_networks.draw_loss(random, data, set())
-    section, sets = part_networks.write_data(case.folder, data, np.random.default_rng(case.number), random)
-    accumulation = random.choice([1, 1, 2])
-    updates = training.updates_of(data["samples"], data["batch"], accumulation)
+    data, layers, loss, section, sets, accumulation, updates = part_optimizers.draw_smooth_case(case, images)
     optimizer = part_optimizers.draw_optimizer(random, random.choice(part_optimizers.KINDS))
     average, epochs = draw_average(random, kind), random.choice([2, 3])
     memory = random.choice([{}, {"allocator": "planned"}] + ([{"update": "in_backward"}] if accumulation == 1 else []))

@@ -17,6 +17,18 @@ IMAGE_LAYERS = [{"conv2d": {"out": 5, "kernel": 3, "padding": 1, "bias": False}}
 STATE_NAMES = {"momentum_buffer": "momentum", "exp_avg": "first_moment", "exp_avg_sq": "second_moment"}
 
 
+def draw_smooth_case(case, images):
+    """(data, layers, loss, its section, its sets, batches an update, updates of an epoch) of a classifier."""
+    random = case.random
+    data = {"form": "idx" if images else "csv", "shape": [6, 7, 2] if images else [7], "batch": 6, "samples": 22,
+            "validation": 5, "outputs": 4, "loss": "cross_entropy"}
+    layers = [*(IMAGE_LAYERS if images else FEATURE_LAYERS), {"linear": {"out": 4}}]
+    loss = part_networks.draw_loss(random, data, set())
+    section, sets = part_networks.write_data(case.folder, data, np.random.default_rng(case.number), random)
+    accumulation = random.choice([1, 1, 2])
+    return data, layers, loss, section, sets, accumulation, training.updates_of(data["samples"], data["batch"], accumulation)
+
+
 def draw_optimizer(random, kind):
     options = {"type": "sgd" if kind in ("momentum", "nesterov") else kind}
     if options["type"] == "sgd":

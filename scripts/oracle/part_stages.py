@@ -144,13 +144,7 @@ def run(case):
     random = case.random
     images = random.random() < 0.6
     groups = GROUPS["image" if images else "features"]
-    data = {"form": "idx" if images else "csv", "shape": [6, 7, 2] if images else [7], "batch": 6, "samples": 22,
-            "validation": 5, "outputs": 4, "loss": "cross_entropy"}
-    layers = [*(part_optimizers.IMAGE_LAYERS if images else part_optimizers.FEATURE_LAYERS), {"linear": {"out": 4}}]
-    loss = part_networks.draw_loss(random, data, set())
-    section, sets = part_networks.write_data(case.folder, data, np.random.default_rng(case.number), random)
-    accumulation = random.choice([1, 1, 2])
-    updates = training.updates_of(data["samples"], data["batch"], accumulation)
+    data, layers, loss, section, sets, accumulation, updates = part_optimizers.draw_smooth_case(case, images)
     model = training.torch_network.build(layers, data["shape"])
     weights = training.random_weights(model, np.random.default_rng(case.number))
     names = [name for name, _ in model.named_parameters()]

@@ -85,8 +85,15 @@ const Section* find_stage_section(std::string_view key) {
   return found == sections.end() ? nullptr : &*found;
 }
 
-const std::vector<std::string>& keys_of_all_stages() {
-  static const std::vector<std::string> keys = {"output", "device", "seed", "weights", "extends", "stages"};
+const std::vector<SharedKey>& keys_of_all_stages() {
+  static const std::vector<SharedKey> keys = {
+      {"output", "stages are one run, which writes one folder"},
+      {"device", "stages run in one process, on one device"},
+      {"seed", "stages go on with the parameters that the seed began"},
+      {"weights", "stages go on with the parameters of the stage before"},
+      {"extends", "a stage goes on from the stage before"},
+      {"stages", "stages do not nest"},
+  };
   return keys;
 }
 
@@ -95,8 +102,8 @@ const std::vector<std::string>& keys_of_stage() {
     std::vector<std::string> keys = keys_of_section(stage_fields(), "");
     std::erase(keys, "fine_tune");
     for (const std::string& key : keys_of_section("")) {
-      const bool is_of_all =
-          std::find(keys_of_all_stages().begin(), keys_of_all_stages().end(), key) != keys_of_all_stages().end();
+      const bool is_of_all = std::any_of(keys_of_all_stages().begin(), keys_of_all_stages().end(),
+                                         [&](const SharedKey& shared) { return shared.key == key; });
       if (!is_of_all && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
     }
     return keys;

@@ -18,8 +18,11 @@ const std::vector<Section>& stage_sections();
 
 const Section* find_stage_section(std::string_view key);
 
-/// Keys of the file that no stage can change.
-const std::vector<std::string>& keys_of_all_stages();
+/// A key of the file that all stages have in common, and why none can change it.
+struct SharedKey {
+  std::string key, reason;
+};
+const std::vector<SharedKey>& keys_of_all_stages();
 /// The keys directly in an entry: those of the file that a stage may change, and its own.
 const std::vector<std::string>& keys_of_stage();
 
